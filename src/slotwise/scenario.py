@@ -1,0 +1,88 @@
+"""The parameters of one slotted channel and its devices, validated once."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from numbers import Integral, Rational
+from typing import Any
+
+from slotwise.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """N equal devices that share one TDMA channel; all times are whole slots.
+
+    Attributes:
+        devices: N, the number of devices.
+        group_size: S, the uplinks of one training round.
+        compute_slots: tau_comp, the slots of one local training.
+        link_slots: r, the slots of one uplink and of one broadcast.
+        deadline: T, the slots available; None where the horizon is counted in rounds.
+    """
+
+    devices: int
+    group_size: int
+    compute_slots: int
+    link_slots: int = 1
+    deadline: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("devices", "group_size", "compute_slots", "link_slots"):
+            object.__setattr__(self, name, whole(name, getattr(self, name)))
+        if self.group_size > self.devices:
+            allowed = f"from 1 to {self.devices}, the number of devices"
+            raise InputError("group_size", self.group_size, allowed)
+        if self.deadline is not None:
+            object.__setattr__(self, "deadline", whole("deadline", self.deadline))
+
+    @property
+    def groups(self) -> int:
+        """G = ceil(N/S), the number of TDMA groups."""
+        return -(-self.devices // self.group_size)
+
+    @property
+    def divides(self) -> bool:
+        """Whether S divides N, as the paper's closed forms assume."""
+        return self.devices % self.group_size == 0
+
+    @property
+    def communication_slots(self) -> int:
+        """tau_comm = r(S+1): S uplinks and one broadcast (eq. 5)."""
+        return self.link_slots * (self.group_size + 1)
+
+    @property
+    def largest_delay(self) -> int:
+        """The largest intentional delay with which S devices are always left to send.
+
+        A delay of ``a`` rounds keeps a·S devices waiting, so N − a·S must be at least S. That is G−1 where S
+        divides N, and one less where it does not.
+        """
+        return self.devices // self.group_size - 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """The parameters by name, as JSON and tables show them."""
+        return asdict(self)
+
+
+def compute_slots(local_steps: int, batch_size: int, samples_per_slot: float | Rational) -> int:
+    """tau_comp = ceil(H·B/q) (eq. 4), exact: 7 samples at 0.7 a slot are 10 slots, not 11.
+
+    A float is read as the decimal number a person wrote, not as its nearest binary fraction.
+    """
+    steps, batch = whole("local_steps", local_steps), whole("batch_size", batch_size)
+    try:
+        speed = Fraction(str(samples_per_slot))
+    except (ValueError, ZeroDivisionError):
+        speed = Fraction(0)
+    if speed <= 0:
+        raise InputError("samples_per_slot", samples_per_slot, "a number above 0")
+    return -(-steps * batch // speed)
+
+
+def whole(name: str, value: object, smallest: int = 1) -> int:
+    """``value`` as an int, or an InputError that says a whole number of at least ``smallest`` is needed."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < smallest:
+        raise InputError(name, value, f"a whole number of at least {smallest}")
+    return int(value)

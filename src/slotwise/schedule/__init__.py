@@ -1,0 +1,28 @@
+"""The schedule as a value: a pure Scheduler, virtual slots to drive it, and the Timeline they make."""
+
+from slotwise.schedule.delay import automatic_delay
+from slotwise.schedule.delivery import Delayed, Delivery, Participation, Synchronous
+from slotwise.schedule.scheduler import Deliver, Delivered, Grant, Ready, Scheduler, Sent
+from slotwise.schedule.simulate import Delay, delivery_policy, simulate
+from slotwise.schedule.timeline import Schedule, Timeline
+from slotwise.schedule.uniform import round_ends
+
+__all__ = [
+    "Delay",
+    "Delayed",
+    "Deliver",
+    "Delivered",
+    "Delivery",
+    "Grant",
+    "Participation",
+    "Ready",
+    "Schedule",
+    "Scheduler",
+    "Sent",
+    "Synchronous",
+    "Timeline",
+    "automatic_delay",
+    "delivery_policy",
+    "round_ends",
+    "simulate",
+]

@@ -1,0 +1,216 @@
+"""Timeline: the schedule as a value. What happened on the channel, in whole slots, as immutable columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.errors import UserError
+from slotwise.scenario import Scenario
+
+Schedule = Literal["sync", "async", "idfl"]
+Column = NDArray[np.integer[Any]]
+
+
+def _column() -> Any:
+    return field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Who sent and received what in which slot, for every completed round.
+
+    Uplink columns have one row per uplink in the order of the channel; broadcast columns one row per round.
+    Slots are half-open: an uplink takes [start, end). Devices are numbered from 1. Round k applies the updates
+    of its uplinks to w_k and broadcasts w_{k+1}.
+
+    Attributes:
+        scenario: the parameters it was made from.
+        schedule: "sync", "async" or "idfl".
+        delay: the intentional delay alpha, in rounds.
+        round: the round of each uplink.
+        device: its sender.
+        version: k̂, the model its update was trained on.
+        start: its first slot.
+        end: the slot after its last.
+        broadcast_start: the first slot of each round's broadcast.
+        broadcast_end: the slot at which each round is complete.
+        receiver: the devices that receive each model, version after version, w_0 first.
+        receiver_offsets: receivers of w_v are rows [offsets[v], offsets[v+1]) of ``receiver``.
+    """
+
+    scenario: Scenario
+    schedule: Schedule
+    delay: int
+    round: Column = _column()
+    device: Column = _column()
+    version: Column = _column()
+    start: Column = _column()
+    end: Column = _column()
+    broadcast_start: Column = _column()
+    broadcast_end: Column = _column()
+    receiver: Column = _column()
+    receiver_offsets: Column = _column()
+
+    def __post_init__(self) -> None:
+        for name in COLUMNS:
+            getattr(self, name).flags.writeable = False
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Timeline):
+            return NotImplemented
+        mine = (self.scenario, self.schedule, self.delay)
+        return mine == (other.scenario, other.schedule, other.delay) and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMNS
+        )
+
+    def __len__(self) -> int:
+        """The number of uplinks."""
+        return len(self.device)
+
+    @property
+    def rounds(self) -> int:
+        """Completed rounds K."""
+        return len(self.broadcast_end)
+
+    @property
+    def models(self) -> int:
+        """Models w_0, …, w_K: what the paper's Table 1 counts."""
+        return self.rounds + 1
+
+    @property
+    def last_slot(self) -> int:
+        """The slot at which the last round is complete."""
+        return int(self.broadcast_end[-1])
+
+    @cached_property
+    def staleness(self) -> Column:
+        """d = k − k̂ of every uplink (eq. 13)."""
+        return self.round - self.version
+
+    @cached_property
+    def training(self) -> Column:
+        """How many times the sender had trained before: 0 for a device's first update."""
+        order = np.argsort(self.device, kind="stable")
+        sorted_devices = self.device[order]
+        first = np.searchsorted(sorted_devices, sorted_devices)
+        count = np.empty(len(self), dtype=np.int64)
+        count[order] = np.arange(len(self)) - first
+        return count
+
+    @cached_property
+    def round_offsets(self) -> Column:
+        """Uplinks of round k are rows [offsets[k], offsets[k+1])."""
+        return np.searchsorted(self.round, np.arange(self.rounds + 1))
+
+    def uplinks(self, round_number: int) -> slice:
+        """The rows of a round's uplinks."""
+        return slice(int(self.round_offsets[round_number]), int(self.round_offsets[round_number + 1]))
+
+    def receivers(self, version: int) -> Column:
+        """The devices that receive w_version; those of w_0 have it from slot 0 on."""
+        return self.receiver[self.receiver_offsets[version] : self.receiver_offsets[version + 1]]
+
+    def received_at(self, version: Column) -> Column:
+        """The slot at which the receivers of a model start to compute: its broadcast's end, 0 for w_0."""
+        ends = np.concatenate([np.zeros(1, dtype=np.int64), self.broadcast_end])
+        return ends[version]
+
+    def max_staleness(self) -> int:
+        """The oldest update applied, in rounds."""
+        return int(self.staleness.max())
+
+    def mean_staleness(self) -> float:
+        """The mean age of the updates applied, in rounds."""
+        return float(self.staleness.mean())
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form: rounds as a person would list them."""
+        return {
+            "scenario": self.scenario.as_dict(),
+            "schedule": self.schedule,
+            "delay": self.delay,
+            "starters": self.receivers(0).tolist(),
+            "rounds": [self._round_as_dict(k) for k in range(self.rounds)],
+        }
+
+    def _round_as_dict(self, k: int) -> dict[str, Any]:
+        rows = self.uplinks(k)
+        names = ("device", "version", "staleness", "start", "end")
+        columns = [getattr(self, name)[rows].tolist() for name in names]
+        return {
+            "round": k,
+            "uplinks": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)],
+            "broadcast": {
+                "start": int(self.broadcast_start[k]),
+                "end": int(self.broadcast_end[k]),
+                "version": k + 1,
+                "receivers": self.receivers(k + 1).tolist(),
+            },
+        }
+
+    def to_json(self) -> str:
+        """The timeline as JSON text; `from_json` gives it back."""
+        return json.dumps(self.as_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> Timeline:
+        """The timeline that `to_json` wrote; a UserError says what is missing or malformed."""
+        try:
+            return cls.from_dict(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise UserError(f"timeline: not JSON: {error}") from None
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Timeline:
+        """The timeline that `as_dict` describes."""
+        try:
+            rounds = document["rounds"]
+            uplinks = [(entry["round"], uplink) for entry in rounds for uplink in entry["uplinks"]]
+            broadcasts = [entry["broadcast"] for entry in rounds]
+            receivers = [document["starters"], *(b["receivers"] for b in broadcasts)]
+            return cls(
+                scenario=Scenario(**document["scenario"]),
+                schedule=document["schedule"],
+                delay=document["delay"],
+                **uplink_columns([(k, u["device"], u["version"], u["start"], u["end"]) for k, u in uplinks]),
+                **broadcast_columns([(b["start"], b["end"]) for b in broadcasts], receivers),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"timeline: malformed: {error!r}") from None
+
+
+COLUMNS = tuple(f.name for f in fields(Timeline) if f.name not in {"scenario", "schedule", "delay"})
+
+
+def uplink_columns(rows: Sequence[tuple[int, int, int, int, int]]) -> dict[str, Column]:
+    """Rows of (round, device, version, start, end) as named columns."""
+    table = np.array(rows, dtype=np.int64).reshape(-1, 5)
+    names: dict[str, Callable[..., Any]] = {
+        "round": np.int32,
+        "device": np.int32,
+        "version": np.int32,
+        "start": np.int64,
+        "end": np.int64,
+    }
+    return {name: table[:, i].astype(kind) for i, (name, kind) in enumerate(names.items())}
+
+
+def broadcast_columns(
+    slots: Sequence[tuple[int, int]], receivers: Sequence[Sequence[int]]
+) -> dict[str, Column]:
+    """Broadcasts as (start, end) and their receivers, those of w_0 first, as named columns."""
+    table = np.array(slots, dtype=np.int64).reshape(-1, 2)
+    flat = [device for group in receivers for device in group]
+    return {
+        "broadcast_start": table[:, 0].copy(),
+        "broadcast_end": table[:, 1].copy(),
+        "receiver": np.array(flat, dtype=np.int32),
+        "receiver_offsets": np.cumsum([0, *map(len, receivers)], dtype=np.int64),
+    }
