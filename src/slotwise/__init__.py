@@ -1,4 +1,24 @@
-"""slotwise: federated learning over time-slotted channels."""
+"""slotwise: federated learning over time-slotted channels. Plan it, simulate it, train it, run it.
+
+    >>> import slotwise as sw
+    >>> scenario = sw.Scenario(devices=6, group_size=2, compute_slots=2)
+    >>> sw.simulate(scenario, "idfl", rounds=3).staleness.tolist()
+    [0, 0, 1, 1, 1, 1]
+"""
+
 from slotwise.errors import InputError, UserError
-from slotwise.scenario import Scenario
-from slotwise.schedule import Timeline, simulate
+from slotwise.plan import Plan, plan
+from slotwise.scenario import Scenario, compute_slots
+from slotwise.schedule import Scheduler, Timeline, simulate
+
+__all__ = [
+    "InputError",
+    "Plan",
+    "Scenario",
+    "Scheduler",
+    "Timeline",
+    "UserError",
+    "compute_slots",
+    "plan",
+    "simulate",
+]

@@ -1,0 +1,85 @@
+"""The `slotwise` command: its subcommands, and how mistakes are told."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version as installed_version
+from typing import Annotated, NoReturn
+
+import typer
+
+from slotwise.cli.plan import plan
+from slotwise.cli.timeline import timeline
+from slotwise.errors import InputError, UserError
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="slotwise",
+    help="Federated learning over time-slotted channels: plan it, simulate it, train it, run it.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(plan)
+app.command()(timeline)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"slotwise {installed_version('slotwise')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[  # noqa: ARG001
+        bool,
+        typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        return int(app(standalone_mode=False) or 0)
+    except InputError as error:
+        return _refuse(f"{option_name(error.parameter)} {error.value}: must be {error.allowed}")
+    except UserError as error:
+        return _refuse(str(error))
+    except typer.TyperException as error:
+        return _refuse(_usage_line(error))
+    except typer.Exit as exit_:
+        return exit_.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has gone: keep the interpreter's last flush from complaining.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def option_name(parameter: str) -> str:
+    """``group_size`` as a person typed it: ``--group-size``."""
+    return "--" + parameter.replace("_", "-")
+
+
+def _usage_line(error: typer.TyperException) -> str:
+    """The parser's message on one line, and where to read what is allowed."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "slotwise"
+    return f"{' '.join(error.format_message().split()).rstrip('.')} (see {command} --help)"
+
+
+def _refuse(message: str) -> int:
+    sys.stderr.write(f"slotwise: {message}\n")
+    return USAGE_ERROR

@@ -1,0 +1,74 @@
+"""Options that several commands share, written once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from slotwise.errors import InputError
+from slotwise.scenario import compute_slots
+from slotwise.schedule import Delay
+
+CHANNEL = "Devices and channel"
+SCHEDULE = "Schedule"
+OUTPUT = "Output"
+
+Devices = Annotated[int, typer.Option(help="N, the number of devices.", rich_help_panel=CHANNEL)]
+GroupSize = Annotated[int, typer.Option(help="S, the uplinks of one round.", rich_help_panel=CHANNEL)]
+ComputeSlots = Annotated[
+    int | None,
+    typer.Option(help="Slots of one local training (tau_comp).", rich_help_panel=CHANNEL),
+]
+LinkSlots = Annotated[
+    int, typer.Option(help="r, the slots of one uplink and of one broadcast.", rich_help_panel=CHANNEL)
+]
+LocalSteps = Annotated[
+    int, typer.Option(help="H, the SGD steps of one local training.", rich_help_panel=CHANNEL)
+]
+BatchSize = Annotated[int, typer.Option(help="B, the samples of one SGD step.", rich_help_panel=CHANNEL)]
+SamplesPerSlot = Annotated[
+    float | None,
+    typer.Option(
+        help="q, a device's speed: compute slots = ceil(H·B/q). Instead of --compute-slots.",
+        rich_help_panel=CHANNEL,
+    ),
+]
+ScheduleName = Annotated[
+    Literal["sync", "async", "idfl"], typer.Option(help="The schedule.", rich_help_panel=SCHEDULE)
+]
+DelayText = Annotated[
+    str,
+    typer.Option(
+        "--delay",
+        metavar="auto|ROUNDS",
+        help="Intentional delay of idfl, in rounds; auto is the largest that costs nothing.",
+        rich_help_panel=SCHEDULE,
+    ),
+]
+ParticipationName = Annotated[
+    Literal["round-robin", "random"],
+    typer.Option(help="Who takes part in a round of sync with S < N.", rich_help_panel=SCHEDULE),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=OUTPUT)]
+
+
+def slots_of_training(
+    slots: int | None, samples_per_slot: float | None, local_steps: int, batch_size: int, default: int
+) -> int:
+    """The compute slots, given directly or through a device's speed."""
+    if samples_per_slot is None:
+        return default if slots is None else slots
+    if slots is not None:
+        raise InputError("samples_per_slot", samples_per_slot, "left out where --compute-slots is given")
+    return compute_slots(local_steps, batch_size, samples_per_slot)
+
+
+def delay_of(text: str) -> Delay:
+    """``auto`` or a whole number; the range is the schedule's to check."""
+    if text == "auto":
+        return "auto"
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError("delay", text, "auto or a whole number of rounds") from None
