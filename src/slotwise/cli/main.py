@@ -57,7 +57,7 @@ def _run() -> int:
     except UserError as error:
         return _refuse(str(error))
     except typer.TyperException as error:
-        return _refuse(_usage_line(error))
+        return _refuse(_usage_line(error)) if error.format_message() else USAGE_ERROR
     except typer.Exit as exit_:
         return exit_.exit_code
     except (KeyboardInterrupt, typer.Abort):

@@ -75,11 +75,13 @@ def _table(plans: list[Plan]) -> Table:
         caption=_caption(plans),
         caption_justify="left",
         box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
     for heading in ("group\nsize", "groups", "slots/\nround", "rounds", "models"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for heading in ("staleness\nasync", "free\ndelay", "staleness\nidfl", "sync\nslots", "sync\nrounds"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in plans:
         cells = [_cell(value) for value in row.as_dict().values()]
         table.add_row(*cells, style=None if row.fits else "dim strike")
