@@ -1,0 +1,79 @@
+"""Files out of a folder or a tar archive, into memory and never onto the disk."""
+
+import lzma
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from slotwise.data.errors import DataError
+
+_FILE_LIMIT = 64 * 2**20
+_ARCHIVE_LIMIT = 2**30
+
+
+def read_members(path: Path, wanted: frozenset[str], allowed: str) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of each wanted file in a folder, or in a tar archive at any depth.
+
+    Members of an archive are known by their last name only and are never extracted, so no path in an
+    archive can lead anywhere. Compression is recognised by content.
+
+    Args:
+        path: A folder, or a tar archive, compressed or not.
+        wanted: The file names to yield; all others are passed over.
+        allowed: What messages say `path` must be.
+
+    Raises:
+        DataError: If `path` is neither, cannot be read, or holds more than the limits on sizes allow.
+    """
+    if path.is_dir():
+        yield from _from_folder(path, wanted)
+    elif path.is_file():
+        yield from _from_archive(path, wanted, allowed)
+    else:
+        raise DataError(f"{path} is neither a file nor a folder, must be {allowed}")
+
+
+def _from_folder(folder: Path, wanted: frozenset[str]) -> Iterator[tuple[str, bytes]]:
+    for name in sorted(wanted):
+        path = folder / name
+        if path.is_file():
+            yield name, _file_content(path)
+
+
+def _file_content(path: Path) -> bytes:
+    try:
+        _check_size(str(path), path.stat().st_size)
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _from_archive(path: Path, wanted: frozenset[str], allowed: str) -> Iterator[tuple[str, bytes]]:
+    try:
+        with tarfile.open(path, "r:*") as archive:
+            for member in archive:
+                _check_extent(path, member)
+                name = PurePosixPath(member.name).name
+                if name in wanted and member.isfile():
+                    yield name, _member_content(path, archive, member)
+    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        reason = str(error).partition("\n")[0].rstrip(":")
+        raise DataError(f"{path} is no archive or is damaged ({reason}), must be {allowed}") from None
+
+
+def _member_content(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    _check_size(f"{member.name} in {path}", member.size)
+    file = archive.extractfile(member)
+    return b"" if file is None else file.read()
+
+
+def _check_extent(path: Path, member: tarfile.TarInfo) -> None:
+    """Bound what is decompressed on the way to the next member, wanted or not."""
+    if member.offset_data + member.size > _ARCHIVE_LIMIT:
+        raise DataError(f"{path} unpacks to more than {_ARCHIVE_LIMIT} bytes, must be at most that")
+
+
+def _check_size(what: str, size: int) -> None:
+    if size > _FILE_LIMIT:
+        raise DataError(f"{what} is {size} bytes long, must be at most {_FILE_LIMIT}")

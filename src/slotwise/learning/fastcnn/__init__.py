@@ -1,0 +1,1 @@
+"""A small convolutional network at full machine speed, in Python and numba."""

@@ -1,0 +1,62 @@
+"""What a device does with a model: plain SGD on its own samples. Shared by every image task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.data import Dataset
+from slotwise.errors import InputError
+from slotwise.learning.randomness import draw_batches
+from slotwise.scenario import whole
+
+LocalUpdate = Literal["sum", "mean"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalSgd:
+    """H steps of SGD with batches of B and step size eta, all drawn from ``seed``.
+
+    ``update`` is how the paper's "local update" is read for H > 1: the sum of the gradients met on the way
+    (w_start − w_end = eta · sum, the default), or their mean.
+    """
+
+    local_steps: int = 5
+    batch_size: int = 64
+    learning_rate: float = 0.01
+    seed: int = 0
+    update: LocalUpdate = "sum"
+
+    def __post_init__(self) -> None:
+        whole("local_steps", self.local_steps)
+        whole("batch_size", self.batch_size)
+        whole("seed", self.seed, smallest=0)
+        if not 0 < self.learning_rate < inf:
+            raise InputError("learning_rate", self.learning_rate, "a finite number above 0")
+        if self.update not in get_args(LocalUpdate):
+            raise InputError("update", self.update, "sum or mean")
+
+    @property
+    def divisor(self) -> int:
+        """What w_start − w_end is divided by."""
+        return self.local_steps if self.update == "mean" else 1
+
+
+class DeviceSamples:
+    """Which samples belong to whom: indices into the data set's shared arrays, and no copies of them."""
+
+    def __init__(self, dataset: Dataset, rows: NDArray[np.int32]) -> None:
+        self.dataset = dataset
+        self.rows = rows
+        self.union = np.unique(rows)
+        """All devices' samples, each once: what the global loss is over."""
+
+    def batches(self, sgd: LocalSgd, device: int, training: int) -> NDArray[np.int32]:
+        """Rows of the data set, [steps, batch], of one local training."""
+        own = self.rows[device - 1]
+        positions = draw_batches(sgd.seed, device, training, len(own), sgd.local_steps, sgd.batch_size)
+        return own[positions]

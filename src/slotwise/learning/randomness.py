@@ -1,0 +1,40 @@
+"""Randomness is a function: a counter-based generator for each purpose, device and training.
+
+Nothing is drawn from a shared stream, so results do not depend on who draws first, and nothing has to be saved
+in a checkpoint.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Purpose(IntEnum):
+    """What random numbers are for; purposes never share numbers."""
+
+    MODEL = 1
+    PARTITION = 2
+    BATCHES = 3
+
+
+def generator(seed: int, purpose: Purpose, device: int = 0, training: int = 0) -> np.random.Generator:
+    """The generator of one purpose, device and training: Philox keyed by (seed, purpose).
+
+    Device and training are the high words of its counter; the low words count the numbers drawn.
+    """
+    return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, device, training]))
+
+
+def draw_batches(
+    seed: int, device: int, training: int, samples: int, steps: int, batch_size: int
+) -> NDArray[np.int64]:
+    """Positions of the mini-batches of one local training, [steps, batch]: each drawn without replacement.
+
+    A device with fewer samples than the batch size uses all of them in every step.
+    """
+    draw = generator(seed, Purpose.BATCHES, device, training)
+    orders = draw.permuted(np.tile(np.arange(samples), (steps, 1)), axis=1)
+    return orders[:, : min(batch_size, samples)]

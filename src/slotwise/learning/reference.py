@@ -1,0 +1,58 @@
+"""The slow twin: Algorithms 1 and 2 as the paper writes them, one device at a time.
+
+It knows no slots and no timeline: it follows the pseudocode's sets. The engine, which follows a Timeline, must
+give the same models to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from slotwise.aggregation import Aggregation, Contribution, Vector, mean
+from slotwise.learning.task import Task
+from slotwise.scenario import Scenario
+
+
+def asynchronous(
+    scenario: Scenario, task: Task, rounds: int, delay: int = 0, aggregation: Aggregation = mean
+) -> Iterator[Vector]:
+    """Algorithm 2: yields w_0, w_1, …, w_rounds. With delay 0 it is Algorithm 1."""
+    size, groups = scenario.group_size, scenario.groups
+    everyone = range(1, scenario.devices + 1)
+    # Line 1: S_{−delay−1} starts from w_0, and S_{k−delay−1} receives w_k for k = 1..delay.
+    senders = {-delay - 1: [n for n in everyone if n <= (groups - delay) * size]}
+    for k in range(1, delay + 1):
+        first = (k + groups - delay - 1) * size
+        senders[k - delay - 1] = [n for n in everyone if first < n <= first + size]
+    model = task.initial_model()
+    yield model
+    started: dict[int, int] = {}
+    trainings = dict.fromkeys(everyone, 0)
+    updates: dict[int, Vector] = {}
+    for k in range(rounds):  # line 2
+        for n in senders.pop(k - delay - 1):  # lines 3 to 6
+            started[n] = k
+            updates[n] = task.local_update(model, n, trainings[n])
+            trainings[n] += 1
+        # Lines 7 and 8: the S available devices that started earliest; ties go to the lower index.
+        senders[k] = sorted(started, key=lambda n: (started[n], n))[:size]
+        # Lines 9 to 12.
+        model = aggregation(model, [Contribution(updates.pop(n), k - started.pop(n)) for n in senders[k]])
+        yield model
+
+
+def synchronous(
+    task: Task, rounds: int, participants: Callable[[int], list[int]], aggregation: Aggregation = mean
+) -> Iterator[Vector]:
+    """Vanilla FL (eq. 6): every participant of round k trains on w_k. Yields w_0, w_1, …, w_rounds."""
+    model = task.initial_model()
+    yield model
+    trainings: dict[int, int] = {}
+    for k in range(rounds):
+        contributions = []
+        for n in participants(k):
+            training = trainings.get(n, 0)
+            contributions.append(Contribution(task.local_update(model, n, training), 0))
+            trainings[n] = training + 1
+        model = aggregation(model, contributions)
+        yield model
