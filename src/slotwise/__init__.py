@@ -1,9 +1,9 @@
 """slotwise: federated learning over time-slotted channels. Plan it, simulate it, train it, run it.
 
-    >>> import slotwise as sw
-    >>> scenario = sw.Scenario(devices=6, group_size=2, compute_slots=2)
-    >>> sw.simulate(scenario, "idfl", rounds=3).staleness.tolist()
-    [0, 0, 1, 1, 1, 1]
+>>> import slotwise as sw
+>>> scenario = sw.Scenario(devices=6, group_size=2, compute_slots=2)
+>>> sw.simulate(scenario, "idfl", rounds=3).staleness.tolist()
+[0, 0, 1, 1, 1, 1]
 """
 
 from slotwise.errors import InputError, UserError

@@ -49,7 +49,7 @@ class Scenario:
 
     @property
     def communication_slots(self) -> int:
-        """tau_comm = r(S+1): S uplinks and one broadcast (eq. 5)."""
+        """tau_comm = r(S+1): S uplinks and one broadcast (eq. 6)."""
         return self.link_slots * (self.group_size + 1)
 
     @property

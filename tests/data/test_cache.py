@@ -1,5 +1,6 @@
 import contextlib
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,16 @@ def test_an_interrupted_write_keeps_the_file_that_was_there(
         write_dataset(dataset, path)
     assert list(tmp_path.iterdir()) == [path]
     assert read_dataset(path).content_hash == dataset.content_hash
+
+
+def test_a_file_being_read_stays_whole_while_it_is_replaced(dataset: Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "small.npz"
+    write_dataset(dataset, path)
+    before = path.read_bytes()
+    with path.open("rb") as reading:
+        write_dataset(replace(dataset, name="another name"), path)
+        assert reading.read() == before
+    assert read_dataset(path).name == "another name"
 
 
 def test_a_place_that_cannot_be_written_is_named(dataset: Dataset, tmp_path: Path) -> None:

@@ -83,6 +83,17 @@ def test_an_extension_code_is_refused() -> None:
         decode_pickle(b"\x80\x02\x82\x01.", 2, "batch")
 
 
+@pytest.mark.parametrize("raw", [b"\x80\x02Nr\xff\xff\xff\x7f.", b"\x80\x02Np2000000000\n."])
+def test_a_pickle_that_would_fill_the_memory_with_its_table_is_refused(raw: bytes) -> None:
+    with pytest.raises(DataError, match="it numbers an object 2"):
+        decode_pickle(raw, 2, "batch")
+
+
+def test_a_length_beyond_the_end_is_refused() -> None:
+    with pytest.raises(DataError, match="must be a pickled batch of CIFAR-10: expected 1099511627776 bytes"):
+        decode_pickle(b"\x80\x05\x96" + (2**40).to_bytes(8, "little") + b".", 2, "batch")
+
+
 def test_a_persistent_name_is_refused() -> None:
     with pytest.raises(DataError, match="is refused"):
         decode_pickle(b"\x80\x02K\x01Q.", 2, "batch")

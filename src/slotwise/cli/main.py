@@ -11,6 +11,7 @@ import typer
 
 from slotwise.cli.plan import plan
 from slotwise.cli.timeline import timeline
+from slotwise.cli.train import train
 from slotwise.errors import InputError, UserError
 
 USAGE_ERROR = 2
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.command()(plan)
 app.command()(timeline)
+app.command()(train)
 
 
 def _print_version(wanted: bool) -> None:

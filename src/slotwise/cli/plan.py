@@ -93,7 +93,9 @@ def _cell(value: int | float) -> str:
 
 
 def _caption(plans: list[Plan]) -> str:
-    lines = ["staleness: the oldest update applied, in rounds; free delay: rounds a device may wait at no cost"]
+    lines = [
+        "staleness: the oldest update applied, in rounds; free delay: rounds a device may wait at no cost"
+    ]
     late = [str(p.scenario.group_size) for p in plans if not p.fits]
     if late:
         lines.append(f"ruled out by the deadline (no round ends in time): group size {', '.join(late)}")

@@ -47,9 +47,7 @@ def timeline(
             rich_help_panel=SCHEDULE,
         ),
     ] = None,
-    deadline: Annotated[
-        int | None, typer.Option(help="Stop at this slot.", rich_help_panel=SCHEDULE)
-    ] = None,
+    deadline: Annotated[int | None, typer.Option(help="Stop at this slot.", rich_help_panel=SCHEDULE)] = None,
     as_json: Json = False,
     out: Annotated[
         Path | None,

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import pickletools
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,10 +64,18 @@ def decode_pickle(raw: bytes, images: int, source: str) -> tuple[NDArray[np.uint
 
 def _unpickled(raw: bytes, source: str) -> object:
     try:
+        _check_numbering(raw)
         return _BatchUnpickler(io.BytesIO(raw), encoding="bytes").load()
     except Exception as error:  # a hostile or damaged pickle can raise any
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0] or type(error).__name__
         raise DataError(f"{source} is refused, must be a pickled batch of CIFAR-10: {reason}") from None
+
+
+def _check_numbering(raw: bytes) -> None:
+    """Refuse a table of objects larger than the pickle, with which 8 bytes could fill the memory."""
+    for opcode, argument, _ in pickletools.genops(raw):
+        if opcode.name in {"PUT", "LONG_BINPUT"} and (argument or 0) > len(raw):
+            raise pickle.UnpicklingError(f"it numbers an object {argument}")
 
 
 def _field(content: dict[object, object], name: str) -> object:

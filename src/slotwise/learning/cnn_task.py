@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +64,19 @@ class CnnTask:
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """The arrays under the names of the matching ``torch.nn.Sequential``'s state_dict."""
-        return self.architecture.named_arrays(model)
+        return dict(_named_arrays(self.architecture, model))
+
+
+def _named_arrays(architecture: Architecture, model: Vector) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Sequential(Conv2d, MaxPool2d, ReLU, …, Flatten, Linear, ReLU, …) numbers its layers in this order."""
+    filters, layers = len(architecture.convolutions), len(architecture.weight_shapes)
+    numbers = [3 * i if i < filters else 3 * filters + 1 + 2 * (i - filters) for i in range(layers)]
+    names = [f"{number}.{kind}" for number in numbers for kind in ("weight", "bias")]
+    first = 0
+    for name, shape in zip(names, architecture.parameter_shapes, strict=True):
+        last = first + prod(shape)
+        yield name, model[first:last].reshape(shape)
+        first = last
 
 
 def _chunks(images: Bytes, labels: Bytes, rows: NDArray[np.integer]) -> Iterator[tuple[Bytes, Bytes]]:

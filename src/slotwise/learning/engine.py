@@ -165,5 +165,3 @@ def evaluation_rounds(timeline: Timeline, every: int | None) -> frozenset[int]:
     slots = np.arange(0, timeline.last_slot + 1, step)
     newest = np.searchsorted(timeline.broadcast_end, slots, side="right")
     return frozenset({*newest.tolist(), timeline.rounds})
-
-

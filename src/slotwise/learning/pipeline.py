@@ -22,7 +22,9 @@ AHEAD_PER_WORKER = 4
 class Pipeline:
     """Gives the contributions of one round after another, keeping the workers of ``pool`` busy."""
 
-    def __init__(self, timeline: Timeline, task: Task, pool: Executor, workers: int, first_round: int) -> None:
+    def __init__(
+        self, timeline: Timeline, task: Task, pool: Executor, workers: int, first_round: int
+    ) -> None:
         self._timeline, self._task, self._pool = timeline, task, pool
         self._ahead = AHEAD_PER_WORKER * workers
         self._next = int(timeline.round_offsets[first_round])

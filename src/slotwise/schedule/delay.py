@@ -34,4 +34,3 @@ def _costs_a_slot(scenario: Scenario, delay: int) -> bool:
 def _costs_a_round(scenario: Scenario, delay: int) -> bool:
     """Whether fewer rounds than without delay end by the deadline."""
     return len(round_ends(scenario, delay)) < len(round_ends(scenario))
-

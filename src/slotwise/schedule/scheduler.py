@@ -65,6 +65,7 @@ class Scheduler:
         self.group_size = group_size
         self.delivery = delivery
         self.round = 0
+        self._waits_for_all = delivery.waits_for_all
         self._senders: list[int] = []
         self._ready: list[tuple[int, int]] = []
         self._booked: dict[int, list[int]] = {}
@@ -82,17 +83,17 @@ class Scheduler:
         for event in events:
             if type(event) is Ready:
                 heapq.heappush(self._ready, (event.slot, event.device))
-            elif type(event) is Sent:
-                self._take(event.device)
             else:
                 self._channel_taken = False
+                if type(event) is Sent:
+                    self._senders.append(event.device)
         return None if self._channel_taken else self._next()
 
     def _next(self) -> Action | None:
         """The free channel's next use: the broadcast of a full round, the first of the ready, or nothing."""
         if len(self._senders) == self.group_size:
             return self._close_round()
-        if not self._ready or (self.delivery.waits_for_all and not self._all_ready()):
+        if not self._ready or (self._waits_for_all and not self._all_ready()):
             return None
         _, device = heapq.heappop(self._ready)
         self._channel_taken = True
@@ -100,10 +101,6 @@ class Scheduler:
 
     def _all_ready(self) -> bool:
         return len(self._ready) + len(self._senders) == self.group_size
-
-    def _take(self, device: int) -> None:
-        self._senders.append(device)
-        self._channel_taken = False
 
     def _close_round(self) -> Deliver:
         for version, devices in self.delivery.after(self.round, self._senders):

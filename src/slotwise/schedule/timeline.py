@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -91,7 +92,7 @@ class Timeline:
 
     @cached_property
     def staleness(self) -> Column:
-        """d = k − k̂ of every uplink (eq. 13)."""
+        """d = k − k̂ of every uplink (eq. 15)."""
         return self.round - self.version
 
     @cached_property
@@ -182,7 +183,9 @@ class Timeline:
                 **uplink_columns([(k, u["device"], u["version"], u["start"], u["end"]) for k, u in uplinks]),
                 **broadcast_columns([(b["start"], b["end"]) for b in broadcasts], receivers),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except UserError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise UserError(f"timeline: malformed: {error!r}") from None
 
 
@@ -191,7 +194,7 @@ COLUMNS = tuple(f.name for f in fields(Timeline) if f.name not in {"scenario", "
 
 def uplink_columns(rows: Sequence[tuple[int, int, int, int, int]]) -> dict[str, Column]:
     """Rows of (round, device, version, start, end) as named columns."""
-    table = np.array(rows, dtype=np.int64).reshape(-1, 5)
+    table = np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 5)
     names: dict[str, Callable[..., Any]] = {
         "round": np.int32,
         "device": np.int32,

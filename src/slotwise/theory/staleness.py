@@ -7,7 +7,7 @@ from slotwise.theory.timing import effective_groups
 
 
 def staleness(scenario: Scenario, round_number: int, delay: int = 0) -> int:
-    """d_{n,k} = min(k, G−1−delay) for every sender of round k (eq. 14; with a delay, min(k, d*)).
+    """d_{n,k} = min(k, G−1−delay) for every sender of round k (eq. 16; with a delay, min(k, d*)).
 
     Delay 0 is asynchronous FL: k while k < G, then G−1. The largest delay, G−1, is synchronous FL: 0.
     """

@@ -80,7 +80,9 @@ def rounds_within(scenario: Scenario, deadline: int, delay: int = 0) -> int:
 def effective_groups(scenario: Scenario, delay: int) -> int:
     """d*+1 = G − delay: what the intentional delay leaves of the number of groups."""
     if not scenario.divides:
-        allowed = f"a divisor of {scenario.devices} for the closed forms; simulate() is exact for any group size"
+        allowed = (
+            f"a divisor of {scenario.devices} for the closed forms; simulate() is exact for any group size"
+        )
         raise InputError("group_size", scenario.group_size, allowed)
     check_delay(scenario, delay)
     return scenario.groups - delay

@@ -29,9 +29,13 @@ class Architecture:
 
     def __post_init__(self) -> None:
         if len(self.input_shape) != 3 or min(self.input_shape) < 1:
-            raise ValueError(f"input_shape must be (channels, height, width), all positive: {self.input_shape}")
+            raise ValueError(
+                f"input_shape must be (channels, height, width), all positive: {self.input_shape}"
+            )
         if any(len(layer) != 2 or min(layer) < 1 for layer in self.convolutions):
-            raise ValueError(f"a convolution is (output channels, kernel size), positive: {self.convolutions}")
+            raise ValueError(
+                f"a convolution is (output channels, kernel size), positive: {self.convolutions}"
+            )
         if any(units < 1 for units in self.hidden):
             raise ValueError(f"every hidden layer needs at least one unit: {self.hidden}")
         if self.classes < 2:

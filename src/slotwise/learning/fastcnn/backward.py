@@ -60,7 +60,9 @@ def add_filter_gradient(
         if layer.tile == 4:
             _add_patches((zero, zero, zero, zero), piece, steps, count, positions, amounts, rows, gradient)
         elif layer.tile == 5:
-            _add_patches((zero, zero, zero, zero, zero), piece, steps, count, positions, amounts, rows, gradient)
+            _add_patches(
+                (zero, zero, zero, zero, zero), piece, steps, count, positions, amounts, rows, gradient
+            )
         elif layer.tile == 6:
             tile = (zero, zero, zero, zero, zero, zero)
             _add_patches(tile, piece, steps, count, positions, amounts, rows, gradient)
@@ -74,7 +76,14 @@ def add_filter_gradient(
 
 @compiled
 def _add_patches(
-    like: Tile, piece: int, steps: Any, count: int, positions: Any, amounts: Floats, rows: Floats, gradient: Floats
+    like: Tile,
+    piece: int,
+    steps: Any,
+    count: int,
+    positions: Any,
+    amounts: Floats,
+    rows: Floats,
+    gradient: Floats,
 ) -> None:
     tile_steps = load_steps(steps, piece, like)
     total = load_tile(gradient, piece * LANES, LANES, like)
@@ -91,9 +100,13 @@ def add_input_gradient(
     zero = repeat(np.float32(0))
     for piece in range(0, layer.pieces, layer.tile):
         if layer.tile == 4:
-            _add_filter((zero, zero, zero, zero), piece, steps, count, positions, amounts, weights, error_rows)
+            _add_filter(
+                (zero, zero, zero, zero), piece, steps, count, positions, amounts, weights, error_rows
+            )
         elif layer.tile == 5:
-            _add_filter((zero, zero, zero, zero, zero), piece, steps, count, positions, amounts, weights, error_rows)
+            _add_filter(
+                (zero, zero, zero, zero, zero), piece, steps, count, positions, amounts, weights, error_rows
+            )
         elif layer.tile == 6:
             tile = (zero, zero, zero, zero, zero, zero)
             _add_filter(tile, piece, steps, count, positions, amounts, weights, error_rows)
@@ -107,7 +120,14 @@ def add_input_gradient(
 
 @compiled
 def _add_filter(
-    like: Tile, piece: int, steps: Any, count: int, positions: Any, amounts: Floats, weights: Floats, error_rows: Floats
+    like: Tile,
+    piece: int,
+    steps: Any,
+    count: int,
+    positions: Any,
+    amounts: Floats,
+    weights: Floats,
+    error_rows: Floats,
 ) -> None:
     tile_steps = load_steps(steps, piece, like)
     tile = load_tile(weights, piece * LANES, LANES, like)

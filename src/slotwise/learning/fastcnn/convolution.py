@@ -42,7 +42,9 @@ def pack_filters(layer: Any, weights: Floats, packed: Floats) -> None:
 
 
 @compiled
-def convolve(layer: Any, steps: Any, packed: Floats, bias: Floats, inputs: Floats, pooled: Floats, winners: Floats) -> None:
+def convolve(
+    layer: Any, steps: Any, packed: Floats, bias: Floats, inputs: Floats, pooled: Floats, winners: Floats
+) -> None:
     """Fill `pooled` and `winners` (where in its window each maximum was), all as lanes."""
     right, down = LANES * layer.channels, LANES * layer.channels * layer.width
     taps, filters = layer.taps, layer.filters

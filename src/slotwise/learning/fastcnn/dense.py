@@ -31,7 +31,9 @@ Labels = NDArray[np.int64]
 
 
 @compiled
-def forward(layer: Any, weights: Floats, bias: Floats, inputs: Floats, outputs: Floats, rectify: bool) -> None:
+def forward(
+    layer: Any, weights: Floats, bias: Floats, inputs: Floats, outputs: Floats, rectify: bool
+) -> None:
     """outputs[o] = bias[o] + sum over i of weights[o, i] * inputs[i], then relu if asked for; all as lanes."""
     zero = repeat(np.float32(0))
     for output in range(0, layer.outputs, 8):
@@ -78,7 +80,9 @@ def input_errors(layer: Any, weights: Floats, errors: Floats, inputs: Floats, fo
     for number in range(0, layer.inputs, 8):
         total = (zero, zero, zero, zero, zero, zero, zero, zero)
         for output in range(layer.outputs):
-            total = outer_add(total, weights, output * layer.columns + number, 1, load(errors, LANES * output))
+            total = outer_add(
+                total, weights, output * layer.columns + number, 1, load(errors, LANES * output)
+            )
         store_tile(found, LANES * number, LANES, total)
     close_relu(layer.inputs, inputs, found)
 
@@ -93,7 +97,9 @@ def close_relu(count: int, outputs: Floats, errors: Floats) -> None:
 
 
 @compiled
-def output_errors(classes: int, scores: Floats, labels: Labels, samples: int, weight: float, errors: Floats) -> float:
+def output_errors(
+    classes: int, scores: Floats, labels: Labels, samples: int, weight: float, errors: Floats
+) -> float:
     """Cross-entropy summed over samples; its gradient with respect to the scores, times `weight`, as lanes.
 
     loss = log(sum over c of exp(score[c])) - score[label], error[c] = exp(score[c]) / sum - (c == label).

@@ -23,7 +23,9 @@ class FastCnn:
     call depends on its arguments only, to the last bit.
     """
 
-    def __init__(self, architecture: Architecture, *, offset: Sequence[float], scale: Sequence[float]) -> None:
+    def __init__(
+        self, architecture: Architecture, *, offset: Sequence[float], scale: Sequence[float]
+    ) -> None:
         """A pixel x of channel c (0..255) enters the network as (x / 255 - offset[c]) / scale[c]."""
         channels = architecture.input_shape[0]
         if len(offset) != channels or len(scale) != channels:

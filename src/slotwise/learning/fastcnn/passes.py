@@ -180,7 +180,13 @@ def add_up(plan: Plan, work: Workspace, images: NDArray[np.uint8], labels: Numbe
 
 @compiled
 def train(
-    plan: Plan, work: Workspace, model: Floats, images: NDArray[np.uint8], labels: Numbers, batches: Any, rate: float
+    plan: Plan,
+    work: Workspace,
+    model: Floats,
+    images: NDArray[np.uint8],
+    labels: Numbers,
+    batches: Any,
+    rate: float,
 ) -> Floats:
     """One step of gradient descent per batch; return the new model."""
     read_model(plan, work, model)

@@ -43,7 +43,14 @@ CONVOLUTION = _record(
     "taps_start", "taps", "pieces_start", "pieces", "tile",
 )  # fmt: skip
 DENSE = _record(
-    "inputs", "outputs", "columns", "input_start", "input_stride", "output_start", "weight_start", "bias_start"
+    "inputs",
+    "outputs",
+    "columns",
+    "input_start",
+    "input_stride",
+    "output_start",
+    "weight_start",
+    "bias_start",
 )
 
 

@@ -64,7 +64,9 @@ def _instruction(result: Callable[..., Any]) -> Callable[[Function], Function]:
         def define(_typing: Any, *given: Any) -> Any:
             def generate(context: Any, builder: Any, typed: Any, values: Any) -> Any:
                 plain = [
-                    context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
+                    context.make_array(kind)(context, builder, value).data
+                    if isinstance(kind, types.Array)
+                    else value
                     for kind, value in zip(typed.args, values, strict=True)
                 ]
                 written = write(builder, *plain)
@@ -224,7 +226,6 @@ def _exchanged(builder: Any, rows: list[Any], number: int, distance: int) -> Any
     first, second = (rows[partner], rows[number]) if upper else (rows[number], rows[partner])
     start = distance if upper else 0
     lanes = [
-        start + lane if not lane & distance else LANES + start + lane - distance
-        for lane in range(LANES)
+        start + lane if not lane & distance else LANES + start + lane - distance for lane in range(LANES)
     ]
     return builder.shuffle_vector(first, second, ir.Constant(ir.VectorType(_INT32, LANES), lanes))

@@ -1,0 +1,104 @@
+"""What a person sees while a run goes on, and how Ctrl-C ends it cleanly."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from slotwise.learning import History, Point
+from slotwise.runs import RunParameters, Watcher
+from slotwise.schedule import Timeline
+
+
+class Stopping:
+    """Whether the user has asked to end early."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[Stopping]:
+    """The first Ctrl-C (or SIGTERM) asks the run to end with a checkpoint; the second ends it at once."""
+    stopping = Stopping()
+
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if stopping.asked:
+            raise KeyboardInterrupt
+        stopping.asked = True
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopping
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class TrainingDisplay(Watcher):
+    """A progress bar: slots, rounds, loss, accuracy, staleness, updates per second, time left."""
+
+    def __init__(self, parameters: RunParameters, stopping: Stopping, *, quiet: bool) -> None:
+        self._parameters, self._stopping = parameters, stopping
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[text]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=quiet,
+        )
+        self._point: Point | None = None
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        self._row = self._bar.add_task("preparing", total=None, text="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def started(self, timeline: Timeline, resumed: History | None) -> None:
+        """Show the bar at its first round."""
+        self._timeline = timeline
+        self._first = resumed.round if resumed else 0
+        self._began = time.monotonic()
+        if resumed and resumed.points:
+            self._point = resumed.points[-1]
+        slot = int(timeline.broadcast_end[self._first - 1]) if self._first else 0
+        name = f"{timeline.schedule} S={timeline.scenario.group_size}"
+        self._bar.update(self._row, description=name, total=timeline.last_slot, completed=slot)
+
+    def round_done(self, round_number: int) -> None:
+        """Move the bar."""
+        slot = int(self._timeline.broadcast_end[round_number])
+        self._bar.update(self._row, completed=slot, text=self._text(round_number, slot))
+
+    def evaluated(self, point: Point) -> None:
+        """Show the newest loss and accuracy from now on."""
+        self._point = point
+
+    def wants_stop(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self._stopping.asked
+
+    def _text(self, round_number: int, slot: int) -> str:
+        timeline = self._timeline
+        done = (round_number + 1 - self._first) * timeline.scenario.group_size
+        speed = done / max(1e-9, time.monotonic() - self._began)
+        parts = [f"slot {slot}/{timeline.last_slot}", f"round {round_number + 1}/{timeline.rounds}"]
+        if self._point is not None:
+            parts += [f"loss {self._point.loss:.3f}", f"acc {self._point.accuracy:.1%}"]
+        stale = int(timeline.staleness[timeline.uplinks(round_number)].max())
+        return "  ".join([*parts, f"stale {stale}", f"{speed:.0f} upd/s"])

@@ -1,0 +1,219 @@
+"""slotwise train."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from slotwise.cli.options import CHANNEL, OUTPUT, SCHEDULE, delay_of
+from slotwise.cli.progress import TrainingDisplay, stop_on_signals
+from slotwise.errors import InputError, UserError
+from slotwise.runs import RunFolder, RunParameters, execute, read_toml, run_parameters
+from slotwise.scenario import whole
+
+LEARNING = "Learning"
+DATA = "Data"
+
+
+def _option(name: str, text: str, panel: str) -> Any:
+    """An option whose default is the one of RunParameters, or of the paper's case for the data set."""
+    default = next(field.default for field in fields(RunParameters) if field.name == name)
+    shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    return typer.Option(
+        help=text, rich_help_panel=panel, show_default=shown if default is not None else False
+    )
+
+
+def train(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the run: created, must not hold another.", rich_help_panel=OUTPUT),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Go on with the run in this folder; no other option but --workers.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the run in --out.", rich_help_panel=OUTPUT)
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML file with any of the options; flags win.", rich_help_panel=OUTPUT),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Local trainings at once. Default: all cores. The result is the same.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    tensorboard: Annotated[
+        Path | None,
+        typer.Option(help="Also write the curve for TensorBoard into this folder.", rich_help_panel=OUTPUT),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)] = False,
+    data: Annotated[Literal["mnist", "cifar10"] | None, _option("data", "Data set.", DATA)] = None,
+    partition: Annotated[
+        Literal["one-label", "k-labels", "dirichlet", "iid"] | None,
+        _option("partition", "Which samples a device holds.", DATA),
+    ] = None,
+    samples_per_device: Annotated[
+        int | None, _option("samples_per_device", "Samples of a device.", DATA)
+    ] = None,
+    labels_per_device: Annotated[
+        int | None, _option("labels_per_device", "For the partition k-labels.", DATA)
+    ] = None,
+    concentration: Annotated[
+        float | None, _option("concentration", "For the partition dirichlet.", DATA)
+    ] = None,
+    input_scale: Annotated[
+        Literal["standard", "unit"] | None, _option("input_scale", "Pixels standardised, or 0 to 1.", DATA)
+    ] = None,
+    schedule: Annotated[
+        Literal["sync", "async", "idfl"] | None, _option("schedule", "The schedule.", SCHEDULE)
+    ] = None,
+    delay: Annotated[
+        str | None, _option("delay", "Intentional delay of idfl: rounds, or auto.", SCHEDULE)
+    ] = None,
+    participation: Annotated[
+        Literal["round-robin", "random"] | None,
+        _option("participation", "Who takes part in a round of sync with S < N.", SCHEDULE),
+    ] = None,
+    devices: Annotated[int | None, _option("devices", "N, the number of devices.", CHANNEL)] = None,
+    group_size: Annotated[int | None, _option("group_size", "S, the uplinks of one round.", CHANNEL)] = None,
+    compute_slots: Annotated[
+        int | None, _option("compute_slots", "Slots of one local training.", CHANNEL)
+    ] = None,
+    samples_per_slot: Annotated[
+        float | None,
+        typer.Option(
+            help="q: compute slots = ceil(H·B/q). Instead of --compute-slots.", rich_help_panel=CHANNEL
+        ),
+    ] = None,
+    link_slots: Annotated[
+        int | None, _option("link_slots", "r, slots of one uplink and of one broadcast.", CHANNEL)
+    ] = None,
+    deadline: Annotated[int | None, _option("deadline", "T, slots of the whole run.", CHANNEL)] = None,
+    local_steps: Annotated[int | None, _option("local_steps", "H, SGD steps per training.", LEARNING)] = None,
+    batch_size: Annotated[int | None, _option("batch_size", "B, samples of one step.", LEARNING)] = None,
+    learning_rate: Annotated[float | None, _option("learning_rate", "Step size.", LEARNING)] = None,
+    update: Annotated[
+        Literal["sum", "mean"] | None,
+        _option("update", "Local update: sum or mean of the gradients.", LEARNING),
+    ] = None,
+    channels: Annotated[
+        str | None, _option("channels", "Output channels of the 5×5 convolutions.", LEARNING)
+    ] = None,
+    hidden: Annotated[
+        str | None, _option("hidden", "Units of the dense layers before the last.", LEARNING)
+    ] = None,
+    backend: Annotated[
+        Literal["numba", "torch"] | None, _option("backend", "What computes the network.", LEARNING)
+    ] = None,
+    evaluate_every: Annotated[
+        int | None,
+        _option(
+            "evaluate_every",
+            "Slots between evaluations. Default: a hundredth of the deadline, at least 250.",
+            LEARNING,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, _option("seed", "Of model, partition, batches and participation.", LEARNING)
+    ] = None,
+) -> None:
+    """Train a model along the schedule, exactly as the devices and the server would.
+
+    The defaults are the paper's MNIST case with a group size of 10; with --data cifar10 they are its CIFAR-10
+    case (N=20, S=5, 4 compute slots, T=100000, H=8). Ctrl-C ends early with a checkpoint.
+    """
+    given = {
+        name: value
+        for name, value in locals().items()
+        if value is not None
+        and name not in {"out", "resume", "overwrite", "config", "workers", "tensorboard", "quiet"}
+    }
+    threads = _cores() if workers is None else whole("workers", workers)
+    if resume is not None:
+        _refuse_options(given, out, config, overwrite)
+        _resume(RunFolder.open(resume), threads, quiet, tensorboard)
+        return
+    if out is None:
+        raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
+    parameters = run_parameters({**(read_toml(config) if config else {}), **_parsed(given)})
+    parameters.timeline()  # every mistake is told before a folder is made
+    folder = RunFolder.create(out, parameters, overwrite=overwrite)
+    _run(folder, parameters, threads, quiet, tensorboard)
+
+
+def _parsed(given: dict[str, Any]) -> dict[str, Any]:
+    """Flags that are text on the command line, as the values they stand for."""
+    options = dict(given)
+    if "delay" in options:
+        options["delay"] = delay_of(options["delay"])
+    for name in ("channels", "hidden"):
+        if name in options:
+            options[name] = _numbers(name, options[name])
+    return options
+
+
+def _numbers(name: str, text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise InputError(name, text, "whole numbers separated by commas") from None
+
+
+def _refuse_options(given: dict[str, Any], out: Path | None, config: Path | None, overwrite: bool) -> None:
+    others = {"out": out, "config": config, "overwrite": overwrite or None, **given}
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(name, value, "left out with --resume: the run keeps its parameters")
+
+
+def _resume(folder: RunFolder, workers: int, quiet: bool, tensorboard: Path | None) -> None:
+    console = Console(stderr=True)
+    if folder.status == "finished":
+        console.print(f"{folder.path}: finished already; 'slotwise show {folder.path}' shows it")
+        return
+    history, damaged = folder.checkpoints.load()
+    for path in damaged:
+        console.print(f"{path}: damaged, passed over")
+    where = f"round {history.round}" if history else "the start (no checkpoint)"
+    console.print(f"{folder.path}: going on from {where}")
+    _run(folder, folder.parameters(), workers, quiet, tensorboard, history)
+
+
+def _run(
+    folder: RunFolder,
+    parameters: RunParameters,
+    workers: int,
+    quiet: bool,
+    tensorboard: Path | None,
+    history: Any = None,
+) -> None:
+    with stop_on_signals() as stopping, TrainingDisplay(parameters, stopping, quiet=quiet) as display:
+        outcome = execute(folder, parameters, workers=workers, resume=history, watcher=display)
+    if tensorboard is not None:
+        from slotwise.report.tensorboard import write_tensorboard  # noqa: PLC0415
+
+        write_tensorboard(tensorboard, outcome.history.points)
+    last = outcome.history.points[-1]
+    typer.echo(
+        f"{outcome.status} after {outcome.history.round} rounds, {last.slot} slots: "
+        f"loss {last.loss:.4f}, accuracy {last.accuracy:.2%}  ({folder.path})"
+    )
+    if outcome.status == "interrupted":
+        typer.echo(f"go on with: slotwise train --resume {folder.path}", err=True)
+        raise typer.Exit(130)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

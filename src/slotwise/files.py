@@ -1,0 +1,62 @@
+"""Files that are either complete or not there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from slotwise.errors import UserError
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a path that `write_atomically` could not write, before the work whose result it is to hold."""
+    target = _target(path)
+    if not target.parent.is_dir():
+        raise UserError(f"cannot write {path}: there is no folder {target.parent}")
+    if target.exists() and not target.is_file():
+        raise UserError(f"cannot write {path}: it exists and is not a file")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write {path}: the folder {target.parent} is not writable")
+
+
+def write_atomically(path: Path, data: bytes | str) -> None:
+    """Write all of ``data`` (text as UTF-8) or leave whatever was at ``path`` untouched.
+
+    The bytes go to a hidden file in the same folder, reach the disk, and take the name in one step: a reader,
+    or a crash at any moment, meets the old file or the new one, never half of it.
+    """
+    content = data.encode() if isinstance(data, str) else data
+    target = _target(path)
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        _write_through(temporary, content)
+        temporary.replace(target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _target(path: Path) -> Path:
+    """The file itself where ``path`` is a link to it: replacing a link would leave the file as it was."""
+    return Path(os.path.realpath(path))
+
+
+def _write_through(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name itself survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

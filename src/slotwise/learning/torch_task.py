@@ -1,0 +1,159 @@
+"""TorchTask: any torch.nn.Module as a Task. Needs the extra ``slotwise[torch]``.
+
+The module's parameters travel as one flat float32 vector. Each worker thread has its own copy of the module and
+one intra-op thread: many local trainings at once beat many threads per operation. Images are kept channels-last,
+which the CPU's convolution kernels prefer.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.aggregation import Vector
+from slotwise.errors import UserError
+from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
+from slotwise.learning.randomness import Purpose, generator
+from slotwise.learning.task import Evaluation
+
+try:
+    import torch
+    from torch import Tensor, nn
+    from torch.nn.utils import parameters_to_vector
+except ModuleNotFoundError:
+    raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'") from None
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+CHUNK = 2048  # images of an evaluation at once
+
+
+class TorchTask:
+    """Image classification with a module and a loss of your own.
+
+    The module must not draw random numbers while it trains (no dropout): an update has to be a function of the
+    model, the device and the number of its training. Buffers, such as the statistics of a batch
+    normalisation, are not part of the model and are refused.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        samples: DeviceSamples,
+        sgd: LocalSgd,
+        *,
+        loss: Loss = nn.functional.cross_entropy,
+        offset: tuple[float, ...] | None = None,
+        scale: tuple[float, ...] | None = None,
+        device: str | None = None,
+    ) -> None:
+        """``device`` is torch's name for where to compute; by default the GPU if there is one."""
+        if any(True for _ in module.buffers()):
+            raise UserError(
+                "TorchTask: the module has buffers (batch normalisation?), which no update carries"
+            )
+        self.samples, self.sgd, self._loss = samples, sgd, loss
+        self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self._module = copy.deepcopy(module).to(self._device).to(memory_format=torch.channels_last)
+        dataset = samples.dataset
+        self._offset = self._per_channel(offset or dataset.offset)
+        self._scale = self._per_channel(scale or dataset.scale)
+        self._local = threading.local()
+
+    def initial_model(self) -> Vector:
+        """The module's parameters drawn anew from the seed: uniform ±1/sqrt(fan-in), layer after layer."""
+        draw = generator(self.sgd.seed, Purpose.MODEL)
+        parts, bound = [], 1.0
+        for parameter in self._module.parameters():
+            if parameter.dim() > 1:
+                bound = 1.0 / float(np.sqrt(parameter[0].numel()))
+            parts.append(draw.uniform(-bound, bound, parameter.numel()))
+        return np.concatenate(parts).astype(np.float32)
+
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        """w_start − w_end of H steps of SGD on the device's samples."""
+        module = self._worker_module()
+        start = self._load(module, model)
+        rows = self.samples.batches(self.sgd, device, training)
+        dataset = self.samples.dataset
+        images = self._images(dataset.train_images[rows.ravel()])
+        labels = torch.from_numpy(dataset.train_labels[rows.ravel()].astype(np.int64)).to(self._device)
+        parameters = list(module.parameters())
+        for batch, answers in zip(images.split(rows.shape[1]), labels.split(rows.shape[1]), strict=True):
+            gradients = torch.autograd.grad(self._loss(module(batch), answers), parameters)
+            with torch.no_grad():
+                torch._foreach_add_(parameters, gradients, alpha=-self.sgd.learning_rate)
+        with torch.no_grad():
+            update = (start - parameters_to_vector(parameters)) / self.sgd.divisor
+        result: Vector = update.cpu().numpy()
+        return result
+
+    @torch.no_grad()
+    def evaluate(self, model: Vector) -> Evaluation:
+        """Mean loss over the union of the devices' data; accuracy over the test images."""
+        module = self._worker_module()
+        self._load(module, model)
+        dataset, union = self.samples.dataset, self.samples.union
+        loss = 0.0
+        for first in range(0, len(union), CHUNK):
+            rows = union[first : first + CHUNK]
+            answers = torch.from_numpy(dataset.train_labels[rows].astype(np.int64)).to(self._device)
+            loss += len(rows) * float(self._loss(module(self._images(dataset.train_images[rows])), answers))
+        correct = 0
+        for first in range(0, len(dataset.test_labels), CHUNK):
+            part = slice(first, first + CHUNK)
+            guesses = module(self._images(dataset.test_images[part])).argmax(dim=1).cpu().numpy()
+            correct += int((guesses == dataset.test_labels[part]).sum())
+        return Evaluation(loss / len(union), correct / len(dataset.test_labels))
+
+    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
+        """The arrays under the names of the module's state_dict."""
+        arrays, first = {}, 0
+        for name, parameter in self._module.named_parameters():
+            last = first + parameter.numel()
+            arrays[name] = model[first:last].reshape(tuple(parameter.shape))
+            first = last
+        return arrays
+
+    def _worker_module(self) -> nn.Module:
+        """This thread's own copy of the module."""
+        if not hasattr(self._local, "module"):
+            torch.set_num_threads(1)  # per thread, so each worker has to say it
+            self._local.module = copy.deepcopy(self._module)
+        module: nn.Module = self._local.module
+        return module
+
+    def _load(self, module: nn.Module, model: Vector) -> Tensor:
+        vector = torch.from_numpy(np.array(model)).to(self._device)
+        with torch.no_grad():
+            first = 0
+            for parameter in module.parameters():
+                last = first + parameter.numel()
+                parameter.copy_(vector[first:last].view(parameter.shape))
+                first = last
+        return vector
+
+    def _images(self, pixels: NDArray[np.uint8]) -> Tensor:
+        images = torch.from_numpy(pixels).to(self._device).to(torch.float32)
+        images = (images / 255 - self._offset) / self._scale
+        return images.contiguous(memory_format=torch.channels_last)
+
+    def _per_channel(self, numbers: tuple[float, ...]) -> Tensor:
+        return torch.tensor(numbers, dtype=torch.float32, device=self._device).view(1, -1, 1, 1)
+
+
+def sequential(architecture: Architecture) -> nn.Sequential:
+    """The built-in network as a torch module; their flat vectors mean the same model."""
+    layers: list[nn.Module] = []
+    channels = architecture.input_shape[0]
+    for out, kernel in architecture.convolutions:
+        layers += [nn.Conv2d(channels, out, kernel), nn.MaxPool2d(2), nn.ReLU()]
+        channels = out
+    layers.append(nn.Flatten())
+    for inputs, outputs in architecture.dense_sizes:
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
