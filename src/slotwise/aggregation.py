@@ -1,4 +1,4 @@
-"""How the updates of a round combine into the next model. A seam of its own: it knows no schedule, no network.
+"""How the updates of a round combine into the next model. It knows no schedule and no network.
 
 A model and an update are flat float32 vectors. An update is what local training took away from the model it
 started on, w_start − w_end, so the step size is already in it.

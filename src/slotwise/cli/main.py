@@ -9,7 +9,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from slotwise.cli.data import data
 from slotwise.cli.plan import plan
+from slotwise.cli.show import show
 from slotwise.cli.timeline import timeline
 from slotwise.cli.train import train
 from slotwise.errors import InputError, UserError
@@ -28,6 +30,8 @@ app = typer.Typer(
 app.command()(plan)
 app.command()(timeline)
 app.command()(train)
+app.command()(show)
+app.add_typer(data, name="data")
 
 
 def _print_version(wanted: bool) -> None:
@@ -38,7 +42,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[  # noqa: ARG001
+    version: Annotated[
         bool,
         typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version),
     ] = False,

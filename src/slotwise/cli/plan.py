@@ -75,8 +75,7 @@ def _table(plans: list[Plan]) -> Table:
         caption=_caption(plans),
         caption_justify="left",
         box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
+        padding=0,
     )
     for heading in ("group\nsize", "groups", "slots/\nround", "rounds", "models"):
         table.add_column(heading, justify="right", no_wrap=True)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from slotwise.cli.options import CHANNEL, OUTPUT, SCHEDULE, delay_of
 from slotwise.cli.progress import TrainingDisplay, stop_on_signals
-from slotwise.errors import InputError, UserError
+from slotwise.errors import InputError
 from slotwise.runs import RunFolder, RunParameters, execute, read_toml, run_parameters
 from slotwise.scenario import whole
 

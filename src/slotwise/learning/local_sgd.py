@@ -59,4 +59,5 @@ class DeviceSamples:
         """Rows of the data set, [steps, batch], of one local training."""
         own = self.rows[device - 1]
         positions = draw_batches(sgd.seed, device, training, len(own), sgd.local_steps, sgd.batch_size)
-        return own[positions]
+        batches: NDArray[np.int32] = own[positions]
+        return batches

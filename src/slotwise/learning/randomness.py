@@ -1,7 +1,7 @@
 """Randomness is a function: a counter-based generator for each purpose, device and training.
 
-Nothing is drawn from a shared stream, so results do not depend on who draws first, and nothing has to be saved
-in a checkpoint.
+Nothing is drawn from a shared stream, so results do not depend on who draws first, and a checkpoint has
+nothing to save of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The slow twin: Algorithms 1 and 2 as the paper writes them, one device at a time.
 
-It knows no slots and no timeline: it follows the pseudocode's sets. The engine, which follows a Timeline, must
-give the same models to the bit.
+It knows no slots and no timeline: it follows the pseudocode's sets. The engine, which follows a Timeline,
+must give the same models to the bit.
 """
 
 from __future__ import annotations

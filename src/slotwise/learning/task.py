@@ -29,7 +29,7 @@ class Task(Protocol):
         """w_0."""
 
     def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        """w_start − w_end of the device's local training number ``training`` (from 0), started on ``model``."""
+        """w_start − w_end of the device's training number ``training`` (from 0), started on ``model``."""
 
     def evaluate(self, model: Vector) -> Evaluation:
         """Global loss and test accuracy."""

@@ -1,8 +1,8 @@
 """TorchTask: any torch.nn.Module as a Task. Needs the extra ``slotwise[torch]``.
 
-The module's parameters travel as one flat float32 vector. Each worker thread has its own copy of the module and
-one intra-op thread: many local trainings at once beat many threads per operation. Images are kept channels-last,
-which the CPU's convolution kernels prefer.
+The module's parameters travel as one flat float32 vector. Each worker thread has its own copy of the module
+and one intra-op thread: many local trainings at once beat many threads per operation. Images are kept
+channels-last, which the CPU's convolution kernels prefer.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ CHUNK = 2048  # images of an evaluation at once
 class TorchTask:
     """Image classification with a module and a loss of your own.
 
-    The module must not draw random numbers while it trains (no dropout): an update has to be a function of the
-    model, the device and the number of its training. Buffers, such as the statistics of a batch
+    The module must not draw random numbers while it trains (no dropout): an update has to be a function of
+    the model, the device and the number of its training. Buffers, such as the statistics of a batch
     normalisation, are not part of the model and are refused.
     """
 
@@ -58,7 +58,7 @@ class TorchTask:
             )
         self.samples, self.sgd, self._loss = samples, sgd, loss
         self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self._module = copy.deepcopy(module).to(self._device).to(memory_format=torch.channels_last)
+        self._module = copy.deepcopy(module).to(self._device)
         dataset = samples.dataset
         self._offset = self._per_channel(offset or dataset.offset)
         self._scale = self._per_channel(scale or dataset.scale)
@@ -83,18 +83,23 @@ class TorchTask:
         images = self._images(dataset.train_images[rows.ravel()])
         labels = torch.from_numpy(dataset.train_labels[rows.ravel()].astype(np.int64)).to(self._device)
         parameters = list(module.parameters())
-        for batch, answers in zip(images.split(rows.shape[1]), labels.split(rows.shape[1]), strict=True):
+        steps = zip(torch.split(images, rows.shape[1]), torch.split(labels, rows.shape[1]), strict=True)
+        for batch, answers in steps:
             gradients = torch.autograd.grad(self._loss(module(batch), answers), parameters)
             with torch.no_grad():
-                torch._foreach_add_(parameters, gradients, alpha=-self.sgd.learning_rate)
+                for parameter, gradient in zip(parameters, gradients, strict=True):
+                    parameter.sub_(gradient, alpha=self.sgd.learning_rate)
         with torch.no_grad():
             update = (start - parameters_to_vector(parameters)) / self.sgd.divisor
         result: Vector = update.cpu().numpy()
         return result
 
-    @torch.no_grad()
     def evaluate(self, model: Vector) -> Evaluation:
         """Mean loss over the union of the devices' data; accuracy over the test images."""
+        with torch.no_grad():
+            return self._evaluate(model)
+
+    def _evaluate(self, model: Vector) -> Evaluation:
         module = self._worker_module()
         self._load(module, model)
         dataset, union = self.samples.dataset, self.samples.union

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from slotwise.report.window import Window
 from slotwise.schedule.timeline import Timeline
 
 
@@ -10,7 +9,7 @@ def describe(timeline: Timeline) -> tuple[str, str]:
     """What was asked for, and what came out."""
     scenario = timeline.scenario
     asked = (
-        f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} per round, "
+        f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} a round, "
         f"{amount(scenario.compute_slots, 'slot')} to compute, {scenario.link_slots:,} per uplink or broadcast"
     )
     delay = f", delay {timeline.delay:,}" if timeline.schedule == "idfl" else ""
@@ -30,13 +29,6 @@ def amount(number: int, noun: str) -> str:
 def span(first: int, end: int, noun: str = "slot") -> str:
     """The half-open [first, end) as a person names it: ``slot 4``, ``slots 5–6``."""
     return f"{noun} {first}" if end - first == 1 else f"{noun}s {first}–{end - 1}"
-
-
-def window_note(timeline: Timeline, window: Window) -> str:
-    """What is not shown; empty where all is."""
-    if window.slots == timeline.last_slot:
-        return ""
-    return f"shown: {span(*window)} of {timeline.last_slot:,} (choose with --slots A:B)"
 
 
 def model_name(version: int) -> str:

@@ -74,7 +74,7 @@ class _Chart:
             end = min(2 * self.window.end - self.window.first, self.wanted.end)
             yield (
                 f"not shown: {span(self.window.end, self.wanted.end)}; "
-                f"go on with --slots {self.window.end}:{end}, or draw more with --out FILE.html"
+                f"see --slots {self.window.end}:{end}, or --out FILE.html"
             )
 
     def _line(self, label: str) -> Line:
@@ -104,19 +104,21 @@ class _Chart:
         """One line, or one for each digit where a device's number is wider than its uplink."""
         lines = [self._line("") for _ in range(self._digits() if self._reads_downwards() else 1)]
         lines[-1].label = "channel"
-        look = LOOKS[Activity.SENDING]
         for start, end, device, _, _ in uplinks(self.timeline, self.window):
-            number = str(device).rjust(self._digits()) if len(lines) > 1 else str(device)
-            parts = number if len(lines) > 1 else [number]
-            for line, part in zip(lines, parts, strict=True):
-                fill = look.character if line is lines[-1] else " "
-                line.write(self._column(start), _block(part, self._width(start, end), fill), look.style)
-        look = LOOKS[Activity.RECEIVING]
+            *above, last = str(device).rjust(len(lines)) if len(lines) > 1 else [str(device)]
+            for line, digit in zip(lines, above, strict=False):
+                line.write(self._column(max(start, self.window.first)), digit, LOOKS[Activity.SENDING].style)
+            self._transfer(lines[-1], Activity.SENDING, start, end, last)
         for start, end, version in broadcasts(self.timeline, self.window):
-            room = self._width(start, end)
-            name = model_name(version) if len(model_name(version)) < room else look.character
-            lines[-1].write(self._column(start), _block(name, room, look.character), look.style)
+            self._transfer(lines[-1], Activity.RECEIVING, start, end, model_name(version))
         return lines
+
+    def _transfer(self, line: Line, kind: Activity, start: int, end: int, label: str) -> None:
+        """A label filled up to its last column, which stays blank to set it off from the next."""
+        start, end = self.window.clip(start, end)
+        room, look = self._width(start, end), LOOKS[kind]
+        shown = label if len(label) < max(room, 2) else look.character
+        line.write(self._column(start), shown.ljust(room - 1, look.character).ljust(room), look.style)
 
     def _digits(self) -> int:
         return max((len(str(uplink.device)) for uplink in uplinks(self.timeline, self.window)), default=1)
@@ -149,17 +151,11 @@ class _Chart:
 
     def _legend(self) -> Iterator[str]:
         kinds = (Activity.COMPUTING, Activity.SENDING, Activity.RECEIVING, Activity.WAITING_FOR_CHANNEL)
-        signs = [f"{LOOKS[kind].character} {LOOKS[kind].words}" for kind in kinds]
-        yield "   ".join([*signs, "blank: waiting for a model"])
+        yield "   ".join(f"{LOOKS[kind].character} {LOOKS[kind].words}" for kind in kinds)
         downwards = " (read downwards)" if self._reads_downwards() else ""
-        yield f"channel: the number of the sending device{downwards}, and broadcasts; w3: model 3"
+        yield f"blank: waiting for a model   wN: model N   channel: the sender{downwards}"
         if any(isinstance(row, Row) and row.first < row.last for row in self.rows):
             yield "a row of several devices shows ▲ while one of them sends"
-
-
-def _block(label: str, width: int, fill: str) -> str:
-    """A label filled up to its last column, which stays blank to set it off from the next."""
-    return label.ljust(width - 1, fill).ljust(width)
 
 
 def _in_ascii(text: Text) -> Text:

@@ -45,7 +45,7 @@ class Gap(NamedTuple):
     def label(self) -> str:
         """What stands in place of their rows."""
         devices = amount(self.last - self.first + 1, "more device")
-        return f"… {devices} ({self.first}–{self.last})" if self.last > self.first else f"… {devices}"
+        return f"… {devices} ({self.first}–{self.last})"
 
 
 def choose_rows(timeline: Timeline, window: Window) -> list[Row | Gap]:
@@ -54,7 +54,7 @@ def choose_rows(timeline: Timeline, window: Window) -> list[Row | Gap]:
     size = timeline.scenario.group_size if devices > MOST_ROWS and _groups_stay(timeline) else 1
     count = devices // size
     shown = range(count) if count <= MOST_ROWS else sorted(_most_telling(timeline, window, size, count))
-    return list(_with_gaps([Row(row * size + 1, (row + 1) * size) for row in shown], devices))
+    return list(_with_gaps([Row(row * size + 1, (row + 1) * size) for row in shown]))
 
 
 def _groups_stay(timeline: Timeline) -> bool:
@@ -66,19 +66,21 @@ def _groups_stay(timeline: Timeline) -> bool:
 
 
 def _most_telling(timeline: Timeline, window: Window, size: int, count: int) -> set[int]:
-    """The last row, the first ones to send in the window, and the first of all while there is room."""
+    """The last row, the first ones to send in the window, and the first of all while there is room.
+
+    A row that alone would be left out between two others is shown: its gap would take as much room.
+    """
     sends = (timeline.start < window.end) & (timeline.end > window.first)
     senders = ((timeline.device[sends] - 1) // size).tolist()
     wanted = dict.fromkeys([count - 1, *senders, *range(count)])
-    return set(list(wanted)[:ROWS_OF_MANY])
+    shown = set(list(wanted)[:ROWS_OF_MANY])
+    return shown | {row + 1 for row in shown if row + 2 in shown} | ({0} if 1 in shown else set())
 
 
-def _with_gaps(rows: list[Row], devices: int) -> Iterator[Row | Gap]:
+def _with_gaps(rows: list[Row]) -> Iterator[Row | Gap]:
     following = 1
     for row in rows:
         if row.first > following:
             yield Gap(following, row.first - 1)
         yield row
         following = row.last + 1
-    if following <= devices:
-        yield Gap(following, devices)

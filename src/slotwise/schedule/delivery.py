@@ -88,7 +88,7 @@ class Synchronous:
         yield round_number + 1, self.participants(round_number + 1)
 
     def participants(self, round_number: int) -> Sequence[int]:
-        """The devices of a round, ascending: a function of the round alone, so it can be asked in any order."""
+        """The devices of a round, ascending: a function of the round alone, to be asked in any order."""
         size = self.group_size
         if self.participation == "random":
             draw = random.Random(f"participants {self.seed} {round_number}")

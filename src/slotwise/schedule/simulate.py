@@ -31,7 +31,7 @@ def simulate(
     Args:
         scenario: devices, channel and (optionally) the deadline.
         schedule: "sync", "async" (Algorithm 1) or "idfl" (Algorithm 2).
-        delay: the intentional delay in rounds; "auto" is the largest that costs nothing for idfl, 0 otherwise.
+        delay: the intentional delay in rounds; "auto" is the largest free one for idfl, 0 otherwise.
         rounds: stop after so many rounds, or at the deadline, whichever comes first.
         participation: for sync with S < N, who takes part in a round: "round-robin" or "random".
         seed: of the random participation.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
@@ -19,17 +19,13 @@ Schedule = Literal["sync", "async", "idfl"]
 Column = NDArray[np.integer[Any]]
 
 
-def _column() -> Any:
-    return field(repr=False)
-
-
 @dataclass(frozen=True, eq=False)
-class Timeline:
+class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
     """Who sent and received what in which slot, for every completed round.
 
     Uplink columns have one row per uplink in the order of the channel; broadcast columns one row per round.
-    Slots are half-open: an uplink takes [start, end). Devices are numbered from 1. Round k applies the updates
-    of its uplinks to w_k and broadcasts w_{k+1}.
+    Slots are half-open: an uplink takes [start, end). Devices are numbered from 1. Round k applies the
+    updates of its uplinks to w_k and broadcasts w_{k+1}.
 
     Attributes:
         scenario: the parameters it was made from.
@@ -49,15 +45,15 @@ class Timeline:
     scenario: Scenario
     schedule: Schedule
     delay: int
-    round: Column = _column()
-    device: Column = _column()
-    version: Column = _column()
-    start: Column = _column()
-    end: Column = _column()
-    broadcast_start: Column = _column()
-    broadcast_end: Column = _column()
-    receiver: Column = _column()
-    receiver_offsets: Column = _column()
+    round: Column = field(repr=False)
+    device: Column = field(repr=False)
+    version: Column = field(repr=False)
+    start: Column = field(repr=False)
+    end: Column = field(repr=False)
+    broadcast_start: Column = field(repr=False)
+    broadcast_end: Column = field(repr=False)
+    receiver: Column = field(repr=False)
+    receiver_offsets: Column = field(repr=False)
 
     def __post_init__(self) -> None:
         for name in COLUMNS:
@@ -195,14 +191,8 @@ COLUMNS = tuple(f.name for f in fields(Timeline) if f.name not in {"scenario", "
 def uplink_columns(rows: Sequence[tuple[int, int, int, int, int]]) -> dict[str, Column]:
     """Rows of (round, device, version, start, end) as named columns."""
     table = np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 5)
-    names: dict[str, Callable[..., Any]] = {
-        "round": np.int32,
-        "device": np.int32,
-        "version": np.int32,
-        "start": np.int64,
-        "end": np.int64,
-    }
-    return {name: table[:, i].astype(kind) for i, (name, kind) in enumerate(names.items())}
+    columns = {"round": np.int32, "device": np.int32, "version": np.int32, "start": np.int64, "end": np.int64}
+    return {name: table[:, i].astype(kind) for i, (name, kind) in enumerate(columns.items())}
 
 
 def broadcast_columns(

@@ -112,8 +112,8 @@ def _devices(scenario: Scenario, delivery: Delayed | Synchronous, rounds: int) -
 def _delayed_queue(delivery: Delayed, length: int) -> Column:
     """1..N, and from there the senders of each round in ascending order, N places after they sent.
 
-    A round is sorted because its senders all receive the same model and then tie. It only matters where S does
-    not divide N. All rounds within N places of the known part are sorted at once.
+    A round is sorted because its senders all receive the same model and then tie. It only matters where S
+    does not divide N. All rounds within N places of the known part are sorted at once.
     """
     size = delivery.group_size
     devices = np.empty(max(length, delivery.devices), dtype=np.int32)

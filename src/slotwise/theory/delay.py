@@ -21,7 +21,7 @@ def free_delay(scenario: Scenario) -> int:
 
 
 def effective_staleness(scenario: Scenario) -> int:
-    """d*, the least staleness that keeps the channel busy; it may exceed G−1 where computing is the bottleneck."""
+    """d*, the least staleness that keeps the channel busy; above G−1 where computing is the bottleneck."""
     communication = scenario.communication_slots
     short = scenario.devices % scenario.group_size
     if short == 0:

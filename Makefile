@@ -1,0 +1,43 @@
+# `make` sets everything up and runs the main job; `make test` sets everything up and passes all tests.
+# Needs Python 3.11 or newer with venv, and nothing else: no compiler.
+PYTHON ?= python3
+VENV   ?= .venv
+OUT    ?= runs/quick
+BIN    := $(VENV)/bin
+
+.PHONY: main test check fast-test bench clean
+
+main: $(VENV)/installed
+	$(BIN)/slotwise reproduce --quick --out $(OUT)
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+# The CPU build of PyTorch, pinned: other specs may pull gigabytes of GPU libraries.
+$(VENV)/installed-dev: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,tensorboard]'
+	touch $@
+
+test: check
+	$(BIN)/python -m pytest
+
+fast-test: check
+	$(BIN)/python -m pytest -m 'not slow'
+
+check: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/installed-dev
+	$(BIN)/python benchmarks/schedule.py
+	$(BIN)/slotwise bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

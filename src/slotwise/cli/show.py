@@ -1,0 +1,92 @@
+"""slotwise show."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from slotwise.cli.options import OUTPUT, Json
+from slotwise.errors import InputError
+from slotwise.files import write_atomically
+from slotwise.learning import Point
+from slotwise.report.curves import draw_curves, sparkline
+from slotwise.runs import RunFolder, RunParameters
+
+KINDS = ("png", "svg", "pdf")
+
+
+def show(
+    runs: Annotated[list[Path], typer.Argument(help="Folders that slotwise train made.", metavar="RUN...")],
+    out: Annotated[
+        Path | None, typer.Option(help="Draw the curves: FILE.png, .svg or .pdf.", rich_help_panel=OUTPUT)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Tabulate and draw one or several runs."""
+    kind = _kind(out) if out else ""
+    folders = [RunFolder.open(path) for path in runs]
+    rows = [(folder, folder.parameters(), folder.points()) for folder in folders]
+    if as_json:
+        typer.echo(json.dumps([_summary(*row) for row in rows], indent=2))
+    else:
+        Console().print(_table(rows))
+    if out is not None:
+        curves = {_name(folder, parameters): points for folder, parameters, points in rows}
+        write_atomically(out, draw_curves(curves, kind))
+        typer.echo(f"wrote {out}", err=True)
+
+
+def _kind(out: Path) -> str:
+    kind = out.suffix.lstrip(".").lower()
+    if kind not in KINDS:
+        raise InputError("out", out, "a file that ends in .png, .svg or .pdf")
+    return kind
+
+
+def _name(folder: RunFolder, parameters: RunParameters) -> str:
+    return f"{folder.path.name}: {parameters.schedule} S={parameters.group_size}"
+
+
+def _summary(folder: RunFolder, parameters: RunParameters, points: list[Point]) -> dict[str, Any]:
+    return {
+        "run": str(folder.path),
+        "status": folder.status,
+        "schedule": parameters.schedule,
+        "group_size": parameters.group_size,
+        "seed": parameters.seed,
+        "final": points[-1]._asdict() if points else None,
+        "best": min(points, key=lambda p: p.loss)._asdict() if points else None,
+    }
+
+
+def _table(rows: list[tuple[RunFolder, RunParameters, list[Point]]]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("run", overflow="fold", min_width=14)
+    for heading in ("status", "schedule"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("S", "round", "slot", "stale", "loss", "acc"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("loss curve", no_wrap=True)
+    for folder, parameters, points in rows:
+        table.add_row(
+            folder.path.name,
+            folder.status,
+            parameters.schedule,
+            str(parameters.group_size),
+            *_figures(points),
+            sparkline([p.loss for p in points], width=12),
+        )
+    return table
+
+
+def _figures(points: list[Point]) -> list[str]:
+    if not points:
+        return ["–"] * 5
+    last = points[-1]
+    return [f"{last.round}", f"{last.slot}", f"{last.staleness}", f"{last.loss:.4f}", f"{last.accuracy:.1%}"]

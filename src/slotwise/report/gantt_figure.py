@@ -1,0 +1,221 @@
+"""The Gantt chart as a picture (matplotlib): the channel on top, a row for each device below.
+
+The figure grows with the slots and devices it shows, so that a label that fits is legible at full size; one
+that does not fit is left out. matplotlib's own global figures are not touched.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Literal
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+
+from slotwise.report.activity import Activity
+from slotwise.report.caption import model_name
+from slotwise.report.channel import broadcasts, round_starts, rounds, uplinks
+from slotwise.report.fitting import DIGIT, Fit, fit
+from slotwise.report.palette import LOOKS
+from slotwise.report.picture import Picture
+from slotwise.report.ticks import ticks
+from slotwise.schedule.timeline import Column
+
+POINTS = 72  # per inch
+PNG_DOTS = 150  # per inch
+LEFT, RIGHT, BOTTOM, HEAD_LINE, ROUNDS, CHANNEL, GAP = 1.0, 0.3, 0.95, 0.24, 0.3, 0.5, 0.08  # inches
+LARGEST_ZOOM = 1.8  # of the words around a large chart, which is looked at from farther away
+LEGEND_ORDER = (
+    Activity.COMPUTING,
+    Activity.WAITING_FOR_CHANNEL,
+    Activity.SENDING,
+    Activity.WAITING_FOR_MODEL,
+    Activity.RECEIVING,
+)
+SMALLEST_FONT, LARGEST_FONT = 4.2, 9.0
+REPRODUCIBLE = {"svg.fonttype": "none", "svg.hashsalt": "slotwise", "font.family": "DejaVu Sans"}
+
+
+def gantt_figure(picture: Picture, file_format: Literal["svg", "png"]) -> bytes:
+    """The picture as the bytes of a file; the same timeline gives the same bytes."""
+    with mpl.rc_context(REPRODUCIBLE):
+        figure = _Drawing(picture).figure()
+        file = BytesIO()
+        metadata = {"Date": None} if file_format == "svg" else {}
+        figure.savefig(file, format=file_format, dpi=PNG_DOTS, metadata=metadata)
+    return file.getvalue()
+
+
+class _Drawing:
+    """One figure being drawn: its measures in inches, and its parts."""
+
+    def __init__(self, picture: Picture) -> None:
+        self.picture, self.window = picture, picture.window
+        self.plot_width = float(np.clip(0.42 * self.window.slots, 8, 26))
+        self.row_height = float(np.clip(9 / picture.devices, 0.125, 0.3))
+        self.rows_height = self.row_height * picture.devices
+        self.zoom = float(np.clip(self.plot_width / 12, 1, LARGEST_ZOOM))
+        self.left, self.bottom, self.head_line = LEFT * self.zoom, BOTTOM * self.zoom, HEAD_LINE * self.zoom
+        head = self.head_line * len(picture.head) + 0.3
+        self.width = self.left + self.plot_width + RIGHT
+        self.height = head + ROUNDS * self.zoom + CHANNEL + GAP + self.rows_height + self.bottom
+
+    def figure(self) -> Figure:
+        figure = Figure(figsize=(self.width, self.height), facecolor="white")
+        FigureCanvasAgg(figure)
+        channel = self._axes(figure, self.bottom + self.rows_height + GAP, CHANNEL)
+        devices = self._axes(figure, self.bottom, self.rows_height)
+        self._draw_head(figure)
+        self._draw_channel(channel)
+        self._draw_devices(devices)
+        self._draw_rounds(channel, devices)
+        self._draw_legend(figure)
+        return figure
+
+    def _axes(self, figure: Figure, bottom: float, height: float) -> Axes:
+        place = (
+            self.left / self.width,
+            bottom / self.height,
+            self.plot_width / self.width,
+            height / self.height,
+        )
+        axes = figure.add_axes(place)
+        axes.set_xlim(*self.window)
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0)
+        return axes
+
+    def _points(self, slots: float) -> float:
+        """The length of so many slots in the unit of font sizes."""
+        return slots * self.plot_width * POINTS / self.window.slots
+
+    def _draw_head(self, figure: Figure) -> None:
+        for line, text in enumerate(self.picture.head):
+            top = 1 - (0.14 + line * self.head_line) / self.height
+            weight = "bold" if line == 0 else "normal"
+            size = 10.5 * self.zoom
+            figure.text(0.12 / self.width, top, text, va="top", fontsize=size, weight=weight)
+
+    def _draw_channel(self, axes: Axes) -> None:
+        axes.set_ylim(0, 1)
+        axes.set_yticks([0.5], ["channel"], fontsize=LARGEST_FONT * self.zoom, weight="bold")
+        axes.set_xticks([])
+        axes.add_patch(Rectangle((self.window.first, 0), self.window.slots, 1, color="#f1f1f1", lw=0))
+        timeline = self.picture.timeline
+        sent = [(start, end, str(device)) for start, end, device, _, _ in uplinks(timeline, self.window)]
+        models = [
+            (start, end, model_name(version)) for start, end, version in broadcasts(timeline, self.window)
+        ]
+        self._draw_transfers(axes, Activity.SENDING, sent)
+        self._draw_transfers(axes, Activity.RECEIVING, models)
+
+    def _draw_transfers(self, axes: Axes, kind: Activity, transfers: list[tuple[int, int, str]]) -> None:
+        """Blocks with labels of one size: that of the longest label."""
+        longest = max((len(label) for _, _, label in transfers), default=0)
+        width = self._points(self.picture.timeline.scenario.link_slots)
+        size = fit(longest, width, CHANNEL * POINTS, SMALLEST_FONT, LARGEST_FONT)
+        line = min(1.0, width / 12)
+        for start, end, label in transfers:
+            first, last = self.window.clip(start, end)
+            block = Rectangle((first, 0), last - first, 1, fc=LOOKS[kind].colour, ec="white", lw=line)
+            axes.add_patch(block)
+            if size and (first, last) == (start, end):
+                _write(axes, (first + last) / 2, 0.5, label, kind, size)
+
+    def _draw_devices(self, axes: Axes) -> None:
+        axes.set_ylim(self.picture.devices + 0.5, 0.5)
+        size = min(LARGEST_FONT, self.row_height * POINTS * 0.72)
+        numbers = range(1, self.picture.devices + 1)
+        axes.set_yticks(list(numbers), [str(number) for number in numbers], fontsize=size)
+        axes.set_ylabel("device", fontsize=LARGEST_FONT * self.zoom)
+        self._mark_slots(axes)
+        for kind in Activity:
+            axes.add_collection(self._bars(kind))
+        self._name_models(axes)
+
+    def _mark_slots(self, axes: Axes) -> None:
+        places = ticks(range(*self.window), self._points, lambda slot: self._number_width(slot) + 4)
+        axes.set_xticks(places, [str(slot) for slot in places], fontsize=8 * self.zoom)
+        axes.tick_params(axis="x", length=3)
+        axes.set_xlabel("slot", fontsize=LARGEST_FONT * self.zoom)
+
+    def _bars(self, kind: Activity) -> PolyCollection:
+        rows = self.picture.visible.select(self.picture.visible.kind == kind)
+        left = np.maximum(rows.start, self.window.first)
+        right = np.minimum(rows.end, self.window.end)
+        half = 0.43 * LOOKS[kind].thickness
+        corners = [(left, -half), (left, half), (right, half), (right, -half)]
+        points: Column = np.array([[x, rows.device + dy] for x, dy in corners], dtype=float)
+        return PolyCollection(np.moveaxis(points, 2, 0), facecolors=LOOKS[kind].colour, linewidths=0)
+
+    def _name_models(self, axes: Axes) -> None:
+        rows = self.picture.visible.select(self.picture.visible.kind == Activity.COMPUTING)
+        for row in rows:
+            first, last = self.window.clip(row.start, row.end)
+            name = model_name(row.version)
+            height = self.row_height * POINTS * 0.86
+            size = fit(len(name), self._points(last - first), height, SMALLEST_FONT, LARGEST_FONT - 1)
+            if size and not size.upright:
+                _write(axes, (first + last) / 2, row.device, name, Activity.COMPUTING, size)
+
+    def _draw_rounds(self, channel: Axes, devices: Axes) -> None:
+        """A number above the first slot of a round, and a thin line down from there."""
+        starts = round_starts(self.picture.timeline)
+        seen = [k for k in rounds(self.picture.timeline, self.window) if starts[k] >= self.window.first]
+        for k in ticks(seen, lambda k: self._points(float(starts[k])), self._number_width):
+            channel.annotate(
+                f"{k}",
+                (float(starts[k]), 1),
+                xytext=(3, 4),
+                textcoords="offset points",
+                fontsize=8 * self.zoom,
+                annotation_clip=False,
+            )
+            channel.plot([starts[k]] * 2, [1, 1 + 0.28 * self.zoom], color="#444444", lw=0.7, clip_on=False)
+            devices.axvline(float(starts[k]), color="#444444", lw=0.5, alpha=0.55, zorder=3)
+        channel.text(
+            -8 / (self.plot_width * POINTS),
+            1.12,
+            "round",
+            transform=channel.transAxes,
+            ha="right",
+            fontsize=LARGEST_FONT * self.zoom,
+        )
+
+    def _number_width(self, number: int) -> float:
+        """The room of a number on an axis, in points."""
+        return len(str(number)) * 8 * self.zoom * DIGIT + 8
+
+    def _draw_legend(self, figure: Figure) -> None:
+        thickness = 9 * self.zoom
+        handles = [
+            Line2D([], [], color=look.colour, lw=thickness * look.thickness, label=look.words)
+            for look in (LOOKS[kind] for kind in LEGEND_ORDER)
+        ]
+        figure.legend(
+            handles=handles,
+            loc="lower left",
+            bbox_to_anchor=((self.left - 0.1) / self.width, 0.05 / self.height),
+            ncol=len(handles),
+            frameon=False,
+            fontsize=8.5 * self.zoom,
+        )
+
+
+def _write(axes: Axes, x: float, y: float, text: str, kind: Activity, how: Fit) -> None:
+    axes.text(
+        x,
+        y,
+        text,
+        ha="center",
+        va="center_baseline" if not how.upright else "center",
+        fontsize=how.size,
+        color=LOOKS[kind].ink,
+        rotation=90 if how.upright else 0,
+    )

@@ -1,0 +1,184 @@
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotwise import InputError, Scenario, Timeline, UserError, simulate
+from slotwise.schedule.timeline import COLUMNS
+
+EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=2)
+
+
+def example(**options: Any) -> Timeline:
+    return simulate(EXAMPLE, **{"schedule": "idfl", "rounds": 5} | options)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("event_by_event", [False, True])
+def test_no_column_can_be_written_to(name: str, event_by_event: bool) -> None:
+    column = getattr(example(event_by_event=event_by_event), name)
+    with pytest.raises(ValueError, match="read-only"):
+        column[0] = 7
+
+
+def test_no_column_can_be_replaced() -> None:
+    with pytest.raises(AttributeError):
+        example().device = np.zeros(10)  # type: ignore[misc]
+
+
+def test_receivers_cannot_be_written_to() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        example().receivers(0)[0] = 7
+
+
+def test_its_length_is_the_number_of_uplinks() -> None:
+    timeline = example()
+    assert (len(timeline), timeline.rounds, timeline.models) == (10, 5, 6)
+
+
+def test_its_last_slot_is_the_end_of_the_last_broadcast() -> None:
+    assert example().last_slot == 17
+
+
+def test_training_counts_what_a_device_has_trained_before() -> None:
+    timeline = example()
+    assert timeline.device.tolist() == [1, 2, 3, 4, 5, 6, 1, 2, 3, 4]
+    assert timeline.training.tolist() == [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]
+
+
+@given(size=st.integers(1, 9), rounds=st.integers(1, 30))
+def test_training_counts_are_those_of_counting(size: int, rounds: int) -> None:
+    timeline = simulate(Scenario(devices=9, group_size=size, compute_slots=5), rounds=rounds)
+    seen: dict[int, int] = {}
+    for device, count in zip(timeline.device.tolist(), timeline.training.tolist(), strict=True):
+        assert count == seen.get(device, 0)
+        seen[device] = count + 1
+
+
+def test_uplinks_of_a_round_are_a_slice() -> None:
+    timeline = example()
+    assert timeline.device[timeline.uplinks(2)].tolist() == [5, 6]
+    assert timeline.round[timeline.uplinks(2)].tolist() == [2, 2]
+
+
+def test_receivers_of_every_model_are_listed_those_of_w_0_first() -> None:
+    timeline = example()
+    assert [timeline.receivers(v).tolist() for v in range(6)] == [
+        [1, 2, 3, 4],
+        [5, 6],
+        [1, 2],
+        [3, 4],
+        [5, 6],
+        [1, 2],
+    ]
+
+
+def test_a_model_is_received_when_its_broadcast_ends_and_w_0_at_slot_0() -> None:
+    assert example().received_at(np.array([0, 1, 2])).tolist() == [0, 5, 8]
+
+
+def test_staleness_is_summed_up_by_its_largest_and_its_mean() -> None:
+    assert (example().max_staleness(), example().mean_staleness()) == (1, 0.8)
+
+
+def test_equal_timelines_are_equal() -> None:
+    assert example() == example()
+
+
+@pytest.mark.parametrize("other", [{"rounds": 4}, {"delay": 0}, {"schedule": "async"}, {"schedule": "sync"}])
+def test_different_timelines_are_not(other: dict[str, Any]) -> None:
+    assert example() != example(**other)
+
+
+def test_a_timeline_is_not_equal_to_something_else() -> None:
+    assert example() != "timeline"
+
+
+def test_its_representation_leaves_the_columns_out() -> None:
+    assert repr(example()) == f"Timeline(scenario={EXAMPLE!r}, schedule='idfl', delay=1)"
+
+
+def test_json_lists_rounds_as_a_person_would() -> None:
+    document = json.loads(example(rounds=1).to_json())
+    assert document == {
+        "scenario": EXAMPLE.as_dict(),
+        "schedule": "idfl",
+        "delay": 1,
+        "starters": [1, 2, 3, 4],
+        "rounds": [
+            {
+                "round": 0,
+                "uplinks": [
+                    {"device": 1, "version": 0, "staleness": 0, "start": 2, "end": 3},
+                    {"device": 2, "version": 0, "staleness": 0, "start": 3, "end": 4},
+                ],
+                "broadcast": {"start": 4, "end": 5, "version": 1, "receivers": [5, 6]},
+            }
+        ],
+    }
+
+
+@given(
+    devices=st.integers(1, 20),
+    data=st.data(),
+    schedule=st.sampled_from(["sync", "async", "idfl"]),
+    deadline=st.none() | st.integers(1_000, 2_000),
+)
+def test_json_gives_the_timeline_back(
+    devices: int, data: st.DataObject, schedule: Any, deadline: int
+) -> None:
+    size = data.draw(st.integers(1, devices))
+    scenario = Scenario(devices=devices, group_size=size, compute_slots=9, deadline=deadline)
+    timeline = simulate(scenario, schedule, rounds=12)
+    again = Timeline.from_json(timeline.to_json())
+    assert again == timeline
+    assert [getattr(again, name).dtype for name in COLUMNS] == [
+        getattr(timeline, name).dtype for name in COLUMNS
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2", "timeline"])
+def test_text_that_is_not_json_is_a_users_mistake(text: str) -> None:
+    with pytest.raises(UserError, match="^timeline: not JSON: "):
+        Timeline.from_json(text)
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "null", '"text"', "{}", '{"rounds": 3}'])
+def test_json_of_another_shape_is_a_users_mistake(text: str) -> None:
+    with pytest.raises(UserError, match="^timeline: malformed: "):
+        Timeline.from_json(text)
+
+
+@pytest.mark.parametrize("name", ["scenario", "schedule", "delay", "starters", "rounds"])
+def test_a_missing_part_is_named(name: str) -> None:
+    document = example().as_dict()
+    del document[name]
+    with pytest.raises(UserError, match=f"^timeline: malformed: .*{name}"):
+        Timeline.from_dict(document)
+
+
+@pytest.mark.parametrize("value", ["one", None, [1], 2**70])
+@pytest.mark.parametrize("name", ["device", "version", "start", "end"])
+def test_an_uplink_that_is_not_of_integers_is_a_users_mistake(name: str, value: object) -> None:
+    document = example().as_dict()
+    document["rounds"][1]["uplinks"][0][name] = value
+    with pytest.raises(UserError, match="^timeline: malformed: "):
+        Timeline.from_dict(document)
+
+
+@pytest.mark.parametrize("value", ["one", None, [[1, 2], [3]], 3])
+def test_receivers_that_are_not_a_list_of_integers_are_a_users_mistake(value: object) -> None:
+    document = example().as_dict()
+    document["rounds"][1]["broadcast"]["receivers"] = value
+    with pytest.raises(UserError, match="^timeline: malformed: "):
+        Timeline.from_dict(document)
+
+
+def test_a_scenario_out_of_range_keeps_its_own_message() -> None:
+    document = example().as_dict()
+    document["scenario"]["group_size"] = 7
+    with pytest.raises(InputError, match="^group_size = 7: must be from 1 to 6"):
+        Timeline.from_dict(document)
