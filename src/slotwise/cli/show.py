@@ -70,7 +70,7 @@ def _table(rows: list[tuple[RunFolder, RunParameters, list[Point]]]) -> Table:
     table.add_column("run", overflow="fold", min_width=14)
     for heading in ("status", "schedule"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("S", "round", "slot", "stale", "loss", "acc"):
+    for heading in ("S", "round", "slot", "loss", "acc"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("loss curve", no_wrap=True)
     for folder, parameters, points in rows:
@@ -87,6 +87,6 @@ def _table(rows: list[tuple[RunFolder, RunParameters, list[Point]]]) -> Table:
 
 def _figures(points: list[Point]) -> list[str]:
     if not points:
-        return ["–"] * 5
+        return ["–"] * 4
     last = points[-1]
-    return [f"{last.round}", f"{last.slot}", f"{last.staleness}", f"{last.loss:.4f}", f"{last.accuracy:.1%}"]
+    return [f"{last.round}", f"{last.slot}", f"{last.loss:.4f}", f"{last.accuracy:.1%}"]

@@ -207,8 +207,8 @@ def _run(
         write_tensorboard(tensorboard, outcome.history.points)
     last = outcome.history.points[-1]
     typer.echo(
-        f"{outcome.status} after {outcome.history.round} rounds, {last.slot} slots: "
-        f"loss {last.loss:.4f}, accuracy {last.accuracy:.2%}  ({folder.path})"
+        f"{outcome.status} after {outcome.history.round} rounds: loss {last.loss:.4f}, "
+        f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({folder.path})"
     )
     if outcome.status == "interrupted":
         typer.echo(f"go on with: slotwise train --resume {folder.path}", err=True)

@@ -1,0 +1,77 @@
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from slotwise.cli import main
+
+HEAVY = ("numba", "matplotlib", "plotly", "torch", "typer", "rich", "pooch")
+
+
+def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["slotwise", *arguments])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    return int(exit_.value.code or 0)
+
+
+def python(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    done = python(f"import sys, slotwise; print([name for name in {HEAVY} if name in sys.modules])")
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.parametrize("arguments", [["fly"], ["fly", "--devices", "3"]])
+def test_an_unknown_command_is_one_line_and_code_2(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments, monkeypatch) == 2
+    assert capsys.readouterr() == ("", "slotwise: No such command 'fly' (see slotwise --help)\n")
+
+
+def test_an_unknown_option_is_one_line_and_code_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["--fast"], monkeypatch) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("slotwise: No such option: --fast")
+    assert captured.err.count("\n") == 1
+
+
+def test_the_version_is_the_installed_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["--version"], monkeypatch) == 0
+    assert capsys.readouterr() == (f"slotwise {version('slotwise')}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["plan", "--help"], ["plan", "-h"]])
+def test_help_is_printed_and_is_no_mistake(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments, monkeypatch) == 0
+    captured = capsys.readouterr()
+    assert "Usage: slotwise" in captured.out
+    assert captured.err == ""
+
+
+def test_help_lists_the_commands(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["--help"], monkeypatch)
+    out = capsys.readouterr().out
+    assert "plan" in out
+    assert "timeline" in out
+
+
+def test_a_reader_that_leaves_early_is_no_mistake() -> None:
+    shell = (
+        f"{sys.executable} -c 'import slotwise.cli; slotwise.cli.main()' plan --devices 5040 --json | head -1"
+    )
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", shell], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[\n", "")

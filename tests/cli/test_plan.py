@@ -1,0 +1,155 @@
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from slotwise.cli import main
+
+Outcome = tuple[int, str, str]
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """``slotwise plan`` with these arguments, in this process and at 80 columns: exit code, stdout, stderr."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["slotwise", "plan", *arguments])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return int(exit_.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+def test_json_of_the_interface_call_is_these_figures() -> None:
+    command = [sys.executable, "-c", "import slotwise.cli; slotwise.cli.main()", "plan"]
+    options = "--devices 100 --compute-slots 50 --link-slots 1 --deadline 50000 --group-size 1 --group-size 10 --json"
+    done = subprocess.run([*command, *options.split()], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == [
+        {
+            "group_size": 1,
+            "groups": 100,
+            "round_slots": 2,
+            "rounds": 24975,
+            "models": 24976,
+            "staleness_async": 99,
+            "delay": 74,
+            "staleness_idfl": 25,
+            "sync_round_slots": 52,
+            "sync_rounds": 961,
+        },
+        {
+            "group_size": 10,
+            "groups": 10,
+            "round_slots": 11,
+            "rounds": 4540,
+            "models": 4541,
+            "staleness_async": 9,
+            "delay": 4,
+            "staleness_idfl": 5,
+            "sync_round_slots": 61,
+            "sync_rounds": 819,
+        },
+    ]
+
+
+def test_a_mistake_ends_a_real_process_with_code_2_and_one_line() -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "import slotwise.cli; slotwise.cli.main()",
+        "plan",
+        "--group-size",
+        "101",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "slotwise: --group-size 101: must be from 1 to 100, the number of devices\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ("--devices 10 --group-size 11", "--group-size"),
+        ("--group-size 1 --group-size 0", "--group-size"),
+        ("--group-size -5", "--group-size"),
+        ("--group-size 2.5", "--group-size"),
+        ("--group-size ten", "--group-size"),
+        ("--devices 0", "--devices"),
+        ("--devices", "--devices"),
+        ("--compute-slots 0", "--compute-slots"),
+        ("--compute-slots -1", "--compute-slots"),
+        ("--compute-slots 2.5", "--compute-slots"),
+        ("--link-slots 0", "--link-slots"),
+        ("--link-slots 1.5", "--link-slots"),
+        ("--deadline 0", "--deadline"),
+        ("--deadline -50", "--deadline"),
+        ("--deadline 51", "--deadline"),
+        ("--samples-per-slot 0", "--samples-per-slot"),
+        ("--samples-per-slot nan", "--samples-per-slot"),
+        ("--samples-per-slot 6.4 --compute-slots 50", "--samples-per-slot"),
+        ("--samples-per-slot 6.4 --local-steps 0", "--local-steps"),
+        ("--samples-per-slot 6.4 --batch-size 0", "--batch-size"),
+        ("--speed 3", "--speed"),
+        ("--devices 100 extra", "extra"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_option(run: Run, arguments: str, named: str) -> None:
+    code, out, err = run(*arguments.split(), "--json")
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"slotwise: [^\n]+\n", err)
+    assert named in err
+
+
+def test_a_deadline_without_a_round_says_how_long_the_first_takes(run: Run) -> None:
+    _, _, err = run("--deadline", "51")
+    assert err == "slotwise: --deadline 51: must be at least 52, the slots of the shortest first round\n"
+
+
+def test_the_speed_of_a_device_gives_its_compute_slots(run: Run) -> None:
+    by_speed = run("--samples-per-slot", "6.4", "--local-steps", "5", "--batch-size", "64", "--json")
+    assert by_speed == run("--compute-slots", "50", "--json")
+
+
+def test_the_defaults_are_the_mnist_case_at_all_divisors(run: Run) -> None:
+    _, out, _ = run("--json")
+    models = {row["group_size"]: row["models"] for row in json.loads(out)}
+    assert list(models) == [1, 2, 4, 5, 10, 20, 25, 50, 100]
+    assert [models[size] for size in (1, 5, 10, 25, 50, 100)] == [24976, 8326, 4541, 1922, 980, 332]
+
+
+CASES = ["", "--devices 20 --compute-slots 4 --deadline 100000"]
+
+
+@pytest.mark.parametrize("arguments", CASES)
+def test_the_table_of_a_paper_case_fits_80_columns_uncut(run: Run, arguments: str) -> None:
+    _, out, _ = run(*arguments.split())
+    assert "…" not in out
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("arguments", CASES)
+def test_the_table_has_the_figures_of_the_json_row_by_row(run: Run, arguments: str) -> None:
+    _, table, _ = run(*arguments.split())
+    _, figures, _ = run(*arguments.split(), "--json")
+    rows = [line.split() for line in table.splitlines() if re.fullmatch(r"[ \d.,]+", line) and line.strip()]
+    shown = [[float(cell.replace(",", "")) for cell in row] for row in rows]
+    assert shown == [[round(value, 2) for value in row.values()] for row in json.loads(figures)]
+
+
+def test_the_table_names_group_sizes_that_the_deadline_rules_out(run: Run) -> None:
+    _, out, _ = run("--deadline", "61")
+    assert "ruled out by the deadline" in out
+    assert re.search(r"group\s+size\s+20,\s+25,\s+50,\s+100\s", out)
+
+
+def test_the_table_says_where_a_group_size_does_not_divide(run: Run) -> None:
+    _, out, _ = run("--group-size", "10", "--group-size", "7", "--deadline", "1000")
+    assert "group size 7 does not divide 100" in " ".join(out.split())
