@@ -54,12 +54,14 @@ class SimPyModel:
         self.uplinks: list[Uplink] = []
 
     def run(self) -> list[Uplink]:
+        """All uplinks, in the order of the channel."""
         for n in self.inbox:
             self.env.process(self.device(n))
         self.env.run(until=self.env.process(self.server()))
         return self.uplinks
 
     def device(self, n: int) -> Generator[simpy.Event, Any, None]:
+        """Receive, compute, queue for the channel, and again."""
         env, compute = self.env, self.scenario.compute_slots
         while True:
             version = yield self.inbox[n]
@@ -68,6 +70,7 @@ class SimPyModel:
             self.ready.put((env.now, n, version))  # the store is unbounded: nothing to wait for
 
     def server(self) -> Generator[simpy.Event, Any, None]:
+        """Round after round: S uplinks, then one broadcast."""
         env, link = self.env, self.scenario.link_slots
         booked = self.initial_groups()
         self.broadcast(0, booked.pop(0))
@@ -90,6 +93,7 @@ class SimPyModel:
         return [devices[:starters], *(devices[i : i + size] for i in range(starters, len(devices), size))]
 
     def broadcast(self, version: int, receivers: list[int]) -> None:
+        """Wake the receivers of a model."""
         for n in receivers:
             self.inbox[n].succeed(version)
 

@@ -7,10 +7,18 @@ from slotwise.plan import divisors
 
 MNIST = {"devices": 100, "compute_slots": 50, "link_slots": 1, "deadline": 50_000}
 CIFAR10 = {"devices": 20, "compute_slots": 4, "link_slots": 1, "deadline": 100_000}
-FIGURES = (
-    "group_size, groups, round_slots, rounds, models, staleness_async, delay, staleness_idfl, "
-    "sync_round_slots, sync_rounds"
-).split(", ")
+FIGURES = [
+    "group_size",
+    "groups",
+    "round_slots",
+    "rounds",
+    "models",
+    "staleness_async",
+    "delay",
+    "staleness_idfl",
+    "sync_round_slots",
+    "sync_rounds",
+]
 
 
 def column(name: str, parameters: dict[str, int], sizes: list[int] | None = None) -> list[int]:
@@ -99,10 +107,10 @@ def test_a_group_size_that_does_not_divide_is_read_off_the_exact_schedule(size: 
     [("devices", 0), ("devices", 2.5), ("compute_slots", -1), ("link_slots", 0), ("deadline", 0)],
 )
 def test_parameters_out_of_range_are_refused_by_name(name: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"^{name} = {value}: "):
+    with pytest.raises(InputError, match=rf"^{name} = {value}: "):
         plan(**MNIST | {name: value})
 
 
 def test_a_group_size_above_the_number_of_devices_is_refused() -> None:
-    with pytest.raises(InputError, match="^group_size = 101: must be from 1 to 100"):
+    with pytest.raises(InputError, match=r"^group_size = 101: must be from 1 to 100"):
         plan(**MNIST, group_sizes=[1, 101])

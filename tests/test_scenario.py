@@ -21,7 +21,7 @@ def test_a_parameter_must_be_a_whole_number_of_at_least_one(name: str, value: ob
 @pytest.mark.parametrize("name", ["devices", "group_size", "compute_slots", "link_slots"])
 def test_only_the_deadline_may_be_none(name: str) -> None:
     assert Scenario(**VALID | {"deadline": None}).deadline is None
-    with pytest.raises(InputError, match=f"^{name} = None: "):
+    with pytest.raises(InputError, match=rf"^{name} = None: "):
         Scenario(**VALID | {name: None})
 
 
@@ -107,5 +107,5 @@ def test_a_speed_must_be_a_number_above_zero(speed: object) -> None:
 
 @pytest.mark.parametrize(("name", "arguments"), [("local_steps", (0, 64, 1)), ("batch_size", (5, 1.5, 1))])
 def test_steps_and_batches_must_be_whole(name: str, arguments: tuple[int, int, int]) -> None:
-    with pytest.raises(InputError, match=f"^{name} = .*: must be a whole number of at least 1$"):
+    with pytest.raises(InputError, match=rf"^{name} = .*: must be a whole number of at least 1$"):
         compute_slots(*arguments)

@@ -14,7 +14,7 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """``slotwise plan`` with these arguments, in this process and at 80 columns: exit code, stdout, stderr."""
+    """Calls ``slotwise plan`` in this process, at 80 columns; gives exit code, stdout and stderr."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def call(*arguments: str) -> Outcome:
@@ -29,7 +29,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_json_of_the_interface_call_is_these_figures() -> None:
     command = [sys.executable, "-c", "import slotwise.cli; slotwise.cli.main()", "plan"]
-    options = "--devices 100 --compute-slots 50 --link-slots 1 --deadline 50000 --group-size 1 --group-size 10 --json"
+    options = "--devices 100 --compute-slots 50 --link-slots 1 --deadline 50000"
+    options += " --group-size 1 --group-size 10 --json"
     done = subprocess.run([*command, *options.split()], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == [

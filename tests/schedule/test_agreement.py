@@ -1,4 +1,4 @@
-"""Three ways to the same schedule: the short cut, the Scheduler event by event, and a dumb loop over slots."""
+"""Three ways to one schedule: the short cut, the Scheduler event by event, and a dumb loop over slots."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class SlotBySlot:
     link_slots: int
     compute_slots: Callable[[int], int]
     delay: int | None  # None: synchronous, with these participants
-    participants: Callable[[int], list[int]] = lambda k: []
+    participants: Callable[[int], list[int]] = lambda _: []
     uplinks: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     broadcasts: list[tuple[int, int]] = field(default_factory=list)
     receivers: list[list[int]] = field(default_factory=list)
@@ -46,7 +46,7 @@ class SlotBySlot:
                 sent = senders.setdefault(k, [])
                 if len(sent) == self.group_size:
                     sending, busy = None, self.link_slots
-                elif (first := self.first_ready(state, k, sent)) is not None:
+                elif (first := self.first_ready(state, sent)) is not None:
                     sending, busy = first, self.link_slots
                     self.uplinks.append((k, first, state[first].version, slot, slot + busy))
                     state[first].finished = None
@@ -66,7 +66,7 @@ class SlotBySlot:
         return self
 
     def initial_sets(self) -> dict[int, list[int]]:
-        """Line 1 of Algorithm 2: S_{−alpha−1} = 1..(G−alpha)S, then one group of S for every 1 ≤ k ≤ alpha."""
+        """Line 1 of Algorithm 2: S_{−alpha−1} = 1..(G−alpha)S, then a group of S for every 1 ≤ k ≤ alpha."""
         if self.delay is None:
             return {}
         size, groups, alpha = self.group_size, -(-self.devices // self.group_size), self.delay
@@ -88,7 +88,7 @@ class SlotBySlot:
         for n in receivers:
             state[n] = Device(version, self.compute_slots(n))
 
-    def first_ready(self, state: dict[int, Device], k: int, sent: list[int]) -> int | None:
+    def first_ready(self, state: dict[int, Device], sent: list[int]) -> int | None:
         """Who finished first, ties to the lower index; in synchronous FL nobody before all have finished."""
         ready = [(d.finished, n) for n, d in state.items() if d.finished is not None]
         if not ready or (self.delay is None and len(ready) + len(sent) < self.group_size):

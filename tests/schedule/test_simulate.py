@@ -278,5 +278,5 @@ def test_options_out_of_range_are_refused_in_one_line(options: dict[str, Any], m
 @pytest.mark.parametrize("event_by_event", [False, True])
 def test_a_deadline_in_which_no_round_fits_is_refused(schedule: Any, event_by_event: bool) -> None:
     limited = Scenario(**EXAMPLE.as_dict() | {"deadline": 4})
-    with pytest.raises(InputError, match="^deadline = 4: must be at least 5, the slots of the first round$"):
+    with pytest.raises(InputError, match=r"^deadline = 4: must be at least 5, the slots of the first round$"):
         simulate(limited, schedule, event_by_event=event_by_event)

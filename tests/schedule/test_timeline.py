@@ -142,13 +142,13 @@ def test_json_gives_the_timeline_back(
 
 @pytest.mark.parametrize("text", ["", "{", "[1, 2", "timeline"])
 def test_text_that_is_not_json_is_a_users_mistake(text: str) -> None:
-    with pytest.raises(UserError, match="^timeline: not JSON: "):
+    with pytest.raises(UserError, match=r"^timeline: not JSON: "):
         Timeline.from_json(text)
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "null", '"text"', "{}", '{"rounds": 3}'])
 def test_json_of_another_shape_is_a_users_mistake(text: str) -> None:
-    with pytest.raises(UserError, match="^timeline: malformed: "):
+    with pytest.raises(UserError, match=r"^timeline: malformed: "):
         Timeline.from_json(text)
 
 
@@ -156,7 +156,7 @@ def test_json_of_another_shape_is_a_users_mistake(text: str) -> None:
 def test_a_missing_part_is_named(name: str) -> None:
     document = example().as_dict()
     del document[name]
-    with pytest.raises(UserError, match=f"^timeline: malformed: .*{name}"):
+    with pytest.raises(UserError, match=rf"^timeline: malformed: .*{name}"):
         Timeline.from_dict(document)
 
 
@@ -165,7 +165,7 @@ def test_a_missing_part_is_named(name: str) -> None:
 def test_an_uplink_that_is_not_of_integers_is_a_users_mistake(name: str, value: object) -> None:
     document = example().as_dict()
     document["rounds"][1]["uplinks"][0][name] = value
-    with pytest.raises(UserError, match="^timeline: malformed: "):
+    with pytest.raises(UserError, match=r"^timeline: malformed: "):
         Timeline.from_dict(document)
 
 
@@ -173,12 +173,12 @@ def test_an_uplink_that_is_not_of_integers_is_a_users_mistake(name: str, value: 
 def test_receivers_that_are_not_a_list_of_integers_are_a_users_mistake(value: object) -> None:
     document = example().as_dict()
     document["rounds"][1]["broadcast"]["receivers"] = value
-    with pytest.raises(UserError, match="^timeline: malformed: "):
+    with pytest.raises(UserError, match=r"^timeline: malformed: "):
         Timeline.from_dict(document)
 
 
 def test_a_scenario_out_of_range_keeps_its_own_message() -> None:
     document = example().as_dict()
     document["scenario"]["group_size"] = 7
-    with pytest.raises(InputError, match="^group_size = 7: must be from 1 to 6"):
+    with pytest.raises(InputError, match=r"^group_size = 7: must be from 1 to 6"):
         Timeline.from_dict(document)

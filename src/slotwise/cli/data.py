@@ -36,5 +36,5 @@ def import_(
 
 
 def _report(dataset: Dataset) -> None:
-    images = len(dataset.train_labels), len(dataset.test_labels)
-    typer.echo(f"{dataset.name}: {images[0]} training and {images[1]} test images, verified, in {cifar10_path()}")
+    train, test = len(dataset.train_labels), len(dataset.test_labels)
+    typer.echo(f"{dataset.name}: {train} training and {test} test images, verified, in {cifar10_path()}")

@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from slotwise.cli.bench import bench
 from slotwise.cli.data import data
 from slotwise.cli.plan import plan
 from slotwise.cli.show import show
@@ -31,6 +32,7 @@ app.command()(plan)
 app.command()(timeline)
 app.command()(train)
 app.command()(show)
+app.command()(bench)
 app.add_typer(data, name="data")
 
 
@@ -57,7 +59,7 @@ def main() -> NoReturn:
 
 def _run() -> int:
     try:
-        return int(app(standalone_mode=False) or 0)
+        return int(app(prog_name="slotwise", standalone_mode=False) or 0)
     except InputError as error:
         return _refuse(f"{option_name(error.parameter)} {error.value}: must be {error.allowed}")
     except UserError as error:

@@ -69,8 +69,8 @@ def plan(
 def _table(plans: list[Plan]) -> Table:
     scenario = plans[0].scenario
     table = Table(
-        title=f"{scenario.devices} devices, {scenario.compute_slots} slots to compute, "
-        f"{scenario.link_slots} per uplink or broadcast, deadline {scenario.deadline}",
+        title=f"{scenario.devices:,} devices, compute slots {scenario.compute_slots:,}, "
+        f"link slots {scenario.link_slots:,}, deadline {scenario.deadline:,}",
         title_justify="left",
         caption=_caption(plans),
         caption_justify="left",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from slotwise.cli.options import (
     OUTPUT,
@@ -24,8 +25,12 @@ from slotwise.cli.options import (
     delay_of,
     slots_of_training,
 )
+from slotwise.errors import InputError
+from slotwise.report.gantt import check_picture_path, picture_window, write_gantt
+from slotwise.report.gantt_text import gantt_text
+from slotwise.report.window import Window, window_of
 from slotwise.scenario import Scenario
-from slotwise.schedule import simulate
+from slotwise.schedule import Timeline, simulate
 
 
 def timeline(
@@ -48,24 +53,56 @@ def timeline(
         ),
     ] = None,
     deadline: Annotated[int | None, typer.Option(help="Stop at this slot.", rich_help_panel=SCHEDULE)] = None,
+    slots: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A:B",
+            help="Show slots A to B-1 only; A: and :B are allowed. Default: as many as fit.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     as_json: Json = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write a picture: FILE.svg, .png or .html.", rich_help_panel=OUTPUT),
+        typer.Option(
+            metavar="FILE", help="Draw a picture instead: FILE.svg, .png or .html.", rich_help_panel=OUTPUT
+        ),
     ] = None,
 ) -> None:
     """The exact schedule: who computes, sends and receives in every slot.
 
     The defaults are the worked example of the paper: six devices, two per group, two compute slots.
     """
-    slots = slots_of_training(compute_slots, samples_per_slot, local_steps, batch_size, default=2)
+    if out is not None:
+        check_picture_path(out)
+    if as_json and out is None and slots is not None:
+        raise InputError("slots", slots, "left out with --json, which lists every round")
+    training = slots_of_training(compute_slots, samples_per_slot, local_steps, batch_size, default=2)
     scenario = Scenario(
-        devices=devices, group_size=group_size, compute_slots=slots, link_slots=link_slots, deadline=deadline
+        devices=devices,
+        group_size=group_size,
+        compute_slots=training,
+        link_slots=link_slots,
+        deadline=deadline,
     )
     if rounds is None and deadline is None:
         rounds = 2 * scenario.groups
     result = simulate(
         scenario, schedule, delay=delay_of(delay), rounds=rounds, participation=participation, seed=seed
     )
+    window = None if slots is None else window_of(slots, result)
+    if out is not None:
+        write_gantt(result, out, picture_window(result, window))
     if as_json:
         typer.echo(result.to_json())
+    elif out is not None:
+        typer.echo(f"wrote {out}")
+    else:
+        _print_chart(result, window)
+
+
+def _print_chart(result: Timeline, window: Window | None) -> None:
+    console = Console()
+    ascii_only = not console.encoding.startswith("utf")
+    chart = gantt_text(result, width=console.width, window=window, ascii_only=ascii_only)
+    console.print(chart, no_wrap=True, overflow="ignore", crop=False)

@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotwise.report.window import Window
 from slotwise.schedule.timeline import Column, Timeline
@@ -69,8 +70,8 @@ class Activities:
         for device, kind, *rest in zip(*columns, strict=True):
             yield Interval(device, Activity(kind), *rest)
 
-    def select(self, wanted: Column) -> Activities:
-        """The rows of a mask or an index."""
+    def select(self, wanted: NDArray[np.bool_]) -> Activities:
+        """The rows of a mask."""
         return Activities(*(getattr(self, f.name)[wanted] for f in fields(self)))
 
     def overlapping(self, window: Window) -> Activities:

@@ -8,9 +8,10 @@ from slotwise.schedule.timeline import Timeline
 def describe(timeline: Timeline) -> tuple[str, str]:
     """What was asked for, and what came out."""
     scenario = timeline.scenario
+    training, transfer = amount(scenario.compute_slots, "slot"), f"{scenario.link_slots:,}"
     asked = (
         f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} a round, "
-        f"{amount(scenario.compute_slots, 'slot')} to compute, {scenario.link_slots:,} per uplink or broadcast"
+        f"{training} to compute, {transfer} per uplink or broadcast"
     )
     delay = f", delay {timeline.delay:,}" if timeline.schedule == "idfl" else ""
     found = (

@@ -22,29 +22,20 @@ from slotwise.report.activity import Activity
 from slotwise.report.caption import model_name
 from slotwise.report.channel import broadcasts, round_starts, rounds, uplinks
 from slotwise.report.fitting import DIGIT, Fit, fit
-from slotwise.report.palette import LOOKS
+from slotwise.report.palette import LEGEND_ORDER, LOOKS
 from slotwise.report.picture import Picture
 from slotwise.report.ticks import ticks
-from slotwise.schedule.timeline import Column
 
 POINTS = 72  # per inch
 PNG_DOTS = 150  # per inch
 LEFT, RIGHT, BOTTOM, HEAD_LINE, ROUNDS, CHANNEL, GAP = 1.0, 0.3, 0.95, 0.24, 0.3, 0.5, 0.08  # inches
 LARGEST_ZOOM = 1.8  # of the words around a large chart, which is looked at from farther away
-LEGEND_ORDER = (
-    Activity.COMPUTING,
-    Activity.WAITING_FOR_CHANNEL,
-    Activity.SENDING,
-    Activity.WAITING_FOR_MODEL,
-    Activity.RECEIVING,
-)
 SMALLEST_FONT, LARGEST_FONT = 4.2, 9.0
-REPRODUCIBLE = {"svg.fonttype": "none", "svg.hashsalt": "slotwise", "font.family": "DejaVu Sans"}
 
 
 def gantt_figure(picture: Picture, file_format: Literal["svg", "png"]) -> bytes:
     """The picture as the bytes of a file; the same timeline gives the same bytes."""
-    with mpl.rc_context(REPRODUCIBLE):
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slotwise", "font.family": "DejaVu Sans"}):
         figure = _Drawing(picture).figure()
         file = BytesIO()
         metadata = {"Date": None} if file_format == "svg" else {}
@@ -57,7 +48,7 @@ class _Drawing:
 
     def __init__(self, picture: Picture) -> None:
         self.picture, self.window = picture, picture.window
-        self.plot_width = float(np.clip(0.42 * self.window.slots, 8, 26))
+        self.plot_width = float(np.clip(4.5 + 0.14 * self.window.slots, 8, 26))
         self.row_height = float(np.clip(9 / picture.devices, 0.125, 0.3))
         self.rows_height = self.row_height * picture.devices
         self.zoom = float(np.clip(self.plot_width / 12, 1, LARGEST_ZOOM))
@@ -151,8 +142,8 @@ class _Drawing:
         right = np.minimum(rows.end, self.window.end)
         half = 0.43 * LOOKS[kind].thickness
         corners = [(left, -half), (left, half), (right, half), (right, -half)]
-        points: Column = np.array([[x, rows.device + dy] for x, dy in corners], dtype=float)
-        return PolyCollection(np.moveaxis(points, 2, 0), facecolors=LOOKS[kind].colour, linewidths=0)
+        points = np.array([[x, rows.device + dy] for x, dy in corners], dtype=float)
+        return PolyCollection(list(np.moveaxis(points, 2, 0)), facecolors=LOOKS[kind].colour, linewidths=0)
 
     def _name_models(self, axes: Axes) -> None:
         rows = self.picture.visible.select(self.picture.visible.kind == Activity.COMPUTING)
@@ -195,7 +186,14 @@ class _Drawing:
     def _draw_legend(self, figure: Figure) -> None:
         thickness = 9 * self.zoom
         handles = [
-            Line2D([], [], color=look.colour, lw=thickness * look.thickness, label=look.words)
+            Line2D(
+                [],
+                [],
+                color=look.colour,
+                lw=thickness * look.thickness,
+                solid_capstyle="butt",
+                label=look.words,
+            )
             for look in (LOOKS[kind] for kind in LEGEND_ORDER)
         ]
         figure.legend(

@@ -105,7 +105,7 @@ class _Chart:
         lines = [self._line("") for _ in range(self._digits() if self._reads_downwards() else 1)]
         lines[-1].label = "channel"
         for start, end, device, _, _ in uplinks(self.timeline, self.window):
-            *above, last = str(device).rjust(len(lines)) if len(lines) > 1 else [str(device)]
+            *above, last = list(str(device).rjust(len(lines))) if len(lines) > 1 else [str(device)]
             for line, digit in zip(lines, above, strict=False):
                 line.write(self._column(max(start, self.window.first)), digit, LOOKS[Activity.SENDING].style)
             self._transfer(lines[-1], Activity.SENDING, start, end, last)

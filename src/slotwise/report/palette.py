@@ -43,3 +43,11 @@ LOOKS = {
         "waiting for a model", "#fbeec2", "#3a3000", "#40391f", "#f2e6c0", 1.0, " ", " ", ""
     ),
 }
+
+LEGEND_ORDER = (
+    Activity.COMPUTING,
+    Activity.WAITING_FOR_CHANNEL,
+    Activity.SENDING,
+    Activity.WAITING_FOR_MODEL,
+    Activity.RECEIVING,
+)

@@ -1,9 +1,9 @@
 """Which devices a chart of characters has rows for.
 
-Few devices have a row each. With many, a TDMA group is one row where the groups stay together (S divides N and
-nobody is drawn at random): its members receive and compute at the same time and send one after another, so
-the row loses nothing but who of them sends, and that the channel's row tells. Where there are still too many,
-the rows that send in the window are the ones to see; the gaps between them say how much they leave out.
+Few devices have a row each. With many, a TDMA group is one row where the groups stay together (S divides N
+and nobody is drawn at random): its members receive and compute at the same time and send one after another,
+so the row loses nothing but who of them sends, and that the channel's row tells. Where there are still too
+many, the rows that send in the window are the ones to see; the gaps between them say what they leave out.
 """
 
 from __future__ import annotations

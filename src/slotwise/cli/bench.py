@@ -1,0 +1,70 @@
+"""slotwise bench."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from slotwise.cli.options import Json
+from slotwise.scenario import whole
+
+
+def bench(
+    repeats: Annotated[int, typer.Option(help="Turns; figures are medians over them.")] = 5,
+    seconds: Annotated[float, typer.Option(help="Length of one measurement.", min=0.1)] = 2.0,
+    as_json: Json = False,
+) -> None:
+    """Measure this machine: sgemm, a plain PyTorch loop, TorchTask and fastcnn on one job, in turns.
+
+    The job: 100 devices with 250 MNIST samples each, 10 a round, 5 SGD steps of batch 64, no evaluation.
+    PyTorch is measured where it is installed.
+    """
+    # Imported here: numba and torch are seconds that other commands do without.
+    from slotwise.bench.suite import measure_suite, number_of_measurements, summary  # noqa: PLC0415
+
+    turns = whole("repeats", repeats)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("measuring", total=number_of_measurements(turns))
+        figures = summary(measure_suite(turns, seconds, lambda: progress.advance(bar)))
+    if as_json:
+        typer.echo(json.dumps(figures, indent=2))
+        return
+    console = Console()
+    console.print(f"{figures['machine']}; medians of {turns} turns", highlight=False)
+    console.print(_table(figures["ways"]))
+    for name, ratio in figures["ratios"].items():
+        console.print(f"{ratio:6.2f}×  {name}", highlight=False)
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        caption="share of sgemm: 2·multiply-adds per second against a matrix product on all cores;\n"
+        "needed: without the convolution gradients that max-pool makes zero",
+        caption_justify="left",
+    )
+    table.add_column("way")
+    for heading in ("SGD\nsteps/s", "PyTorch\nloop = 1", "share of\nsgemm", "…\nneeded"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(row["way"], f"{row['rate']:.0f}", *_shares(row))
+    return table
+
+
+def _shares(row: dict[str, Any]) -> list[str]:
+    if "against_loop" not in row:
+        return ["", "", ""]
+    against = row["against_loop"]
+    return [
+        f"{against:.2f}×" if against is not None else "–",
+        f"{row['sgemm_share_dense']:.0%}",
+        f"{row['sgemm_share_needed']:.0%}",
+    ]
