@@ -7,18 +7,22 @@
 """
 
 from slotwise.errors import InputError, UserError
+from slotwise.learning import History, Task, train
 from slotwise.plan import Plan, plan
 from slotwise.scenario import Scenario, compute_slots
 from slotwise.schedule import Scheduler, Timeline, simulate
 
 __all__ = [
+    "History",
     "InputError",
     "Plan",
     "Scenario",
     "Scheduler",
+    "Task",
     "Timeline",
     "UserError",
     "compute_slots",
     "plan",
     "simulate",
+    "train",
 ]

@@ -41,6 +41,11 @@ def write_atomically(path: Path, data: bytes | str) -> None:
             temporary.unlink()
 
 
+def leftovers(folder: Path) -> list[Path]:
+    """What killed processes have left of `write_atomically`; rubbish, if nobody is writing at the moment."""
+    return list(folder.glob(f".{'[0-9a-f]' * 16}.tmp"))
+
+
 def _target(path: Path) -> Path:
     """The file itself where ``path`` is a link to it: replacing a link would leave the file as it was."""
     return Path(os.path.realpath(path))

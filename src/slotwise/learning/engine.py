@@ -117,11 +117,12 @@ class _Run:
 
     def _apply(self, k: int) -> None:
         contributions = self._pipeline.contributions(k)
-        model = self._aggregation(self._pipeline.models[k], contributions)
+        with np.errstate(over="ignore", invalid="ignore"):  # the next line tells it better than numpy
+            model = self._aggregation(self._pipeline.models[k], contributions)
         if not np.isfinite(model).all():
             raise Diverged(k, "model", self._history())
-        self._pipeline.offer(k + 1, model)
         self._pipeline.forget(k)
+        self._pipeline.offer(k + 1, model)
         self._round = k + 1
         self._evaluate_if_due()
         self._observer.round_done(k)

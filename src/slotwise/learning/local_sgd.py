@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.data import Dataset
 from slotwise.errors import InputError
-from slotwise.learning.randomness import draw_batches
+from slotwise.learning.randomness import LARGEST_SEED, draw_batches
 from slotwise.scenario import whole
 
 LocalUpdate = Literal["sum", "mean"]
@@ -34,7 +34,8 @@ class LocalSgd:
     def __post_init__(self) -> None:
         whole("local_steps", self.local_steps)
         whole("batch_size", self.batch_size)
-        whole("seed", self.seed, smallest=0)
+        if whole("seed", self.seed, smallest=0) > LARGEST_SEED:
+            raise InputError("seed", self.seed, f"at most {LARGEST_SEED}")
         if not 0 < self.learning_rate < inf:
             raise InputError("learning_rate", self.learning_rate, "a finite number above 0")
         if self.update not in get_args(LocalUpdate):

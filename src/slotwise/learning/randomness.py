@@ -12,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+LARGEST_SEED = 2**64 - 1
+
+
 class Purpose(IntEnum):
     """What random numbers are for; purposes never share numbers."""
 
@@ -25,7 +28,8 @@ def generator(seed: int, purpose: Purpose, device: int = 0, training: int = 0) -
 
     Device and training are the high words of its counter; the low words count the numbers drawn.
     """
-    return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, device, training]))
+    key = np.array([seed, purpose], dtype=np.uint64)  # a plain list with a seed above 2**63 would lose its low bits
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, device, training]))
 
 
 def draw_batches(

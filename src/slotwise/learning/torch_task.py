@@ -143,7 +143,8 @@ class TorchTask:
         return vector
 
     def _images(self, pixels: NDArray[np.uint8]) -> Tensor:
-        images = torch.from_numpy(pixels).to(self._device).to(torch.float32)
+        writable = np.require(pixels, requirements="W")  # torch warns of data sets that are read-only
+        images = torch.from_numpy(writable).to(self._device).to(torch.float32)
         images = (images / 255 - self._offset) / self._scale
         return images.contiguous(memory_format=torch.channels_last)
 

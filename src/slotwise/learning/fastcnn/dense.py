@@ -1,7 +1,7 @@
 """Dense layers of eight samples: forward, gradients, and the loss at the end.
 
-The eight samples are the lanes of a vector. Eight outputs (or inputs, on the way back) are worked on together, so
-that each load of an activation serves eight multiply-adds.
+The eight samples are the lanes of a vector. Weights lie as [block of eight inputs, output, input of the block], so
+that all three products below read them in order, eight outputs (or inputs) for each load of an activation.
 """
 
 from __future__ import annotations
@@ -12,95 +12,69 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.learning.fastcnn.vectors import (
-    LANES,
-    broadcast,
-    compiled,
-    gather_add,
-    load,
-    load_tile,
-    outer_add,
-    repeat,
-    store,
-    store_tile,
-    where_greater,
-)
+from slotwise.learning.fastcnn.compilation import compiled
+from slotwise.learning.fastcnn.tiles import load_tile, outer_add, scaled_add, store_tile, where_positive
+from slotwise.learning.fastcnn.vectors import LANES, broadcast, lane_sum, load, repeat, store, where_greater
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
 
 @compiled
-def forward(
-    layer: Any, weights: Floats, bias: Floats, inputs: Floats, outputs: Floats, rectify: bool
-) -> None:
-    """outputs[o] = bias[o] + sum over i of weights[o, i] * inputs[i], then relu if asked for; all as lanes."""
-    zero = repeat(np.float32(0))
+def forward(layer: Any, weights: Floats, bias: Floats, inputs: Floats, outputs: Floats, rectify: bool) -> None:
+    """outputs[o] = bias[o] + sum over i of weights[o, i] * inputs[i], then relu if asked for."""
+    zero, one = repeat(np.float32(0)), repeat(np.float32(1))
     for output in range(0, layer.outputs, 8):
-        total = (zero, zero, zero, zero, zero, zero, zero, zero)
-        total = outer_add(total, bias, output, 1, repeat(np.float32(1)))
+        total = outer_add((zero, zero, zero, zero, zero, zero, zero, zero), bias, output, 1, one)
         for number in range(layer.inputs):
-            value = load(inputs, LANES * number)
-            total = outer_add(total, weights, output * layer.columns + number, layer.columns, value)
+            at = number // LANES * layer.block + LANES * output + number % LANES
+            total = outer_add(total, weights, at, LANES, load(inputs, LANES * number))
         store_tile(outputs, LANES * output, LANES, total)
     if rectify:
-        for number in range(layer.outputs):
-            value = load(outputs, LANES * number)
-            store(outputs, LANES * number, where_greater(zero, value, zero, value))
+        for at in range(0, LANES * layer.outputs, LANES):
+            value = load(outputs, at)
+            store(outputs, at, where_greater(zero, value, zero, value))
 
 
 @compiled
-def add_weight_gradient(layer: Any, errors: Floats, rows: Floats, gradient: Floats, samples: int) -> None:
+def add_weight_gradient(layer: Any, errors: Floats, rows: Floats, samples: int, gradient: Floats) -> None:
     """gradient[o, i] += sum over samples s of errors[o, s] * rows[s, i]."""
     zero = repeat(np.float32(0))
-    tile = (zero, zero, zero, zero, zero, zero, zero, zero)
-    steps = (0, 8, 16, 24, 32, 40, 48, 56)
-    for column in range(0, layer.columns, 8 * LANES):
+    eight = (zero, zero, zero, zero, zero, zero, zero, zero)
+    for column in range(0, layer.inputs, 8 * LANES):
         for output in range(layer.outputs):
-            at = output * layer.columns + column
-            total = load_tile(gradient, at, LANES, tile)
+            at = column // LANES * layer.block + LANES * output
+            total = load_tile(gradient, at, layer.block, eight)
             for sample in range(samples):
                 error = broadcast(errors, LANES * output + sample)
-                total = gather_add(total, error, rows, sample * layer.input_stride + column, steps)
-            store_tile(gradient, at, LANES, total)
+                total = scaled_add(total, error, rows, sample * layer.input_stride + column)
+            store_tile(gradient, at, layer.block, total)
 
 
 @compiled
-def add_bias_gradient(outputs: int, errors: Floats, gradient: Floats) -> None:
+def add_bias_gradient(layer: Any, errors: Floats, gradient: Floats) -> None:
     """gradient[o] += sum over samples s of errors[o, s]."""
-    for output in range(outputs):
-        for lane in range(LANES):
-            gradient[output] += errors[LANES * output + lane]
+    for output in range(layer.outputs):
+        gradient[output] += lane_sum(load(errors, LANES * output))
 
 
 @compiled
 def input_errors(layer: Any, weights: Floats, errors: Floats, inputs: Floats, found: Floats) -> None:
-    """found[i] = sum over o of weights[o, i] * errors[o] where inputs[i] > 0 (they come out of a relu), else 0."""
+    """found[i] = sum over o of weights[o, i] * errors[o] where input i is positive, else 0: back through relu."""
     zero = repeat(np.float32(0))
-    for number in range(0, layer.inputs, 8):
+    for number in range(0, layer.inputs, LANES):
         total = (zero, zero, zero, zero, zero, zero, zero, zero)
-        for output in range(layer.outputs):
-            total = outer_add(
-                total, weights, output * layer.columns + number, 1, load(errors, LANES * output)
-            )
-        store_tile(found, LANES * number, LANES, total)
-    close_relu(layer.inputs, inputs, found)
-
-
-@compiled
-def close_relu(count: int, outputs: Floats, errors: Floats) -> None:
-    """Let an error through a relu only where its output is positive."""
-    zero = repeat(np.float32(0))
-    for number in range(count):
-        at = LANES * number
-        store(errors, at, where_greater(load(outputs, at), zero, load(errors, at), zero))
+        start = number // LANES * layer.block
+        for at in range(0, LANES * layer.outputs, LANES):
+            total = outer_add(total, weights, start + at, 1, load(errors, at))
+        store_tile(found, LANES * number, LANES, where_positive(total, inputs, LANES * number))
 
 
 @compiled
 def output_errors(
     classes: int, scores: Floats, labels: Labels, samples: int, weight: float, errors: Floats
 ) -> float:
-    """Cross-entropy summed over samples; its gradient with respect to the scores, times `weight`, as lanes.
+    """Cross-entropy summed over samples; its gradient with respect to the scores, times `weight`.
 
     loss = log(sum over c of exp(score[c])) - score[label], error[c] = exp(score[c]) / sum - (c == label).
     """
@@ -108,15 +82,18 @@ def output_errors(
     errors[: LANES * classes] = 0
     for lane in range(samples):
         highest = scores[lane]
-        for number in range(classes):
-            highest = max(highest, scores[LANES * number + lane])
+        for at in range(lane, LANES * classes, LANES):
+            highest = max(highest, scores[at])
         total = 0.0
-        for number in range(classes):
-            total += exp(np.float64(scores[LANES * number + lane] - highest))
-        for number in range(classes):
-            share = exp(np.float64(scores[LANES * number + lane] - highest)) / total
-            errors[LANES * number + lane] = weight * (share - (number == labels[lane]))
-        loss += log(total) + np.float64(highest) - np.float64(scores[LANES * labels[lane] + lane])
+        for at in range(lane, LANES * classes, LANES):
+            share = exp(np.float64(scores[at] - highest))
+            errors[at] = share
+            total += share
+        for at in range(lane, LANES * classes, LANES):
+            errors[at] *= weight / total
+        answer = LANES * labels[lane] + lane
+        errors[answer] -= weight
+        loss += log(total) + np.float64(highest - scores[answer])
     return loss
 
 

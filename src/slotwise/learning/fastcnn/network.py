@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,17 +20,17 @@ Images = NDArray[np.uint8]
 class FastCnn:
     """The network of an `Architecture`, for models given as flat float32 vectors in PyTorch's order.
 
-    Calls use one core, hold no interpreter lock, and can be made from several threads at once: the result of a
-    call depends on its arguments only, to the last bit.
+    A call uses one core and does not hold the interpreter lock; several threads can call at once. What a call
+    returns depends on its arguments only, to the last bit.
     """
 
-    def __init__(
-        self, architecture: Architecture, *, offset: Sequence[float], scale: Sequence[float]
-    ) -> None:
+    def __init__(self, architecture: Architecture, *, offset: Sequence[float], scale: Sequence[float]) -> None:
         """A pixel x of channel c (0..255) enters the network as (x / 255 - offset[c]) / scale[c]."""
         channels = architecture.input_shape[0]
         if len(offset) != channels or len(scale) != channels:
-            raise ValueError(f"offset and scale need one number for each of {channels} channels")
+            raise ValueError(f"offset and scale need one number for each of the {channels} channels")
+        if not all(deviation > 0 for deviation in scale):
+            raise ValueError(f"scale must be positive, not {list(scale)}")
         self.architecture = architecture
         self._plan = make_plan(architecture, offset, scale)
         self._idle: list[Workspace] = []
@@ -39,32 +40,33 @@ class FastCnn:
     ) -> Floats:
         """Take one step of gradient descent on the mean cross-entropy of each batch; return the new model.
 
-        A batch is a row of `batches`: numbers of images.
+        `batches` is [steps, batch]: numbers of images.
         """
-        pixels, answers = self._checked(model, images, labels)
-        steps = np.ascontiguousarray(batches, np.int64)
+        steps = _frozen(batches, np.int64)
         if steps.ndim != 2 or steps.shape[1] == 0:
-            raise ValueError(f"batches must be [steps, batch] with at least one sample, not {steps.shape}")
-        if steps.size and (steps.min() < 0 or steps.max() >= len(images)):
-            raise ValueError(f"batches must number images, 0 to {len(images) - 1}")
+            raise ValueError(f"batches must be [steps, batch] with at least one sample, not {list(steps.shape)}")
+        if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
+            raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
+        given = self._checked(model, images, labels)
         with self._workspace() as work:
-            return passes.train(
-                self._plan, work, _flat(model), pixels, answers, steps, np.float32(learning_rate)
-            )
+            passes.descend(self._plan, work, *given, steps, float(learning_rate))
+            return self._as_model(work.parameters)
 
     def gradient(self, model: Floats, images: Images, labels: ArrayLike) -> tuple[float, Floats]:
         """Mean cross-entropy over the images, and its gradient as a model vector."""
-        pixels, answers = self._checked(model, images, labels)
-        if len(pixels) == 0:
+        if len(images) == 0:
             raise ValueError("a gradient needs at least one image")
+        given = self._checked(model, images, labels)
+        everything = _frozen(np.arange(len(images))[np.newaxis], np.int64)
         with self._workspace() as work:
-            return passes.gradient(self._plan, work, _flat(model), pixels, answers)
+            loss = passes.descend(self._plan, work, *given, everything, 0.0)
+            return loss, self._as_model(work.gradient)
 
     def evaluate(self, model: Floats, images: Images, labels: ArrayLike) -> tuple[float, int]:
         """Sum of the cross-entropies over the images, and how many are classified correctly."""
-        pixels, answers = self._checked(model, images, labels)
+        given = self._checked(model, images, labels)
         with self._workspace() as work:
-            return passes.evaluate(self._plan, work, _flat(model), pixels, answers)
+            return passes.evaluate(self._plan, work, *given)
 
     def __getstate__(self) -> dict[str, object]:
         """Everything but the workspaces, which another process makes for itself."""
@@ -72,7 +74,7 @@ class FastCnn:
 
     @contextmanager
     def _workspace(self) -> Iterator[Workspace]:
-        """Room to compute in: one left by an earlier call, or new if all are in use."""
+        """Room to compute in: what an earlier call left behind, or new if all of that is in use."""
         try:
             work = self._idle.pop()
         except IndexError:
@@ -82,20 +84,28 @@ class FastCnn:
         finally:
             self._idle.append(work)
 
-    def _checked(self, model: Floats, images: Images, labels: ArrayLike) -> tuple[Images, NDArray[np.int64]]:
-        """The kernels' view of images and labels. They do not check anything, so everything is checked here."""
+    def _as_model(self, values: Floats) -> Floats:
+        model = np.empty(self.architecture.parameters, np.float32)
+        passes.write_model(self._plan.source, values, model)
+        return model
+
+    def _checked(self, model: Floats, images: Images, labels: ArrayLike) -> tuple[Any, Any, Any]:
+        """Model, images and labels for the kernels, which check nothing themselves."""
         shape, classes = self.architecture.input_shape, self.architecture.classes
         if model.shape != (self.architecture.parameters,):
-            raise ValueError(f"the model has shape {model.shape}, not ({self.architecture.parameters},)")
+            raise ValueError(f"the model must have {self.architecture.parameters} numbers, not {model.shape}")
         if images.dtype != np.uint8 or images.shape[1:] != shape:
-            raise ValueError(f"images must be uint8 of shape [n, {', '.join(map(str, shape))}]")
-        answers = np.ascontiguousarray(labels, np.int64)
+            raise ValueError(f"images must be uint8, [n, {shape[0]}, {shape[1]}, {shape[2]}]")
+        answers = _frozen(labels, np.int64)
         if answers.shape != (len(images),):
             raise ValueError(f"{len(images)} images need as many labels, not {answers.shape}")
-        if answers.size and (answers.min() < 0 or answers.max() >= classes):
+        if answers.size and not 0 <= answers.min() <= answers.max() < classes:
             raise ValueError(f"labels must be 0 to {classes - 1}")
-        return np.ascontiguousarray(images).reshape(len(images), -1), answers
+        return _frozen(model, np.float32), _frozen(images.reshape(len(images), -1), np.uint8), answers
 
 
-def _flat(model: Floats) -> Floats:
-    return np.ascontiguousarray(model, np.float32)
+def _frozen(array: ArrayLike, kind: type[np.generic]) -> NDArray[Any]:
+    """A read-only view: with writable and read-only arrays both, the kernels would be compiled for each."""
+    view = np.require(array, kind, ["C", "A"]).view()
+    view.flags.writeable = False
+    return view

@@ -38,19 +38,13 @@ def _record(*names: str) -> np.dtype[np.void]:
 # A `start` is a number of values of one sample (times eight in memory: there are eight samples), a `stride` the
 # padded number of values of one sample.
 CONVOLUTION = _record(
-    "channels", "height", "width", "filters", "kernel", "pooled_height", "pooled_width",
-    "input_start", "input_stride", "output_start", "weight_start", "bias_start", "packed_start",
-    "taps_start", "taps", "pieces_start", "pieces", "tile",
+    "channels", "width", "values", "filters", "kernel", "pooled_height", "pooled_width",
+    "input_start", "input_stride", "output_start", "weight_start", "bias_start",
+    "packed_start", "taps_start", "taps", "pieces_start", "pieces", "padded_row", "tile",
+    "shifted_start", "span", "span_tile",
 )  # fmt: skip
 DENSE = _record(
-    "inputs",
-    "outputs",
-    "columns",
-    "input_start",
-    "input_stride",
-    "output_start",
-    "weight_start",
-    "bias_start",
+    "inputs", "outputs", "block", "input_start", "input_stride", "output_start", "weight_start", "bias_start"
 )
 
 
@@ -79,18 +73,22 @@ class Workspace(NamedTuple):
     """Activations of all layers, [value, sample]."""
     rows: NDArray[np.float32]
     """The same as [sample, value]."""
-    winners: NDArray[np.float32]
-    """Distance in rows from the corner of each pooling window to its maximum (a small whole number), as lanes."""
+    winners: NDArray[np.int32]
+    """Distance in rows from the corner of each pooling window to its maximum, as lanes."""
     errors: NDArray[np.float32]
     """Gradient of the loss with respect to every activation, as lanes."""
     error_rows: NDArray[np.float32]
     """The same for the inputs of one convolution, as rows."""
-    packed: NDArray[np.float32]
-    """Filters in the order the forward pass reads them: [pair of outputs, tap, output of the pair]."""
-    positions: NDArray[np.int32]
-    """Corners of the patches that get a gradient, in rows, for one output channel..."""
+    places: NDArray[np.int32]
+    """A list of what gets a gradient: starts of patches, or of filters..."""
     amounts: NDArray[np.float32]
-    """... and how much."""
+    """... and how much..."""
+    ends: NDArray[np.int32]
+    """... and where the part of each window and sample ends."""
+    packed: NDArray[np.float32]
+    """Filters in the order the forward pass reads them: [group of outputs, tap, output of the group]."""
+    shifted: NDArray[np.float32]
+    """Filters in the order the gradient of the inputs reads them: see `backward.shift_filters`."""
     parameters: NDArray[np.float32]
     gradient: NDArray[np.float32]
 
@@ -121,19 +119,20 @@ def make_workspace(plan: Plan) -> Workspace:
     """Room to compute in for one call at a time."""
     last = plan.denses[-1]
     values = LANES * (int(last["output_start"]) + _padded(int(last["outputs"])))
-    convolutions = plan.convolutions
-    packed = LANES + 2 * sum((layer["filters"] + 1) // 2 * layer["taps"] for layer in convolutions)
-    windows = max((layer["pooled_height"] * layer["pooled_width"] for layer in convolutions), default=0)
-    hidden = max((layer["input_stride"] for layer in convolutions[1:]), default=0)
+    layers = plan.convolutions
+    windows = LANES * layers["pooled_height"] * layers["pooled_width"]
+    listed = int(np.max(windows * layers["filters"], initial=0))
     return Workspace(
         lanes=_aligned(values),
         rows=_aligned(values),
-        winners=_aligned(values),
+        winners=np.zeros(values, np.int32),
         errors=_aligned(values),
-        error_rows=_aligned(LANES * hidden),
-        packed=_aligned(packed),
-        positions=np.zeros(LANES * windows + 1, np.int32),
-        amounts=_aligned(LANES * windows + 1),
+        error_rows=_aligned(LANES * int(np.max(layers["input_stride"][1:], initial=0))),
+        packed=_aligned(int(np.sum(np.maximum(layers["filters"], 2) * layers["taps"]))),
+        shifted=_aligned(int(np.sum(2 * (layers["kernel"] + 2) * layers["filters"] * layers["span"]))),
+        places=np.zeros(listed + 1, np.int32),
+        amounts=_aligned(listed + 1),
+        ends=np.zeros(int(np.max(windows, initial=0)), np.int32),
         parameters=_aligned(plan.source.size),
         gradient=_aligned(plan.source.size),
     )
@@ -157,6 +156,7 @@ class _Layout:
         self.piece_steps: list[int] = []
         self.source: list[NDArray[np.int64]] = []
         self.packed = 0
+        self.shifted = 0
         self._taken = 0
 
     def take(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -181,11 +181,13 @@ def _add_convolution(layout: _Layout, architecture: Architecture, number: int, s
     pieces_per_row = rows.shape[1] // LANES
     tile = _tile(kernel * pieces_per_row)
     pieces = _filled(rows.reshape(filters, -1), 1, tile * LANES)
+    span_tile = _tile(round_up((kernel + 1) * channels, LANES) // LANES)
+    span = round_up((kernel + 1) * channels, span_tile * LANES)
     layout.convolutions.append(
         {
             "channels": channels,
-            "height": height,
             "width": width,
+            "values": channels * height * width,
             "filters": filters,
             "kernel": kernel,
             "pooled_height": pooled_height,
@@ -200,10 +202,15 @@ def _add_convolution(layout: _Layout, architecture: Architecture, number: int, s
             "taps": kernel * kernel * channels,
             "pieces_start": len(layout.piece_steps),
             "pieces": pieces.shape[1] // LANES,
+            "padded_row": rows.shape[1],
             "tile": tile,
+            "shifted_start": layout.shifted,
+            "span": span,
+            "span_tile": span_tile,
         }
     )
-    layout.packed += round_up(filters, 2) * kernel * kernel * channels
+    layout.shifted += 2 * (kernel + 2) * filters * span
+    layout.packed += max(filters, 2) * kernel * kernel * channels
     row = width * channels
     layout.tap_steps += [LANES * (y * row + tap) for y in range(kernel) for tap in range(kernel * channels)]
     steps = [y * row + LANES * piece for y in range(kernel) for piece in range(pieces_per_row)]
@@ -217,15 +224,16 @@ def _add_dense(layout: _Layout, architecture: Architecture, number: int, starts:
     if number == 0:
         numbers = numbers.reshape(outputs, *architecture.feature_shapes[-1]).transpose(0, 2, 3, 1)
     weights = _filled(_filled(numbers.reshape(outputs, inputs), 1, COLUMNS), 0, LANES)
+    blocks = weights.reshape(len(weights), -1, LANES).transpose(1, 0, 2)
     layout.denses.append(
         {
             "inputs": inputs,
             "outputs": outputs,
-            "columns": weights.shape[1],
+            "block": LANES * len(weights),
             "input_start": starts[before],
             "input_stride": starts[before + 1] - starts[before],
             "output_start": starts[before + 1],
-            "weight_start": layout.place(weights),
+            "weight_start": layout.place(blocks),
             "bias_start": layout.place(layout.take((outputs,))),
         }
     )
@@ -253,8 +261,6 @@ def _padded(values: int) -> int:
     return round_up(values, 2 * LANES) + 2 * LANES
 
 
-def _tile(pieces: int) -> int:
-    """How many pieces to work on at a time, 4 to 8, so that as few as possible are padding."""
-    if pieces <= LANES:
-        return max(4, pieces)
-    return min((8, 7, 6, 5), key=lambda size: round_up(pieces, size))
+def _tile(vectors: int) -> int:
+    """How many vectors to work on together, 5 or 8, so that as few as possible are padding."""
+    return min((8, 5), key=lambda size: round_up(vectors, size))

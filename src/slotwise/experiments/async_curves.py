@@ -1,0 +1,53 @@
+"""The asynchronous curves: global loss and accuracy against slots, loss against rounds, for every group size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slotwise.experiments.run import Run
+from slotwise.runs import RunParameters, run_parameters
+from slotwise.runs.parameters import DataName
+
+
+@dataclass(frozen=True, kw_only=True)
+class AsyncCurves:
+    """Algorithm 1 with every group size (the paper's figure "Performance of asynchronous FL").
+
+    Attributes:
+        data: the data set; everything not said here is the paper's case for it.
+        group_sizes: S, one curve each.
+        deadline: T, slots.
+        evaluate_every: slots between points of a curve; None is the run's own default.
+    """
+
+    data: DataName = "mnist"
+    group_sizes: tuple[int, ...] = (1, 5, 10, 25, 50, 100)
+    deadline: int = 50_000
+    evaluate_every: int | None = None
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+        return f"async-{self.data}"
+
+    @property
+    def study(self) -> str:
+        """The experiments that share runs with this one."""
+        return self.data
+
+    def parameters(self, group_size: int, seed: int) -> RunParameters:
+        """Of one curve."""
+        return run_parameters(
+            {
+                "data": self.data,
+                "schedule": "async",
+                "group_size": group_size,
+                "deadline": self.deadline,
+                "evaluate_every": self.evaluate_every,
+                "seed": seed,
+            }
+        )
+
+    def runs(self, seed: int) -> tuple[Run, ...]:
+        """What has to be trained."""
+        return tuple(Run.of(self.parameters(size, seed)) for size in self.group_sizes)

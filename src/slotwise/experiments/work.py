@@ -1,0 +1,41 @@
+"""How much there is to compute, in one unit for all runs: what the time left is estimated from."""
+
+from __future__ import annotations
+
+from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.runs import RunParameters
+from slotwise.schedule import Timeline
+
+# Images a network sees in one evaluation: all devices' samples and the test set.
+TEST_IMAGES = 10_000
+IMAGE_SHAPES = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
+# An evaluation is a forward pass: about a third of the arithmetic of a step on the same image.
+FORWARD_PART = 1 / 3
+
+
+def round_work(parameters: RunParameters) -> float:
+    """Of the trainings of one round, in multiply-adds."""
+    images = parameters.group_size * parameters.local_steps * parameters.batch_size
+    return images * _per_image(parameters)
+
+
+def run_work(parameters: RunParameters, timeline: Timeline) -> float:
+    """Of a whole run, evaluations included."""
+    return timeline.rounds * (round_work(parameters) + evaluation_work_per_round(parameters, timeline))
+
+
+def evaluation_work_per_round(parameters: RunParameters, timeline: Timeline) -> float:
+    """Of the evaluations, spread over the rounds."""
+    evaluations = 1 + timeline.last_slot / parameters.slots_between_evaluations
+    images = parameters.devices * parameters.samples_per_device + TEST_IMAGES
+    return evaluations * images * FORWARD_PART * _per_image(parameters) / max(1, timeline.rounds)
+
+
+def _per_image(parameters: RunParameters) -> float:
+    network = Architecture(
+        input_shape=IMAGE_SHAPES[parameters.data],
+        convolutions=tuple((count, 5) for count in parameters.channels),
+        hidden=parameters.hidden,
+        classes=10,
+    )
+    return float(network.dense_multiply_adds)

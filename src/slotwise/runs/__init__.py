@@ -1,0 +1,16 @@
+"""Runs: parameters in, a folder with the result out; resumable at any moment."""
+
+from slotwise.runs.execute import Outcome, Watcher, execute
+from slotwise.runs.folder import RunFolder, model_sha256
+from slotwise.runs.parameters import RunParameters, read_toml, run_parameters
+
+__all__ = [
+    "Outcome",
+    "RunFolder",
+    "RunParameters",
+    "Watcher",
+    "execute",
+    "model_sha256",
+    "read_toml",
+    "run_parameters",
+]

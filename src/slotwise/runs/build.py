@@ -1,0 +1,68 @@
+"""From parameters to the things they name: data set, partition, task."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.data import Dataset, dirichlet, iid, k_labels, load_cifar10, load_mnist, one_label
+from slotwise.errors import InputError
+from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.local_sgd import DeviceSamples
+from slotwise.learning.randomness import Purpose, generator
+from slotwise.learning.task import Task
+from slotwise.runs.parameters import RunParameters
+
+KERNEL = 5
+
+
+def build_task(parameters: RunParameters) -> Task:
+    """The task a run trains."""
+    dataset = load(parameters)
+    samples = DeviceSamples(dataset, partition(parameters, dataset))
+    network = architecture(parameters, dataset)
+    offset, scale = dataset.offset, dataset.scale
+    if parameters.input_scale == "unit":
+        offset, scale = tuple(0.0 for _ in offset), tuple(1.0 for _ in scale)
+    # Both back-ends take long to import; a run needs only one of them.
+    if parameters.backend == "torch":
+        from slotwise.learning.torch_task import TorchTask, sequential  # noqa: PLC0415
+
+        return TorchTask(sequential(network), samples, parameters.sgd(), offset=offset, scale=scale)
+    from slotwise.learning.cnn_task import CnnTask  # noqa: PLC0415
+
+    return CnnTask(samples, network, parameters.sgd(), offset=offset, scale=scale)
+
+
+def load(parameters: RunParameters) -> Dataset:
+    """The data set."""
+    return load_mnist() if parameters.data == "mnist" else load_cifar10()
+
+
+def partition(parameters: RunParameters, dataset: Dataset) -> NDArray[np.int32]:
+    """Which samples each device holds, [devices, samples]."""
+    draw = generator(parameters.seed, Purpose.PARTITION)
+    division = (dataset.train_labels, parameters.devices, parameters.samples_per_device, draw)
+    match parameters.partition:
+        case "one-label":
+            return one_label(*division)
+        case "k-labels":
+            return k_labels(*division, parameters.labels_per_device)
+        case "dirichlet":
+            return dirichlet(*division, parameters.concentration)
+        case "iid":
+            return iid(*division)
+
+
+def architecture(parameters: RunParameters, dataset: Dataset) -> Architecture:
+    """The convolutional network for the data set's images."""
+    channels, height, width = dataset.train_images.shape[1:]
+    try:
+        return Architecture(
+            input_shape=(channels, height, width),
+            convolutions=tuple((count, KERNEL) for count in parameters.channels),
+            hidden=parameters.hidden,
+            classes=dataset.classes,
+        )
+    except ValueError as error:
+        raise InputError("channels", parameters.channels, f"fewer layers: {error}") from None

@@ -1,0 +1,100 @@
+"""Checkpoints: the state of a run in one file that proves itself by its checksum.
+
+A file is the sha256 of what follows, in hexadecimal, a line feed, and a numpy archive without pickled objects.
+The newest two are kept, so that a damaged one costs the rounds since the one before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from slotwise.errors import UserError
+from slotwise.files import leftovers, write_atomically
+from slotwise.learning import History, Point
+
+KEPT = 2
+
+
+class Checkpoints:
+    """The checkpoints of one run folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(self, history: History) -> None:
+        """Write a checkpoint, then drop the oldest."""
+        data = _encode(history)
+        digest = hashlib.sha256(data).hexdigest().encode()
+        self._make_folder()
+        write_atomically(self.folder / f"round-{history.round:09d}.checkpoint", digest + b"\n" + data)
+        for old in self._files()[KEPT:]:
+            old.unlink(missing_ok=True)
+
+    def load(self) -> tuple[History | None, list[Path]]:
+        """The newest intact checkpoint, if any, and the damaged ones that were passed over."""
+        damaged: list[Path] = []
+        for path in self._files():
+            history = _read(path)
+            if history is not None:
+                return history, damaged
+            damaged.append(path)
+        return None, damaged
+
+    def clear(self) -> None:
+        """Remove them all, and what a killed process has left of one."""
+        for path in (*self._files(), *leftovers(self.folder)):
+            path.unlink(missing_ok=True)
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot write {self.folder}: {error.strerror or error}") from None
+
+    def _files(self) -> list[Path]:
+        """Newest first."""
+        return sorted(self.folder.glob("round-*.checkpoint"), reverse=True)
+
+
+def _read(path: Path) -> History | None:
+    try:
+        digest, _, data = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    if hashlib.sha256(data).hexdigest().encode() != digest:
+        return None
+    return _decode(data)
+
+
+def _encode(history: History) -> bytes:
+    versions = sorted(history.models)
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        round=np.int64(history.round),
+        versions=np.array(versions, dtype=np.int64),
+        models=np.stack([history.models[v] for v in versions]),
+        slots=np.array([p.slot for p in history.points], dtype=np.int64),
+        rounds=np.array([p.round for p in history.points], dtype=np.int64),
+        losses=np.array([p.loss for p in history.points], dtype=np.float64),
+        accuracies=np.array([p.accuracy for p in history.points], dtype=np.float64),
+        staleness=np.array([p.staleness for p in history.points], dtype=np.int64),
+    )
+    return buffer.getvalue()
+
+
+def _decode(data: bytes) -> History | None:
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            names = ("slots", "rounds", "losses", "accuracies", "staleness")
+            columns = [archive[name].tolist() for name in names]
+            models = dict(zip(archive["versions"].tolist(), archive["models"], strict=True))
+            points = tuple(Point(*row) for row in zip(*columns, strict=True))
+            return History(points, models, int(archive["round"]))
+    except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError):
+        return None
