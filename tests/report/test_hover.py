@@ -14,7 +14,8 @@ def test_a_device_of_the_example_in_words(six_idfl: Timeline) -> None:
         "device 5, slots 0–3: waits for w1",
         "device 5, slot 4: receives w1 at the end of round 0",
         "device 5, slots 5–6: computes on w1; sent in round 2, staleness 1",
-        "device 5, slot 7: ready, waits for the channel with its update from w1; sent in round 2, staleness 1",
+        "device 5, slot 7: ready, waits for the channel with its update from w1; "
+        "sent in round 2, staleness 1",
         "device 5, slot 8: sends its update from w1; round 2, staleness 1",
         "device 5, slots 9–12: waits for w4",
     ]

@@ -12,6 +12,7 @@ import typer
 from slotwise.cli.bench import bench
 from slotwise.cli.data import data
 from slotwise.cli.plan import plan
+from slotwise.cli.reproduce import reproduce
 from slotwise.cli.show import show
 from slotwise.cli.timeline import timeline
 from slotwise.cli.train import train
@@ -32,6 +33,7 @@ app.command()(plan)
 app.command()(timeline)
 app.command()(train)
 app.command()(show)
+app.command()(reproduce)
 app.command()(bench)
 app.add_typer(data, name="data")
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from slotwise.cli.options import CHANNEL, OUTPUT, SCHEDULE, delay_of
 from slotwise.cli.progress import TrainingDisplay, stop_on_signals
-from slotwise.errors import InputError
+from slotwise.errors import InputError, UserError
+from slotwise.learning import History, Task
 from slotwise.runs import RunFolder, RunParameters, execute, read_toml, run_parameters
+from slotwise.runs.build import build_task
+from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.scenario import whole
 
 LEARNING = "Learning"
@@ -37,7 +40,7 @@ def train(
     resume: Annotated[
         Path | None,
         typer.Option(
-            help="Go on with the run in this folder; no other option but --workers.", rich_help_panel=OUTPUT
+            help="Go on with the run in this folder; it keeps its parameters.", rich_help_panel=OUTPUT
         ),
     ] = None,
     overwrite: Annotated[
@@ -54,6 +57,13 @@ def train(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    checkpoint_every: Annotated[
+        float,
+        typer.Option(
+            help="Seconds between checkpoints, which is what a crash costs at most; 0: after every round.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = SECONDS_BETWEEN_CHECKPOINTS,
     tensorboard: Annotated[
         Path | None,
         typer.Option(help="Also write the curve for TensorBoard into this folder.", rich_help_panel=OUTPUT),
@@ -134,23 +144,35 @@ def train(
     The defaults are the paper's MNIST case with a group size of 10; with --data cifar10 they are its CIFAR-10
     case (N=20, S=5, 4 compute slots, T=100000, H=8). Ctrl-C ends early with a checkpoint.
     """
-    given = {
-        name: value
-        for name, value in locals().items()
-        if value is not None
-        and name not in {"out", "resume", "overwrite", "config", "workers", "tensorboard", "quiet"}
-    }
+    known = {field.name for field in fields(RunParameters)} | {"samples_per_slot"}
+    given = {name: value for name, value in locals().items() if name in known and value is not None}
     threads = _cores() if workers is None else whole("workers", workers)
+    if not 0 <= checkpoint_every < inf:
+        raise InputError("checkpoint_every", checkpoint_every, "a finite number of seconds, at least 0")
+    session = _Session(threads, checkpoint_every, quiet, tensorboard)
     if resume is not None:
         _refuse_options(given, out, config, overwrite)
-        _resume(RunFolder.open(resume), threads, quiet, tensorboard)
+        _resume(RunFolder.open(resume), session)
         return
     if out is None:
         raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
-    parameters = run_parameters({**(read_toml(config) if config else {}), **_parsed(given)})
-    parameters.timeline()  # every mistake is told before a folder is made
+    parameters = _parameters(config, _parsed(given))
+    task = build_task(parameters)  # every mistake is told before a folder is made
     folder = RunFolder.create(out, parameters, overwrite=overwrite)
-    _run(folder, parameters, threads, quiet, tensorboard)
+    session.run(folder, parameters, task=task)
+
+
+def _parameters(config: Path | None, flags: dict[str, Any]) -> RunParameters:
+    """What the file and the flags say together, the schedule tried out."""
+    options = read_toml(config) if config else {}
+    try:
+        parameters = run_parameters({**options, **flags})
+        parameters.timeline()
+    except InputError as error:
+        if error.parameter in options and error.parameter not in flags:
+            raise UserError(f"{config}: {error}") from None
+        raise
+    return parameters
 
 
 def _parsed(given: dict[str, Any]) -> dict[str, Any]:
@@ -178,41 +200,66 @@ def _refuse_options(given: dict[str, Any], out: Path | None, config: Path | None
             raise InputError(name, value, "left out with --resume: the run keeps its parameters")
 
 
-def _resume(folder: RunFolder, workers: int, quiet: bool, tensorboard: Path | None) -> None:
-    console = Console(stderr=True)
-    if folder.status == "finished":
-        console.print(f"{folder.path}: finished already; 'slotwise show {folder.path}' shows it")
+def _resume(folder: RunFolder, session: _Session) -> None:
+    status = folder.status
+    if status == "finished":
+        typer.echo(f"{folder.path}: finished already; 'slotwise show {folder.path}' shows it", err=True)
         return
-    history, damaged = folder.checkpoints.load()
+    if status == "diverged":
+        raise UserError(f"{folder.path}: diverged, and would again; start anew with other parameters")
+    parameters = folder.parameters()
+    with folder.held():  # refused before anything is said
+        history, damaged = folder.checkpoints.load()
     for path in damaged:
-        console.print(f"{path}: damaged, passed over")
+        typer.echo(f"{path}: damaged, passed over", err=True)
     where = f"round {history.round}" if history else "the start (no checkpoint)"
-    console.print(f"{folder.path}: going on from {where}")
-    _run(folder, folder.parameters(), workers, quiet, tensorboard, history)
+    typer.echo(f"{folder.path}: going on from {where}", err=True)
+    session.run(folder, parameters, resume=history)
 
 
-def _run(
-    folder: RunFolder,
-    parameters: RunParameters,
-    workers: int,
-    quiet: bool,
-    tensorboard: Path | None,
-    history: Any = None,
-) -> None:
-    with stop_on_signals() as stopping, TrainingDisplay(parameters, stopping, quiet=quiet) as display:
-        outcome = execute(folder, parameters, workers=workers, resume=history, watcher=display)
-    if tensorboard is not None:
-        from slotwise.report.tensorboard import write_tensorboard  # noqa: PLC0415
+@dataclass(frozen=True)
+class _Session:
+    """What one call of the command decides and the result does not depend on."""
 
-        write_tensorboard(tensorboard, outcome.history.points)
-    last = outcome.history.points[-1]
-    typer.echo(
-        f"{outcome.status} after {outcome.history.round} rounds: loss {last.loss:.4f}, "
-        f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({folder.path})"
-    )
-    if outcome.status == "interrupted":
-        typer.echo(f"go on with: slotwise train --resume {folder.path}", err=True)
-        raise typer.Exit(130)
+    workers: int
+    checkpoint_every: float
+    quiet: bool
+    tensorboard: Path | None
+
+    def run(
+        self,
+        folder: RunFolder,
+        parameters: RunParameters,
+        *,
+        task: Task | None = None,
+        resume: History | None = None,
+    ) -> None:
+        """Train to the end, or until the user has had enough."""
+        with (
+            stop_on_signals() as stopping,
+            TrainingDisplay(parameters, stopping, quiet=self.quiet) as display,
+        ):
+            outcome = execute(
+                folder,
+                parameters,
+                task=task,
+                workers=self.workers,
+                checkpoint_every=self.checkpoint_every,
+                resume=resume,
+                watcher=display,
+            )
+        if self.tensorboard is not None:
+            from slotwise.report.tensorboard import write_tensorboard  # noqa: PLC0415
+
+            write_tensorboard(self.tensorboard, outcome.history.points)
+        last = outcome.history.points[-1]
+        typer.echo(
+            f"{outcome.status} after {outcome.history.round} rounds: loss {last.loss:.4f}, "
+            f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({folder.path})"
+        )
+        if outcome.status == "interrupted":
+            typer.echo(f"go on with: slotwise train --resume {folder.path}", err=True)
+            raise typer.Exit(130)
 
 
 def _cores() -> int:

@@ -1,4 +1,4 @@
-"""The asynchronous curves: global loss and accuracy against slots, loss against rounds, for every group size."""
+"""The asynchronous curves: global loss and accuracy against slots, loss against rounds, for each group size."""
 
 from __future__ import annotations
 

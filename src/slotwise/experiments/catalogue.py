@@ -81,7 +81,7 @@ def with_deadline(experiment: Experiment, deadline: int) -> Experiment:
 
 
 def all_runs(experiments: Iterable[Experiment], seeds: Iterable[int]) -> tuple[Run, ...]:
-    """Every training the experiments need, each once; one seed after the other, so that the first is early."""
+    """Every training the experiments need, each once; one seed after the other, the first first."""
     chosen = tuple(experiments)
     return distinct([run for seed in seeds for experiment in chosen for run in experiment.runs(seed)])
 

@@ -1,7 +1,7 @@
 """ReproductionFolder: where the results of the experiments are kept, and what it was made with.
 
-reproduction.json says which experiments were asked for, with how many seeds and slots; runs/ holds a run folder
-for each training; report.html and figures/ are made from them.
+reproduction.json says which experiments were asked for, with how many seeds and slots; runs/ holds a run
+folder for each training; report.html and figures/ are made from them.
 """
 
 from __future__ import annotations

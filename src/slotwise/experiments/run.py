@@ -1,7 +1,7 @@
 """Run: one training of an experiment, under a name that its parameters alone decide.
 
-Parameters that give the same timeline and the same learning are one run: intentional delay that comes out as 0
-is the asynchronous schedule, so it is trained once and drawn twice.
+Parameters that give the same timeline and the same learning are one run: intentional delay that comes out
+as 0 is the asynchronous schedule, so it is trained once and drawn twice.
 """
 
 from __future__ import annotations

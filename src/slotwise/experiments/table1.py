@@ -34,7 +34,10 @@ class Row(NamedTuple):
 
     def cells(self) -> tuple[Cell, ...]:
         """The models w_0 … w_K that the exact schedule completes; the table counts w_0."""
-        return tuple(Cell(size, paper, len(round_ends(self._scenario(size))) + 1) for size, paper in self.printed)
+        return tuple(Cell(size, paper, self._models(size)) for size, paper in self.printed)
+
+    def _models(self, group_size: int) -> int:
+        return len(round_ends(self._scenario(group_size))) + 1
 
     def _scenario(self, group_size: int) -> Scenario:
         return Scenario(
@@ -43,6 +46,10 @@ class Row(NamedTuple):
             compute_slots=self.compute_slots,
             deadline=self.deadline,
         )
+
+
+MNIST = Row("MNIST", 100, 50, 50_000, ((1, 24976), (5, 8326), (10, 4541), (25, 1922), (50, 980), (100, 332)))
+CIFAR10 = Row("CIFAR-10", 20, 4, 100_000, ((1, 49999), (2, 33333), (5, 16667), (10, 9091), (20, 4001)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +61,8 @@ class TableOne:
         cifar10: N=20, tau_comp=4, r=1, T=100000, likewise.
     """
 
-    mnist: Row = Row(
-        "MNIST", 100, 50, 50_000, ((1, 24976), (5, 8326), (10, 4541), (25, 1922), (50, 980), (100, 332))
-    )
-    cifar10: Row = Row(
-        "CIFAR-10", 20, 4, 100_000, ((1, 49999), (2, 33333), (5, 16667), (10, 9091), (20, 4001))
-    )
+    mnist: Row = MNIST
+    cifar10: Row = CIFAR10
 
     name = "table1"
     study = "schedule"

@@ -104,7 +104,9 @@ def _train(
         resume, _ = run_folder.checkpoints.load()
     else:
         run_folder = run_folder.create(run_folder.path, parameters)
-    execute(run_folder, parameters, workers=workers, resume=resume, watcher=watcher, make_task=make_task)
+    execute(
+        run_folder, parameters, task=make_task(parameters), workers=workers, resume=resume, watcher=watcher
+    )
 
 
 def _status(folder: ReproductionFolder, run: Run) -> str:

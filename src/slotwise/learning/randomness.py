@@ -11,7 +11,6 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-
 LARGEST_SEED = 2**64 - 1
 
 
@@ -28,7 +27,9 @@ def generator(seed: int, purpose: Purpose, device: int = 0, training: int = 0) -
 
     Device and training are the high words of its counter; the low words count the numbers drawn.
     """
-    key = np.array([seed, purpose], dtype=np.uint64)  # a plain list with a seed above 2**63 would lose its low bits
+    key = np.array(
+        [seed, purpose], dtype=np.uint64
+    )  # a plain list with a seed above 2**63 would lose its low bits
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, device, training]))
 
 

@@ -7,7 +7,7 @@ that does not fit is left out. matplotlib's own global figures are not touched.
 from __future__ import annotations
 
 from io import BytesIO
-from typing import Literal
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -17,6 +17,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
 
 from slotwise.report.activity import Activity
 from slotwise.report.caption import model_name
@@ -26,6 +27,7 @@ from slotwise.report.palette import LEGEND_ORDER, LOOKS
 from slotwise.report.picture import Picture
 from slotwise.report.ticks import ticks
 
+Numbers = NDArray[Any]
 POINTS = 72  # per inch
 PNG_DOTS = 150  # per inch
 LEFT, RIGHT, BOTTOM, HEAD_LINE, ROUNDS, CHANNEL, GAP = 1.0, 0.3, 0.95, 0.24, 0.3, 0.5, 0.08  # inches
@@ -111,13 +113,15 @@ class _Drawing:
         longest = max((len(label) for _, _, label in transfers), default=0)
         width = self._points(self.picture.timeline.scenario.link_slots)
         size = fit(longest, width, CHANNEL * POINTS, SMALLEST_FONT, LARGEST_FONT)
-        line = min(1.0, width / 12)
-        for start, end, label in transfers:
-            first, last = self.window.clip(start, end)
-            block = Rectangle((first, 0), last - first, 1, fc=LOOKS[kind].colour, ec="white", lw=line)
-            axes.add_patch(block)
-            if size and (first, last) == (start, end):
-                _write(axes, (first + last) / 2, 0.5, label, kind, size)
+        clipped = [self.window.clip(start, end) for start, end, _ in transfers]
+        left, right = np.array(clipped, dtype=float).reshape(-1, 2).T
+        blocks = _blocks(left, right, np.full(len(left), 0.5), 0.5)
+        axes.add_collection(
+            PolyCollection(blocks, fc=LOOKS[kind].colour, ec="white", lw=min(1.0, width / 12))
+        )
+        for (start, end, label), visible in zip(transfers, clipped, strict=True):
+            if size and visible == (start, end):
+                _write(axes, (start + end) / 2, 0.5, label, kind, size)
 
     def _draw_devices(self, axes: Axes) -> None:
         axes.set_ylim(self.picture.devices + 0.5, 0.5)
@@ -140,10 +144,8 @@ class _Drawing:
         rows = self.picture.visible.select(self.picture.visible.kind == kind)
         left = np.maximum(rows.start, self.window.first)
         right = np.minimum(rows.end, self.window.end)
-        half = 0.43 * LOOKS[kind].thickness
-        corners = [(left, -half), (left, half), (right, half), (right, -half)]
-        points = np.array([[x, rows.device + dy] for x, dy in corners], dtype=float)
-        return PolyCollection(list(np.moveaxis(points, 2, 0)), facecolors=LOOKS[kind].colour, linewidths=0)
+        blocks = _blocks(left, right, rows.device, 0.43 * LOOKS[kind].thickness)
+        return PolyCollection(blocks, facecolors=LOOKS[kind].colour, linewidths=0)
 
     def _name_models(self, axes: Axes) -> None:
         rows = self.picture.visible.select(self.picture.visible.kind == Activity.COMPUTING)
@@ -204,6 +206,12 @@ class _Drawing:
             frameon=False,
             fontsize=8.5 * self.zoom,
         )
+
+
+def _blocks(left: Numbers, right: Numbers, middle: Numbers, half: float) -> list[Numbers]:
+    """The corners of rectangles ``half`` above and below their middle lines."""
+    corners = [(left, middle - half), (left, middle + half), (right, middle + half), (right, middle - half)]
+    return list(np.moveaxis(np.array(corners, dtype=float), 2, 0))
 
 
 def _write(axes: Axes, x: float, y: float, text: str, kind: Activity, how: Fit) -> None:

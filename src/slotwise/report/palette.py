@@ -34,7 +34,7 @@ LOOKS = {
     ),
     Activity.SENDING: Look("sending", "#08306b", "#ffffff", "#b9dcff", "#0b1a2b", 1.0, "▲", "^", "bold"),
     Activity.RECEIVING: Look(
-        "receiving", "#d55e00", "#ffffff", "#f08a3c", "#221100", 1.0, "▼", "v", "yellow"
+        "receiving", "#d55e00", "#ffffff", "#f08a3c", "#221100", 1.0, "▼", "v", "dark_orange3"
     ),
     Activity.WAITING_FOR_CHANNEL: Look(
         "ready, waiting for the channel", "#6f6f6f", "#ffffff", "#9aa3ad", "#000000", 0.3, "·", ".", "dim"

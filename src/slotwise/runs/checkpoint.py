@@ -1,6 +1,6 @@
 """Checkpoints: the state of a run in one file that proves itself by its checksum.
 
-A file is the sha256 of what follows, in hexadecimal, a line feed, and a numpy archive without pickled objects.
+A file is the sha256 of what follows, in hexadecimal, a line feed, and a numpy archive without pickles.
 The newest two are kept, so that a damaged one costs the rounds since the one before it.
 """
 

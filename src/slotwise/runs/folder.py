@@ -1,4 +1,4 @@
-"""RunFolder: what a run leaves behind. run.json, history.csv, model.npz and checkpoints, each written at once."""
+"""RunFolder: what a run leaves behind: run.json, history.csv, model.npz and checkpoints, each whole."""
 
 from __future__ import annotations
 

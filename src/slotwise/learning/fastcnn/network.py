@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -47,26 +48,26 @@ class FastCnn:
             raise ValueError(f"batches must be [steps, batch] with at least one sample, not {list(steps.shape)}")
         if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
             raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
-        given = self._checked(model, images, labels)
+        answers = self._answers(labels, len(images), steps)
         with self._workspace() as work:
-            passes.descend(self._plan, work, *given, steps, float(learning_rate))
+            passes.descend(self._plan, work, *self._given(model, images), steps, answers, float(learning_rate))
             return self._as_model(work.parameters)
 
     def gradient(self, model: Floats, images: Images, labels: ArrayLike) -> tuple[float, Floats]:
         """Mean cross-entropy over the images, and its gradient as a model vector."""
         if len(images) == 0:
             raise ValueError("a gradient needs at least one image")
-        given = self._checked(model, images, labels)
         everything = _frozen(np.arange(len(images))[np.newaxis], np.int64)
+        answers = self._answers(labels, len(images), everything)
         with self._workspace() as work:
-            loss = passes.descend(self._plan, work, *given, everything, 0.0)
+            loss = passes.descend(self._plan, work, *self._given(model, images), everything, answers, 0.0)
             return loss, self._as_model(work.gradient)
 
     def evaluate(self, model: Floats, images: Images, labels: ArrayLike) -> tuple[float, int]:
         """Sum of the cross-entropies over the images, and how many are classified correctly."""
-        given = self._checked(model, images, labels)
+        answers = self._answers(labels, len(images), np.arange(len(images)))
         with self._workspace() as work:
-            return passes.evaluate(self._plan, work, *given)
+            return passes.evaluate(self._plan, work, *self._given(model, images), answers)
 
     def __getstate__(self) -> dict[str, object]:
         """Everything but the workspaces, which another process makes for itself."""
@@ -89,19 +90,24 @@ class FastCnn:
         passes.write_model(self._plan.source, values, model)
         return model
 
-    def _checked(self, model: Floats, images: Images, labels: ArrayLike) -> tuple[Any, Any, Any]:
-        """Model, images and labels for the kernels, which check nothing themselves."""
-        shape, classes = self.architecture.input_shape, self.architecture.classes
+    def _given(self, model: Floats, images: Images) -> tuple[Floats, Images]:
+        """Model and images for the kernels, which check nothing themselves."""
+        shape = self.architecture.input_shape
         if model.shape != (self.architecture.parameters,):
             raise ValueError(f"the model must have {self.architecture.parameters} numbers, not {model.shape}")
         if images.dtype != np.uint8 or images.shape[1:] != shape:
             raise ValueError(f"images must be uint8, [n, {shape[0]}, {shape[1]}, {shape[2]}]")
-        answers = _frozen(labels, np.int64)
-        if answers.shape != (len(images),):
-            raise ValueError(f"{len(images)} images need as many labels, not {answers.shape}")
-        if answers.size and not 0 <= answers.min() <= answers.max() < classes:
-            raise ValueError(f"labels must be 0 to {classes - 1}")
-        return _frozen(model, np.float32), _frozen(images.reshape(len(images), -1), np.uint8), answers
+        return _frozen(model, np.float32), _frozen(images.reshape(len(images), prod(shape)), np.uint8)
+
+    def _answers(self, labels: ArrayLike, images: int, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Labels of the chosen images, for the kernels."""
+        every = np.asarray(labels)
+        if every.shape != (images,):
+            raise ValueError(f"{images} images need as many labels, not {every.shape}")
+        answers = _frozen(every[chosen], np.int64)
+        if answers.size and not 0 <= answers.min() <= answers.max() < self.architecture.classes:
+            raise ValueError(f"labels must be 0 to {self.architecture.classes - 1}")
+        return answers
 
 
 def _frozen(array: ArrayLike, kind: type[np.generic]) -> NDArray[Any]:

@@ -44,19 +44,19 @@ def descend(
     work: Workspace,
     model: Floats,
     images: Images,
-    labels: Numbers,
     batches: Numbers,
+    answers: Numbers,
     rate: float,
     sources: str = SOURCES,
 ) -> float:
     """Take one step of gradient descent per batch, from the model on; return the mean loss of the last batch.
 
-    Leaves the parameters and the gradient of the last batch in the workspace.
+    Batches and answers are [step, sample]: numbers of images, and their labels. Leaves the parameters and the gradient of the last batch in the workspace.
     """
     read_model(plan, work, model)
     loss = 0.0
     for step in range(len(batches)):
-        loss = differentiate(plan, work, images, labels, batches[step])
+        loss = differentiate(plan, work, images, batches[step], answers[step])
         for number in range(plan.source.size):
             if plan.source[number] >= 0:
                 work.parameters[number] -= rate * work.gradient[number]
@@ -110,19 +110,16 @@ def arrange_filters(plan: Plan, work: Workspace) -> None:
 
 
 @inlined
-def differentiate(plan: Plan, work: Workspace, images: Images, labels: Numbers, batch: Numbers) -> float:
+def differentiate(plan: Plan, work: Workspace, images: Images, batch: Numbers, answers: Numbers) -> float:
     """Leave the gradient of the mean loss over a batch in the workspace; return the mean loss."""
     work.gradient[:] = 0
     last = plan.denses[-1]
-    answers = np.empty(LANES, np.int64)
     loss = 0.0
     for start in range(0, batch.size, LANES):
-        chosen = batch[start : start + LANES]
-        for lane in range(chosen.size):
-            answers[lane] = labels[chosen[lane]]
+        chosen, labels = batch[start : start + LANES], answers[start : start + LANES]
         scores = forward_pass(plan, work, images, chosen)
         errors = work.errors[LANES * last.output_start :]
-        loss += output_errors(last.outputs, scores, answers, chosen.size, 1.0 / batch.size, errors)
+        loss += output_errors(last.outputs, scores, labels, chosen.size, 1.0 / batch.size, errors)
         backward_pass(plan, work, chosen.size)
     return loss / batch.size
 

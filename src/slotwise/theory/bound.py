@@ -1,0 +1,247 @@
+"""Theorem 1 in numbers: the bound on the mean squared gradient norm, as published and as it can be proved.
+
+Each function gives Q1..Q4 of Appendix D, such that
+
+    (1/(K+1)) · sum over k = 0..K of E‖∇f(w_k)‖²  ≤  (Q2 + Q3 + Q4) / Q1
+
+where the function's conditions hold. `published` is the paper's, to the letter. `corrected` is a theorem under
+the paper's assumptions, and `round_robin` one under an assumption more, whose bound vanishes as the rounds grow.
+docs/bound.md derives both and says what is the matter with the first. A delay enters through G → d*+1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import inf, isfinite, sqrt
+from typing import Any
+
+from slotwise.errors import InputError
+from slotwise.scenario import Scenario, whole
+from slotwise.theory.timing import check_delay
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants:
+    """What the analysis knows of a learning task.
+
+    Attributes:
+        smoothness: L, with ‖∇f(w) − ∇f(w')‖ ≤ L‖w − w'‖ (assumption 1); `round_robin` needs it of every
+            device's loss, not of f alone.
+        gradient_noise: σ², and
+        noise_growth: M, with E‖∇f_n(w; ζ)‖² ≤ σ² + M‖∇f_n(w)‖² for one sample ζ (assumption 2).
+        heterogeneity: Γ², with ‖∇f(w) − ∇f_n(w)‖² ≤ Γ² (assumption 3).
+        initial_gap: f(w_0) − f(w_{K+1}), or anything above it such as f(w_0) − inf f, which `round_robin`
+            needs.
+        initial_gradient2: ‖∇f(w_0)‖².
+    """
+
+    smoothness: float
+    gradient_noise: float
+    noise_growth: float
+    heterogeneity: float
+    initial_gap: float
+    initial_gradient2: float
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            least = 1 if field.name == "noise_growth" else 0
+            if field.name == "smoothness":
+                positive("smoothness", value)
+            elif not (_is_number(value) and value >= least):
+                raise InputError(field.name, value, f"a finite number of at least {least}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is trained along which schedule: K+1 = ``rounds`` rounds with one gradient per update (H = 1).
+
+    The theorem supposes equal devices and that S divides N; synchronous rounds are the largest delay, G−1.
+    """
+
+    scenario: Scenario
+    rounds: int
+    batch_size: int
+    learning_rate: float
+    delay: int = 0
+
+    def __post_init__(self) -> None:
+        whole("rounds", self.rounds)
+        whole("batch_size", self.batch_size)
+        positive("learning_rate", self.learning_rate)
+        if not self.scenario.divides:
+            allowed = f"a divisor of {self.scenario.devices}, the number of devices: Theorem 1 supposes it"
+            raise InputError("group_size", self.scenario.group_size, allowed)
+        check_delay(self.scenario, self.delay)
+
+    @property
+    def staleness(self) -> int:
+        """d* = G−1−delay, the staleness of every update from round d* on."""
+        return self.scenario.groups - 1 - self.delay
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """(Q2 + Q3 + Q4) / Q1, and whether the theorem says it of this case.
+
+    Attributes:
+        q1: what the mean squared gradient norm is multiplied with.
+        q2: the part of the first gradient.
+        q3: the part of the initial gap.
+        q4: the part of noise and heterogeneity.
+        largest_rate: the largest step size covered, for so many rounds.
+        uncovered: why the theorem does not cover the case, one reason each; empty if it does.
+    """
+
+    q1: float
+    q2: float
+    q3: float
+    q4: float
+    largest_rate: float
+    uncovered: tuple[str, ...]
+
+    @property
+    def covered(self) -> bool:
+        """Whether the theorem speaks of this case."""
+        return not self.uncovered
+
+    @property
+    def value(self) -> float:
+        """The bound; infinite where Q1 is not positive, which bounds nothing."""
+        return (self.q2 + self.q3 + self.q4) / self.q1 if self.q1 > 0 else inf
+
+    def as_dict(self) -> dict[str, Any]:
+        """By name, as JSON holds it: no value where there is none."""
+        parts = {name: getattr(self, name) for name in ("q1", "q2", "q3", "q4", "largest_rate")}
+        value = self.value if isfinite(self.value) else None
+        return {**parts, "value": value, "covered": self.covered, "uncovered": list(self.uncovered)}
+
+
+def published(constants: Constants, setting: Setting) -> Bound:
+    """Theorem 1 and Appendix D as printed, mistakes included; N stands for (d*+1)·S where there is a delay.
+
+    It asks for eta ≤ beta/sqrt(K+1) and K ≥ 2G.
+    """
+    rate, rounds, batch = setting.learning_rate, setting.rounds, setting.batch_size
+    size, groups = setting.scenario.group_size, setting.staleness + 1
+    smooth, growth = constants.smoothness, constants.noise_growth
+    devices = groups * size
+    spread = constants.gradient_noise + growth * constants.heterogeneity
+    first = rate**2 * growth * smooth * groups * (groups + 2 * groups**2 * rate * smooth - 1)
+    second = rate * devices * (rate * groups * batch - 1)
+    aged = (groups - 1) * (rounds - groups / 2)
+    q1 = rate * (
+        2 - rate * growth * smooth / (size * batch) - (rate * smooth) ** 2 * growth * devices / (size**2 * batch)
+    )
+    limit = published_beta(constants, setting) / sqrt(rounds)
+    return Bound(
+        q1=q1,
+        q2=(first - second) / (devices * batch * rounds) * constants.initial_gradient2,
+        q3=2 * constants.initial_gap / rounds,
+        q4=rate**3 * smooth**2 * spread * aged / (size * batch * rounds)
+        + rate**2 * smooth * spread / (size * batch),
+        largest_rate=limit,
+        uncovered=(*_too_fast(rate, limit, "beta/sqrt(K+1)"), *_too_short(rounds, groups), *_no_bound(q1)),
+    )
+
+
+def published_beta(constants: Constants, setting: Setting) -> float:
+    """beta = SB/(2LN)·(sqrt(1 + 8N/(BM)) − 1) of Theorem 1.
+
+    It is the root of 2 − eta·ML/S − eta²·L²MN/(S²B): the linear term of Q1 without its 1/B.
+    """
+    size, batch = setting.scenario.group_size, setting.batch_size
+    devices = (setting.staleness + 1) * size
+    root = sqrt(1 + 8 * devices / (batch * constants.noise_growth))
+    return size * batch / (2 * constants.smoothness * devices) * (root - 1)
+
+
+def root_of_published_q1(constants: Constants, setting: Setting) -> float:
+    """S/(2LN)·(sqrt(1 + 8NB/M) − 1): the step size at which the Q1 printed in Appendix D is zero."""
+    size = setting.scenario.group_size
+    devices = (setting.staleness + 1) * size
+    root = sqrt(1 + 8 * devices * setting.batch_size / constants.noise_growth)
+    return size / (2 * constants.smoothness * devices) * (root - 1)
+
+
+def corrected(constants: Constants, setting: Setting) -> Bound:
+    """What the paper's assumptions prove (docs/bound.md, theorem A): a floor of 2Γ² stays.
+
+    It asks for L·eta + 2(L·eta·d*)² ≤ 1 and Q1 > 0, for any number of rounds.
+    """
+    age = setting.staleness
+    return _bound(
+        constants,
+        setting,
+        descent=_positive_root(2 * age**2, 1, 1),
+        drift=2 * age,
+        floor=2 * setting.learning_rate * constants.heterogeneity,
+    )
+
+
+def round_robin(constants: Constants, setting: Setting) -> Bound:
+    """What groups taking turns prove if every device's loss is L-smooth (docs/bound.md, theorem B).
+
+    The devices' data are equally many, so that f is the mean of the f_n. The heterogeneity of a whole cycle of
+    G rounds cancels, and what is left of it is of the order (eta·L·G)². It asks for
+    2L·eta + 16(L·eta)²·G(G−1) ≤ 1 and Q1 > 0; L·eta·G ≤ 1/4 is enough for the first.
+    """
+    groups, step = setting.scenario.groups, setting.learning_rate
+    partial = groups // 2
+    return _bound(
+        constants,
+        setting,
+        descent=_positive_root(16 * groups * (groups - 1), 2, 1),
+        drift=16 * (groups - 1),
+        floor=10 * step**3 * (constants.smoothness * partial) ** 2 * constants.heterogeneity,
+    )
+
+
+def _bound(constants: Constants, setting: Setting, descent: float, drift: float, floor: float) -> Bound:
+    """The common shape of both theorems, with a = L·eta + drift·(L·eta)², v = (M−1)/(SB) and s = σ²/(SB).
+
+    Q1 = eta(1 − 2va), Q2 = 2va·eta·d*‖∇f(w_0)‖²/(K+1), Q3 = 2·gap/(K+1), Q4 = floor + a·eta(s + 2vΓ²);
+    L·eta must not exceed ``descent``.
+    """
+    step = constants.smoothness * setting.learning_rate
+    uplinks = setting.scenario.group_size * setting.batch_size
+    growth, noise = (constants.noise_growth - 1) / uplinks, constants.gradient_noise / uplinks
+    carried = step + drift * step**2
+    q1 = setting.learning_rate * (1 - 2 * growth * carried)
+    first = 2 * growth * carried * setting.learning_rate * setting.staleness * constants.initial_gradient2
+    limit = min(descent, _positive_root(drift, 1, 1 / (2 * growth)) if growth else inf) / constants.smoothness
+    return Bound(
+        q1=q1,
+        q2=first / setting.rounds,
+        q3=2 * constants.initial_gap / setting.rounds,
+        q4=floor + carried * setting.learning_rate * (noise + 2 * growth * constants.heterogeneity),
+        largest_rate=limit,
+        uncovered=(*_too_fast(setting.learning_rate, limit, "its limit"), *_no_bound(q1)),
+    )
+
+
+def _positive_root(square: float, linear: float, target: float) -> float:
+    """The x > 0 with square·x² + linear·x = target, also for square = 0."""
+    return 2 * target / (linear + sqrt(linear**2 + 4 * square * target))
+
+
+def _too_fast(rate: float, limit: float, name: str) -> list[str]:
+    return [f"step size {rate:.3g} is above {name} = {limit:.3g}"] if rate > limit else []
+
+
+def _too_short(rounds: int, groups: int) -> list[str]:
+    return [f"K = {rounds - 1:,} is below 2G = {2 * groups:,}"] if rounds - 1 < 2 * groups else []
+
+
+def _no_bound(q1: float) -> list[str]:
+    return [] if q1 > 0 else ["Q1 is not positive"]
+
+
+def positive(name: str, value: object) -> None:
+    """Refuse what is not a finite number above 0."""
+    if not (_is_number(value) and value > 0):  # type: ignore[operator]
+        raise InputError(name, value, "a finite number above 0")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

@@ -1,0 +1,114 @@
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slotwise.cli import main
+from slotwise.schedule import Timeline
+
+Outcome = tuple[int, str, str]
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Calls ``slotwise timeline`` in an empty folder, at 80 columns; gives exit code, stdout and stderr."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["slotwise", "timeline", *arguments])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return int(exit_.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+def test_the_defaults_are_the_worked_example(run: Run) -> None:
+    code, out, err = run()
+    assert (code, err) == (0, "")
+    assert "device 5  w0▒▒▒▒··················▲▲▲   ▼▼▼w3▒▒▒▒············▲▲▲   ▼▼▼\n" in out
+
+
+def test_a_pipe_gets_plain_text(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import slotwise.cli; slotwise.cli.main()", "timeline"]
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8"}
+    environment.pop("FORCE_COLOR", None)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, check=True)
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_an_old_terminal_gets_ascii(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import slotwise.cli; slotwise.cli.main()", "timeline"]
+    environment = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, encoding="ascii", env=environment, check=True)
+    assert "device 6  w0####....................." in done.stdout
+
+
+def test_slots_choose_a_window(run: Run) -> None:
+    code, out, _ = run("--slots", "3:9")
+    assert code == 0
+    assert "slot      3  4  5  6  7  8\n" in out
+
+
+def test_json_is_the_whole_timeline(run: Run) -> None:
+    code, out, _ = run("--json")
+    assert code == 0
+    assert Timeline.from_json(out).rounds == 6
+
+
+@pytest.mark.parametrize("name", ["a.svg", "a.png", "a.html"])
+def test_a_picture_is_written_and_named(run: Run, tmp_path: Path, name: str) -> None:
+    assert run("--out", name) == (0, f"wrote {name}\n", "")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_json_and_a_picture_together_print_json_only(run: Run, tmp_path: Path) -> None:
+    _, out, _ = run("--json", "--out", "a.html", "--slots", "0:5")
+    assert json.loads(out)["schedule"] == "async"
+    assert (tmp_path / "a.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("--out a.pdf", "--out a.pdf: must be a file name that ends in .svg, .png or .html"),
+        ("--out folder", "--out folder: must be a file name that ends in .svg, .png or .html"),
+        ("--out no/a.svg", "cannot write no/a.svg: there is no folder {}/no"),
+        ("--slots 9:3", "--slots 9:3: must be A:B with A below B, within 0:20"),
+        ("--slots all", "--slots all: must be A:B with A below B, within 0:20"),
+        ("--slots 0:5 --json", "--slots 0:5: must be left out with --json, which lists every round"),
+        (
+            "--deadline 9000 --slots : --out a.svg",
+            "--slots 0:8999: must be at most 2,000 slots, the most one picture can show",
+        ),
+        ("--deadline 3", "--deadline 3: must be at least 5, the slots of the first round"),
+        ("--delay 5", "--delay 5: must be auto or 0 for the schedule async"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_no_file(
+    run: Run, tmp_path: Path, arguments: str, line: str
+) -> None:
+    assert run(*arguments.split()) == (2, "", f"slotwise: {line.format(tmp_path)}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_place_of_the_file_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.svg").mkdir()
+    assert run("--out", "a.svg") == (2, "", "slotwise: cannot write a.svg: it exists and is not a file\n")
+
+
+def test_a_bad_path_is_refused_before_the_schedule_is_played(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slotwise.cli.timeline.simulate", None)
+    code, _, err = run("--out", "no/a.svg")
+    assert code == 2
+    assert "there is no folder" in err

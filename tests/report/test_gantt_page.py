@@ -1,0 +1,81 @@
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from slotwise.report.gantt_page import gantt_page
+from slotwise.report.picture import compose
+from slotwise.report.window import Window
+from slotwise.schedule import Timeline
+
+ALONE = {"meta", "path"}
+
+
+class Reader(HTMLParser):
+    """Checks that tags are closed in order; gathers attributes and the words of bars."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += attrs
+        if tag not in ALONE:
+            self.open.append(tag)
+
+    def handle_startendtag(self, _: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-2:] == ["rect", "title"]:
+            self.words.append(data)
+
+
+@pytest.fixture
+def page(six_idfl: Timeline) -> str:
+    return gantt_page(compose(six_idfl, Window(0, 20)))
+
+
+def test_the_page_is_well_formed(page: str) -> None:
+    Reader(page)
+
+
+def test_the_page_needs_nothing_from_elsewhere(page: str) -> None:
+    assert "://" not in page
+    assert "@import" not in page
+    assert not {"src", "href", "srcset"} & {name for name, _ in Reader(page).attributes}
+
+
+def test_each_bar_has_its_words(page: str) -> None:
+    words = Reader(page).words
+    assert "device 5, slots 5–6: computes on w1; sent in round 2, staleness 1" in words
+    assert "channel, slot 4: broadcast of w1 to devices 5–6; ends round 0" in words
+    assert "channel, slot 8: device 5 sends its update from w1; round 2, staleness 1" in words
+
+
+def test_head_and_legend_are_there(page: str) -> None:
+    assert "<h1>6 devices, 2 uplinks a round, 2 slots to compute, 1 per uplink or broadcast</h1>" in page
+    assert "<p>idfl, delay 1: 6 rounds in 20 slots; staleness 1 at most, 0.83 on average</p>" in page
+    assert page.count("<li>") == 5
+
+
+def test_both_colour_schemes_have_every_colour(page: str) -> None:
+    for kind in ("computing", "sending", "receiving", "waiting-for-channel", "waiting-for-model"):
+        assert len(re.findall(rf"--{kind}: #", page)) == 2
+
+
+def test_a_window_shows_bars_cut_but_tells_their_true_slots(six_async: Timeline) -> None:
+    words = Reader(gantt_page(compose(six_async, Window(8, 10)))).words
+    assert "device 1, slots 7–10: ready, waits for the channel with its update from w1; " in "".join(words)
+
+
+def test_a_hundred_devices_make_a_small_file(hundred: Timeline) -> None:
+    assert len(gantt_page(compose(hundred, Window(0, 270)))) < 400_000

@@ -1,0 +1,89 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from slotwise.errors import UserError
+from slotwise.files import check_writable, write_atomically
+
+
+def test_text_is_written_as_utf_8(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a.txt", "k̂ → w₁")
+    assert (tmp_path / "a.txt").read_bytes() == "k̂ → w₁".encode()
+
+
+def test_what_was_there_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old and long")
+    write_atomically(tmp_path / "a", b"new")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"new")]
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    (tmp_path / "usual").touch()
+    write_atomically(tmp_path / "a", b"")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_link_still_leads_to_the_file_that_was_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    write_atomically(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "a").read_bytes() == b"new"
+
+
+def test_a_failure_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError) as caught:
+        write_atomically(tmp_path / "a", b"new")
+    assert str(caught.value) == f"cannot write {tmp_path / 'a'}: No space left on device"
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"old")]
+
+
+def test_an_interrupt_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "a", b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"cannot write {tmp_path}/no/a: there is no folder {tmp_path}/no$"):
+        check_writable(tmp_path / "no" / "a")
+
+
+def test_writing_to_a_missing_folder_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"cannot write .*/no/a: No such file or directory$"):
+        write_atomically(tmp_path / "no" / "a", b"")
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="there is no folder"):
+        check_writable(tmp_path / "file" / "a")
+    with pytest.raises(UserError, match="cannot write"):
+        write_atomically(tmp_path / "file" / "a", b"")
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"it exists and is not a file$"):
+        check_writable(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(UserError, match=f"the folder {tmp_path} is not writable$"):
+        check_writable(tmp_path / "a")
+
+
+def test_a_good_path_passes_and_stays_empty(tmp_path: Path) -> None:
+    check_writable(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
