@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from slotwise.errors import UserError
-from slotwise.files import check_writable, write_atomically
+from slotwise.files import check_writable, leftovers, write_atomically
 
 
 def test_text_is_written_as_utf_8(tmp_path: Path) -> None:
@@ -87,3 +87,24 @@ def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
 def test_a_good_path_passes_and_stays_empty(tmp_path: Path) -> None:
     check_writable(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_umask_decides_who_may_read(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_atomically(tmp_path / "a", b"")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_killed_write_leaves_only_what_leftovers_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".mine.tmp").touch()
+    monkeypatch.setattr(Path, "unlink", lambda *_: None)  # a killed process tidies nothing up
+    monkeypatch.setattr(Path, "replace", Path.resolve)
+    write_atomically(tmp_path / "a", b"new")
+    left = leftovers(tmp_path)
+    assert [path.read_bytes() for path in left] == [b"new"]
+    assert set(tmp_path.iterdir()) == {tmp_path / ".mine.tmp", *left}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isqrt
 from typing import Any
 
 from slotwise import theory
 from slotwise.scenario import Scenario, whole
-from slotwise.schedule import automatic_delay, round_ends
+from slotwise.schedule import automatic_delay, completed_rounds
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Plan:
 
     Attributes:
         scenario: the parameters, with this group size.
-        round_slots: average slots of an asynchronous round (with intentional delay it is the same).
+        round_slots: average slots of an asynchronous round, in the long run where S does not divide N.
         rounds: asynchronous rounds completed by the deadline.
         delay: the intentional delay to choose.
     """
@@ -34,7 +35,7 @@ class Plan:
         return self.rounds > 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures by name, as JSON and the table show them; staleness is the largest, in rounds."""
+        """The figures by name; staleness is that of the oldest updates once every device has sent."""
         scenario = self.scenario
         oldest = scenario.groups - 1
         return {
@@ -82,17 +83,18 @@ def plan(
 
 def divisors(number: int) -> list[int]:
     """All divisors, ascending."""
-    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    small = [d for d in range(1, isqrt(number) + 1) if number % d == 0]
     return sorted({*small, *(number // d for d in small)})
 
 
 def _plan(scenario: Scenario) -> Plan:
     """Closed forms where they hold, the exact schedule where they do not."""
     deadline = scenario.deadline or 0
+    delay = theory.free_delay(scenario)
     if scenario.divides:
-        rounds, delay = theory.rounds_within(scenario, deadline), theory.free_delay(scenario)
+        rounds = theory.rounds_within(scenario, deadline)
     else:
-        rounds, delay = len(round_ends(scenario)), automatic_delay(scenario)
+        rounds, delay = completed_rounds(scenario), automatic_delay(scenario, free=delay)
     return Plan(scenario, theory.round_slots(scenario), rounds, delay)
 
 

@@ -10,6 +10,9 @@ from typing import Any
 from slotwise.errors import InputError
 
 
+LARGEST = 10**9  # the product of two such numbers still fits the 64-bit columns of a timeline
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
     """N equal devices that share one TDMA channel; all times are whole slots.
@@ -61,6 +64,13 @@ class Scenario:
         """
         return self.devices // self.group_size - 1
 
+    def checked_delay(self, delay: object) -> int:
+        """``delay`` as an int, or an InputError that says which delays leave S devices to send."""
+        largest = self.largest_delay
+        if isinstance(delay, bool) or not isinstance(delay, Integral) or not 0 <= delay <= largest:
+            raise InputError("delay", delay, f"a whole number from 0 to {largest}")
+        return int(delay)
+
     def as_dict(self) -> dict[str, Any]:
         """The parameters by name, as JSON and tables show them."""
         return asdict(self)
@@ -85,4 +95,6 @@ def whole(name: str, value: object, smallest: int = 1) -> int:
     """``value`` as an int, or an InputError that says a whole number of at least ``smallest`` is needed."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < smallest:
         raise InputError(name, value, f"a whole number of at least {smallest}")
+    if value > LARGEST:
+        raise InputError(name, value, f"a whole number of at most {LARGEST:,}")
     return int(value)

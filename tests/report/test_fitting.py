@@ -18,5 +18,9 @@ def test_a_narrow_block_is_written_upright() -> None:
     assert found.upright
 
 
+def test_a_label_is_turned_where_that_makes_it_a_good_deal_larger() -> None:
+    assert fit(2, 9, 36, 4, 9) == (9, True)
+
+
 def test_a_label_without_room_is_left_out() -> None:
     assert fit(3, 3, 30, 5, 9) is None

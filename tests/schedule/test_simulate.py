@@ -253,15 +253,15 @@ def test_numpy_integers_will_do_for_rounds_and_delay() -> None:
         ({"schedule": "sync", "delay": 2, "rounds": 1}, "delay = 2: must be auto or 0 for the schedule sync"),
         (
             {"schedule": "idfl", "delay": 3, "rounds": 1},
-            "delay = 3: must be auto, or a whole number from 0 to 2",
+            "delay = 3: must be a whole number from 0 to 2",
         ),
         (
             {"schedule": "idfl", "delay": -1, "rounds": 1},
-            "delay = -1: must be auto, or a whole number from 0 to 2",
+            "delay = -1: must be a whole number from 0 to 2",
         ),
         (
             {"schedule": "idfl", "delay": 1.0, "rounds": 1},
-            "delay = 1.0: must be auto, or a whole number from 0 to 2",
+            "delay = 1.0: must be a whole number from 0 to 2",
         ),
         ({"rounds": 0}, "rounds = 0: must be a whole number of at least 1"),
         ({"rounds": 1.5}, "rounds = 1.5: must be a whole number of at least 1"),

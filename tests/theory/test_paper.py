@@ -90,7 +90,7 @@ def test_no_round_ends_before_the_first_training_and_its_communication(deadline:
 @pytest.mark.parametrize("function", [theory.cycle_slots, theory.round_slots])
 def test_a_delay_that_leaves_nobody_to_send_is_refused(function: object, delay: int) -> None:
     scenario = Scenario(devices=6, group_size=2, compute_slots=2)
-    with pytest.raises(InputError, match=rf"^delay = {delay}: must be from 0 to 2$"):
+    with pytest.raises(InputError, match=rf"^delay = {delay}: must be a whole number from 0 to 2$"):
         function(scenario, delay)  # type: ignore[operator]
 
 

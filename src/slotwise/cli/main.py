@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from slotwise.cli.bench import bench
+from slotwise.cli.bound import bound
 from slotwise.cli.data import data
 from slotwise.cli.plan import plan
 from slotwise.cli.reproduce import reproduce
@@ -35,6 +36,7 @@ app.command()(train)
 app.command()(show)
 app.command()(reproduce)
 app.command()(bench)
+app.command()(bound)
 app.add_typer(data, name="data")
 
 

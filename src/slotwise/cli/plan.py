@@ -78,9 +78,9 @@ def _table(plans: list[Plan]) -> Table:
         padding=0,
     )
     for heading in ("group\nsize", "groups", "slots/\nround", "rounds", "models"):
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right", overflow="fold")
     for heading in ("staleness\nasync", "free\ndelay", "staleness\nidfl", "sync\nslots", "sync\nrounds"):
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right", overflow="fold")
     for row in plans:
         cells = [_cell(value) for value in row.as_dict().values()]
         table.add_row(*cells, style=None if row.fits else "dim strike")

@@ -11,7 +11,7 @@ from typing import Annotated, Self
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import Stopping, stop_on_signals
@@ -129,10 +129,8 @@ class JobsDisplay(JobsWatcher):
         self._jobs, self._runs, self._stopping = jobs, runs, stopping
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            TaskProgressColumn(),
+            BarColumn(bar_width=12),
             TextColumn("{task.fields[text]}"),
-            TimeElapsedColumn(),
             console=Console(stderr=True),
             disable=quiet or not jobs,
         )
@@ -191,7 +189,7 @@ class JobsDisplay(JobsWatcher):
         self._bar.update(self._all, completed=done, text=text)
 
     def _title(self, number: int) -> str:
-        return f"curve {number} of {len(self._jobs)} to train ({self._runs} in all)"
+        return f"curve {number} of {len(self._jobs)} ({self._runs - len(self._jobs)} were there)"
 
 
 class RunDisplay(Watcher):
@@ -232,7 +230,7 @@ class RunDisplay(Watcher):
     def _figures(self) -> str:
         if self._point is None:
             return ""
-        return f"slot {self._point.slot}, loss {self._point.loss:.4f}, accuracy {self._point.accuracy:.2%}"
+        return f"loss {self._point.loss:.4g}, {self._point.accuracy:.1%}"
 
 
 def _duration(seconds: float) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
-from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,7 +15,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Task
 from slotwise.runs import RunFolder, RunParameters, execute, read_toml, run_parameters
 from slotwise.runs.build import build_task
-from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
 
 LEARNING = "Learning"
@@ -147,9 +146,7 @@ def train(
     known = {field.name for field in fields(RunParameters)} | {"samples_per_slot"}
     given = {name: value for name, value in locals().items() if name in known and value is not None}
     threads = _cores() if workers is None else whole("workers", workers)
-    if not 0 <= checkpoint_every < inf:
-        raise InputError("checkpoint_every", checkpoint_every, "a finite number of seconds, at least 0")
-    session = _Session(threads, checkpoint_every, quiet, tensorboard)
+    session = _Session(threads, check_interval(checkpoint_every), quiet, tensorboard)
     if resume is not None:
         _refuse_options(given, out, config, overwrite)
         _resume(RunFolder.open(resume), session)

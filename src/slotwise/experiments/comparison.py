@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slotwise.experiments.lines import data_title, drawn, run_line, staleness
+from slotwise.experiments.results import Results
 from slotwise.experiments.run import Run, distinct
+from slotwise.report.curve_lines import CurveFigure, Panel
 from slotwise.runs import RunParameters, run_parameters
 from slotwise.runs.parameters import DataName, PartitionName
 from slotwise.schedule import Schedule
+
+BOTH: tuple[Schedule, ...] = ("async", "idfl")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +60,30 @@ class Comparison:
 
     def runs(self, seed: int) -> tuple[Run, ...]:
         """What has to be trained."""
-        both: tuple[Schedule, ...] = ("async", "idfl")
         return distinct(
-            [Run.of(self.parameters(schedule, size, seed)) for schedule in both for size in self.group_sizes]
+            [Run.of(self.parameters(schedule, size, seed)) for schedule in BOTH for size in self.group_sizes]
         )
+
+    def figure(self, results: Results, seeds: Sequence[int]) -> CurveFigure:
+        """A panel for each group size at which a delay is free, as far as there are curves."""
+        panels = [self._panel(results, seeds, size) for size in self.group_sizes if self._differs(size)]
+        same = ", ".join(f"S={size}" for size in self.group_sizes if not self._differs(size))
+        iid = ", IID data" if self.partition == "iid" else ""
+        return CurveFigure(
+            self.name,
+            f"Asynchronous against intentional delay: {data_title(self.data)}{iid}",
+            f"The same S in each panel, without and with the free delay. No delay is free at {same}: "
+            "there both schedules are one and the same run.",
+            tuple(panel for panel in panels if panel.lines),
+        )
+
+    def _differs(self, size: int) -> bool:
+        return Run.of(self.parameters("idfl", size, 0)) != Run.of(self.parameters("async", size, 0))
+
+    def _panel(self, results: Results, seeds: Sequence[int], size: int) -> Panel:
+        without, with_delay = (self.parameters(schedule, size, 0) for schedule in BOTH)
+        lines = (
+            run_line(results, without, seeds, label=f"S={size} async, d={staleness(without)}", dashed=True),
+            run_line(results, with_delay, seeds, label=f"S={size} idfl, d={staleness(with_delay)}"),
+        )
+        return Panel(f"S={size}", "slot", "loss", drawn(lines))

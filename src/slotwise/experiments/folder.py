@@ -78,9 +78,14 @@ class ReproductionFolder:
         """reproduction.json."""
         return self.path / "reproduction.json"
 
+    @property
+    def runs(self) -> Path:
+        """Where the run folders are."""
+        return self.path / "runs"
+
     def run(self, name: str) -> RunFolder:
         """The folder of a training, whether or not it is there yet."""
-        return RunFolder(self.path / "runs" / name)
+        return RunFolder(self.runs / name)
 
     def manifest(self) -> Manifest | None:
         """What the folder was made with; None if it is new or empty.

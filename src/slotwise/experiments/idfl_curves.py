@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slotwise.experiments.lines import data_title, drawn, run_line
+from slotwise.experiments.results import Results
 from slotwise.experiments.run import Run
+from slotwise.report.curve_lines import CurveFigure, loss_and_accuracy
 from slotwise.runs import RunParameters, run_parameters
 from slotwise.runs.parameters import DataName
 
@@ -51,3 +55,13 @@ class IdflCurves:
     def runs(self, seed: int) -> tuple[Run, ...]:
         """What has to be trained."""
         return tuple(Run.of(self.parameters(size, seed)) for size in self.group_sizes)
+
+    def figure(self, results: Results, seeds: Sequence[int]) -> CurveFigure:
+        """The curves there are so far."""
+        lines = drawn([run_line(results, self.parameters(size, 0), seeds) for size in self.group_sizes])
+        return CurveFigure(
+            self.name,
+            f"With intentional delay (idfl): {data_title(self.data)}",
+            "S devices send in a round; d is the staleness of their updates, in rounds.",
+            loss_and_accuracy(lines),
+        )

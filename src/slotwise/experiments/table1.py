@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from slotwise.experiments.run import Run
 from slotwise.scenario import Scenario
-from slotwise.schedule import round_ends
+from slotwise.schedule import completed_rounds
 
 
 class Cell(NamedTuple):
@@ -37,7 +37,7 @@ class Row(NamedTuple):
         return tuple(Cell(size, paper, self._models(size)) for size, paper in self.printed)
 
     def _models(self, group_size: int) -> int:
-        return len(round_ends(self._scenario(group_size))) + 1
+        return completed_rounds(self._scenario(group_size)) + 1
 
     def _scenario(self, group_size: int) -> Scenario:
         return Scenario(

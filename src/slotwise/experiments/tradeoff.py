@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slotwise.experiments.lines import drawn, run_line, staleness
+from slotwise.experiments.results import Results
 from slotwise.experiments.run import Run, distinct
+from slotwise.report.curve_lines import BLUE, ORANGE, SKY, VERMILLION, CurveFigure, Line, Panel
 from slotwise.runs import RunParameters, run_parameters
 from slotwise.schedule import Schedule
+
+BOTH: tuple[Schedule, ...] = ("async", "idfl")
+PAIR_COLOURS = (BLUE, SKY, VERMILLION, ORANGE)  # a hue for each compute time, the lighter one for slow links
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +49,33 @@ class Tradeoff:
 
     def runs(self, seed: int) -> tuple[Run, ...]:
         """What has to be trained."""
-        both: tuple[Schedule, ...] = ("async", "idfl")
         return distinct(
-            [Run.of(self.parameters(schedule, *pair, seed)) for pair in self.slots for schedule in both]
+            [Run.of(self.parameters(schedule, *pair, seed)) for pair in self.slots for schedule in BOTH]
         )
+
+    def figure(self, results: Results, seeds: Sequence[int]) -> CurveFigure:
+        """Against slots and against rounds, as far as there are curves."""
+        lines = drawn(
+            [
+                self._line(results, seeds, schedule, number)
+                for number in range(len(self.slots))
+                for schedule in BOTH
+            ]
+        )
+        return CurveFigure(
+            self.name,
+            "Computation against communication at S=1: MNIST",
+            "Compute slots of one local training, and r, the slots of one uplink or broadcast. "
+            "Dashed: async; solid: idfl with the free delay.",
+            (
+                Panel("Loss against slots", "slot", "loss", lines),
+                Panel("Loss against rounds", "round", "loss", lines),
+            ),
+        )
+
+    def _line(self, results: Results, seeds: Sequence[int], schedule: Schedule, number: int) -> Line:
+        compute, link = self.slots[number]
+        parameters = self.parameters(schedule, compute, link, 0)
+        label = f"{schedule}, compute {compute}, r={link}, d={staleness(parameters)}"
+        colour = PAIR_COLOURS[number % len(PAIR_COLOURS)]
+        return run_line(results, parameters, seeds, label=label, colour=colour, dashed=schedule == "async")

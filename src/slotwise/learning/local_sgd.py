@@ -34,8 +34,8 @@ class LocalSgd:
     def __post_init__(self) -> None:
         whole("local_steps", self.local_steps)
         whole("batch_size", self.batch_size)
-        if whole("seed", self.seed, smallest=0) > LARGEST_SEED:
-            raise InputError("seed", self.seed, f"at most {LARGEST_SEED}")
+        if not isinstance(self.seed, int) or not 0 <= self.seed <= LARGEST_SEED:
+            raise InputError("seed", self.seed, f"a whole number from 0 to {LARGEST_SEED}")
         if not 0 < self.learning_rate < inf:
             raise InputError("learning_rate", self.learning_rate, "a finite number above 0")
         if self.update not in get_args(LocalUpdate):

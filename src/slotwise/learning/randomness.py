@@ -27,9 +27,7 @@ def generator(seed: int, purpose: Purpose, device: int = 0, training: int = 0) -
 
     Device and training are the high words of its counter; the low words count the numbers drawn.
     """
-    key = np.array(
-        [seed, purpose], dtype=np.uint64
-    )  # a plain list with a seed above 2**63 would lose its low bits
+    key = np.array([seed, purpose], dtype=np.uint64)  # a list would become floats from 2**63 on
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, device, training]))
 
 

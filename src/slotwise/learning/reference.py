@@ -44,7 +44,7 @@ def asynchronous(
 def synchronous(
     task: Task, rounds: int, participants: Callable[[int], list[int]], aggregation: Aggregation = mean
 ) -> Iterator[Vector]:
-    """Vanilla FL (eq. 6): every participant of round k trains on w_k. Yields w_0, w_1, …, w_rounds."""
+    """Vanilla FL (eq. 7): every participant of round k trains on w_k. Yields w_0, w_1, …, w_rounds."""
     model = task.initial_model()
     yield model
     trainings: dict[int, int] = {}

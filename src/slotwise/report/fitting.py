@@ -7,6 +7,9 @@ from typing import NamedTuple
 DIGIT = 0.64  # width of a digit as a part of the font size, in a wide font (DejaVu Sans)
 MARGIN = 0.35  # room around a label, as a part of the font size
 
+ACROSS, ACROSS_UPRIGHT = 1.18, 0.95  # room across a line of text; digits have no descenders
+TURN_BELOW = 0.7
+
 
 class Fit(NamedTuple):
     """How a label is written: its font size, and whether it reads upwards."""
@@ -16,13 +19,12 @@ class Fit(NamedTuple):
 
 
 def fit(characters: int, width: float, height: float, smallest: float, largest: float) -> Fit | None:
-    """The largest way to write so many characters in a block; sideways if possible, None if neither way.
+    """How to write so many characters in a block; None if they would be smaller than ``smallest``.
 
-    All lengths are in the unit of the font sizes.
+    Sideways, unless upright letters are a good deal larger. All lengths are in the unit of the font sizes.
     """
     along = characters * DIGIT + MARGIN
-    for upright, length, thickness in ((False, width, height), (True, height, width)):
-        size = min(length / along, thickness / (1 + MARGIN / 2 if not upright else 0.95), largest)
-        if size >= smallest:
-            return Fit(size, upright)
-    return None
+    sideways = Fit(min(width / along, height / ACROSS, largest), upright=False)
+    upright = Fit(min(height / along, width / ACROSS_UPRIGHT, largest), upright=True)
+    best = sideways if sideways.size >= TURN_BELOW * upright.size else upright
+    return best if best.size >= smallest else None

@@ -154,7 +154,7 @@ class _Drawing:
             name = model_name(row.version)
             height = self.row_height * POINTS * 0.86
             size = fit(len(name), self._points(last - first), height, SMALLEST_FONT, LARGEST_FONT - 1)
-            if size and not size.upright:
+            if size:
                 _write(axes, (first + last) / 2, row.device, name, Activity.COMPUTING, size)
 
     def _draw_rounds(self, channel: Axes, devices: Axes) -> None:

@@ -151,8 +151,9 @@ class _Drawing:
             yield _bar(interval.kind, x, middle - height / 2, width, height, interval_words(interval))
             name = model_name(interval.version)
             how = fit(len(name), width, height, SMALLEST_FONT, FONT)
-            if interval.kind == Activity.COMPUTING and how and not how.upright:
-                yield _text(x + width / 2, middle, name, "middle on-computing", how.size)
+            if interval.kind == Activity.COMPUTING and how:
+                place = x + width / 2, middle
+                yield _text(*place, name, "middle on-computing", how.size, upright=how.upright)
 
 
 def _number_width(number: int) -> float:

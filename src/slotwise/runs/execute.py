@@ -67,8 +67,7 @@ def execute(
         Diverged: after what there was has been saved.
         UserError: another process is training here, or the folder cannot be written.
     """
-    if not 0 <= checkpoint_every < inf:
-        raise InputError("checkpoint_every", checkpoint_every, "a finite number of seconds, at least 0")
+    check_interval(checkpoint_every)
     timeline = parameters.timeline()
     learned = task or build_task(parameters)
     watch = watcher or Watcher()
@@ -91,6 +90,13 @@ def execute(
         status: Status = "finished" if history.round == timeline.rounds else "interrupted"
         saver.close(history, status)
     return Outcome(status, history)
+
+
+def check_interval(checkpoint_every: float) -> float:
+    """The seconds between checkpoints, if they are some."""
+    if not 0 <= checkpoint_every < inf:
+        raise InputError("checkpoint_every", checkpoint_every, "a finite number of seconds, at least 0")
+    return checkpoint_every
 
 
 def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: RunFolder) -> None:

@@ -1,6 +1,6 @@
 """The schedule as a value: a pure Scheduler, virtual slots to drive it, and the Timeline they make."""
 
-from slotwise.schedule.delay import automatic_delay
+from slotwise.schedule.delay import automatic_delay, completed_rounds
 from slotwise.schedule.delivery import Delayed, Delivery, Participation, Synchronous
 from slotwise.schedule.scheduler import Deliver, Delivered, Grant, Ready, Scheduler, Sent
 from slotwise.schedule.simulate import Delay, delivery_policy, simulate
@@ -22,6 +22,7 @@ __all__ = [
     "Synchronous",
     "Timeline",
     "automatic_delay",
+    "completed_rounds",
     "delivery_policy",
     "round_ends",
     "simulate",

@@ -65,26 +65,17 @@ def delivery_policy(
         raise InputError("schedule", schedule, "sync, async or idfl")
     if participation not in get_args(Participation):
         raise InputError("participation", participation, "round-robin or random")
-    if schedule != "idfl" and delay not in ("auto", 0):
+    if schedule != "idfl" and (isinstance(delay, bool | float) or delay not in ("auto", 0)):
         raise InputError("delay", delay, f"auto or 0 for the schedule {schedule}")
     if schedule == "sync":
         return Synchronous(scenario.devices, scenario.group_size, participation, seed)
     if schedule == "async":
         return Delayed(scenario.devices, scenario.group_size)
-    return Delayed(scenario.devices, scenario.group_size, _checked_delay(scenario, delay))
+    return Delayed(scenario.devices, scenario.group_size, _chosen_delay(scenario, delay))
 
 
-def _checked_delay(scenario: Scenario, delay: Delay) -> int:
-    if delay == "auto":
-        return automatic_delay(scenario)
-    allowed = f"auto, or a whole number from 0 to {scenario.largest_delay}"
-    try:
-        number = whole("delay", delay, smallest=0)
-    except InputError:
-        raise InputError("delay", delay, allowed) from None
-    if number > scenario.largest_delay:
-        raise InputError("delay", delay, allowed)
-    return number
+def _chosen_delay(scenario: Scenario, delay: Delay) -> int:
+    return automatic_delay(scenario) if delay == "auto" else scenario.checked_delay(delay)
 
 
 def _check_horizon(scenario: Scenario, rounds: int | None) -> None:

@@ -89,7 +89,7 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
     @cached_property
     def staleness(self) -> Column:
         """d = k − k̂ of every uplink (eq. 15)."""
-        return self.round - self.version
+        return _read_only(self.round - self.version)
 
     @cached_property
     def training(self) -> Column:
@@ -99,12 +99,12 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         first = np.searchsorted(sorted_devices, sorted_devices)
         count = np.empty(len(self), dtype=np.int64)
         count[order] = np.arange(len(self)) - first
-        return count
+        return _read_only(count)
 
     @cached_property
     def round_offsets(self) -> Column:
         """Uplinks of round k are rows [offsets[k], offsets[k+1])."""
-        return np.searchsorted(self.round, np.arange(self.rounds + 1))
+        return _read_only(np.searchsorted(self.round, np.arange(self.rounds + 1)))
 
     def uplinks(self, round_number: int) -> slice:
         """The rows of a round's uplinks."""
@@ -186,6 +186,11 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
 
 
 COLUMNS = tuple(f.name for f in fields(Timeline) if f.name not in {"scenario", "schedule", "delay"})
+
+
+def _read_only(column: Column) -> Column:
+    column.flags.writeable = False
+    return column
 
 
 def uplink_columns(rows: Sequence[tuple[int, int, int, int, int]]) -> dict[str, Column]:

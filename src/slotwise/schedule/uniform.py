@@ -30,36 +30,36 @@ class Stretch(NamedTuple):
     start: int
 
 
-class Walk(NamedTuple):
-    """The slot at which each round ends, and the stretches of uplinks the rounds are made of."""
+class PlayedRound(NamedTuple):
+    """The slot at which a round ends, and the stretches of uplinks it is made of."""
 
-    round_ends: list[int]
+    end: int
     stretches: list[Stretch]
 
 
-def walk(scenario: Scenario, batches: Iterator[int], rounds: int | None) -> Walk:
-    """Play rounds until ``rounds`` are done or the next one would end after the deadline.
+def play_rounds(
+    scenario: Scenario, batches: Iterator[int], rounds: int | None = None
+) -> Iterator[PlayedRound]:
+    """One round after another, until ``rounds`` are done or the next one would end after the deadline.
 
     ``batches`` gives the number of receivers of w_0, w_1, …
     """
     ends: list[int] = []
-    stretches: list[Stretch] = []
     version, left, ready, slot = 0, next(batches), scenario.compute_slots, 0
     for k in count() if rounds is None else range(rounds):
-        missing, of_round = scenario.group_size, []
+        missing, stretches = scenario.group_size, []
         while missing:
             if not left:
                 ready = ends[version] + scenario.compute_slots
                 version, left = version + 1, next(batches)
             sent, start = min(missing, left), max(slot, ready)
-            of_round.append(Stretch(k, version, sent, start))
+            stretches.append(Stretch(k, version, sent, start))
             missing, left, slot = missing - sent, left - sent, start + sent * scenario.link_slots
         slot += scenario.link_slots
         if scenario.deadline is not None and slot > scenario.deadline:
-            break
+            return
         ends.append(slot)
-        stretches += of_round
-    return Walk(ends, stretches)
+        yield PlayedRound(slot, stretches)
 
 
 def batch_sizes(scenario: Scenario, delivery: Delayed | Synchronous) -> Iterator[int]:
@@ -67,23 +67,28 @@ def batch_sizes(scenario: Scenario, delivery: Delayed | Synchronous) -> Iterator
     return chain((len(devices) for _, devices in delivery.initial()), repeat(scenario.group_size))
 
 
-def round_ends(scenario: Scenario, delay: int = 0, rounds: int | None = None) -> list[int]:
+def each_round_end(scenario: Scenario, delay: int = 0, rounds: int | None = None) -> Iterator[int]:
     """The slot at which each round of async (delay 0) or idfl ends, without the rest of the timeline."""
     delivery = Delayed(scenario.devices, scenario.group_size, delay)
-    return walk(scenario, batch_sizes(scenario, delivery), rounds).round_ends
+    return (played.end for played in play_rounds(scenario, batch_sizes(scenario, delivery), rounds))
+
+
+def round_ends(scenario: Scenario, delay: int = 0, rounds: int | None = None) -> list[int]:
+    """All of them at once."""
+    return list(each_round_end(scenario, delay, rounds))
 
 
 def uniform_timeline(
     scenario: Scenario, schedule: Schedule, delivery: Delayed | Synchronous, rounds: int | None
 ) -> Timeline:
     """The timeline of equal devices; empty where no round fits."""
-    played = walk(scenario, batch_sizes(scenario, delivery), rounds)
-    table = np.array(played.stretches, dtype=np.int64).reshape(-1, 4)
+    played = list(play_rounds(scenario, batch_sizes(scenario, delivery), rounds))
+    table = np.array([stretch for part in played for stretch in part.stretches], dtype=np.int64).reshape(-1, 4)
     uplinks, link = table[:, 2], scenario.link_slots
     start = np.repeat(table[:, 3], uplinks)
     first = np.repeat(np.cumsum(uplinks) - uplinks, uplinks)
     start += (np.arange(len(start)) - first) * link
-    ends = np.array(played.round_ends, dtype=np.int64)
+    ends = np.array([part.end for part in played], dtype=np.int64)
     return Timeline(
         scenario=scenario,
         schedule=schedule,

@@ -4,20 +4,20 @@ Each function gives Q1..Q4 of Appendix D, such that
 
     (1/(K+1)) · sum over k = 0..K of E‖∇f(w_k)‖²  ≤  (Q2 + Q3 + Q4) / Q1
 
-where the function's conditions hold. `published` is the paper's, to the letter. `corrected` is a theorem under
-the paper's assumptions, and `round_robin` one under an assumption more, whose bound vanishes as the rounds grow.
-docs/bound.md derives both and says what is the matter with the first. A delay enters through G → d*+1.
+where the function's conditions hold. `published` is the paper's, to the letter. `corrected` is a theorem
+under the paper's assumptions. `round_robin` is one under an assumption more, and its bound vanishes as the
+rounds grow. docs/bound.md derives both and says what is the matter with the first. A delay enters through
+G → d*+1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import inf, isfinite, sqrt
 from typing import Any
 
 from slotwise.errors import InputError
 from slotwise.scenario import Scenario, whole
-from slotwise.theory.timing import check_delay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,14 +25,14 @@ class Constants:
     """What the analysis knows of a learning task.
 
     Attributes:
-        smoothness: L, with ‖∇f(w) − ∇f(w')‖ ≤ L‖w − w'‖ (assumption 1); `round_robin` needs it of every
-            device's loss, not of f alone.
+        smoothness: L, with ‖∇f(w) − ∇f(w')‖ ≤ L‖w − w'‖ (assumption 1).
         gradient_noise: σ², and
         noise_growth: M, with E‖∇f_n(w; ζ)‖² ≤ σ² + M‖∇f_n(w)‖² for one sample ζ (assumption 2).
         heterogeneity: Γ², with ‖∇f(w) − ∇f_n(w)‖² ≤ Γ² (assumption 3).
         initial_gap: f(w_0) − f(w_{K+1}), or anything above it such as f(w_0) − inf f, which `round_robin`
             needs.
         initial_gradient2: ‖∇f(w_0)‖².
+        device_smoothness: the same L of every single f_n, for `round_robin`; None takes that of f.
     """
 
     smoothness: float
@@ -41,15 +41,20 @@ class Constants:
     heterogeneity: float
     initial_gap: float
     initial_gradient2: float
+    device_smoothness: float | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            least = 1 if field.name == "noise_growth" else 0
-            if field.name == "smoothness":
-                positive("smoothness", value)
-            elif not (_is_number(value) and value >= least):
-                raise InputError(field.name, value, f"a finite number of at least {least}")
+        _at_least(1, "noise_growth", self.noise_growth)
+        for name in ("gradient_noise", "heterogeneity", "initial_gap", "initial_gradient2"):
+            _at_least(0, name, getattr(self, name))
+        _above_0("smoothness", self.smoothness)
+        if self.device_smoothness is not None:
+            _above_0("device_smoothness", self.device_smoothness)
+
+    @property
+    def largest_smoothness(self) -> float:
+        """An L that holds for f and for every f_n."""
+        return max(self.smoothness, self.device_smoothness or 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +73,11 @@ class Setting:
     def __post_init__(self) -> None:
         whole("rounds", self.rounds)
         whole("batch_size", self.batch_size)
-        positive("learning_rate", self.learning_rate)
+        _above_0("learning_rate", self.learning_rate)
         if not self.scenario.divides:
             allowed = f"a divisor of {self.scenario.devices}, the number of devices: Theorem 1 supposes it"
             raise InputError("group_size", self.scenario.group_size, allowed)
-        check_delay(self.scenario, self.delay)
+        self.scenario.checked_delay(self.delay)
 
     @property
     def staleness(self) -> int:
@@ -131,7 +136,9 @@ def published(constants: Constants, setting: Setting) -> Bound:
     second = rate * devices * (rate * groups * batch - 1)
     aged = (groups - 1) * (rounds - groups / 2)
     q1 = rate * (
-        2 - rate * growth * smooth / (size * batch) - (rate * smooth) ** 2 * growth * devices / (size**2 * batch)
+        2
+        - rate * growth * smooth / (size * batch)
+        - (rate * smooth) ** 2 * growth * devices / (size**2 * batch)
     )
     limit = published_beta(constants, setting) / sqrt(rounds)
     return Bound(
@@ -173,6 +180,7 @@ def corrected(constants: Constants, setting: Setting) -> Bound:
     return _bound(
         constants,
         setting,
+        smoothness=constants.smoothness,
         descent=_positive_root(2 * age**2, 1, 1),
         drift=2 * age,
         floor=2 * setting.learning_rate * constants.heterogeneity,
@@ -182,41 +190,45 @@ def corrected(constants: Constants, setting: Setting) -> Bound:
 def round_robin(constants: Constants, setting: Setting) -> Bound:
     """What groups taking turns prove if every device's loss is L-smooth (docs/bound.md, theorem B).
 
-    The devices' data are equally many, so that f is the mean of the f_n. The heterogeneity of a whole cycle of
+    Devices hold equally many samples, so that f is the mean of the f_n. The heterogeneity of a whole cycle of
     G rounds cancels, and what is left of it is of the order (eta·L·G)². It asks for
     2L·eta + 16(L·eta)²·G(G−1) ≤ 1 and Q1 > 0; L·eta·G ≤ 1/4 is enough for the first.
     """
-    groups, step = setting.scenario.groups, setting.learning_rate
-    partial = groups // 2
+    groups, rate = setting.scenario.groups, setting.learning_rate
+    smooth = constants.largest_smoothness
     return _bound(
         constants,
         setting,
+        smoothness=smooth,
         descent=_positive_root(16 * groups * (groups - 1), 2, 1),
         drift=16 * (groups - 1),
-        floor=10 * step**3 * (constants.smoothness * partial) ** 2 * constants.heterogeneity,
+        floor=10 * rate**3 * (smooth * (groups // 2)) ** 2 * constants.heterogeneity,
     )
 
 
-def _bound(constants: Constants, setting: Setting, descent: float, drift: float, floor: float) -> Bound:
+def _bound(
+    constants: Constants, setting: Setting, *, smoothness: float, descent: float, drift: float, floor: float
+) -> Bound:
     """The common shape of both theorems, with a = L·eta + drift·(L·eta)², v = (M−1)/(SB) and s = σ²/(SB).
 
     Q1 = eta(1 − 2va), Q2 = 2va·eta·d*‖∇f(w_0)‖²/(K+1), Q3 = 2·gap/(K+1), Q4 = floor + a·eta(s + 2vΓ²);
     L·eta must not exceed ``descent``.
     """
-    step = constants.smoothness * setting.learning_rate
-    uplinks = setting.scenario.group_size * setting.batch_size
-    growth, noise = (constants.noise_growth - 1) / uplinks, constants.gradient_noise / uplinks
+    rate = setting.learning_rate
+    step = smoothness * rate
+    samples = setting.scenario.group_size * setting.batch_size
+    growth, noise = (constants.noise_growth - 1) / samples, constants.gradient_noise / samples
     carried = step + drift * step**2
-    q1 = setting.learning_rate * (1 - 2 * growth * carried)
-    first = 2 * growth * carried * setting.learning_rate * setting.staleness * constants.initial_gradient2
-    limit = min(descent, _positive_root(drift, 1, 1 / (2 * growth)) if growth else inf) / constants.smoothness
+    q1 = rate * (1 - 2 * growth * carried)
+    first = 2 * growth * carried * rate * setting.staleness * constants.initial_gradient2
+    limit = min(descent, _positive_root(drift, 1, 1 / (2 * growth)) if growth else inf) / smoothness
     return Bound(
         q1=q1,
         q2=first / setting.rounds,
         q3=2 * constants.initial_gap / setting.rounds,
-        q4=floor + carried * setting.learning_rate * (noise + 2 * growth * constants.heterogeneity),
+        q4=floor + carried * rate * (noise + 2 * growth * constants.heterogeneity),
         largest_rate=limit,
-        uncovered=(*_too_fast(setting.learning_rate, limit, "its limit"), *_no_bound(q1)),
+        uncovered=(*_too_fast(rate, limit, "its limit"), *_no_bound(q1)),
     )
 
 
@@ -237,11 +249,11 @@ def _no_bound(q1: float) -> list[str]:
     return [] if q1 > 0 else ["Q1 is not positive"]
 
 
-def positive(name: str, value: object) -> None:
-    """Refuse what is not a finite number above 0."""
-    if not (_is_number(value) and value > 0):  # type: ignore[operator]
+def _above_0(name: str, value: float) -> None:
+    if not 0 < value < inf:
         raise InputError(name, value, "a finite number above 0")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+def _at_least(least: int, name: str, value: float) -> None:
+    if not least <= value < inf:
+        raise InputError(name, value, f"a finite number of at least {least}")

@@ -17,14 +17,14 @@ def free_delay(scenario: Scenario) -> int:
     *slot*, ever; a deadline may leave room for a larger one that costs no *round* (`slotwise.schedule` finds
     that one).
     """
-    return max(0, scenario.groups - 1 - effective_staleness(scenario))
+    return scenario.groups - 1 - effective_staleness(scenario)
 
 
 def effective_staleness(scenario: Scenario) -> int:
-    """d*, the least staleness that keeps the channel busy; above G−1 where computing is the bottleneck."""
-    communication = scenario.communication_slots
+    """d*, the least staleness that costs no slot: at most G−1, which waiting for no model has anyway."""
+    communication, oldest = scenario.communication_slots, scenario.groups - 1
     short = scenario.devices % scenario.group_size
     if short == 0:
-        return -(-scenario.compute_slots // communication)
+        return min(oldest, -(-scenario.compute_slots // communication))
     beyond = max(0, scenario.compute_slots - scenario.link_slots * short)
-    return 1 + -(-beyond // communication)
+    return min(oldest, 1 + -(-beyond // communication))

@@ -42,19 +42,15 @@ def round_slots(scenario: Scenario, delay: int = 0) -> Fraction:
 
         max(E_{k−1} + r(S+1), E_{k−1−d} + tau_comp + r(S+1), E_{k−d} + tau_comp + r(S−m+1)),
 
-    and a recurrence of that form grows by the largest ratio of slots to rounds among its terms.
+    and a recurrence of that form grows by the largest ratio of slots to rounds among its terms. The middle
+    term never has it: it is the last one delayed by the m uplinks, which take less than a round.
     """
     if scenario.divides:
         return Fraction(cycle_slots(scenario, delay), effective_groups(scenario, delay))
-    check_delay(scenario, delay)
-    communication, compute = scenario.communication_slots, scenario.compute_slots
+    age = scenario.groups - 1 - scenario.checked_delay(delay)
     short = scenario.link_slots * (scenario.devices % scenario.group_size)
-    age = scenario.groups - 1 - delay
-    return max(
-        Fraction(communication),
-        Fraction(compute + communication, age + 1),
-        Fraction(compute + communication - short, age),
-    )
+    own = scenario.compute_slots + scenario.communication_slots - short
+    return max(Fraction(scenario.communication_slots), Fraction(own, age))
 
 
 def round_end(scenario: Scenario, round_number: int, delay: int = 0) -> int:
@@ -84,11 +80,4 @@ def effective_groups(scenario: Scenario, delay: int) -> int:
             f"a divisor of {scenario.devices} for the closed forms; simulate() is exact for any group size"
         )
         raise InputError("group_size", scenario.group_size, allowed)
-    check_delay(scenario, delay)
-    return scenario.groups - delay
-
-
-def check_delay(scenario: Scenario, delay: int) -> None:
-    """A delay must leave S devices to send."""
-    if not 0 <= delay <= scenario.largest_delay:
-        raise InputError("delay", delay, f"from 0 to {scenario.largest_delay}")
+    return scenario.groups - scenario.checked_delay(delay)

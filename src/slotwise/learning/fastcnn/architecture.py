@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -57,7 +58,7 @@ class Architecture:
     def dense_sizes(self) -> tuple[tuple[int, int], ...]:
         """(inputs, outputs) of each dense layer."""
         sizes = (prod(self.feature_shapes[-1]), *self.hidden, self.classes)
-        return tuple(zip(sizes[:-1], sizes[1:], strict=True))
+        return tuple(pairwise(sizes))
 
     @property
     def weight_shapes(self) -> tuple[Shape, ...]:
@@ -99,7 +100,7 @@ class Architecture:
 
     @property
     def needed_multiply_adds(self) -> int:
-        """The same, with convolution gradients only at the one position in four that max-pool lets through."""
+        """The same, with convolution gradients at the one position in four that max-pool lets through."""
         total = 0
         for number, weight in enumerate(self.weight_shapes):
             gradients = 1 if number == 0 else 2

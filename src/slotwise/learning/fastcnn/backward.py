@@ -1,7 +1,7 @@
 """Gradients of a convolution with max-pool and relu, only where they are not zero.
 
-Of four convolution outputs max-pool lets one through, and relu stops about half of those. What is left is listed
-first, without zeros, then worked off:
+Of four convolution outputs max-pool lets one through, and relu stops about half of those. What is left is
+listed first, without zeros, then worked off:
 
 - gradient of a filter: for one output, the list of all patches (of all samples) it was let through at, each
   with an amount; filter gradient += amount * patch.
@@ -28,12 +28,13 @@ Places = NDArray[np.int32]
 
 
 @compiled
-def bias_gradient(layer: Any, output: int, errors: Floats) -> float:
-    """Sum of the errors of one output over windows and samples."""
-    total = repeat(np.float32(0))
-    for window in range(layer.pooled_height * layer.pooled_width):
-        total = add(total, load(errors, LANES * (window * layer.filters + output)))
-    return lane_sum(total)  # type: ignore[no-any-return]
+def add_bias_gradient(outputs: int, windows: int, errors: Floats, gradient: Floats) -> None:
+    """gradient[o] += sum over windows p and samples s of errors[p, o, s]; a dense layer has one window."""
+    for output in range(outputs):
+        total = repeat(np.float32(0))
+        for window in range(windows):
+            total = add(total, load(errors, LANES * (window * outputs + output)))
+        gradient[output] += lane_sum(total)
 
 
 @compiled
@@ -99,8 +100,8 @@ def _add_patches(
 def shift_filters(layer: Any, weights: Floats, shifted: Floats) -> None:
     """Copy filters to [kernel row, 0 or 1 columns to the right, output, column and channel].
 
-    A row of zeros stays before the first kernel row and after the last, so that a filter can also be moved down
-    by one: added to kernel + 1 rows of inputs, one of them is zero.
+    A row of zeros stays before the first kernel row and after the last, so that a filter can also be moved
+    down by one: added to kernel + 1 rows of inputs, one of them is zero.
     """
     for kernel_row in range(layer.kernel):
         for right in range(2):

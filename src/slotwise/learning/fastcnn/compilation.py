@@ -29,7 +29,7 @@ def inlined(function: Function) -> Function:
 def entry(function: Function) -> Function:
     """Compile a function that Python calls: it runs without the interpreter lock, and is kept on disk.
 
-    Give it a last parameter ``sources: str = SOURCES``, see there.
+    Give it a last parameter ``_sources: str = SOURCES``, see there.
     """
     return cast(Function, njit(function, error_model="numpy", nogil=True, cache=True))
 
@@ -42,6 +42,6 @@ def _fingerprint() -> str:
 SOURCES = _fingerprint()
 """Changes with every file of this package.
 
-Numba compiles again what it kept on disk only if the file of the entry changed, not those of the kernels inside
-it. The types of the arguments always count, and the value of a default is part of its type.
+Numba compiles again what it kept on disk only if the file of the entry changed, not those of the kernels it
+calls. The types of the arguments always count, and the value of a default is part of its type.
 """

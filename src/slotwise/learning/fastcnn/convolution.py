@@ -1,6 +1,6 @@
 """Convolution, max-pool 2 and relu of eight samples in one pass.
 
-    pooled[p, o] = relu(max over the four q in window p of (bias[o] + sum over t of filter[o, t] * input[q + t]))
+    pooled[p, o] = relu(max over the four q in window p of (bias[o] + sum over t of w[o, t] * input[q + t]))
 
 The eight samples are the lanes of a vector, so every multiply-add below is eight. One window and three output
 channels are twelve sums that stay in registers; each tap takes four loads of inputs and three of weights for

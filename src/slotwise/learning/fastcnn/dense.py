@@ -1,7 +1,7 @@
 """Dense layers of eight samples: forward, gradients, and the loss at the end.
 
-The eight samples are the lanes of a vector. Weights lie as [block of eight inputs, output, input of the block], so
-that all three products below read them in order, eight outputs (or inputs) for each load of an activation.
+The eight samples are the lanes of a vector. Weights lie as [block of eight inputs, output, input of the
+block], so that all three products below read them in order, and use each activation they load eight times.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 
 from slotwise.learning.fastcnn.compilation import compiled
 from slotwise.learning.fastcnn.tiles import load_tile, outer_add, scaled_add, store_tile, where_positive
-from slotwise.learning.fastcnn.vectors import LANES, broadcast, lane_sum, load, repeat, store, where_greater
+from slotwise.learning.fastcnn.vectors import LANES, broadcast, load, repeat, store, where_greater
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
 
 @compiled
-def forward(layer: Any, weights: Floats, bias: Floats, inputs: Floats, outputs: Floats, rectify: bool) -> None:
+def forward(
+    layer: Any, weights: Floats, bias: Floats, inputs: Floats, outputs: Floats, rectify: bool
+) -> None:
     """outputs[o] = bias[o] + sum over i of weights[o, i] * inputs[i], then relu if asked for."""
     zero, one = repeat(np.float32(0)), repeat(np.float32(1))
     for output in range(0, layer.outputs, 8):
@@ -52,15 +54,8 @@ def add_weight_gradient(layer: Any, errors: Floats, rows: Floats, samples: int, 
 
 
 @compiled
-def add_bias_gradient(layer: Any, errors: Floats, gradient: Floats) -> None:
-    """gradient[o] += sum over samples s of errors[o, s]."""
-    for output in range(layer.outputs):
-        gradient[output] += lane_sum(load(errors, LANES * output))
-
-
-@compiled
 def input_errors(layer: Any, weights: Floats, errors: Floats, inputs: Floats, found: Floats) -> None:
-    """found[i] = sum over o of weights[o, i] * errors[o] where input i is positive, else 0: back through relu."""
+    """found[i] = sum over o of weights[o, i] * errors[o] where input i > 0, else 0: back through relu."""
     zero = repeat(np.float32(0))
     for number in range(0, layer.inputs, LANES):
         total = (zero, zero, zero, zero, zero, zero, zero, zero)
@@ -91,9 +86,10 @@ def output_errors(
             total += share
         for at in range(lane, LANES * classes, LANES):
             errors[at] *= weight / total
-        answer = LANES * labels[lane] + lane
-        errors[answer] -= weight
-        loss += log(total) + np.float64(highest - scores[answer])
+        right = LANES * labels[lane] + lane
+        below = np.float64(scores[right] - highest)
+        errors[right] = weight * (exp(below) / total - 1.0)
+        loss += log(total) - below
     return loss
 
 

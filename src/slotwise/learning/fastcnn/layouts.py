@@ -50,7 +50,7 @@ def lanes_to_rows(values: int, stride: int, lanes: Floats, rows: Floats) -> None
 
 @compiled
 def errors_to_lanes(values: int, stride: int, rows: Floats, activations: Floats, errors: Floats) -> None:
-    """errors[value, sample] = rows[sample, value] where the activation is positive, else 0: back through relu."""
+    """errors[value, sample] = rows[sample, value] where the activation > 0, else 0: back through relu."""
     zero = repeat(np.float32(0))
     eight = (zero, zero, zero, zero, zero, zero, zero, zero)
     for value in range(0, values, LANES):

@@ -25,7 +25,9 @@ class FastCnn:
     returns depends on its arguments only, to the last bit.
     """
 
-    def __init__(self, architecture: Architecture, *, offset: Sequence[float], scale: Sequence[float]) -> None:
+    def __init__(
+        self, architecture: Architecture, *, offset: Sequence[float], scale: Sequence[float]
+    ) -> None:
         """A pixel x of channel c (0..255) enters the network as (x / 255 - offset[c]) / scale[c]."""
         channels = architecture.input_shape[0]
         if len(offset) != channels or len(scale) != channels:
@@ -45,12 +47,16 @@ class FastCnn:
         """
         steps = _frozen(batches, np.int64)
         if steps.ndim != 2 or steps.shape[1] == 0:
-            raise ValueError(f"batches must be [steps, batch] with at least one sample, not {list(steps.shape)}")
+            raise ValueError(
+                f"batches must be [steps, batch] with at least one sample, not {list(steps.shape)}"
+            )
         if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
             raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
         answers = self._answers(labels, len(images), steps)
         with self._workspace() as work:
-            passes.descend(self._plan, work, *self._given(model, images), steps, answers, float(learning_rate))
+            passes.descend(
+                self._plan, work, *self._given(model, images), steps, answers, float(learning_rate)
+            )
             return self._as_model(work.parameters)
 
     def gradient(self, model: Floats, images: Images, labels: ArrayLike) -> tuple[float, Floats]:

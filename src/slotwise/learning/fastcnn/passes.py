@@ -1,7 +1,7 @@
-"""Blocks of eight samples through the whole network, forward and backward, and the loops over blocks and steps.
+"""Blocks of eight samples through the whole network, forward and backward; loops over blocks and steps.
 
-Eight samples at a time keep everything they touch inside a core's own cache, so that cores do not wait for each
-other. All functions touch their arguments only.
+Eight samples at a time keep everything they touch inside a core's own cache, so that cores do not wait for
+each other. All functions touch their arguments only.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.learning.fastcnn.backward import (
+    add_bias_gradient,
     add_filter_gradient,
     add_input_gradient,
-    bias_gradient,
     list_filters,
     list_patches,
     shift_filters,
@@ -22,7 +22,6 @@ from slotwise.learning.fastcnn.backward import (
 from slotwise.learning.fastcnn.compilation import SOURCES, entry, inlined
 from slotwise.learning.fastcnn.convolution import convolve, pack_filters
 from slotwise.learning.fastcnn.dense import (
-    add_bias_gradient,
     add_weight_gradient,
     count_correct,
     forward,
@@ -47,11 +46,12 @@ def descend(
     batches: Numbers,
     answers: Numbers,
     rate: float,
-    sources: str = SOURCES,
+    _sources: str = SOURCES,
 ) -> float:
     """Take one step of gradient descent per batch, from the model on; return the mean loss of the last batch.
 
-    Batches and answers are [step, sample]: numbers of images, and their labels. Leaves the parameters and the gradient of the last batch in the workspace.
+    Batches and answers are [step, sample]: numbers of images, and their labels. Leaves the parameters and the
+    gradient of the last batch in the workspace.
     """
     read_model(plan, work, model)
     loss = 0.0
@@ -66,7 +66,7 @@ def descend(
 
 @entry
 def evaluate(
-    plan: Plan, work: Workspace, model: Floats, images: Images, labels: Numbers, sources: str = SOURCES
+    plan: Plan, work: Workspace, model: Floats, images: Images, labels: Numbers, _sources: str = SOURCES
 ) -> tuple[float, int]:
     """Sum of the losses, and how many samples are classified correctly."""
     read_model(plan, work, model)
@@ -85,7 +85,7 @@ def evaluate(
 
 
 @entry
-def write_model(source: Numbers, values: Floats, model: Floats, sources: str = SOURCES) -> None:
+def write_model(source: Numbers, values: Floats, model: Floats, _sources: str = SOURCES) -> None:
     """Bring parameters, or their gradient, back into the model's order."""
     for number in range(source.size):
         if source[number] >= 0:
@@ -171,7 +171,7 @@ def dense_backward(work: Workspace, layer: Any, samples: int, first: bool) -> No
         found = work.errors[LANES * layer.input_start :]
         input_errors(layer, work.parameters[layer.weight_start :], errors, lanes, found)
     add_weight_gradient(layer, errors, rows, samples, work.gradient[layer.weight_start :])
-    add_bias_gradient(layer, errors, work.gradient[layer.bias_start :])
+    add_bias_gradient(layer.outputs, 1, errors, work.gradient[layer.bias_start :])
 
 
 @inlined
@@ -186,7 +186,8 @@ def convolution_backward(plan: Plan, work: Workspace, layer: Any, first: bool) -
         gradient = work.gradient[layer.weight_start + output * layer.pieces * LANES :]
         count = list_patches(layer, output, errors, winners, places, amounts)
         add_filter_gradient(layer, steps, places, amounts, count, rows, gradient)
-        work.gradient[layer.bias_start + output] += bias_gradient(layer, output, errors)
+    windows = layer.pooled_height * layer.pooled_width
+    add_bias_gradient(layer.filters, windows, errors, work.gradient[layer.bias_start :])
     if not first:
         shifted, found = work.shifted[layer.shifted_start :], work.errors[LANES * layer.input_start :]
         work.error_rows[:] = 0

@@ -8,9 +8,10 @@ Eight samples go through the network together. Their activations are kept in two
 
 In both, the values of an image or feature map lie channels last: [row, column, channel].
 
-Parameters have an order of their own too: filters are [output, kernel row, kernel column and channel] with every
-kernel row padded to whole vectors; dense weights are [output, input] with padded rows, and the inputs of the
-first in the order of the channels-last feature map. `Plan.source` tells which of the model's each one is.
+Parameters have an order of their own too: filters are [output, kernel row, kernel column and channel] with
+every kernel row padded to whole vectors; dense weights are [block of eight inputs, output, input of the
+block], the inputs of the first in the order of the channels-last feature map. `Plan.source` tells which of
+the model's each one is.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from slotwise.learning.fastcnn.architecture import Architecture
 
 LANES = 8
 COLUMNS = 8 * LANES
-"""Rows of dense weights are padded to whole tiles of eight vectors."""
+"""The inputs of a dense layer are padded to whole tiles of eight vectors."""
 
 
 def _record(*names: str) -> np.dtype[np.void]:
@@ -35,8 +36,8 @@ def _record(*names: str) -> np.dtype[np.void]:
 
 # A *tap* is one multiply-add of a filter: kernel row, kernel column, channel. A *piece* is eight neighbouring
 # taps of one kernel row, worked on as one vector; `tile` is how many pieces are worked on together.
-# A `start` is a number of values of one sample (times eight in memory: there are eight samples), a `stride` the
-# padded number of values of one sample.
+# `input_start` and `output_start` count values of one sample (there are eight, so times eight in memory);
+# `input_stride` is the padded number of values of one sample.
 CONVOLUTION = _record(
     "channels", "width", "values", "filters", "kernel", "pooled_height", "pooled_width",
     "input_start", "input_stride", "output_start", "weight_start", "bias_start",

@@ -1,18 +1,19 @@
 """Tuples of vectors that stay in registers while a loop runs over them.
 
-A `Tile` is an ordinary tuple of vectors inside compiled code. The functions below take its length from its type,
-and their loops over it are unrolled when compiled. `like` is a tile given only for its length.
+A `Tile` is an ordinary tuple of vectors inside compiled code. The functions below take its length from its
+type, and their loops over it are unrolled when compiled. `like` is a tile given only for its length.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from llvmlite import ir
 from numba import types
 
 from slotwise.learning.fastcnn.vectors import (
     FLOATS,
+    GIVEN,
     INT32,
     INT64,
     LANES,
@@ -24,6 +25,7 @@ from slotwise.learning.fastcnn.vectors import (
     instruction,
     read,
     spread,
+    type_of,
     vector,
     write,
 )
@@ -39,7 +41,7 @@ def _neighbour(builder: Builder, at: Value, number: int) -> Value:
     return builder.add(at, INT64(LANES * number))
 
 
-@instruction(lambda array, at, stride, like: like(array, index, index, like))
+@instruction(type_of(3), GIVEN, index, index, GIVEN)
 def load_tile(builder: Builder, array: Any, at: Any, stride: Any, like: Tile) -> Tile:
     """array[at + i * stride : ... + 8] for every i."""
     tile = like
@@ -49,7 +51,7 @@ def load_tile(builder: Builder, array: Any, at: Any, stride: Any, like: Tile) ->
     return tile
 
 
-@instruction(lambda array, at, stride, tile: types.void(array, index, index, tile))
+@instruction(types.void, GIVEN, index, index, GIVEN)
 def store_tile(builder: Builder, array: Any, at: Any, stride: Any, tile: Tile) -> None:
     """array[at + i * stride : ... + 8] = tile[i] for every i."""
     for number in range(tile.type.count):
@@ -57,7 +59,11 @@ def store_tile(builder: Builder, array: Any, at: Any, stride: Any, tile: Tile) -
         write(builder, array, target, _part(builder, tile, number))
 
 
-@instruction(lambda array, at, like: types.UniTuple(index, like.count)(array, index, like))
+def _steps_for(_array: Any, _at: Any, like: Any) -> Any:
+    return cast(Any, types).UniTuple(index, like.count)
+
+
+@instruction(_steps_for, GIVEN, index, GIVEN)
 def load_steps(builder: Builder, array: Any, at: Any, like: Tile) -> Any:
     """array[at + i] of an array of int64, for every i."""
     steps = ir.Constant(ir.ArrayType(INT64, like.type.count), ir.Undefined)
@@ -67,7 +73,7 @@ def load_steps(builder: Builder, array: Any, at: Any, like: Tile) -> Any:
     return steps
 
 
-@instruction(lambda tile, factor, array, at, steps: tile(tile, vector, array, index, steps))
+@instruction(type_of(0), GIVEN, vector, GIVEN, index, GIVEN)
 def gather_add(builder: Builder, tile: Tile, factor: Vector, array: Any, at: Any, steps: Any) -> Tile:
     """tile[i] + factor * array[at + steps[i] : ... + 8] for every i."""
     start = builder.gep(array, [at])
@@ -78,7 +84,7 @@ def gather_add(builder: Builder, tile: Tile, factor: Vector, array: Any, at: Any
     return tile
 
 
-@instruction(lambda tile, factor, array, at: tile(tile, vector, array, index))
+@instruction(type_of(0), GIVEN, vector, GIVEN, index)
 def scaled_add(builder: Builder, tile: Tile, factor: Vector, array: Any, at: Any) -> Tile:
     """tile[i] + factor * array[at + 8 * i : ... + 8] for every i."""
     for number in range(tile.type.count):
@@ -88,7 +94,7 @@ def scaled_add(builder: Builder, tile: Tile, factor: Vector, array: Any, at: Any
     return tile
 
 
-@instruction(lambda tile, array, at, stride, value: tile(tile, array, index, index, vector))
+@instruction(type_of(0), GIVEN, GIVEN, index, index, vector)
 def outer_add(builder: Builder, tile: Tile, array: Any, at: Any, stride: Any, value: Vector) -> Tile:
     """tile[i] + array[at + i * stride] * value for every i."""
     for number in range(tile.type.count):
@@ -99,9 +105,7 @@ def outer_add(builder: Builder, tile: Tile, array: Any, at: Any, stride: Any, va
     return tile
 
 
-@instruction(
-    lambda tile, weights, weight, inputs, at, right, down: tile(tile, weights, index, inputs, index, index, index)
-)
+@instruction(type_of(0), GIVEN, GIVEN, index, GIVEN, index, index, index)
 def window_add(
     builder: Builder, tile: Tile, weights: Any, weight: Any, inputs: Any, at: Any, right: Any, down: Any
 ) -> Tile:
@@ -123,7 +127,7 @@ def window_add(
     return tile
 
 
-@instruction(lambda tile, array, at: tile(tile, array, index))
+@instruction(type_of(0), GIVEN, GIVEN, index)
 def where_positive(builder: Builder, tile: Tile, array: Any, at: Any) -> Tile:
     """tile[i] in the lanes where array[at + 8 * i : ... + 8] > 0, else zero."""
     zero = ir.Constant(FLOATS, [0.0] * LANES)
@@ -134,7 +138,7 @@ def where_positive(builder: Builder, tile: Tile, array: Any, at: Any) -> Tile:
     return tile
 
 
-@instruction(lambda tile: tile(tile))
+@instruction(type_of(0), GIVEN)
 def transpose(builder: Builder, tile: Tile) -> Tile:
     """Eight vectors as an 8 x 8 matrix: lane j of vector i becomes lane i of vector j.
 

@@ -1,0 +1,105 @@
+"""The bounds of Theorem 1 against rounds, beside the mean squared gradient norm that was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.learning.constants import Measurement
+from slotwise.report.curve_lines import BLUE, GREEN, PINK, VERMILLION
+from slotwise.theory.bound import Bound, Constants, Setting, corrected, published, round_robin
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Theorem = Callable[[Constants, Setting], Bound]
+THEOREMS: dict[str, Theorem] = {"published": published, "corrected": corrected, "round robin": round_robin}
+STYLES = {"published": (VERMILLION, "--"), "corrected": (GREEN, "-"), "round robin": (PINK, "-.")}
+MEASURED = BLUE
+MOST_POINTS = 300
+
+
+def bound_figure(
+    constants: Constants, setting: Setting, kind: str, measurement: Measurement | None = None
+) -> bytes:
+    """The picture as a file of ``kind``: png, svg or pdf; the same values give the same bytes."""
+    import matplotlib as mpl  # noqa: PLC0415  (half a second that most commands do without)
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slotwise", "font.family": "DejaVu Sans"}):
+        figure = Figure(figsize=(8.2, 5.0), layout="constrained")
+        axes = figure.subplots()
+        for name in THEOREMS:
+            _draw_theorem(axes, name, constants, setting)
+        if measurement is not None:
+            _draw_measured(axes, measurement)
+        _dress(axes, constants, setting)
+        figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+        file = BytesIO()
+        undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+        figure.savefig(file, format=kind, dpi=160, metadata=undated)
+    return file.getvalue()
+
+
+def _draw_theorem(axes: Axes, name: str, constants: Constants, setting: Setting) -> None:
+    """A full line where the theorem speaks, a faint dotted one where only its formula does."""
+    rounds = _rounds(setting.rounds)
+    bounds = [THEOREMS[name](constants, replace(setting, rounds=int(count))) for count in rounds]
+    # A logarithmic axis has no place for the printed formula where it falls below 0.
+    values = np.array([bound.value if 0 < bound.value < np.inf else np.nan for bound in bounds])
+    covered = np.array([bound.covered for bound in bounds])
+    colour, dashes = STYLES[name]
+    label = _label(name, values, covered)
+    axes.plot(rounds, np.where(covered, values, np.nan), color=colour, linestyle=dashes, lw=2, label=label)
+    axes.plot(rounds, np.where(_beside(~covered), values, np.nan), color=colour, linestyle=":", lw=1.2)
+
+
+def _label(name: str, values: NDArray[np.float64], covered: NDArray[np.bool_]) -> str:
+    if not np.isfinite(values).any():
+        return f"{name}: bounds nothing here"
+    return f"{name} bound" + ("" if covered.any() else " (not covered)")
+
+
+def _beside(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The mask and its neighbours, so that two parts of a line meet."""
+    wider = mask.copy()
+    wider[1:] |= mask[:-1]
+    wider[:-1] |= mask[1:]
+    return wider
+
+
+def _rounds(last: int) -> NDArray[np.int64]:
+    return np.unique(np.rint(np.geomspace(1, last, MOST_POINTS)).astype(np.int64))
+
+
+def _draw_measured(axes: Axes, measurement: Measurement) -> None:
+    """w_k is the model after k rounds: it stands at k + 1, the number of models up to it."""
+    mean = measurement.running_mean()
+    axes.plot(np.arange(1, len(mean) + 1), mean, color=MEASURED, lw=2.2, label="measured mean up to here")
+    places = np.array(measurement.rounds) + 1
+    label = "measured ‖∇f(w$_k$)‖²"
+    axes.plot(places, measurement.gradient2, "o", color=MEASURED, ms=3.5, mfc="white", label=label)
+
+
+def _dress(axes: Axes, constants: Constants, setting: Setting) -> None:
+    scenario = setting.scenario
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(1, max(2, setting.rounds))
+    axes.set_xlabel("training rounds, K + 1")
+    axes.set_ylabel("mean of ‖∇f(w$_k$)‖² over rounds 0 to K")
+    axes.grid(alpha=0.3)
+    axes.set_title(
+        f"N = {scenario.devices}, S = {scenario.group_size}, staleness {setting.staleness}, "
+        f"step size {setting.learning_rate:g}, batch {setting.batch_size}\n"
+        f"L = {constants.smoothness:.3g} (devices {constants.largest_smoothness:.3g}), "
+        f"σ² = {constants.gradient_noise:.3g}, M = {constants.noise_growth:.3g}, "
+        f"Γ² = {constants.heterogeneity:.3g}; dotted: the theorem does not cover it",
+        loc="left",
+        fontsize=9.5,
+    )

@@ -1,0 +1,135 @@
+"""What a figure of curves shows, whoever draws it: lines, the panels they are in, and what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.learning import Point
+
+Across = Literal["slot", "round"]
+Up = Literal["loss", "accuracy"]
+Numbers = NDArray[np.float64]
+
+AXIS_WORDS = {
+    "slot": "time slots",
+    "round": "training rounds",
+    "loss": "global loss",
+    "accuracy": "test accuracy (%)",
+}
+USUAL_TOP = 10.0  # of an axis of losses: four times that of guessing among ten classes
+
+
+class Colour(NamedTuple):
+    """On light paper, and on dark."""
+
+    light: str
+    dark: str
+
+
+# Okabe and Ito's palette, told apart by colour-blind readers; on dark paper the darker ones are lightened.
+BLUE = Colour("#0072B2", "#3D9FE0")
+VERMILLION = Colour("#D55E00", "#F0803C")
+GREEN = Colour("#009E73", "#20C497")
+PINK = Colour("#CC79A7", "#E2A0C4")
+ORANGE = Colour("#E69F00", "#F2B840")
+SKY = Colour("#56B4E9", "#8FD3FA")
+BLACK = Colour("#1A1A1A", "#F2F2F2")
+COLOURS = (BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, BLACK)
+
+
+class Band(NamedTuple):
+    """A quantity over the seeds: mean, lowest and highest at each evaluation."""
+
+    mean: Numbers
+    low: Numbers
+    high: Numbers
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve of a figure: the same run with one or several seeds.
+
+    Attributes:
+        label: as in the legend.
+        colour: of the line and its band.
+        dashed: the second kind of line of a figure.
+        seeds: the evaluations of each seed.
+    """
+
+    label: str
+    colour: Colour
+    dashed: bool
+    seeds: tuple[Sequence[Point], ...]
+
+    @property
+    def points(self) -> Sequence[Point]:
+        """Those of the first seed as far as all seeds have come: slots and rounds are the same for all."""
+        length = min((len(points) for points in self.seeds), default=0)
+        return self.seeds[0][:length] if self.seeds else ()
+
+    def across(self, quantity: Across) -> Numbers:
+        """The places on the horizontal axis."""
+        return np.array([getattr(point, quantity) for point in self.points], dtype=float)
+
+    def up(self, quantity: Up) -> Band:
+        """The values, accuracies in per cent."""
+        scale = 100.0 if quantity == "accuracy" else 1.0
+        length = len(self.points)
+        rows = [[scale * getattr(p, quantity) for p in points[:length]] for points in self.seeds]
+        values = np.array(rows, dtype=float).reshape(len(self.seeds), length)
+        return Band(values.mean(axis=0), values.min(axis=0), values.max(axis=0))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    across: Across
+    up: Up
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class CurveFigure:
+    """A figure of one or several panels.
+
+    Attributes:
+        name: of its files.
+        title: above it.
+        caption: below it.
+        panels: in reading order.
+    """
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """Every line once, for the legend."""
+        return tuple({line.label: line for panel in self.panels for line in panel.lines}.values())
+
+    @property
+    def top(self) -> float | None:
+        """Where the axes of losses end, if single points would otherwise press all curves flat."""
+        bands = [line.up("loss") for line in self.lines if line.points]
+        highest = max((float(band.high.max()) for band in bands), default=0.0)
+        usual = max((2 * float(np.median(band.mean)) for band in bands), default=0.0)
+        top = max(USUAL_TOP, usual)
+        return top if highest > top else None
+
+
+def loss_and_accuracy(lines: tuple[Line, ...]) -> tuple[Panel, ...]:
+    """The three views of the paper: loss and accuracy against slots, loss against rounds."""
+    return (
+        Panel("Loss against slots", "slot", "loss", lines),
+        Panel("Accuracy against slots", "slot", "accuracy", lines),
+        Panel("Loss against rounds", "round", "loss", lines),
+    )

@@ -1,0 +1,60 @@
+"""A cheap task with exact arithmetic of its own, and the real one on MNIST."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from slotwise.aggregation import Vector
+from slotwise.data import Dataset, load_mnist, one_label
+from slotwise.learning import Evaluation, Task
+from slotwise.learning.local_sgd import DeviceSamples
+from slotwise.learning.randomness import Purpose, draw_batches, generator
+
+SAMPLES, FEATURES = 6, 5
+
+
+class LeastSquares:
+    """Linear regression with a few float32 samples on each device; two SGD steps are a local training."""
+
+    def __init__(self, devices: int, seed: int) -> None:
+        draw = generator(seed, Purpose.PARTITION)
+        self.seed = seed
+        self.inputs = draw.normal(size=(devices, SAMPLES, FEATURES)).astype(np.float32)
+        self.targets = draw.normal(size=(devices, SAMPLES)).astype(np.float32)
+
+    def initial_model(self) -> Vector:
+        return generator(self.seed, Purpose.MODEL).normal(size=FEATURES).astype(np.float32)
+
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        weights = model.copy()
+        for batch in draw_batches(self.seed, device, training, SAMPLES, 2, 3):
+            inputs, targets = self.inputs[device - 1, batch], self.targets[device - 1, batch]
+            errors = (inputs * weights).sum(axis=1) - targets
+            weights -= np.float32(0.05) * (inputs * errors[:, np.newaxis]).sum(axis=0)
+        return model - weights
+
+    def evaluate(self, model: Vector) -> Evaluation:
+        errors = (self.inputs * model).sum(axis=2) - self.targets
+        return Evaluation(float((errors**2).mean()), float((np.abs(errors) < 1).mean()))
+
+    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
+        return {"weights": model}
+
+
+@pytest.fixture(scope="session")
+def least_squares() -> Callable[[int, int], Task]:
+    return LeastSquares
+
+
+@pytest.fixture(scope="session")
+def mnist() -> Dataset:
+    return load_mnist()
+
+
+@pytest.fixture(scope="session")
+def samples(mnist: Dataset) -> DeviceSamples:
+    """Six devices with 40 images of one label each."""
+    rows = one_label(mnist.train_labels, 6, 40, generator(0, Purpose.PARTITION))
+    return DeviceSamples(mnist, rows)

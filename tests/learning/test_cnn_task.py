@@ -1,0 +1,138 @@
+"""The real network on MNIST: small enough for a test, with everything else as in the paper's runs."""
+
+import numpy as np
+import pytest
+
+from slotwise.aggregation import Vector
+from slotwise.learning import Evaluation, History, train
+from slotwise.learning.cnn_task import CnnTask
+from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
+from slotwise.learning.reference import asynchronous, synchronous
+from slotwise.scenario import Scenario
+from slotwise.schedule import Schedule, Synchronous, simulate
+
+SMALL = Architecture(input_shape=(1, 28, 28), convolutions=((3, 5), (4, 5)), hidden=(8,), classes=10)
+SGD = LocalSgd(local_steps=2, batch_size=16, learning_rate=0.05)
+
+
+@pytest.fixture(scope="module")
+def task(samples: DeviceSamples) -> CnnTask:
+    return CnnTask(samples, SMALL, SGD)
+
+
+def norm(vector: Vector) -> float:
+    return float(np.linalg.norm(vector.astype(np.float64)))
+
+
+@pytest.mark.parametrize("size", [2, 4])  # six devices: one divides, one does not
+@pytest.mark.parametrize(
+    ("schedule", "delay"), [("async", 0), ("idfl", 0), ("idfl", 1), ("idfl", 2), ("sync", 0)]
+)
+def test_engine_and_reference_agree_to_the_bit(
+    schedule: Schedule, delay: int, size: int, task: CnnTask
+) -> None:
+    scenario = Scenario(devices=6, group_size=size, compute_slots=2)
+    if delay > scenario.largest_delay:
+        pytest.skip("no such delay: nobody would be left to send")
+    history = train(simulate(scenario, schedule, delay=delay, rounds=7), task, workers=2)
+    if schedule == "sync":
+        turns = Synchronous(6, size)
+        models = synchronous(task, 7, lambda k: list(turns.participants(k)))
+    else:
+        models = asynchronous(scenario, task, 7, delay)
+    *_, expected = models
+    assert np.array_equal(history.model, expected)
+
+
+def test_one_two_and_four_workers_agree_to_the_bit(task: CnnTask) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=1, compute_slots=4), "idfl", rounds=12)
+    one, two, four = (train(timeline, task, workers=n, evaluate_every=10) for n in (1, 2, 4))
+
+    def result(history: History) -> tuple[object, bytes]:
+        return history.points, history.model.tobytes()
+
+    assert result(one) == result(two) == result(four)
+
+
+def test_training_lowers_the_loss(task: CnnTask) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=6, compute_slots=2), "sync", rounds=40)
+    first, last = train(timeline, task, workers=2).points
+    assert last.loss < 0.8 * first.loss
+
+
+def test_an_update_is_one_of_its_device_and_of_its_training(task: CnnTask) -> None:
+    model = task.initial_model()
+    updates = [task.local_update(model, *which) for which in ((1, 0), (1, 0), (2, 0), (1, 1))]
+    assert np.array_equal(updates[0], updates[1])
+    assert not np.array_equal(updates[0], updates[2])
+    assert not np.array_equal(updates[0], updates[3])
+
+
+def test_an_update_leaves_the_model_it_started_on(task: CnnTask) -> None:
+    model = task.initial_model()
+    before = model.copy()
+    task.local_update(model, 1, 0)
+    assert np.array_equal(model, before)
+
+
+def test_the_mean_update_is_the_sum_over_the_steps(samples: DeviceSamples, task: CnnTask) -> None:
+    mean = CnnTask(samples, SMALL, LocalSgd(local_steps=2, batch_size=16, learning_rate=0.05, update="mean"))
+    model = task.initial_model()
+    assert np.array_equal(mean.local_update(model, 3, 0), task.local_update(model, 3, 0) / np.float32(2))
+
+
+def test_one_step_is_the_step_size_times_the_gradient_at_the_start(samples: DeviceSamples) -> None:
+    # The gradient by central differences along the update itself: −f'(u/|u|) · eta = |u|.
+    sgd = LocalSgd(local_steps=1, batch_size=40, learning_rate=0.01)
+    task = CnnTask(samples, SMALL, sgd)
+    model = task.initial_model()
+    update = task.local_update(model, 1, 0)
+    alone = CnnTask(DeviceSamples(samples.dataset, samples.rows[:1]), SMALL, sgd)
+    step = np.float32(1e-2 / norm(update)) * update
+    slope = (alone.evaluate(model + step).loss - alone.evaluate(model - step).loss) / (2 * norm(step))
+    assert norm(update) == pytest.approx(sgd.learning_rate * slope, rel=2e-2)
+
+
+def test_the_scale_of_the_inputs_matters(samples: DeviceSamples, task: CnnTask) -> None:
+    unit = CnnTask(samples, SMALL, SGD, offset=(0.0,), scale=(1.0,))
+    model = task.initial_model()
+    assert np.array_equal(model, unit.initial_model())
+    assert task.evaluate(model).loss != unit.evaluate(model).loss
+
+
+def test_a_device_with_fewer_samples_than_the_batch_size_trains(samples: DeviceSamples) -> None:
+    few = DeviceSamples(samples.dataset, samples.rows[:, :3])
+    update = CnnTask(few, SMALL, LocalSgd(local_steps=2, batch_size=64)).local_update(
+        CnnTask(few, SMALL, SGD).initial_model(), 1, 0
+    )
+    assert norm(update) > 0
+
+
+def test_accuracy_is_over_all_test_images(task: CnnTask) -> None:
+    # A network whose last bias decides everything says 7 to every image.
+    model = np.zeros_like(task.initial_model())
+    model[-3] = 1.0
+    sevens = int((task.samples.dataset.test_labels == 7).sum())
+    assert task.evaluate(model).accuracy == sevens / 10_000
+
+
+def test_the_loss_of_a_model_that_knows_nothing_is_the_logarithm_of_ten(task: CnnTask) -> None:
+    nothing: Evaluation = task.evaluate(np.zeros_like(task.initial_model()))
+    assert nothing.loss == pytest.approx(np.log(10), rel=1e-6)
+
+
+def test_the_named_arrays_are_the_vector_in_its_order(task: CnnTask) -> None:
+    model = task.initial_model()
+    arrays = task.named_arrays(model)
+    assert {name: array.shape for name, array in arrays.items()} == {
+        "0.weight": (3, 1, 5, 5),
+        "0.bias": (3,),
+        "3.weight": (4, 3, 5, 5),
+        "3.bias": (4,),
+        "7.weight": (8, 64),
+        "7.bias": (8,),
+        "9.weight": (10, 8),
+        "9.bias": (10,),
+    }
+    assert np.array_equal(np.concatenate([array.ravel() for array in arrays.values()]), model)

@@ -1,0 +1,80 @@
+"""A run that leaves the finite numbers ends at once and keeps what there was."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from slotwise.aggregation import Vector
+from slotwise.learning import Diverged, Evaluation, History, Task, train
+from slotwise.scenario import Scenario
+from slotwise.schedule import simulate
+
+TIMELINE = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=12)
+
+
+class Poisoned:
+    """A task whose device 1 gives ``poison`` in its second training (round 3), or whose loss is not finite."""
+
+    def __init__(self, task: Task, poison: float = 0.0, bad_loss_from: int | None = None) -> None:
+        self._task, self._poison, self._bad_loss_from = task, np.float32(poison), bad_loss_from
+        self.initial_model, self.named_arrays = task.initial_model, task.named_arrays
+        self._evaluations = 0
+
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        update = self._task.local_update(model, device, training)
+        return update + self._poison if (device, training) == (1, 1) else update
+
+    def evaluate(self, model: Vector) -> Evaluation:
+        evaluation = self._task.evaluate(model)
+        self._evaluations += 1
+        if self._bad_loss_from is not None and self._evaluations > self._bad_loss_from:
+            return Evaluation(float("inf"), evaluation.accuracy)
+        return evaluation
+
+
+@pytest.fixture
+def task(least_squares: Callable[[int, int], Task]) -> Task:
+    return least_squares(6, 0)
+
+
+def diverged(task: Task, **options: object) -> Diverged:
+    with pytest.raises(Diverged) as caught:
+        train(TIMELINE, task, **options)  # type: ignore[arg-type]
+    return caught.value
+
+
+def finite(history: History) -> bool:
+    return all(np.isfinite(model).all() for model in history.models.values())
+
+
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_round_is_named_and_the_message_says_what_to_try(task: Task, poison: float, workers: int) -> None:
+    error = diverged(Poisoned(task, poison), workers=workers)
+    assert error.round == 3
+    assert str(error) == (
+        "training diverged in round 3: the model is not finite; "
+        "try a smaller --learning-rate, fewer --local-steps or a larger --group-size"
+    )
+
+
+def test_the_models_and_points_before_are_kept(task: Task) -> None:
+    error = diverged(Poisoned(task, float("nan")), evaluate_every=1)
+    undisturbed = train(TIMELINE, task, evaluate_every=1)
+    assert error.history.round == 3
+    assert error.history.points == undisturbed.points[:4]
+    assert finite(error.history)
+
+
+def test_numbers_too_large_for_float32_are_told_without_a_warning(task: Task) -> None:
+    error = diverged(Poisoned(task, 3e38), aggregation=lambda model, updates: model - updates[0].update * 2)
+    assert error.round == 3
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_too(task: Task) -> None:
+    error = diverged(Poisoned(task, bad_loss_from=4), evaluate_every=1)
+    assert error.round == 4
+    assert "the loss is not finite" in str(error)
+    assert [point.round for point in error.history.points] == [0, 1, 2, 3]
+    assert finite(error.history)

@@ -1,0 +1,268 @@
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slotwise.aggregation import Vector
+from slotwise.errors import InputError
+from slotwise.learning import History, Observer, Point, Task, train
+from slotwise.learning.reference import asynchronous, synchronous
+from slotwise.scenario import Scenario
+from slotwise.schedule import Participation, Schedule, Synchronous, Timeline, simulate
+
+MakeTask = Callable[[int, int], Task]
+
+
+class Case(NamedTuple):
+    scenario: Scenario
+    schedule: Schedule
+    delay: int
+    participation: Participation
+    seed: int
+    rounds: int
+
+    def timeline(self) -> Timeline:
+        return simulate(
+            self.scenario,
+            self.schedule,
+            delay=self.delay,
+            participation=self.participation,
+            seed=self.seed,
+            rounds=self.rounds,
+        )
+
+    def reference(self, task: Task) -> list[Vector]:
+        """w_0, w_1, … by the pseudocode, without a timeline."""
+        if self.schedule == "sync":
+            return list(synchronous(task, self.rounds, self._participants))
+        return list(asynchronous(self.scenario, task, self.rounds, self.delay))
+
+    def _participants(self, round_number: int) -> list[int]:
+        n, s = self.scenario.devices, self.scenario.group_size
+        if self.participation == "random":
+            return list(Synchronous(n, s, "random", self.seed).participants(round_number))
+        return sorted((round_number * s + i) % n + 1 for i in range(s))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    devices = draw(st.integers(1, 9))
+    scenario = Scenario(
+        devices=devices,
+        group_size=draw(st.integers(1, devices)),
+        compute_slots=draw(st.integers(1, 12)),
+        link_slots=draw(st.integers(1, 3)),
+    )
+    schedule: Schedule = draw(st.sampled_from(["sync", "async", "idfl"]))
+    return Case(
+        scenario=scenario,
+        schedule=schedule,
+        delay=draw(st.integers(0, scenario.largest_delay)) if schedule == "idfl" else 0,
+        participation=draw(st.sampled_from(["round-robin", "random"])),
+        seed=draw(st.integers(0, 99)),
+        rounds=draw(st.integers(1, 14)),
+    )
+
+
+class Recorder(Observer):
+    """Takes a checkpoint after every round, and ends after ``stop_after`` rounds."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        self.rounds: list[int] = []
+        self.points: list[Point] = []
+        self.checkpoints: list[History] = []
+        self._stop_after = stop_after
+
+    def round_done(self, round_number: int) -> None:
+        self.rounds.append(round_number)
+
+    def evaluated(self, point: Point) -> None:
+        self.points.append(point)
+
+    def wants_checkpoint(self) -> bool:
+        return True
+
+    def checkpoint(self, history: History) -> None:
+        self.checkpoints.append(history)
+
+    def wants_stop(self) -> bool:
+        return len(self.rounds) == self._stop_after
+
+    def models(self) -> list[Vector]:
+        return [history.model for history in self.checkpoints]
+
+
+def same(one: History, other: History) -> bool:
+    """Whether two runs ended the same to the bit, and would go on the same."""
+    return (
+        (one.round, one.points) == (other.round, other.points)
+        and one.models.keys() == other.models.keys()
+        and all(np.array_equal(one.models[v], other.models[v]) for v in one.models)
+    )
+
+
+@settings(max_examples=150)
+@given(case=cases())
+def test_every_model_is_the_reference_s_to_the_bit(case: Case, least_squares: MakeTask) -> None:
+    task = least_squares(case.scenario.devices, case.seed)
+    recorder = Recorder()
+    train(case.timeline(), task, observer=recorder)
+    expected = case.reference(task)[1:]
+    assert len(recorder.models()) == len(expected)
+    assert all(map(np.array_equal, recorder.models(), expected))
+
+
+@settings(max_examples=50)
+@given(case=cases(), every=st.integers(1, 20))
+def test_the_result_does_not_depend_on_the_number_of_workers(
+    case: Case, every: int, least_squares: MakeTask
+) -> None:
+    task, timeline = least_squares(case.scenario.devices, case.seed), case.timeline()
+    one, two, four = (train(timeline, task, workers=n, evaluate_every=every) for n in (1, 2, 4))
+    assert same(one, two)
+    assert same(one, four)
+
+
+@settings(max_examples=50)
+@given(case=cases(), every=st.integers(1, 20), workers=st.integers(1, 3))
+def test_going_on_from_any_checkpoint_ends_the_same(
+    case: Case, every: int, workers: int, least_squares: MakeTask
+) -> None:
+    task, timeline = least_squares(case.scenario.devices, case.seed), case.timeline()
+    recorder = Recorder()
+    straight = train(timeline, task, evaluate_every=every, observer=recorder)
+    assert len(recorder.checkpoints) == case.rounds
+    for checkpoint in recorder.checkpoints:
+        resumed = train(timeline, task, workers=workers, evaluate_every=every, resume=checkpoint)
+        assert same(resumed, straight)
+
+
+@settings(max_examples=30)
+@given(case=cases())
+def test_async_where_all_send_in_every_round_is_sync(case: Case, least_squares: MakeTask) -> None:
+    devices = case.scenario.devices
+    scenario = Scenario(devices=devices, group_size=devices, compute_slots=case.scenario.compute_slots)
+    task = least_squares(devices, case.seed)
+    asynchronously, synchronously = (
+        train(simulate(scenario, schedule, rounds=case.rounds), task, evaluate_every=5)
+        for schedule in ("async", "sync")
+    )
+    assert same(asynchronously, synchronously)
+
+
+@settings(max_examples=30)
+@given(case=cases())
+def test_idfl_without_delay_is_async(case: Case, least_squares: MakeTask) -> None:
+    task = least_squares(case.scenario.devices, case.seed)
+    delayed, asynchronously = (
+        train(simulate(case.scenario, schedule, delay=0, rounds=case.rounds), task, evaluate_every=5)
+        for schedule in ("idfl", "async")
+    )
+    assert same(delayed, asynchronously)
+
+
+def test_a_delay_changes_the_model(least_squares: MakeTask) -> None:
+    # Otherwise the tests above would compare constants.
+    scenario = Scenario(devices=6, group_size=2, compute_slots=2)
+    task = least_squares(6, 0)
+    models = [train(simulate(scenario, "idfl", delay=a, rounds=9), task).model.tolist() for a in range(3)]
+    assert len({tuple(model) for model in models}) == 3
+
+
+@pytest.fixture
+def run(least_squares: MakeTask) -> Callable[..., History]:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=10)
+    task = least_squares(6, 0)
+
+    def runner(**options: object) -> History:
+        return train(timeline, task, **options)  # type: ignore[arg-type]
+
+    return runner
+
+
+def test_an_early_end_has_the_rounds_and_points_of_the_whole_run_up_to_there(
+    run: Callable[..., History],
+) -> None:
+    whole = run(evaluate_every=4)
+    part = run(evaluate_every=4, observer=Recorder(stop_after=6))
+    assert part.round == 6
+    assert part.points == tuple(point for point in whole.points if point.round <= 6)
+
+
+def test_an_end_before_the_first_round_keeps_the_first_model_and_its_point(
+    run: Callable[..., History], least_squares: MakeTask
+) -> None:
+    history = run(observer=Recorder(stop_after=0))
+    assert history.round == 0
+    assert [point.round for point in history.points] == [0]
+    assert np.array_equal(history.model, least_squares(6, 0).initial_model())
+
+
+def test_the_observer_is_told_every_round_and_point_in_order(run: Callable[..., History]) -> None:
+    recorder = Recorder()
+    history = run(evaluate_every=1, workers=3, observer=recorder)
+    assert recorder.rounds == list(range(10))
+    assert tuple(recorder.points) == history.points
+    assert [point.round for point in history.points] == list(range(11))
+
+
+def test_a_checkpoint_holds_every_point_up_to_its_round(run: Callable[..., History]) -> None:
+    recorder = Recorder()
+    run(evaluate_every=1, workers=3, observer=recorder)
+    for checkpoint in recorder.checkpoints:
+        assert [point.round for point in checkpoint.points] == list(range(checkpoint.round + 1))
+
+
+def test_a_finished_run_is_resumed_into_itself(run: Callable[..., History]) -> None:
+    finished = run(evaluate_every=3)
+    assert same(run(evaluate_every=3, resume=finished), finished)
+
+
+def test_points_have_the_slot_and_staleness_of_their_round(run: Callable[..., History]) -> None:
+    # The worked example: rounds end at slots 5, 8, 11, … and the oldest update is min(k, 2) rounds old.
+    points = run(evaluate_every=1).points
+    assert [point.slot for point in points[:5]] == [0, 5, 8, 11, 14]
+    assert [point.staleness for point in points[:5]] == [0, 0, 1, 2, 2]
+
+
+def test_points_are_evaluations_of_their_models(least_squares: MakeTask) -> None:
+    task = least_squares(6, 0)
+    scenario = Scenario(devices=6, group_size=2, compute_slots=2)
+    history = train(simulate(scenario, "async", rounds=8), task, evaluate_every=1, workers=2)
+    models = list(asynchronous(scenario, task, 8))
+    assert [(point.loss, point.accuracy) for point in history.points] == list(map(task.evaluate, models))
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, True])
+def test_workers_must_be_a_whole_number_of_at_least_one(
+    workers: object, run: Callable[..., History]
+) -> None:
+    with pytest.raises(InputError, match="workers"):
+        run(workers=workers)
+
+
+def test_an_error_of_the_task_comes_through(least_squares: MakeTask) -> None:
+    class Broken:
+        def __init__(self) -> None:
+            self._task = least_squares(6, 0)
+            self.initial_model, self.evaluate = self._task.initial_model, self._task.evaluate
+            self.named_arrays = self._task.named_arrays
+
+        def local_update(self, model: Vector, device: int, training: int) -> Vector:
+            if (device, training) == (3, 1):
+                raise RuntimeError("device 3 is on fire")
+            return self._task.local_update(model, device, training)
+
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=10)
+    with pytest.raises(RuntimeError, match="device 3 is on fire"):
+        train(timeline, Broken(), workers=2)
+
+
+def test_the_reference_yields_the_initial_model_first(least_squares: MakeTask) -> None:
+    task = least_squares(2, 0)
+    scenario = Scenario(devices=2, group_size=1, compute_slots=1)
+    models: Iterator[Vector] = asynchronous(scenario, task, 1)
+    assert np.array_equal(next(models), task.initial_model())

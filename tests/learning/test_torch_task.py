@@ -1,0 +1,158 @@
+"""PyTorch as the second opinion: the same start, the same batches, the same update up to rounding."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from slotwise.aggregation import Vector
+from slotwise.errors import UserError
+from slotwise.learning import train
+from slotwise.learning.cnn_task import CnnTask
+from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
+from slotwise.scenario import Scenario
+from slotwise.schedule import Schedule, simulate
+
+torch = pytest.importorskip("torch")
+torch_task = pytest.importorskip("slotwise.learning.torch_task")
+
+PAPER = Architecture(input_shape=(1, 28, 28), convolutions=((10, 5), (20, 5)), hidden=(50,), classes=10)
+SMALL = Architecture(input_shape=(1, 28, 28), convolutions=((3, 5), (4, 5)), hidden=(8,), classes=10)
+SGD = LocalSgd(local_steps=5, batch_size=32, learning_rate=0.01)
+
+
+def pair(samples: DeviceSamples, network: Architecture, sgd: LocalSgd, **options: tuple[float, ...]):  # noqa: ANN201
+    mine = CnnTask(samples, network, sgd, **options)
+    theirs = torch_task.TorchTask(torch_task.sequential(network), samples, sgd, device="cpu", **options)
+    return mine, theirs
+
+
+def distance(one: Vector, other: Vector) -> float:
+    """Relative to the length of the second."""
+    difference = one.astype(np.float64) - other.astype(np.float64)
+    return float(np.linalg.norm(difference) / np.linalg.norm(other.astype(np.float64)))
+
+
+@pytest.mark.parametrize("network", [PAPER, SMALL])
+def test_both_start_from_the_same_model(samples: DeviceSamples, network: Architecture) -> None:
+    mine, theirs = pair(samples, network, SGD)
+    assert np.array_equal(mine.initial_model(), theirs.initial_model())
+
+
+@pytest.mark.parametrize(
+    ("sgd", "options"),
+    [
+        (SGD, {}),
+        (LocalSgd(local_steps=5, batch_size=32, learning_rate=0.01, update="mean"), {}),
+        (SGD, {"offset": (0.0,), "scale": (1.0,)}),
+        (LocalSgd(local_steps=2, batch_size=64, learning_rate=0.1, seed=2**64 - 1), {}),
+    ],
+    ids=["default", "mean update", "unit inputs", "all 40 samples in a batch"],
+)
+def test_both_make_the_same_update(
+    samples: DeviceSamples, sgd: LocalSgd, options: dict[str, tuple[float, ...]]
+) -> None:
+    mine, theirs = pair(samples, PAPER, sgd, **options)
+    model = mine.initial_model()
+    for device, training in ((1, 0), (6, 3)):
+        update = theirs.local_update(model, device, training)
+        assert distance(mine.local_update(model, device, training), update) < 1e-4
+
+
+@pytest.mark.parametrize("network", [PAPER, SMALL])
+def test_both_evaluate_alike(samples: DeviceSamples, network: Architecture) -> None:
+    mine, theirs = pair(samples, network, SGD)
+    model = mine.initial_model()
+    one, other = mine.evaluate(model), theirs.evaluate(model)
+    assert one.loss == pytest.approx(other.loss, rel=1e-5)
+    assert one.accuracy == pytest.approx(other.accuracy, abs=2e-4)
+
+
+def test_both_name_the_arrays_as_the_state_dict_does(samples: DeviceSamples) -> None:
+    mine, theirs = pair(samples, PAPER, SGD)
+    model = mine.initial_model()
+    arrays, others = mine.named_arrays(model), theirs.named_arrays(model)
+    state = torch_task.sequential(PAPER).state_dict()
+    assert list(arrays) == list(others) == list(state)
+    for name, tensor in state.items():
+        assert arrays[name].shape == tuple(tensor.shape)
+        assert np.array_equal(arrays[name], others[name])
+
+
+@pytest.mark.parametrize(("schedule", "size"), [("async", 1), ("idfl", 2), ("sync", 3)])
+def test_both_stay_together_for_fifty_rounds(samples: DeviceSamples, schedule: Schedule, size: int) -> None:
+    mine, theirs = pair(samples, SMALL, LocalSgd(local_steps=2, batch_size=16, learning_rate=0.02))
+    timeline = simulate(Scenario(devices=6, group_size=size, compute_slots=4), schedule, rounds=50)
+    one, other = train(timeline, mine, workers=2), train(timeline, theirs, workers=2)
+    start = mine.initial_model()
+    assert distance(one.model - start, other.model - start) < 1e-3
+    assert one.points[-1].loss == pytest.approx(other.points[-1].loss, rel=1e-3)
+
+
+def test_the_number_of_workers_does_not_change_the_model(samples: DeviceSamples) -> None:
+    _, task = pair(samples, SMALL, LocalSgd(local_steps=2, batch_size=16))
+    timeline = simulate(Scenario(devices=6, group_size=1, compute_slots=4), "async", rounds=12)
+    one, three = (train(timeline, task, workers=n) for n in (1, 3))
+    assert np.array_equal(one.model, three.model)
+
+
+def test_each_worker_thread_has_a_module_of_its_own(samples: DeviceSamples) -> None:
+    class Spy(torch.nn.Module):
+        seen: set[tuple[int, int]] = set()  # noqa: RUF012
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = torch_task.sequential(SMALL)
+
+        def forward(self, images):  # noqa: ANN001, ANN202
+            self.seen.add((threading.get_ident(), id(self)))
+            return self.layers(images)
+
+    module = Spy()
+    task = torch_task.TorchTask(module, samples, SGD, device="cpu")
+    model, both = task.initial_model(), threading.Barrier(2)
+
+    def work() -> None:
+        both.wait()
+        task.local_update(model, 1, 0)
+        task.local_update(model, 2, 0)
+        both.wait()  # so that no thread's number is given to the other
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(Spy.seen) == 2
+    assert len({identity for _, identity in Spy.seen}) == 2
+    assert id(module) not in {identity for _, identity in Spy.seen}
+
+
+def test_the_caller_s_module_is_left_alone(samples: DeviceSamples) -> None:
+    module = torch_task.sequential(SMALL)
+    before = [parameter.clone() for parameter in module.parameters()]
+    task = torch_task.TorchTask(module, samples, SGD, device="cpu")
+    task.local_update(task.initial_model(), 1, 0)
+    assert all(map(torch.equal, before, module.parameters()))
+
+
+def test_a_module_with_buffers_is_refused(samples: DeviceSamples) -> None:
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(784), torch.nn.Linear(784, 10))
+    with pytest.raises(UserError, match="buffers"):
+        torch_task.TorchTask(module, samples, SGD)
+
+
+def test_a_module_and_a_loss_of_one_s_own_are_trained(samples: DeviceSamples) -> None:
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10))
+    sgd = LocalSgd(local_steps=1, batch_size=40, learning_rate=0.5)
+
+    def half(outputs, answers):  # noqa: ANN001, ANN202
+        return 0.5 * torch.nn.functional.cross_entropy(outputs, answers)
+
+    whole, halved = (
+        torch_task.TorchTask(module, samples, sgd, device="cpu", **options)
+        for options in ({}, {"loss": half})
+    )
+    model = whole.initial_model()
+    assert distance(2 * halved.local_update(model, 1, 0), whole.local_update(model, 1, 0)) < 1e-6
