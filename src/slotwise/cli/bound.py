@@ -103,8 +103,8 @@ def bound(
     """The bound of Theorem 1: as published, corrected, and for groups that take turns.
 
     It bounds the mean of ‖∇f(w_k)‖² over the rounds, for one gradient per update (H = 1); docs/bound.md has
-    the proof. With --estimate the run's task is trained anew for about a minute, to estimate the constants and to
-    measure what is bounded.
+    the proof. With --estimate the run's task is trained anew for about a minute, to estimate the constants
+    and to measure what is bounded.
     """
     given = {name: value for name, value in locals().items() if value is not None}
     kind = _kind(out) if out else ""
@@ -173,7 +173,7 @@ def _constants(known: dict[str, float]) -> Constants:
 
 
 def _refuse(given: dict[str, Any]) -> None:
-    for name in OF_THE_RUN & set(given):
+    for name in sorted(OF_THE_RUN & set(given)):
         raise InputError(name, given[name], "left out with --estimate: the run has its own")
 
 
@@ -210,6 +210,8 @@ def _measured(
 ) -> _Case:
     """Train the run's task anew, with one gradient per update, and measure on the way."""
     parameters = folder.parameters()
+    if parameters.schedule == "sync" and parameters.participation == "random":
+        raise InputError("estimate", folder.path, "a run whose groups take turns: no --participation random")
     setting = _setting_of(parameters, rounds, rate)
     task = one_step(
         cast(SgdTask, build_task(parameters)),
@@ -243,9 +245,6 @@ def _measured(
 def _setting_of(parameters: RunParameters, rounds: int | None, rate: float | None) -> Setting:
     """The run as the theorem sees it, cut to what can be trained in a minute."""
     scenario = parameters.scenario()
-    if parameters.schedule == "sync" and parameters.participation == "random" and scenario.groups > 1:
-        allowed = "the folder of a run whose groups take turns, not one with --participation random"
-        raise InputError("estimate", "RUN", allowed)
     timeline = parameters.timeline()
     batch = min(parameters.batch_size, parameters.samples_per_device)
     affordable = max(2 * scenario.groups + 1, TRAINING_SAMPLES // (scenario.group_size * batch))
@@ -333,7 +332,7 @@ def _bounds_table(case: _Case) -> Table:
     table.add_row("bound (Q2+Q3+Q4)/Q1", *(f"{b.value:.4g}" for b in bounds), style="bold")
     if case.measurement is not None:
         mean = f"{case.measurement.running_mean()[-1]:.4g}"
-        table.add_row("measured", *([mean] * 3))
+        table.add_row(f"measured at {len(case.measurement.rounds)} rounds", *([mean] * 3))
     table.add_row("largest step covered", *(f"{b.largest_rate:.4g}" for b in bounds))
     table.add_row("covers this case", *("yes" if b.covered else "no" for b in bounds))
     return table

@@ -48,7 +48,8 @@ def _drawn(figure: CurveFigure) -> Figure:
 
     columns = min(3, len(figure.panels))
     rows = ceil(len(figure.panels) / columns)
-    legend_columns = 3 if max((len(line.label) for line in figure.lines), default=0) > 24 else 4
+    longest = max((len(line.label) for line in figure.lines), default=0)
+    legend_columns = 6 if longest < 14 else 4 if longest < 24 else 3
     legend_rows = ceil(len(figure.lines) / legend_columns)
     height = rows * PANEL_HEIGHT + legend_rows * LEGEND_ROW + 0.1
     drawn = Figure(figsize=(WIDTH, height), layout="constrained")
@@ -82,10 +83,19 @@ def _draw_panel(axes: Axes, panel: Panel, top: float | None) -> None:
     axes.xaxis.set_major_formatter(_thousands)
     if panel.up == "loss":
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter("")
         if top is not None:
             axes.set_ylim(top=top)
+        _mark_losses(axes)
+
+
+def _mark_losses(axes: Axes) -> None:
+    """Powers of ten, and within two of them also 2 and 5."""
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415
+
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 200 else (1,)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("")
 
 
 def _draw_line(axes: Axes, line: Line, panel: Panel) -> None:

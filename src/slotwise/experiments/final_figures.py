@@ -1,0 +1,85 @@
+"""Where every group size ended: final loss and accuracy of async and idfl side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slotwise.experiments.evidence import Evidence, Missing, mean_text
+from slotwise.experiments.lines import data_title, staleness
+from slotwise.experiments.rules import BOTH, idfl_against_async
+from slotwise.experiments.statistics import final_accuracy, final_loss
+from slotwise.report.page import Content, Html, badge, html, paragraph, table
+from slotwise.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How one run ended, as means over the seeds; dashes where it is not finished."""
+
+    staleness: str
+    loss: str
+    accuracy: str
+
+
+def final_figures(evidence: Evidence) -> tuple[Html, Html]:
+    """The sentence that says it, and the table behind it."""
+    return _sentence(evidence), _table(evidence)
+
+
+def _sentence(evidence: Evidence) -> Html:
+    """What intentional delay gives, size by size, whatever came out."""
+    parts = []
+    for size in evidence.delayed_sizes():
+        try:
+            parts.append(idfl_against_async(evidence, size)[1])
+        except Missing as missing:
+            parts.append(f"S={size}: not known, {missing}")
+    where = f"{data_title(evidence.base.data)}, T={evidence.base.deadline:,}"
+    words = f"<strong>Final loss with and without intentional delay ({where}):</strong> "
+    return paragraph(Html(words + html("; ".join(parts)) + "."))
+
+
+def _table(evidence: Evidence) -> Html:
+    figures = ("d", "loss", "accuracy")
+    headings = ("#S", *(f"#{schedule} {name}" for schedule in BOTH for name in figures), "idfl is")
+    return table(headings, [_row(evidence, size) for size in evidence.group_sizes])
+
+
+def _row(evidence: Evidence, size: int) -> Sequence[Content]:
+    without, with_delay = _ending(evidence, "async", size), _ending(evidence, "idfl", size)
+    return (
+        str(size),
+        without.staleness,
+        without.loss,
+        without.accuracy,
+        with_delay.staleness,
+        with_delay.loss,
+        with_delay.accuracy,
+        _comparison(evidence, size),
+    )
+
+
+def _comparison(evidence: Evidence, size: int) -> Content:
+    if size not in evidence.delayed_sizes():
+        return "the same run"
+    try:
+        truth, _ = idfl_against_async(evidence, size)
+    except Missing:
+        return "not known yet"
+    return badge({True: "below", False: "not below", None: "not decided"}[truth])
+
+
+def _ending(evidence: Evidence, schedule: Schedule, size: int) -> Ending:
+    parameters = replace(evidence.base, schedule=schedule, group_size=size)
+    age = str(staleness(parameters))
+    try:
+        curves = evidence.curves(schedule, size)
+    except Missing:
+        return Ending(age, "–", "–")
+    deadline = evidence.base.deadline
+    losses = [final_loss(curve.points, deadline) for curve in curves]
+    accuracy = np.mean([final_accuracy(curve.points, deadline) for curve in curves])
+    return Ending(age, mean_text(losses), f"{accuracy:.1%}")
