@@ -113,6 +113,7 @@ def play(program: str, path: Path, when: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_one_kill_at_any_change_of_the_disk_is_survived(tmp_path: Path, when: str) -> None:
     report = play(ONE_KILL, tmp_path, when)
@@ -129,6 +130,7 @@ def test_kill_after_kill_the_run_still_gets_to_its_end(tmp_path: Path, when: str
     assert report["result"] == report["undisturbed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_run_killed_while_it_is_overwritten_is_the_old_one_or_the_new(tmp_path: Path, when: str) -> None:
     report = play(OVERWRITING, tmp_path, when)

@@ -102,9 +102,9 @@ def bound(
 ) -> None:
     """The bound of Theorem 1: as published, corrected, and for groups that take turns.
 
-    It bounds the mean of ‖∇f(w_k)‖² over the rounds, for one gradient per update (H = 1); docs/bound.md has
-    the proof. With --estimate the run's task is trained anew for about a minute, to estimate the constants
-    and to measure what is bounded.
+    It bounds the mean of ‖∇f(w_k)‖² over rounds, for one gradient per update; docs/bound.md has the proofs.
+
+    With --estimate the task of a run is trained anew for about a minute, to estimate and to measure.
     """
     given = {name: value for name, value in locals().items() if value is not None}
     kind = _kind(out) if out else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,9 @@ from slotwise.experiments.statistics import final_accuracy, final_loss
 from slotwise.report.page import Content, Html, badge, html, paragraph, table
 from slotwise.schedule import Schedule
 
+CLASSES = 10
+GUESSING = 1.2 / CLASSES
+
 
 @dataclass(frozen=True)
 class Ending:
@@ -24,9 +27,9 @@ class Ending:
     accuracy: str
 
 
-def final_figures(evidence: Evidence) -> tuple[Html, Html]:
-    """The sentence that says it, and the table behind it."""
-    return _sentence(evidence), _table(evidence)
+def final_figures(evidence: Evidence) -> tuple[Html, ...]:
+    """The sentence that says it, the table behind it, and which runs have learned nothing."""
+    return _sentence(evidence), _table(evidence), *_guessing(evidence)
 
 
 def _sentence(evidence: Evidence) -> Html:
@@ -43,22 +46,46 @@ def _sentence(evidence: Evidence) -> Html:
 
 
 def _table(evidence: Evidence) -> Html:
-    figures = ("d", "loss", "accuracy")
-    headings = ("#S", *(f"#{schedule} {name}" for schedule in BOTH for name in figures), "idfl is")
+    figures = [f"#{schedule} {name}" for name in ("accuracy", "d") for schedule in BOTH]
+    headings = ("#S", "#async loss", "#idfl loss", "idfl is", *figures)
     return table(headings, [_row(evidence, size) for size in evidence.group_sizes])
+
+
+def _guessing(evidence: Evidence) -> Iterator[Html]:
+    runs = [(schedule, size) for size in evidence.group_sizes for schedule in _schedules(evidence, size)]
+    lost = [f"{schedule} S={size}" for schedule, size in runs if _guesses(evidence, schedule, size)]
+    if lost:
+        yield paragraph(
+            f"Near {1 / CLASSES:.0%} accuracy a model is as good as guessing among {CLASSES} classes: "
+            f"{', '.join(lost)}.",
+            "quiet",
+        )
+
+
+def _schedules(evidence: Evidence, size: int) -> Sequence[Schedule]:
+    return BOTH if size in evidence.delayed_sizes() else BOTH[:1]
+
+
+def _guesses(evidence: Evidence, schedule: Schedule, size: int) -> bool:
+    try:
+        curves = evidence.curves(schedule, size)
+    except Missing:
+        return False
+    accuracies = [final_accuracy(curve.points, evidence.base.deadline) for curve in curves]
+    return float(np.mean(accuracies)) < GUESSING
 
 
 def _row(evidence: Evidence, size: int) -> Sequence[Content]:
     without, with_delay = _ending(evidence, "async", size), _ending(evidence, "idfl", size)
     return (
         str(size),
-        without.staleness,
         without.loss,
-        without.accuracy,
-        with_delay.staleness,
         with_delay.loss,
-        with_delay.accuracy,
         _comparison(evidence, size),
+        without.accuracy,
+        with_delay.accuracy,
+        without.staleness,
+        with_delay.staleness,
     )
 
 

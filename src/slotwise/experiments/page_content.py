@@ -24,6 +24,7 @@ from slotwise.report.curve_lines import CurveFigure
 from slotwise.report.gantt_page import gantt_page
 from slotwise.report.page import (
     Content,
+    Html,
     Page,
     Section,
     badge,
@@ -55,7 +56,7 @@ def compose(
     sections = (
         Section("short", "In short", tuple(part for e in asked for part in final_figures(e))),
         claims_section(judgements, _notes(manifest)),
-        Section("curves", "Curves", tuple(curve_figure(figure) for figure in figures)),
+        _curves_section(figures),
         _table1_section(),
         _timeline_section(),
         *_readings_section(manifest, results),
@@ -121,12 +122,22 @@ def _paper_deadline(study: str) -> str:
     return f"{comparison.deadline:,}"
 
 
+def _curves_section(figures: Sequence[CurveFigure]) -> Section:
+    how = paragraph(
+        "Point at a curve to read its numbers; drag to zoom in, double-click to zoom out. Click a name to "
+        "hide its curve, double-click to see it alone.",
+        "quiet",
+    )
+    parts = tuple(curve_figure(figure) for figure in figures)
+    return Section("curves", "Curves", (how, *parts) if parts else ())
+
+
 def _table1_section() -> Section:
-    parts: list[Content] = [
-        paragraph(
-            "The models w_0 … w_K that each group size completes by the deadline; the table counts w_0."
-        )
-    ]
+    words = (
+        "The models w<sub>0</sub> to w<sub>K</sub> that each group size completes by the deadline. The paper "
+        "calls them training rounds, but counts the initial model."
+    )
+    parts: list[Content] = [paragraph(Html(words))]
     for row in TableOne().rows():
         parts += [heading(_row_title(row)), _row_table(row)]
     return Section("table1", "Table 1", tuple(parts))

@@ -77,7 +77,7 @@ def idfl_against_async(evidence: Evidence, size: int) -> tuple[Truth, str]:
     """Whether idfl ends below async at one group size, and the figures in a sentence."""
     without, with_delay = evidence.final("async", size), evidence.final("idfl", size)
     truth = unanimous(below(a, b) for a, b in zip(with_delay, without, strict=True))
-    words = {True: "below", False: "not below", None: "open"}[truth]
+    words = {True: "below", False: "not below", None: "not decided"}[truth]
     return truth, f"S={size}: idfl {mean_text(with_delay)}, async {mean_text(without)}: {words}"
 
 

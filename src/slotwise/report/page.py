@@ -141,13 +141,9 @@ def figure_numbers(figure: CurveFigure) -> dict[str, Any]:
     """What the page's script draws a figure from."""
     lines = figure.lines
     numbers = {line.label: number for number, line in enumerate(lines)}
-    losses = [line.up("loss") for line in lines]
-    high = figure.top or max((float(band.high.max()) for band in losses), default=1.0)
     return {
         "name": figure.name,
-        "low": min((float(band.low.min()) for band in losses), default=0.1),
-        "high": high,
-        "cut": figure.top is not None,
+        **figure.losses._asdict(),
         "lines": [_line_numbers(line) for line in lines],
         "panels": [
             {
@@ -189,9 +185,8 @@ def _caption(figure: CurveFigure) -> str:
     seeds = max((len(line.seeds) for line in figure.lines), default=1)
     if seeds > 1:
         parts.append(f"Lines are means of up to {seeds} seeds, bands reach from the lowest to the highest.")
-    if figure.top is not None:
-        parts.append(f"The axis of losses ends at {figure.top:.3g}; higher points leave the picture.")
-    parts.append("Click a name to hide its curve, twice to see it alone.")
+    if figure.losses.cut:
+        parts.append(f"The axis of losses ends at {figure.losses.high:,g}; higher points leave the picture.")
     return " ".join(parts)
 
 
