@@ -70,9 +70,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def estimated(trained: Path) -> dict[str, Any]:
     """What --estimate finds there."""
-    from slotwise.cli.bound import _measured
+    from slotwise.cli.bound_case import measured_case
 
-    return _measured(RunFolder.open(trained), {}, None, None, quiet=True).as_dict()
+    return measured_case(RunFolder.open(trained), {}, None, None, quiet=True).as_dict()
 
 
 def test_the_json_has_the_bounds_of_the_theory(run: Run) -> None:

@@ -107,7 +107,11 @@ print(json.dumps(report))
 def play(program: str, path: Path, when: str) -> Any:
     arguments = ["-W", "ignore", "-c", PRELUDE.format(tests=str(Path(__file__).parent)) + program]
     done = subprocess.run(
-        [sys.executable, *arguments, str(path), when], capture_output=True, text=True, check=False, timeout=100
+        [sys.executable, *arguments, str(path), when],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
     )
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)

@@ -17,7 +17,7 @@ class StopAfter(Watcher):
     def __init__(self, rounds: int) -> None:
         self._left = rounds
 
-    def round_done(self, round_number: int) -> None:
+    def round_done(self, round_number: int) -> None:  # noqa: ARG002
         self._left -= 1
 
     def wants_stop(self) -> bool:
@@ -193,9 +193,7 @@ class Poisoned:
         return update * np.float32("nan") if (device, training) == (1, 1) else update
 
 
-def test_a_diverged_run_keeps_what_there_was(
-    folder: RunFolder, toy: Task, straight: RunFolder
-) -> None:
+def test_a_diverged_run_keeps_what_there_was(folder: RunFolder, toy: Task, straight: RunFolder) -> None:
     parameters = RunParameters(
         schedule="async", devices=6, group_size=2, compute_slots=2, deadline=122, evaluate_every=1
     )

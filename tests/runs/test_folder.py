@@ -17,9 +17,7 @@ from slotwise.learning import History, Point
 from slotwise.runs import RunFolder, RunParameters, model_sha256
 
 floats = st.floats(allow_nan=False, allow_infinity=False)
-points = st.builds(
-    Point, st.integers(0, 10**9), st.integers(0, 10**9), floats, floats, st.integers(0, 10**6)
-)
+points = st.builds(Point, st.integers(0, 10**9), st.integers(0, 10**9), floats, floats, st.integers(0, 10**6))
 
 
 @given(curve=st.lists(points, max_size=5))
@@ -131,7 +129,7 @@ def test_overwriting_replaces_the_run_and_leaves_foreign_files(folder: RunFolder
 @pytest.mark.parametrize("place", ["file", "file/sub"])
 def test_a_file_is_no_folder(tmp_path: Path, parameters: RunParameters, place: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="out = .*: must be a folder"):
+    with pytest.raises(InputError, match=r"out = .*: must be a folder"):
         RunFolder.create(tmp_path / place, parameters)
 
 
