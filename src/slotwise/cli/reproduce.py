@@ -78,7 +78,7 @@ def reproduce(
     manifest = folder.ask(quick, _requests(chosen, deadline, seeds))
     with folder.locked(), stop_on_signals() as stopping:
         failures = _train(folder, manifest, chosen, seeds, threads, stopping, quiet)
-        _report(folder, manifest, failures)
+        _report(folder, manifest, failures, files=not stopping.asked)
     if stopping.asked:
         typer.echo("interrupted; the same command goes on from here", err=True)
         raise typer.Exit(INTERRUPTED)
@@ -117,12 +117,14 @@ def _train(
         return train_jobs(folder, jobs, workers=workers, watcher=display)
 
 
-def _report(folder: ReproductionFolder, manifest: Manifest, failures: tuple[Failure, ...]) -> None:
+def _report(
+    folder: ReproductionFolder, manifest: Manifest, failures: tuple[Failure, ...], *, files: bool
+) -> None:
     for failure in failures:
         typer.echo(f"{failure.run.name}: {failure.reason}", err=True)
     from slotwise.experiments.report import write_report  # noqa: PLC0415  (plotting libraries are slow to import)
 
-    typer.echo(f"report: {write_report(folder, manifest, failures)}")
+    typer.echo(f"report: {write_report(folder, manifest, failures, files=files)}")
 
 
 class JobsDisplay(JobsWatcher):
