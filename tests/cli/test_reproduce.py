@@ -70,7 +70,7 @@ def test_the_report_says_how_idfl_compares_and_what_it_is_made_of(finished: Path
     assert "Final loss with and without intentional delay (MNIST, T=160):</strong> S=1: idfl" in text
     assert "; S=10: idfl" in text
     assert "A quick look" in text
-    assert "not the paper&#x27;s: 50,000" in text
+    assert "not the paper&#x27;s 50,000" in text
     for number in (24976, 8326, 4541, 1922, 980, 332, 49999, 33333, 16667, 9091, 4001):
         assert text.count(f'<td class="number">{number}</td>') == 2
     assert "8 of 8 runs are finished" in text
