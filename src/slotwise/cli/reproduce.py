@@ -41,14 +41,14 @@ def reproduce(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME...]",
+            metavar="NAME",
             help="all, a study (mnist, cifar10, readings, cifar10-iid) or single experiments "
             "(async-mnist, tradeoff, …).",
             show_default="all",
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder of runs, figures and report; made, or gone on with.")
+        Path, typer.Option(help="Folder of runs/, figures/ and report.html; made, or gone on with.")
     ] = Path("reproduction"),
     quick: Annotated[
         bool,
@@ -64,10 +64,11 @@ def reproduce(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)] = False,
 ) -> None:
-    """Make the paper's figures, tables and verdicts on its claims: report.html and figures/ in --out.
+    """Make the paper's figures, tables and verdicts on its claims, in one page.
 
-    Runs what is missing, keeps what is finished, resumes what is broken. Ctrl-C ends cleanly; the same
-    command goes on later.
+    Runs what is missing, keeps what is finished, resumes what is broken.
+
+    Ctrl-C ends cleanly; the same command goes on later.
     """
     threads = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers)
     whole("seeds", seeds)
