@@ -10,10 +10,10 @@ BIN    := $(VENV)/bin
 main: $(VENV)/installed
 	$(BIN)/slotwise reproduce --quick --out $(OUT)
 
-$(VENV)/bin/python:
+$(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/installed: $(VENV)/bin/python pyproject.toml
+$(VENV)/installed: $(VENV)/bin/pip pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 

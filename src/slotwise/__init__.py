@@ -1,4 +1,4 @@
-"""slotwise: federated learning over time-slotted channels. Plan it, simulate it, train it, run it.
+"""slotwise: federated learning over time-slotted channels. Plan it, simulate it, train it.
 
 >>> import slotwise as sw
 >>> scenario = sw.Scenario(devices=6, group_size=2, compute_slots=2)

@@ -63,3 +63,18 @@ def test_a_folder_without_a_run_is_refused(slotwise: Cli, tmp_path: Path) -> Non
     assert (code, out) == (2, "")
     assert err.startswith(f"slotwise: {tmp_path}: not a run folder")
     assert err.count("\n") == 1
+
+
+def test_runs_of_the_same_name_in_different_folders_are_told_apart(
+    slotwise: Cli, tmp_path: Path, finished: Path
+) -> None:
+    other = tmp_path / "elsewhere" / "small"
+    other.parent.mkdir()
+    finished.rename(other)
+    again = RunFolder.create(finished, RunParameters(group_size=1, deadline=104))
+    again.write_points(POINTS)
+    out = tmp_path / "curves.svg"
+    assert slotwise("show", other, again.path, "--out", out)[0] == 0
+    drawn = out.read_text()
+    assert f"{other}: idfl S=1" in drawn
+    assert f"{again.path}: idfl S=1" in drawn

@@ -133,3 +133,16 @@ def test_clearing_removes_what_a_killed_process_left_and_nothing_foreign(checkpo
     (checkpoints.folder / "notes.txt").touch()
     checkpoints.clear()
     assert [path.name for path in checkpoints.folder.iterdir()] == ["notes.txt"]
+
+
+def test_after_damage_new_checkpoints_are_kept_although_damaged_ones_claim_later_rounds(
+    tmp_path: Path,
+) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for name in ("round-000000090.checkpoint", "round-000000100.checkpoint"):
+        (tmp_path / name).write_bytes(b"damaged")
+    early = History((), {10: np.zeros(3, dtype=np.float32)}, 10)
+    checkpoints.save(early)
+    found, damaged = checkpoints.load()
+    assert found is not None
+    assert (found.round, damaged) == (10, [])

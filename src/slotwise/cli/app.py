@@ -23,7 +23,7 @@ USAGE_ERROR = 2
 
 app = typer.Typer(
     name="slotwise",
-    help="Federated learning over time-slotted channels: plan it, simulate it, train it, run it.",
+    help="Federated learning over time-slotted channels: plan it, simulate it, train it.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

@@ -90,7 +90,7 @@ def measured_case(
             simulate(
                 replace(setting.scenario, deadline=None),
                 parameters.schedule,
-                delay=parameters.delay,
+                delay=setting.delay if parameters.schedule == "idfl" else "auto",
                 rounds=setting.rounds,
             ),
             points=points,

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.text import Text
 
 from slotwise.learning import History, Point
-from slotwise.runs import RunParameters, Watcher
+from slotwise.runs import Watcher
 from slotwise.schedule import Timeline
 
 
@@ -54,8 +54,8 @@ class _BarAndLine(Progress):
 class TrainingDisplay(Watcher):
     """A progress bar: slots, rounds, loss, accuracy, staleness, updates per second, time left."""
 
-    def __init__(self, parameters: RunParameters, stopping: Stopping, *, quiet: bool) -> None:
-        self._parameters, self._stopping = parameters, stopping
+    def __init__(self, stopping: Stopping, *, quiet: bool) -> None:
+        self._stopping = stopping
         self._bar = _BarAndLine(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -97,7 +97,8 @@ class TrainingDisplay(Watcher):
     def evaluated(self, point: Point) -> None:
         """Show the newest loss and accuracy from now on."""
         self._point = point
-        self._show(max(0, self._round))
+        if self._round >= 0:
+            self._show(self._round)
 
     def wants_stop(self) -> bool:
         """Whether Ctrl-C was pressed."""

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from slotwise.cli.options import OUTPUT, Json
 from slotwise.errors import InputError
-from slotwise.files import write_atomically
+from slotwise.files import check_writable, write_atomically
 from slotwise.learning import Point
 from slotwise.report.curves import draw_curves, sparkline
 from slotwise.runs import RunFolder, RunParameters
@@ -30,6 +30,8 @@ def show(
 ) -> None:
     """Tabulate and draw one or several runs."""
     kind = _kind(out) if out else ""
+    if out is not None:
+        check_writable(out)
     folders = [RunFolder.open(path) for path in runs]
     rows = [(folder, folder.parameters(), folder.points()) for folder in folders]
     if as_json:
@@ -37,7 +39,7 @@ def show(
     else:
         Console().print(_table(rows))
     if out is not None:
-        curves = {_name(folder, parameters): points for folder, parameters, points in rows}
+        curves = {_name(runs, folder, parameters): points for folder, parameters, points in rows}
         write_atomically(out, draw_curves(curves, kind))
         typer.echo(f"wrote {out}", err=True)
 
@@ -49,8 +51,12 @@ def _kind(out: Path) -> str:
     return kind
 
 
-def _name(folder: RunFolder, parameters: RunParameters) -> str:
-    return f"{folder.path.name}: {parameters.schedule} S={parameters.group_size}"
+def _name(runs: list[Path], folder: RunFolder, parameters: RunParameters) -> str:
+    """The folder's name; its path where several have the same."""
+    names = [path.resolve().name for path in runs]
+    name = folder.path.resolve().name
+    shown = name if names.count(name) == 1 else str(folder.path)
+    return f"{shown}: {parameters.schedule} S={parameters.group_size}"
 
 
 def _summary(folder: RunFolder, parameters: RunParameters, points: list[Point]) -> dict[str, Any]:
@@ -75,7 +81,7 @@ def _table(rows: list[tuple[RunFolder, RunParameters, list[Point]]]) -> Table:
     table.add_column("loss curve", no_wrap=True)
     for folder, parameters, points in rows:
         table.add_row(
-            folder.path.name,
+            folder.path.resolve().name,
             folder.status,
             parameters.schedule,
             str(parameters.group_size),

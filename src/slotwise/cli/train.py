@@ -246,7 +246,7 @@ class _Session:
         """Train to the end, or until the user has had enough."""
         with (
             stop_on_signals() as stopping,
-            TrainingDisplay(parameters, stopping, quiet=self.quiet) as display,
+            TrainingDisplay(stopping, quiet=self.quiet) as display,
         ):
             outcome = execute(
                 folder,

@@ -104,8 +104,8 @@ class _Run:
             self._evaluate_if_due()
         try:
             return self._rounds()
-        finally:
-            self._pipeline.cancel()
+        finally:  # what is queued is not wanted any more, trainings and evaluations alike
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _rounds(self) -> History:
         while self._round < self._timeline.rounds and not self._observer.wants_stop():

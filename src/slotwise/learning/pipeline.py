@@ -52,11 +52,6 @@ class Pipeline:
         for version in self._expiring.pop(round_number, ()):
             self.models.pop(version, None)
 
-    def cancel(self) -> None:
-        """Give up what has not been started."""
-        for future in self._in_flight:
-            future.cancel()
-
     def _fill(self) -> None:
         timeline = self._timeline
         while self._next < len(timeline) and len(self._in_flight) < self._ahead:

@@ -27,13 +27,15 @@ class Checkpoints:
         self.folder = folder
 
     def save(self, history: History) -> None:
-        """Write a checkpoint, then drop the oldest."""
+        """Write a checkpoint, then drop the oldest, and those of later rounds: they were found damaged."""
         data = _encode(history)
         digest = hashlib.sha256(data).hexdigest().encode()
         self._make_folder()
-        write_atomically(self.folder / f"round-{history.round:09d}.checkpoint", digest + b"\n" + data)
-        for old in self._files()[KEPT:]:
-            old.unlink(missing_ok=True)
+        newest = self.folder / f"round-{history.round:09d}.checkpoint"
+        write_atomically(newest, digest + b"\n" + data)
+        files = self._files()
+        for path in [*files[: files.index(newest)], *files[files.index(newest) + KEPT :]]:
+            path.unlink(missing_ok=True)
 
     def load(self) -> tuple[History | None, list[Path]]:
         """The newest intact checkpoint, if any, and the damaged ones that were passed over."""
