@@ -56,8 +56,8 @@ def _beginning(scenario: Scenario, delay: int = 0) -> Iterator[int]:
 def _costs_a_round(scenario: Scenario, delay: int, rounds: int) -> bool:
     """Whether fewer than ``rounds`` rounds end by the deadline.
 
-    Decided as soon as the rounds that are left, back to back, would not fit any more: a delay that costs slots
-    costs some in every cycle, so that is soon even if the deadline is far.
+    Decided as soon as the rounds that are left, back to back, would not fit any more: a delay that costs
+    slots costs some in every cycle, so that is soon even if the deadline is far.
     """
     deadline, each = scenario.deadline or 0, scenario.communication_slots
     ends = enumerate(each_round_end(replace(scenario, deadline=None), delay, rounds), start=1)

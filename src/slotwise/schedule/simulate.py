@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, get_args
 
+import numpy as np
+
 from slotwise.errors import InputError
+from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule.delay import automatic_delay
 from slotwise.schedule.delivery import Delayed, Participation, Synchronous
 from slotwise.schedule.events import drive
+from slotwise.schedule.just_in_time import Planned, just_in_time
 from slotwise.schedule.scheduler import Scheduler
 from slotwise.schedule.timeline import Schedule, Timeline, broadcast_columns, uplink_columns
 from slotwise.schedule.uniform import uniform_timeline
@@ -22,6 +27,7 @@ def simulate(
     *,
     delay: Delay = "auto",
     rounds: int | None = None,
+    fleet: Fleet | None = None,
     participation: Participation = "round-robin",
     seed: int = 0,
     event_by_event: bool = False,
@@ -31,8 +37,10 @@ def simulate(
     Args:
         scenario: devices, channel and (optionally) the deadline.
         schedule: "sync", "async" (Algorithm 1) or "idfl" (Algorithm 2).
-        delay: the intentional delay in rounds; "auto" is the largest free one for idfl, 0 otherwise.
+        delay: the intentional delay in rounds; "auto" is 0 for sync and async. For idfl it is the largest
+            free one, and just in time for each device of an unequal fleet.
         rounds: stop after so many rounds, or at the deadline, whichever comes first.
+        fleet: what the devices are like, if they are not all alike and without fault.
         participation: for sync with S < N, who takes part in a round: "round-robin" or "random".
         seed: of the random participation.
         event_by_event: drive the Scheduler instead of taking the short cut for equal devices. The result is
@@ -42,14 +50,19 @@ def simulate(
         InputError: a parameter is out of range, or no round fits.
     """
     _check_horizon(scenario, rounds)
-    delivery = delivery_policy(scenario, schedule, delay, participation, seed)
-    if event_by_event:
-        timeline = _event_timeline(scenario, schedule, delivery, rounds)
+    _check_fleet(scenario, fleet)
+    if fleet is not None and fleet.is_equal_to(scenario):
+        fleet = None
+    if fleet is not None and schedule == "idfl" and delay == "auto":
+        timeline = _just_in_time_timeline(scenario, fleet, rounds)
     else:
-        timeline = uniform_timeline(scenario, schedule, delivery, rounds)
+        delivery = delivery_policy(scenario, schedule, delay, participation, seed)
+        if fleet is None and not event_by_event:
+            timeline = uniform_timeline(scenario, schedule, delivery, rounds)
+        else:
+            timeline = _event_timeline(scenario, schedule, delivery, fleet, rounds)
     if not timeline.rounds:
-        first = scenario.compute_slots + scenario.communication_slots
-        raise InputError("deadline", scenario.deadline, f"at least {first}, the slots of the first round")
+        raise InputError("deadline", scenario.deadline, _what_the_first_round_needs(scenario, fleet))
     return timeline
 
 
@@ -85,12 +98,48 @@ def _check_horizon(scenario: Scenario, rounds: int | None) -> None:
         whole("rounds", rounds)
 
 
+def _check_fleet(scenario: Scenario, fleet: Fleet | None) -> None:
+    if fleet is not None and fleet.devices != scenario.devices:
+        raise InputError(
+            "fleet", f"of {fleet.devices} devices", f"of {scenario.devices}, the number of devices"
+        )
+
+
+def _what_the_first_round_needs(scenario: Scenario, fleet: Fleet | None) -> str:
+    if fleet is not None:
+        return "long enough for the first round of the fleet to end"
+    return f"at least {scenario.compute_slots + scenario.communication_slots}, the slots of the first round"
+
+
+def _just_in_time_timeline(scenario: Scenario, fleet: Fleet, rounds: int | None) -> Timeline:
+    """Exact for a faultless fleet; otherwise the plan for it without faults, followed as far as possible."""
+    nominal = replace(fleet, jitter=0.0, loss=0.0, absences=())
+    plain = Delayed(scenario.devices, scenario.group_size)
+    shown = _event_timeline(scenario, "async", plain, nominal, rounds)
+    # Whoever has a model when the horizon ends is ready when the slowest is, and then sends within G rounds.
+    beyond = shown.rounds + scenario.groups + max(fleet.compute_slots) // scenario.communication_slots + 2
+    longer = _event_timeline(replace(scenario, deadline=None), "async", plain, nominal, beyond)
+    planned = shown.rounds if fleet.faultless else beyond
+    plan = replace(just_in_time(longer, fleet.compute_slots, planned), scenario=scenario, fleet=fleet)
+    return plan if fleet.faultless else _event_timeline(scenario, "idfl", Planned.of(plan), fleet, rounds)
+
+
 def _event_timeline(
-    scenario: Scenario, schedule: Schedule, delivery: Delayed | Synchronous, rounds: int | None
+    scenario: Scenario,
+    schedule: Schedule,
+    delivery: Delayed | Synchronous | Planned,
+    fleet: Fleet | None,
+    rounds: int | None,
 ) -> Timeline:
+    devices = fleet or Fleet.equal(scenario)
     record = drive(
-        Scheduler(scenario.group_size, delivery),
-        lambda _: scenario.compute_slots,
+        Scheduler(
+            scenario.group_size,
+            delivery,
+            retransmission=devices.retransmission,
+            absent=devices.absent_at_first,
+        ),
+        devices,
         scenario.link_slots,
         rounds=rounds,
         deadline=scenario.deadline,
@@ -98,7 +147,9 @@ def _event_timeline(
     return Timeline(
         scenario=scenario,
         schedule=schedule,
-        delay=delivery.delay if isinstance(delivery, Delayed) else 0,
+        delay=delivery.delay,
         **uplink_columns(record.uplinks),
         **broadcast_columns(record.broadcasts, record.receivers),
+        lost=np.array(record.lost, dtype=np.int64).reshape(-1, 5),
+        fleet=fleet,
     )

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import UserError
+from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 
 Schedule = Literal["sync", "async", "idfl"]
@@ -30,7 +31,7 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
     Attributes:
         scenario: the parameters it was made from.
         schedule: "sync", "async" or "idfl".
-        delay: the intentional delay alpha, in rounds.
+        delay: the intentional delay alpha, in rounds; None where it is just in time for each device.
         round: the round of each uplink.
         device: its sender.
         version: k̂, the model its update was trained on.
@@ -40,11 +41,13 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         broadcast_end: the slot at which each round is complete.
         receiver: the devices that receive each model, version after version, w_0 first.
         receiver_offsets: receivers of w_v are rows [offsets[v], offsets[v+1]) of ``receiver``.
+        lost: uplinks that took the channel in vain, rows of (round, device, version, start, end).
+        fleet: the devices, where they are not the scenario's equal ones.
     """
 
     scenario: Scenario
     schedule: Schedule
-    delay: int
+    delay: int | None
     round: Column = field(repr=False)
     device: Column = field(repr=False)
     version: Column = field(repr=False)
@@ -54,6 +57,8 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
     broadcast_end: Column = field(repr=False)
     receiver: Column = field(repr=False)
     receiver_offsets: Column = field(repr=False)
+    lost: Column = field(repr=False, default_factory=lambda: np.empty((0, 5), dtype=np.int64))
+    fleet: Fleet | None = None
 
     def __post_init__(self) -> None:
         for name in COLUMNS:
@@ -62,8 +67,8 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Timeline):
             return NotImplemented
-        mine = (self.scenario, self.schedule, self.delay)
-        return mine == (other.scenario, other.schedule, other.delay) and all(
+        mine = (self.scenario, self.schedule, self.delay, self.fleet)
+        return mine == (other.scenario, other.schedule, other.delay, other.fleet) and all(
             np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMNS
         )
 
@@ -185,7 +190,7 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
             raise UserError(f"timeline: malformed: {error!r}") from None
 
 
-COLUMNS = tuple(f.name for f in fields(Timeline) if f.name not in {"scenario", "schedule", "delay"})
+COLUMNS = tuple(f.name for f in fields(Timeline) if f.name not in {"scenario", "schedule", "delay", "fleet"})
 
 
 def _read_only(column: Column) -> Column:
