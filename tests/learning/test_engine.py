@@ -237,9 +237,7 @@ def test_points_are_evaluations_of_their_models(least_squares: MakeTask) -> None
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True])
-def test_workers_must_be_a_whole_number_of_at_least_one(
-    workers: object, run: Callable[..., History]
-) -> None:
+def test_workers_must_be_a_whole_number_of_at_least_one(workers: object, run: Callable[..., History]) -> None:
     with pytest.raises(InputError, match="workers"):
         run(workers=workers)
 

@@ -22,7 +22,7 @@ SMALL = Architecture(input_shape=(1, 28, 28), convolutions=((3, 5), (4, 5)), hid
 SGD = LocalSgd(local_steps=5, batch_size=32, learning_rate=0.01)
 
 
-def pair(samples: DeviceSamples, network: Architecture, sgd: LocalSgd, **options: tuple[float, ...]):  # noqa: ANN201
+def pair(samples: DeviceSamples, network: Architecture, sgd: LocalSgd, **options: tuple[float, ...]):
     mine = CnnTask(samples, network, sgd, **options)
     theirs = torch_task.TorchTask(torch_task.sequential(network), samples, sgd, device="cpu", **options)
     return mine, theirs
@@ -105,7 +105,7 @@ def test_each_worker_thread_has_a_module_of_its_own(samples: DeviceSamples) -> N
             super().__init__()
             self.layers = torch_task.sequential(SMALL)
 
-        def forward(self, images):  # noqa: ANN001, ANN202
+        def forward(self, images):
             self.seen.add((threading.get_ident(), id(self)))
             return self.layers(images)
 
@@ -147,7 +147,7 @@ def test_a_module_and_a_loss_of_one_s_own_are_trained(samples: DeviceSamples) ->
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10))
     sgd = LocalSgd(local_steps=1, batch_size=40, learning_rate=0.5)
 
-    def half(outputs, answers):  # noqa: ANN001, ANN202
+    def half(outputs, answers):
         return 0.5 * torch.nn.functional.cross_entropy(outputs, answers)
 
     whole, halved = (

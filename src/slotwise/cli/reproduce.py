@@ -120,6 +120,9 @@ def _train(
 def _report(folder: ReproductionFolder, manifest: Manifest, failures: tuple[Failure, ...]) -> None:
     for failure in failures:
         typer.echo(f"{failure.run.name}: {failure.reason}", err=True)
+    from slotwise.experiments.report import write_report  # noqa: PLC0415  (plotting libraries are slow to import)
+
+    typer.echo(f"report: {write_report(folder, manifest, failures)}")
 
 
 class JobsDisplay(JobsWatcher):

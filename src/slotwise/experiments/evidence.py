@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slotwise.experiments.results import Curve, Results, seed_curves
+from slotwise.experiments.run import free_delay
 from slotwise.experiments.statistics import final_loss, lowest
 from slotwise.runs import RunParameters
-from slotwise.schedule import Schedule, automatic_delay
+from slotwise.schedule import Schedule
 
 
 class Missing(Exception):
@@ -69,13 +70,14 @@ class Evidence:
         return tuple(
             size
             for size in self.group_sizes
-            if automatic_delay(replace(self.base, group_size=size).scenario()) > 0
+            if free_delay(replace(self.base, group_size=size).scenario()) > 0
         )
 
 
 def mean_text(values: Sequence[float]) -> str:
-    """The mean over the seeds, to four digits."""
-    return f"{np.mean(values):.4g}"
+    """The mean over the seeds, to four digits or to the unit."""
+    mean = float(np.mean(values))
+    return f"{mean:.4g}" if abs(mean) < 1000 else f"{mean:,.0f}"
 
 
 def best_text(finals: Sequence[dict[int, float]]) -> str:

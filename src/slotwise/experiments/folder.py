@@ -52,14 +52,26 @@ class Manifest:
     def experiments(self) -> tuple[Experiment, ...]:
         """Everything asked for so far, with its deadline."""
         return tuple(
-            experiment if request.deadline is None else with_deadline(experiment, request.deadline)
+            self._at_deadline(experiment)
             for experiment in (QUICK if self.quick else PAPER)
             if (request := self.requests.get(experiment.study)) and experiment.name in request.experiments
         )
 
+    def study(self, name: str) -> tuple[Experiment, ...]:
+        """A whole study, asked for or not; the quick look has no CIFAR-10, so there it is the paper's."""
+        offered = QUICK if self.quick and any(e.study == name for e in QUICK) else PAPER
+        return tuple(self._at_deadline(experiment) for experiment in offered if experiment.study == name)
+
     def seeds(self, study: str) -> range:
         """The seeds of a study."""
-        return range(self.requests[study].seeds)
+        request = self.requests.get(study)
+        return range(request.seeds if request else 1)
+
+    def _at_deadline(self, experiment: Experiment) -> Experiment:
+        request = self.requests.get(experiment.study)
+        if request is None or request.deadline is None:
+            return experiment
+        return with_deadline(experiment, request.deadline)
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON holds it."""

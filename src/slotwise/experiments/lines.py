@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slotwise.experiments.results import Results, seed_curves
+from slotwise.experiments.run import free_delay
 from slotwise.report.curve_lines import (
     BLACK,
     BLUE,
@@ -18,7 +19,6 @@ from slotwise.report.curve_lines import (
 )
 from slotwise.runs import RunParameters
 from slotwise.runs.parameters import DataName
-from slotwise.schedule import automatic_delay
 
 SIZE_COLOURS = {1: BLUE, 2: SKY, 5: VERMILLION, 10: GREEN, 20: BLACK, 25: PINK, 50: ORANGE, 100: BLACK}
 
@@ -31,7 +31,7 @@ def data_title(name: DataName) -> str:
 def staleness(parameters: RunParameters) -> int:
     """d, the staleness of updates once every device has sent: G−1, less the delay of idfl."""
     scenario = parameters.scenario()
-    delay = automatic_delay(scenario) if parameters.schedule == "idfl" else 0
+    delay = free_delay(scenario) if parameters.schedule == "idfl" else 0
     return scenario.groups - 1 - delay
 
 

@@ -50,7 +50,9 @@ def calmer_as_groups_grow(evidence: Evidence) -> Finding:
     No S is more than 10 % above the next smaller S, and the largest S is below the smallest.
     """
     columns = {size: _fluctuations(evidence, size) for size in evidence.group_sizes}
-    truth = unanimous(_falls(values) for values in zip(*columns.values(), strict=True))
+    if np.isnan(list(columns.values())).any():
+        return None, ["too few evaluations in the second half"]
+    truth = unanimous(falls(values) for values in zip(*columns.values(), strict=True))
     figures = (f"S={size} {np.mean(values):.3f}" for size, values in columns.items())
     return truth, ["fluctuation " + ", ".join(figures)]
 
@@ -75,7 +77,7 @@ def idfl_against_async(evidence: Evidence, size: int) -> tuple[Truth, str]:
     """Whether idfl ends below async at one group size, and the figures in a sentence."""
     without, with_delay = evidence.final("async", size), evidence.final("idfl", size)
     truth = unanimous(below(a, b) for a, b in zip(with_delay, without, strict=True))
-    words = {True: "below", False: "not below", None: "open"}[truth]
+    words = {True: "below", False: "not below", None: "not decided"}[truth]
     return truth, f"S={size}: idfl {mean_text(with_delay)}, async {mean_text(without)}: {words}"
 
 
@@ -162,10 +164,6 @@ def slow_links_better_in_rounds(evidence: Evidence) -> Finding:
 
 def _fluctuations(evidence: Evidence, size: int) -> list[float]:
     return [fluctuation(curve.points, evidence.base.deadline) for curve in evidence.curves("async", size)]
-
-
-def _falls(values: Sequence[float]) -> Truth:
-    return None if np.isnan(values).any() else falls(values)
 
 
 def _gains(evidence: Evidence, sizes: Iterable[int]) -> list[float]:

@@ -7,8 +7,10 @@ as 0 is the asynchronous schedule, so it is trained once and drawn twice.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from slotwise.runs import RunParameters, run_parameters
+from slotwise.scenario import Scenario
 from slotwise.schedule import automatic_delay
 
 
@@ -26,9 +28,15 @@ class Run:
         return cls(_name(own), own)
 
 
+@cache
+def free_delay(scenario: Scenario) -> int:
+    """The intentional delay to choose; searched for once, because the same few cases are asked for often."""
+    return automatic_delay(scenario)
+
+
 def _as_trained(parameters: RunParameters) -> RunParameters:
     """The same training under its simplest description."""
-    if parameters.schedule == "idfl" and automatic_delay(parameters.scenario()) == 0:
+    if parameters.schedule == "idfl" and free_delay(parameters.scenario()) == 0:
         return replace(parameters, schedule="async")
     return parameters
 

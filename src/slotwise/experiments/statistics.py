@@ -1,17 +1,4 @@
-"""What the claims are judged by: numbers of one curve, and how they are compared. Fixed before any run.
-
-final loss
-    The mean global loss over the last tenth of the slots, the last evaluation always included.
-fluctuation
-    The standard deviation of the differences of successive log losses over the second half of the slots.
-loss over the same rounds
-    For two curves of different length: the mean loss over the last tenth of the rounds of the shorter one,
-    the longer one read at the same rounds by linear interpolation.
-a tie
-    Two losses that differ by less than 1 % of the larger: neither is below the other.
-clearly worse
-    At least 10 % above.
-"""
+"""What the claims are judged by: numbers of one curve, and how they are compared. Fixed before any run."""
 
 from __future__ import annotations
 
@@ -27,14 +14,48 @@ TIE = 0.01
 CLEARLY = 0.10
 MONOTONE_TOLERANCE = 0.10
 
+DEFINITIONS = (
+    (
+        "final loss",
+        "the mean global loss over the last tenth of the slots, the last evaluation always included",
+    ),
+    (
+        "fluctuation",
+        "the standard deviation of the steps of the log loss from one evaluation to the next, over the "
+        "second half of the slots",
+    ),
+    (
+        "loss over the same rounds",
+        "of two curves of different length: the mean loss over the last tenth of the rounds of the shorter "
+        "one; the longer one is read at the same rounds by linear interpolation",
+    ),
+    ("tie", "two losses that differ by less than 1 % of the larger; neither is below the other"),
+    ("clearly worse", "at least 10 % above"),
+    (
+        "verdict",
+        "every statement of a claim is judged on each seed by itself: held if it holds on every seed, not "
+        "held if it fails on every seed, not decided where seeds disagree, where figures tie, or where a run "
+        "it needs is missing, unfinished or diverged. A claim is held if all its statements are, not held "
+        "if one of them is not",
+    ),
+)
+
 Truth = bool | None
 """True, False, or None for what the figures leave open."""
 
 
 def final_loss(points: Sequence[Point], deadline: int) -> float:
     """The mean global loss over the last tenth of the slots."""
-    last = [p.loss for p in points if p.slot > (1 - FINAL_PART) * deadline] or [points[-1].loss]
-    return float(np.mean(last))
+    return float(np.mean([point.loss for point in _final(points, deadline)]))
+
+
+def final_accuracy(points: Sequence[Point], deadline: int) -> float:
+    """The mean test accuracy over the last tenth of the slots."""
+    return float(np.mean([point.accuracy for point in _final(points, deadline)]))
+
+
+def _final(points: Sequence[Point], deadline: int) -> list[Point]:
+    return [p for p in points if p.slot > (1 - FINAL_PART) * deadline] or [points[-1]]
 
 
 def fluctuation(points: Sequence[Point], deadline: int) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.learning.constants import Measurement
+from slotwise.report.curve_figures import DOTS_PER_INCH, STYLE, WIDTH
 from slotwise.report.curve_lines import BLUE, GREEN, PINK, VERMILLION
 from slotwise.theory.bound import Bound, Constants, Setting, corrected, published, round_robin
 
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
 
 Theorem = Callable[[Constants, Setting], Bound]
 THEOREMS: dict[str, Theorem] = {"published": published, "corrected": corrected, "round robin": round_robin}
-STYLES = {"published": (VERMILLION, "--"), "corrected": (GREEN, "-"), "round robin": (PINK, "-.")}
-MEASURED = BLUE
+STYLES = {
+    "published": (VERMILLION.light, "--"),
+    "corrected": (GREEN.light, "-"),
+    "round robin": (PINK.light, "-."),
+}
+MEASURED = BLUE.light
 MOST_POINTS = 300
+HEIGHT = 4.3  # inches
 
 
 def bound_figure(
@@ -31,18 +37,18 @@ def bound_figure(
     import matplotlib as mpl  # noqa: PLC0415  (half a second that most commands do without)
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slotwise", "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=(8.2, 5.0), layout="constrained")
+    with mpl.rc_context({**STYLE, "svg.hashsalt": "slotwise"}):
+        figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = figure.subplots()
         for name in THEOREMS:
             _draw_theorem(axes, name, constants, setting)
         if measurement is not None:
             _draw_measured(axes, measurement)
         _dress(axes, constants, setting)
-        figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+        figure.legend(loc="outside lower center", ncols=3, frameon=False)
         file = BytesIO()
         undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
-        figure.savefig(file, format=kind, dpi=160, metadata=undated)
+        figure.savefig(file, format=kind, dpi=DOTS_PER_INCH, metadata=undated)
     return file.getvalue()
 
 
@@ -54,15 +60,16 @@ def _draw_theorem(axes: Axes, name: str, constants: Constants, setting: Setting)
     values = np.array([bound.value if 0 < bound.value < np.inf else np.nan for bound in bounds])
     covered = np.array([bound.covered for bound in bounds])
     colour, dashes = STYLES[name]
-    label = _label(name, values, covered)
-    axes.plot(rounds, np.where(covered, values, np.nan), color=colour, linestyle=dashes, lw=2, label=label)
-    axes.plot(rounds, np.where(_beside(~covered), values, np.nan), color=colour, linestyle=":", lw=1.2)
+    axes.plot(rounds, np.where(covered, values, np.nan), color=colour, linestyle=dashes, lw=1.6)
+    axes.plot(rounds, np.where(_beside(~covered), values, np.nan), color=colour, linestyle=":", lw=1.0)
+    style = dashes if covered.any() else ":"
+    axes.plot([], [], color=colour, linestyle=style, lw=1.6, label=_label(name, values, covered))
 
 
 def _label(name: str, values: NDArray[np.float64], covered: NDArray[np.bool_]) -> str:
     if not np.isfinite(values).any():
-        return f"{name}: bounds nothing here"
-    return f"{name} bound" + ("" if covered.any() else " (not covered)")
+        return f"{name}: no bound here"
+    return f"{name} bound" if covered.any() else f"{name} (does not cover it)"
 
 
 def _beside(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -80,26 +87,32 @@ def _rounds(last: int) -> NDArray[np.int64]:
 def _draw_measured(axes: Axes, measurement: Measurement) -> None:
     """w_k is the model after k rounds: it stands at k + 1, the number of models up to it."""
     mean = measurement.running_mean()
-    axes.plot(np.arange(1, len(mean) + 1), mean, color=MEASURED, lw=2.2, label="measured mean up to here")
+    axes.plot(np.arange(1, len(mean) + 1), mean, color=MEASURED, lw=1.8, label="measured mean")
     places = np.array(measurement.rounds) + 1
     label = "measured ‖∇f(w$_k$)‖²"
-    axes.plot(places, measurement.gradient2, "o", color=MEASURED, ms=3.5, mfc="white", label=label)
+    axes.plot(places, measurement.gradient2, "o", color=MEASURED, ms=3, mfc="white", mew=0.8, label=label)
 
 
 def _dress(axes: Axes, constants: Constants, setting: Setting) -> None:
     scenario = setting.scenario
     axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlim(1, max(2, setting.rounds))
+    if any(np.isfinite(line.get_ydata()).any() for line in axes.lines):
+        axes.set_yscale("log")  # which an empty chart cannot have
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
+    axes.margins(x=0.02)
+    axes.plot([], [], color="#6f6f6f", linestyle=":", lw=1.0, label="outside a theorem's range")
     axes.set_xlabel("training rounds, K + 1")
     axes.set_ylabel("mean of ‖∇f(w$_k$)‖² over rounds 0 to K")
-    axes.grid(alpha=0.3)
+    axes.grid(alpha=0.25, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(
         f"N = {scenario.devices}, S = {scenario.group_size}, staleness {setting.staleness}, "
         f"step size {setting.learning_rate:g}, batch {setting.batch_size}\n"
         f"L = {constants.smoothness:.3g} (devices {constants.largest_smoothness:.3g}), "
         f"σ² = {constants.gradient_noise:.3g}, M = {constants.noise_growth:.3g}, "
-        f"Γ² = {constants.heterogeneity:.3g}; dotted: the theorem does not cover it",
+        f"Γ² = {constants.heterogeneity:.3g}",
         loc="left",
-        fontsize=9.5,
+        weight="normal",
     )

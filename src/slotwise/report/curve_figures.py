@@ -6,7 +6,7 @@ import io
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from slotwise.report.curve_lines import AXIS_WORDS, CurveFigure, Line, Panel
+from slotwise.report.curve_lines import AXIS_WORDS, CurveFigure, Line, LossRange, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,13 +48,14 @@ def _drawn(figure: CurveFigure) -> Figure:
 
     columns = min(3, len(figure.panels))
     rows = ceil(len(figure.panels) / columns)
-    legend_columns = 3 if max((len(line.label) for line in figure.lines), default=0) > 24 else 4
+    longest = max((len(line.label) for line in figure.lines), default=0)
+    legend_columns = 6 if longest < 14 else 4 if longest < 24 else 3
     legend_rows = ceil(len(figure.lines) / legend_columns)
     height = rows * PANEL_HEIGHT + legend_rows * LEGEND_ROW + 0.1
     drawn = Figure(figsize=(WIDTH, height), layout="constrained")
     grid = drawn.subplots(rows, columns, squeeze=False, sharey=_all_alike(figure))
     for axes, panel in zip(grid.flat, figure.panels, strict=False):
-        _draw_panel(axes, panel, figure.top)
+        _draw_panel(axes, panel, figure.losses)
     for axes in grid.flat[len(figure.panels) :]:
         axes.set_visible(False)
     for axes in grid[:, 1:].flat if _all_alike(figure) else ():
@@ -70,7 +71,7 @@ def _all_alike(figure: CurveFigure) -> bool:
     return len({panel.up for panel in figure.panels}) == 1
 
 
-def _draw_panel(axes: Axes, panel: Panel, top: float | None) -> None:
+def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
     for line in panel.lines:
         _draw_line(axes, line, panel)
     axes.set_title(panel.title)
@@ -82,10 +83,18 @@ def _draw_panel(axes: Axes, panel: Panel, top: float | None) -> None:
     axes.xaxis.set_major_formatter(_thousands)
     if panel.up == "loss":
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter("")
-        if top is not None:
-            axes.set_ylim(top=top)
+        _mark_losses(axes, losses)
+
+
+def _mark_losses(axes: Axes, losses: LossRange) -> None:
+    """Powers of ten, and within two of them also 2 and 5."""
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415
+
+    room = (losses.high / losses.low) ** 0.05
+    axes.set_ylim(losses.low / room, losses.high if losses.cut else losses.high * room)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if losses.high < 200 * losses.low else (1,)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("")
 
 
 def _draw_line(axes: Axes, line: Line, panel: Panel) -> None:

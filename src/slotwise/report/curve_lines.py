@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import floor, log10
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -48,6 +49,14 @@ class Band(NamedTuple):
     mean: Numbers
     low: Numbers
     high: Numbers
+
+
+class LossRange(NamedTuple):
+    """From the lowest loss to the highest, or to where single points would press all other curves flat."""
+
+    low: float
+    high: float
+    cut: bool
 
 
 @dataclass(frozen=True)
@@ -117,13 +126,22 @@ class CurveFigure:
         return tuple({line.label: line for panel in self.panels for line in panel.lines}.values())
 
     @property
-    def top(self) -> float | None:
-        """Where the axes of losses end, if single points would otherwise press all curves flat."""
+    def losses(self) -> LossRange:
+        """What the axes of losses show, the same in all panels."""
         bands = [line.up("loss") for line in self.lines if line.points]
-        highest = max((float(band.high.max()) for band in bands), default=0.0)
+        low = min((float(band.low.min()) for band in bands), default=0.1)
+        high = max((float(band.high.max()) for band in bands), default=1.0)
         usual = max((2 * float(np.median(band.mean)) for band in bands), default=0.0)
-        top = max(USUAL_TOP, usual)
-        return top if highest > top else None
+        top = max(USUAL_TOP, _rounded_up(usual))
+        return LossRange(low, min(high, top), high > top)
+
+
+def _rounded_up(value: float) -> float:
+    """To 1, 2 or 5 times a power of ten."""
+    if value <= 0:
+        return value
+    power = 10.0 ** floor(log10(value))
+    return next(digit * power for digit in (1, 2, 5, 10) if digit * power >= value)
 
 
 def loss_and_accuracy(lines: tuple[Line, ...]) -> tuple[Panel, ...]:

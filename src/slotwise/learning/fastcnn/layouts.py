@@ -14,29 +14,33 @@ Floats = NDArray[np.float32]
 
 
 @compiled
-def read_images(plan: Plan, images: NDArray[np.uint8], chosen: NDArray[np.int64], rows: Floats) -> None:
-    """Normalise up to eight images into rows, channels last; missing samples are blank."""
-    channels = plan.factor.size
+def read_images(
+    plan: Plan, images: NDArray[np.uint8], chosen: NDArray[np.int64], planes: Floats, lanes: Floats
+) -> None:
+    """Normalise up to eight images into lanes, channels last; missing samples are blank.
+
+    `planes` is room for eight images, channels first as they come.
+    """
+    stride, channels = plan.image_stride, plan.factor.size
     pixels = images.shape[1] // channels
     for sample in range(LANES):
-        row = rows[sample * plan.image_stride : sample * plan.image_stride + images.shape[1]]
-        if sample >= chosen.size:
-            row[:] = 0
-            continue
         for channel in range(channels):
-            factor, shift = plan.factor[channel], plan.shift[channel]
-            plane = images[chosen[sample], channel * pixels : (channel + 1) * pixels]
-            for pixel in range(pixels):
-                row[pixel * channels + channel] = factor * np.float32(plane[pixel]) + shift
-
-
-@compiled
-def rows_to_lanes(values: int, stride: int, rows: Floats, lanes: Floats) -> None:
-    """lanes[value, sample] = rows[sample, value]."""
+            start = sample * stride + channel * pixels
+            plane = planes[start : start + pixels]
+            if sample < chosen.size:
+                factor, shift = plan.factor[channel], plan.shift[channel]
+                image = images[chosen[sample], channel * pixels : (channel + 1) * pixels]
+                for pixel in range(pixels):
+                    plane[pixel] = factor * np.float32(image[pixel]) + shift
+            else:
+                plane[:] = 0
     zero = repeat(np.float32(0))
     eight = (zero, zero, zero, zero, zero, zero, zero, zero)
-    for value in range(0, values, LANES):
-        store_tile(lanes, LANES * value, LANES, transpose(load_tile(rows, value, stride, eight)))
+    step = LANES * channels
+    for channel in range(channels):
+        for pixel in range(0, pixels, LANES):
+            found = transpose(load_tile(planes, channel * pixels + pixel, stride, eight))
+            store_tile(lanes, step * pixel + LANES * channel, step, found)
 
 
 @compiled

@@ -19,7 +19,7 @@ from slotwise.learning.fastcnn.backward import (
     list_patches,
     shift_filters,
 )
-from slotwise.learning.fastcnn.compilation import SOURCES, entry, inlined
+from slotwise.learning.fastcnn.compilation import SOURCES, compiled, entry, inlined
 from slotwise.learning.fastcnn.convolution import convolve, pack_filters
 from slotwise.learning.fastcnn.dense import (
     add_weight_gradient,
@@ -28,12 +28,13 @@ from slotwise.learning.fastcnn.dense import (
     input_errors,
     output_errors,
 )
-from slotwise.learning.fastcnn.layouts import errors_to_lanes, lanes_to_rows, read_images, rows_to_lanes
+from slotwise.learning.fastcnn.layouts import errors_to_lanes, lanes_to_rows, read_images
 from slotwise.learning.fastcnn.plan import Plan, Workspace
 from slotwise.learning.fastcnn.vectors import LANES
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
+Places = NDArray[np.int32]
 Images = NDArray[np.uint8]
 
 
@@ -57,9 +58,7 @@ def descend(
     loss = 0.0
     for step in range(len(batches)):
         loss = differentiate(plan, work, images, batches[step], answers[step])
-        for number in range(plan.source.size):
-            if plan.source[number] >= 0:
-                work.parameters[number] -= rate * work.gradient[number]
+        update(plan.source, work.parameters, work.gradient, np.float32(rate))
         arrange_filters(plan, work)
     return loss
 
@@ -85,7 +84,7 @@ def evaluate(
 
 
 @entry
-def write_model(source: Numbers, values: Floats, model: Floats, _sources: str = SOURCES) -> None:
+def write_model(source: Places, values: Floats, model: Floats, _sources: str = SOURCES) -> None:
     """Bring parameters, or their gradient, back into the model's order."""
     for number in range(source.size):
         if source[number] >= 0:
@@ -98,6 +97,14 @@ def read_model(plan: Plan, work: Workspace, model: Floats) -> None:
     for number in range(plan.source.size):
         work.parameters[number] = model[plan.source[number]] if plan.source[number] >= 0 else np.float32(0)
     arrange_filters(plan, work)
+
+
+@compiled
+def update(source: Places, parameters: Floats, gradient: Floats, rate: float) -> None:
+    """One step down the gradient. Padding stays zero, whatever has gathered in its gradient."""
+    for number in range(source.size):
+        step = rate * gradient[number]
+        parameters[number] -= step if source[number] >= 0 else np.float32(0)
 
 
 @inlined
@@ -127,8 +134,7 @@ def differentiate(plan: Plan, work: Workspace, images: Images, batch: Numbers, a
 @inlined
 def forward_pass(plan: Plan, work: Workspace, images: Images, chosen: Numbers) -> Floats:
     """Scores of up to eight images, as lanes."""
-    read_images(plan, images, chosen, work.rows)
-    rows_to_lanes(images.shape[1], plan.image_stride, work.rows, work.lanes)
+    read_images(plan, images, chosen, work.error_rows, work.lanes)
     for layer in plan.convolutions:
         convolve(
             layer,
@@ -166,8 +172,8 @@ def dense_backward(work: Workspace, layer: Any, samples: int, first: bool) -> No
     """Gradient of a dense layer, and errors of its inputs unless they are the images."""
     lanes, rows = work.lanes[LANES * layer.input_start :], work.rows[LANES * layer.input_start :]
     errors = work.errors[LANES * layer.output_start :]
+    lanes_to_rows(layer.inputs, layer.input_stride, lanes, rows)
     if not first:
-        lanes_to_rows(layer.inputs, layer.input_stride, lanes, rows)
         found = work.errors[LANES * layer.input_start :]
         input_errors(layer, work.parameters[layer.weight_start :], errors, lanes, found)
     add_weight_gradient(layer, errors, rows, samples, work.gradient[layer.weight_start :])
@@ -180,8 +186,7 @@ def convolution_backward(plan: Plan, work: Workspace, layer: Any, first: bool) -
     lanes, rows = work.lanes[LANES * layer.input_start :], work.rows[LANES * layer.input_start :]
     errors, winners = work.errors[LANES * layer.output_start :], work.winners[LANES * layer.output_start :]
     steps, places, amounts = plan.piece_steps[layer.pieces_start :], work.places, work.amounts
-    if not first:
-        lanes_to_rows(layer.values, layer.input_stride, lanes, rows)
+    lanes_to_rows(layer.values, layer.input_stride, lanes, rows)
     for output in range(layer.filters):
         gradient = work.gradient[layer.weight_start + output * layer.pieces * LANES :]
         count = list_patches(layer, output, errors, winners, places, amounts)

@@ -58,7 +58,7 @@ class Plan(NamedTuple):
     """Distance in lanes from the corner of a patch to each tap."""
     piece_steps: NDArray[np.int64]
     """Distance in rows from the corner of a patch to each piece."""
-    source: NDArray[np.int64]
+    source: NDArray[np.int32]
     """Number in the model's vector of each parameter, -1 where there is only padding."""
     factor: NDArray[np.float32]
     """A pixel x of channel c becomes factor[c] * x + shift[c]."""
@@ -79,7 +79,7 @@ class Workspace(NamedTuple):
     errors: NDArray[np.float32]
     """Gradient of the loss with respect to every activation, as lanes."""
     error_rows: NDArray[np.float32]
-    """The same for the inputs of one convolution, as rows."""
+    """The same for the inputs of one convolution, as rows; before that, room to read images."""
     places: NDArray[np.int32]
     """A list of what gets a gradient: starts of patches, or of filters..."""
     amounts: NDArray[np.float32]
@@ -109,7 +109,7 @@ def make_plan(architecture: Architecture, offset: Sequence[float], scale: Sequen
         denses=_records(DENSE, layout.denses),
         tap_steps=np.array(layout.tap_steps, np.int64),
         piece_steps=np.array(layout.piece_steps, np.int64),
-        source=np.concatenate(layout.source),
+        source=np.concatenate(layout.source).astype(np.int32),
         factor=(1.0 / (255.0 * np.asarray(scale, np.float64))).astype(np.float32),
         shift=(-np.asarray(offset, np.float64) / np.asarray(scale, np.float64)).astype(np.float32),
         image_stride=starts[1],
@@ -128,7 +128,7 @@ def make_workspace(plan: Plan) -> Workspace:
         rows=_aligned(values),
         winners=np.zeros(values, np.int32),
         errors=_aligned(values),
-        error_rows=_aligned(LANES * int(np.max(layers["input_stride"][1:], initial=0))),
+        error_rows=_aligned(LANES * int(np.max(layers["input_stride"], initial=plan.image_stride))),
         packed=_aligned(int(np.sum(np.maximum(layers["filters"], 2) * layers["taps"]))),
         shifted=_aligned(int(np.sum(2 * (layers["kernel"] + 2) * layers["filters"] * layers["span"]))),
         places=np.zeros(listed + 1, np.int32),

@@ -1,0 +1,211 @@
+"""A page of results: one HTML file that opens offline, with interactive curves (plotly), tables and words.
+
+The library is embedded once. The page's own script draws the curves from their numbers, so that colours
+follow the reader's dark mode and one legend hides a line in all panels of a figure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from slotwise.report.curve_lines import AXIS_WORDS, CurveFigure, Line, Numbers
+
+
+@dataclass(frozen=True)
+class Html:
+    """Text that is HTML already; plain strings are escaped."""
+
+    text: str
+
+
+Content = Html | str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page under a heading."""
+
+    name: str
+    title: str
+    parts: tuple[Content, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything that is on the page."""
+
+    title: str
+    lead: tuple[Content, ...]
+    sections: tuple[Section, ...]
+    figures: tuple[CurveFigure, ...]
+
+
+def render(page: Page) -> str:
+    """The page as text."""
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415  (slow to import, and only needed here)
+
+    template = Template(files("slotwise.report").joinpath("page_template.html").read_text("utf-8"))
+    numbers = json.dumps([figure_numbers(figure) for figure in page.figures], separators=(",", ":"))
+    return template.substitute(
+        title=escape(page.title),
+        lead="\n".join(map(html, page.lead)),
+        contents=" ".join(f'<a href="#{s.name}">{escape(s.title)}</a>' for s in page.sections),
+        sections="\n".join(map(_section, page.sections)),
+        figures=numbers.replace("</", "<\\/"),
+        plotly=get_plotlyjs(),
+    )
+
+
+def html(content: Content) -> str:
+    """As it stands on the page."""
+    return content.text if isinstance(content, Html) else escape(content)
+
+
+def paragraph(text: Content, style: str = "") -> Html:
+    """A paragraph."""
+    return Html(f"<p{_class(style)}>{html(text)}</p>")
+
+
+def heading(text: str) -> Html:
+    """A heading within a section."""
+    return Html(f"<h3>{escape(text)}</h3>")
+
+
+def badge(words: str) -> Html:
+    """A verdict that is seen at a glance; its colour comes from its words."""
+    return Html(f'<span class="badge {words.replace(" ", "-")}">{escape(words)}</span>')
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Content]], style: str = "") -> Html:
+    """A table; columns whose heading begins with # hold numbers."""
+    numeric = [heading.startswith("#") for heading in headings]
+    head = "".join(
+        f'<th scope="col"{_class("number" if number else "")}>{escape(text.lstrip("#"))}</th>'
+        for text, number in zip(headings, numeric, strict=True)
+    )
+    body = "\n".join(f"<tr>{_cells(row, numeric)}</tr>" for row in rows)
+    return Html(
+        f'<div class="scroll"><table{_class(style)}><thead><tr>{head}</tr></thead>'
+        f"<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+def definitions(pairs: Iterable[tuple[str, Content]]) -> Html:
+    """Terms and what they are."""
+    items = "\n".join(f"<dt>{escape(term)}</dt><dd>{html(words)}</dd>" for term, words in pairs)
+    return Html(f"<dl>\n{items}\n</dl>")
+
+
+def details(summary: str, *parts: Content) -> Html:
+    """Something to unfold."""
+    content = "\n".join(map(html, parts))
+    return Html(f"<details><summary>{escape(summary)}</summary>\n{content}\n</details>")
+
+
+def code(*lines: str) -> Html:
+    """Commands."""
+    return Html(f"<pre><code>{escape(chr(10).join(lines))}</code></pre>")
+
+
+def embedded_page(document: str, title: str) -> Html:
+    """Another self-contained page in a frame."""
+    return Html(f'<iframe title="{escape(title)}" srcdoc="{escape(document)}"></iframe>')
+
+
+def curve_figure(figure: CurveFigure) -> Html:
+    """The place of a figure: the page's script draws it there."""
+    if not figure.lines:
+        return Html(
+            f"<h3>{escape(figure.title)}</h3>\n"
+            f'<figure id="figure-{figure.name}"><p class="quiet">No curves yet.</p></figure>'
+        )
+    panels = "\n".join(
+        f'<div class="panel" role="img" aria-label="{escape(_spoken(figure, number))}"></div>'
+        for number in range(len(figure.panels))
+    )
+    return Html(
+        f'<h3>{escape(figure.title)}</h3>\n<figure id="figure-{figure.name}">\n'
+        f'<div class="legend" role="group" aria-label="Curves to show"></div>\n'
+        f'<div class="panels">\n{panels}\n</div>\n'
+        f"<figcaption>{escape(_caption(figure))}</figcaption>\n</figure>"
+    )
+
+
+def figure_numbers(figure: CurveFigure) -> dict[str, Any]:
+    """What the page's script draws a figure from."""
+    lines = figure.lines
+    numbers = {line.label: number for number, line in enumerate(lines)}
+    return {
+        "name": figure.name,
+        **figure.losses._asdict(),
+        "lines": [_line_numbers(line) for line in lines],
+        "panels": [
+            {
+                "title": panel.title,
+                "across": panel.across,
+                "up": panel.up,
+                "lines": [numbers[line.label] for line in panel.lines],
+            }
+            for panel in figure.panels
+        ],
+    }
+
+
+def _line_numbers(line: Line) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "label": line.label,
+        "light": line.colour.light,
+        "dark": line.colour.dark,
+        "dashed": line.dashed,
+        "seeds": len(line.seeds),
+        "slot": [point.slot for point in line.points],
+        "round": [point.round for point in line.points],
+    }
+    for quantity in ("loss", "accuracy"):
+        band = line.up("loss" if quantity == "loss" else "accuracy")
+        result[quantity] = _short(band.mean)
+        if len(line.seeds) > 1:
+            result[f"{quantity}_low"], result[f"{quantity}_high"] = _short(band.low), _short(band.high)
+    return result
+
+
+def _short(values: Numbers) -> list[float]:
+    """Five digits: more than a screen shows, and a third of the file."""
+    return [float(f"{value:.5g}") for value in values]
+
+
+def _caption(figure: CurveFigure) -> str:
+    parts = [figure.caption]
+    seeds = max((len(line.seeds) for line in figure.lines), default=1)
+    if seeds > 1:
+        parts.append(f"Lines are means of up to {seeds} seeds, bands reach from the lowest to the highest.")
+    if figure.losses.cut:
+        parts.append(f"The axis of losses ends at {figure.losses.high:,g}; higher points leave the picture.")
+    return " ".join(parts)
+
+
+def _spoken(figure: CurveFigure, number: int) -> str:
+    panel = figure.panels[number]
+    return f"{figure.title}. {panel.title}: {AXIS_WORDS[panel.up]} against {AXIS_WORDS[panel.across]}"
+
+
+def _section(section: Section) -> str:
+    content = "\n".join(map(html, section.parts))
+    return f'<section id="{section.name}">\n<h2>{escape(section.title)}</h2>\n{content}\n</section>'
+
+
+def _cells(row: Sequence[Content], numeric: Sequence[bool]) -> str:
+    return "".join(
+        f"<td{_class('number' if number else '')}>{html(cell)}</td>"
+        for cell, number in zip(row, numeric, strict=True)
+    )
+
+
+def _class(style: str) -> str:
+    return f' class="{style}"' if style else ""

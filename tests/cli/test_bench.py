@@ -1,0 +1,36 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Cli = Callable[..., tuple[int, str, str]]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_every_way_is_measured_in_one_run(slotwise: Cli) -> None:
+    code, out, _ = slotwise("bench", "--repeats", 1, "--seconds", 0.2, "--json")
+    assert code == 0
+    figures = json.loads(out)
+    assert all(row["rate"] > 0 for row in figures["ways"])
+
+
+def test_no_repeats_are_refused(slotwise: Cli) -> None:
+    assert slotwise("bench", "--repeats", 0) == (
+        2,
+        "",
+        "slotwise: --repeats 0: must be a whole number of at least 1\n",
+    )
+
+
+def test_the_common_job_prints_one_json_line() -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "common_job.py"), "--rounds", "2", "--threads", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (line,) = done.stdout.splitlines()
+    figures = json.loads(line)
+    assert (figures["peer"], figures["rounds"], figures["sgd_steps"]) == ("slotwise", 2, 100)
+    names = {"peer", "version", "rounds", "sgd_steps", "seconds", "steps_per_s", "startup_s", "peak_rss_mb"}
+    assert set(figures) == names

@@ -1,0 +1,207 @@
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotwise import Scenario
+from slotwise.cli import main
+from slotwise.runs import RunFolder, execute, run_parameters
+from slotwise.theory.bound import Constants, Setting, corrected, published, round_robin
+
+Outcome = tuple[int, str, str]
+Run = Callable[..., Outcome]
+
+VALUES = {
+    "smoothness": 10.0,
+    "gradient_noise": 5.0,
+    "noise_growth": 2.0,
+    "heterogeneity": 4.0,
+    "initial_gap": 2.3,
+    "initial_gradient2": 1.0,
+}
+GIVEN = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in VALUES.items())
+TINY = {
+    "devices": 4,
+    "group_size": 2,
+    "samples_per_device": 12,
+    "compute_slots": 2,
+    "deadline": 60,
+    "local_steps": 2,
+    "batch_size": 4,
+    "channels": (2,),
+    "hidden": (),
+}
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """``slotwise bound`` with these arguments, in this process, at 80 columns: exit code, stdout, stderr."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["slotwise", "bound", *arguments.split()])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return int(exit_.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+def answer(run: Run, arguments: str) -> dict[str, Any]:
+    code, out, _ = run(f"{arguments} --json")
+    assert code == 0
+    return dict(json.loads(out))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of a tiny network."""
+    path = tmp_path_factory.mktemp("bound") / "run"
+    parameters = run_parameters({**TINY, "schedule": "idfl"})
+    execute(RunFolder.create(path, parameters), parameters)
+    return path
+
+
+@pytest.fixture(scope="module")
+def estimated(trained: Path) -> dict[str, Any]:
+    """What --estimate finds there."""
+    from slotwise.cli.bound_case import measured_case
+
+    return measured_case(RunFolder.open(trained), {}, None, None, quiet=True).as_dict()
+
+
+def test_the_json_has_the_bounds_of_the_theory(run: Run) -> None:
+    scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)
+    case = Setting(scenario=scenario, rounds=4540, batch_size=64, learning_rate=0.01)
+    constants = Constants(**VALUES)
+    found = answer(run, GIVEN)
+    assert found["published"] == published(constants, case).as_dict()
+    assert found["corrected"] == corrected(constants, case).as_dict()
+    assert found["round_robin"] == round_robin(constants, case).as_dict()
+
+
+def test_the_json_repeats_constants_and_case(run: Run) -> None:
+    found = answer(run, GIVEN)
+    assert found["constants"] == {**VALUES, "device_smoothness": None}
+    assert (found["setting"]["rounds"], found["setting"]["staleness"]) == (4540, 9)
+    assert (found["estimated"], found["measured"]) == ([], None)
+
+
+def test_the_automatic_delay_is_that_of_proposition_1(run: Run) -> None:
+    setting = answer(run, f"{GIVEN} --schedule idfl")["setting"]
+    assert (setting["delay"], setting["staleness"]) == (4, 5)
+
+
+def test_a_delay_of_ones_own_is_taken(run: Run) -> None:
+    assert answer(run, f"{GIVEN} --schedule idfl --delay 2")["setting"]["delay"] == 2
+
+
+def test_rounds_cut_the_training_short(run: Run) -> None:
+    assert answer(run, f"{GIVEN} --rounds 100")["setting"]["rounds"] == 100
+
+
+def test_the_table_fits_80_columns_uncut(run: Run) -> None:
+    _, out, _ = run(f"{GIVEN} --learning-rate 1e-4")
+    assert "…" not in out
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+def test_the_table_has_the_three_bounds_side_by_side(run: Run) -> None:
+    found = answer(run, GIVEN)
+    _, out, _ = run(GIVEN)
+    row = next(line for line in out.splitlines() if line.strip().startswith("bound"))
+    values = [found[name]["value"] for name in ("published", "corrected", "round_robin")]
+    assert row.split()[-3:] == [f"{value:.4g}" for value in values]
+
+
+def test_the_table_says_why_a_theorem_does_not_cover_the_case(run: Run) -> None:
+    _, out, _ = run(f"{GIVEN} --learning-rate 0.01 --rounds 5")
+    words = " ".join(out.split())
+    assert "corrected does not cover it: step size 0.01 is above its limit = 0.00755" in words
+    assert "published does not cover it: K = 4 is below 2G = 20" in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ("", "--smoothness missing"),
+        (GIVEN.replace("--heterogeneity 4.0", ""), "--heterogeneity missing"),
+        (f"{GIVEN} --smoothness 0", "--smoothness"),
+        (f"{GIVEN} --smoothness nan", "--smoothness"),
+        (f"{GIVEN} --noise-growth 0.9", "--noise-growth"),
+        (f"{GIVEN} --gradient-noise -1", "--gradient-noise"),
+        (f"{GIVEN} --initial-gap inf", "--initial-gap"),
+        (f"{GIVEN} --learning-rate 0", "--learning-rate"),
+        (f"{GIVEN} --batch-size 0", "--batch-size"),
+        (f"{GIVEN} --rounds 0", "--rounds"),
+        (f"{GIVEN} --deadline 10", "--deadline"),
+        (f"{GIVEN} --group-size 7", "--group-size"),
+        (f"{GIVEN} --group-size 101", "--group-size"),
+        (f"{GIVEN} --delay 3", "--delay"),
+        (f"{GIVEN} --schedule idfl --delay 10", "--delay"),
+        (f"{GIVEN} --schedule idfl --delay soon", "--delay"),
+        (f"{GIVEN} --schedule sync", "--schedule"),
+        (f"{GIVEN} --out bound.gif", "--out"),
+        (f"{GIVEN} --out /no/such/folder/bound.png", "/no/such/folder"),
+        ("--estimate /no/such/run", "/no/such/run"),
+        ("--estimate /no/such/run --devices 10", "--devices"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_option(run: Run, arguments: str, named: str) -> None:
+    code, out, err = run(arguments)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"slotwise: [^\n]+\n", err)
+    assert named in err
+
+
+def test_a_picture_is_written_where_asked(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "bound.svg"
+    code, _, err = run(f"{GIVEN} --out {path}")
+    assert (code, err) == (0, f"wrote {path}\n")
+    assert path.read_text().startswith("<?xml")
+
+
+def test_an_estimate_finds_every_constant(estimated: dict[str, Any]) -> None:
+    assert sorted(estimated["constants"]) == estimated["estimated"]
+    assert all(value > 0 for value in estimated["constants"].values())
+
+
+def test_an_estimate_is_of_the_case_of_the_run(estimated: dict[str, Any]) -> None:
+    setting = estimated["setting"]
+    assert (setting["devices"], setting["group_size"], setting["batch_size"]) == (4, 2, 4)
+    assert setting["rounds"] == run_parameters({**TINY, "schedule": "idfl"}).timeline().rounds
+
+
+def test_the_measured_mean_goes_with_its_samples(estimated: dict[str, Any]) -> None:
+    measured = estimated["measured"]
+    assert len(measured["rounds"]) == len(measured["gradient2"])
+    assert min(measured["gradient2"]) <= measured["mean"] <= max(measured["gradient2"])
+
+
+def test_given_constants_win_over_estimates(run: Run, trained: Path) -> None:
+    found = answer(run, f"--estimate {trained} --smoothness 77 --rounds 2 --quiet")
+    assert found["constants"]["smoothness"] == 77
+    assert "smoothness" not in found["estimated"]
+    assert found["setting"]["rounds"] == 2
+
+
+def test_the_table_of_an_estimate_says_what_its_numbers_are(run: Run, trained: Path) -> None:
+    _, out, _ = run(f"--estimate {trained} --rounds 2 --learning-rate 0.001 --quiet")
+    words = " ".join(out.split())
+    assert "the true constants are at least as large" in words
+    assert "The run takes H = 2 steps per update, the theorem one" in words
+    assert "Trained for 2 of the run's" in words
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+def test_a_run_of_random_participation_is_refused(run: Run, tmp_path: Path) -> None:
+    parameters = run_parameters({**TINY, "schedule": "sync", "participation": "random"})
+    RunFolder.create(tmp_path / "run", parameters)
+    code, _, err = run(f"--estimate {tmp_path / 'run'}")
+    assert code == 2
+    assert "--participation random" in err

@@ -1,0 +1,194 @@
+"""The command from start to end: a tiny quick look, once more, interrupted, and refused."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slotwise.cli import main
+from slotwise.runs import RunFolder
+
+COMMAND = [sys.executable, "-c", "import slotwise.cli; slotwise.cli.main()", "reproduce"]
+TINY = ["--quick", "--deadline", "160"]  # the slots of one round of all hundred devices, and a few
+Outcome = tuple[int, str, str]
+Call = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("reproduce") / "out"
+    done = subprocess.run(
+        [*COMMAND, *TINY, "--out", str(out)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"report: {out / 'report.html'}\n"
+    assert "mnist-async-S1-T160-seed0: loss" in done.stderr
+    return out
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Calls ``slotwise reproduce``; gives exit code, stdout and stderr."""
+
+    def run(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["slotwise", "reproduce", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return int(exit_.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+def test_a_quick_look_leaves_runs_figures_and_a_report(finished: Path) -> None:
+    names = sorted(path.name for path in (finished / "runs").iterdir())
+    assert names == [
+        "mnist-async-S1-T160-seed0",
+        "mnist-async-S1-link5-T160-seed0",
+        "mnist-async-S10-T160-seed0",
+        "mnist-async-S100-T160-seed0",
+        "mnist-async-S50-T160-seed0",
+        "mnist-idfl-S1-T160-seed0",
+        "mnist-idfl-S1-link5-T160-seed0",
+        "mnist-idfl-S10-T160-seed0",
+    ]
+    assert {RunFolder.open(finished / "runs" / name).status for name in names} == {"finished"}
+    figures = {path.name for path in (finished / "figures").iterdir()}
+    for name in ("async-mnist", "idfl-mnist", "comparison-mnist", "tradeoff"):
+        assert {f"{name}.png", f"{name}.pdf"} <= figures
+    assert {"timeline-async.svg", "timeline-idfl.png"} <= figures
+
+
+def test_the_report_says_how_idfl_compares_and_what_it_is_made_of(finished: Path) -> None:
+    text = (finished / "report.html").read_text(encoding="utf-8")
+    assert "Final loss with and without intentional delay (MNIST, T=160):</strong> S=1: idfl" in text
+    assert "; S=10: idfl" in text
+    assert "A quick look" in text
+    assert "not the paper&#x27;s: 50,000" in text
+    for number in (24976, 8326, 4541, 1922, 980, 332, 49999, 33333, 16667, 9091, 4001):
+        assert text.count(f'<td class="number">{number}</td>') == 2
+    assert "8 of 8 runs are finished" in text
+    assert "--quick --deadline 160" in text
+    assert text.count('class="badge not-decided"') >= 3  # CIFAR-10 is not part of a quick look
+
+
+def test_a_second_time_nothing_is_trained_and_it_is_fast(finished: Path, call: Call) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/*")}
+    figures = {path: path.stat().st_mtime_ns for path in finished.glob("figures/*.p*")}
+    began = time.process_time()
+    code, out, err = call(*TINY, "--out", finished)
+    assert (code, out, err) == (0, f"report: {finished / 'report.html'}\n", "")
+    assert time.process_time() - began < 10
+    assert before == {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/*")}
+    assert figures == {path: path.stat().st_mtime_ns for path in finished.glob("figures/*.p*")}
+
+
+def test_a_run_that_is_lost_is_trained_again_to_the_same_model(finished: Path, call: Call) -> None:
+    run = finished / "runs" / "mnist-async-S1-link5-T160-seed0"
+    model = json.loads((run / "run.json").read_text())["model_sha256"]
+    RunFolder.open(run).clear()
+    (run / "checkpoints").rmdir()
+    run.rmdir()
+    code, _, err = call("tradeoff", *TINY, "--out", finished)
+    assert code == 0
+    assert "mnist-async-S1-link5-T160-seed0: loss" in err
+    assert json.loads((run / "run.json").read_text())["model_sha256"] == model
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--quick", "--deadline", "170"], "its mnist runs were made with --deadline 160"),
+        (["--quick"], "its mnist runs were made with --deadline 160"),
+        (["mnist", "--deadline", "160"], "this one was made with --quick"),
+    ],
+)
+def test_other_settings_are_refused(finished: Path, call: Call, options: list[str], words: str) -> None:
+    code, out, err = call(*options, "--out", finished)
+    assert (code, out) == (2, "")
+    assert err == f"slotwise: --out {finished}: must be another folder: {words}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["figure9"], "there is no experiment figure9"),
+        (["--seeds", "0"], "--seeds 0: must be a whole number of at least 1"),
+        (["--deadline", "0"], "--deadline 0: must be"),
+        (["--workers", "0"], "--workers 0: must be"),
+        (["cifar10", "--quick"], "there is no experiment cifar10"),
+    ],
+)
+def test_mistakes_are_told_in_a_line_and_leave_nothing(
+    tmp_path: Path, call: Call, options: list[str], words: str
+) -> None:
+    code, out, err = call(*options, "--out", tmp_path / "out")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert words in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_foreign_and_broken_folders_are_refused_in_a_line(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    code, _, err = call("table1", "--out", tmp_path)
+    assert code == 2
+    assert err == (
+        f"slotwise: --out {tmp_path}: must be a new or empty folder, or one that slotwise reproduce made\n"
+    )
+    (tmp_path / "reproduction.json").write_text("{")
+    code, _, err = call("table1", "--out", tmp_path)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "reproduction.json: damaged" in err
+
+
+def test_a_damaged_run_is_told_in_a_line(tmp_path: Path, call: Call) -> None:
+    run = tmp_path / "out" / "runs" / "mnist-async-S1-T160-seed0"
+    assert call("table1", "--out", tmp_path / "out")[0] == 0
+    run.mkdir(parents=True)
+    (run / "run.json").write_text("{")
+    code, _, err = call("async-mnist", "--deadline", "160", "--out", tmp_path / "out")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "run.json: damaged" in err
+
+
+def test_the_table_alone_needs_no_training(tmp_path: Path, call: Call) -> None:
+    code, _, _ = call("table1", "timeline", "--out", tmp_path / "out")
+    assert code == 0
+    text = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert '<td class="number">24976</td>' in text
+    assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_cifar10_that_is_not_there_is_left_out_and_told(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOTWISE_CACHE", str(tmp_path / "cache"))
+    code, _, err = call("cifar10", "--deadline", "100", "--out", tmp_path / "out")
+    assert code == 0
+    words = "CIFAR-10 is not on this machine: slotwise data fetch cifar10"
+    assert err == f"left out: 8 runs. {words}\n"
+    assert words in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_an_interrupt_ends_cleanly_and_the_next_call_goes_on(tmp_path: Path, call: Call) -> None:
+    out = tmp_path / "out"
+    options = ["async-mnist", "--quick", "--deadline", "600", "--out", str(out)]
+    running = subprocess.Popen([*COMMAND, *options], stderr=subprocess.PIPE, text=True)
+    first = out / "runs" / "mnist-async-S1-T600-seed0" / "run.json"
+    limit = time.monotonic() + 60
+    while not first.exists() and time.monotonic() < limit:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "interrupted; the same command goes on from here" in err
+    assert (out / "report.html").is_file()
+    code, _, err = call(*options)
+    assert code == 0
+    assert "curve 4 of 4" in err or "mnist-async-S100-T600-seed0: loss" in err

@@ -1,0 +1,65 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slotwise.learning import Point
+from slotwise.runs import RunFolder, RunParameters
+
+Cli = Callable[..., tuple[int, str, str]]
+
+POINTS = [Point(0, 0, 2.3, 0.1, 0), Point(52, 1, 1.5, 0.5, 0), Point(104, 2, 1.75, 0.45, 1)]
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """A finished run, without the training."""
+    parameters = RunParameters(group_size=1, deadline=104)
+    folder = RunFolder.create(tmp_path / "small", parameters)
+    folder.write_points(POINTS)
+    folder.write_description(parameters, "finished")
+    return folder.path
+
+
+def test_a_run_is_a_row_with_its_last_figures(slotwise: Cli, finished: Path) -> None:
+    code, out, err = slotwise("show", finished)
+    assert (code, err) == (0, "")
+    row = next(line for line in out.splitlines() if "small" in line)
+    assert row.split() == ["small", "finished", "idfl", "1", "2", "104", "1.7500", "45.0%", "█▁▃"]
+
+
+def test_json_has_the_final_and_the_best_point(slotwise: Cli, finished: Path) -> None:
+    _, out, _ = slotwise("show", finished, "--json")
+    (run,) = json.loads(out)
+    assert run["final"] == POINTS[-1]._asdict()
+    assert run["best"] == POINTS[1]._asdict()
+
+
+@pytest.mark.parametrize(("kind", "first"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_curves_are_drawn_in_the_kind_the_suffix_says(
+    slotwise: Cli, finished: Path, tmp_path: Path, kind: str, first: bytes
+) -> None:
+    out = tmp_path / f"curves.{kind}"
+    assert slotwise("show", finished, "--out", out)[0] == 0
+    assert out.read_bytes().startswith(first)
+
+
+def test_a_run_without_points_is_shown_too(slotwise: Cli, tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "fresh", RunParameters())
+    code, out, _ = slotwise("show", folder.path)
+    assert code == 0
+    assert "running" in out
+
+
+def test_another_suffix_is_refused(slotwise: Cli, finished: Path) -> None:
+    code, out, err = slotwise("show", finished, "--out", "curves.gif")
+    assert (code, out) == (2, "")
+    assert err == "slotwise: --out curves.gif: must be a file that ends in .png, .svg or .pdf\n"
+
+
+def test_a_folder_without_a_run_is_refused(slotwise: Cli, tmp_path: Path) -> None:
+    code, out, err = slotwise("show", tmp_path)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"slotwise: {tmp_path}: not a run folder")
+    assert err.count("\n") == 1

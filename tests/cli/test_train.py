@@ -1,0 +1,609 @@
+"""`slotwise train` as a person meets it: options, files, signals, kills. Only the network is small."""
+
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slotwise.cli import main
+from slotwise.data import Dataset, load_mnist
+from slotwise.runs import RunFolder, build
+
+SMALL = [
+    *("--devices", "4", "--group-size", "2", "--compute-slots", "4", "--samples-per-device", "20"),
+    *("--local-steps", "1", "--batch-size", "8", "--channels", "2,2", "--hidden", "4"),
+    *("--evaluate-every", "1000", "--quiet"),
+]
+SHORT = [*SMALL, "--deadline", "30"]  # 7 rounds
+LONG = [*SMALL, "--deadline", "5000"]  # some seconds, to be disturbed in
+
+
+class Said:
+    """How the command ended and what it said."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def refusal(self) -> str:
+        """The one line of a refusal: nothing else may have been said."""
+        assert (self.code, self.out) == (2, "")
+        assert self.err.startswith("slotwise: ")
+        assert self.err.endswith("\n")
+        assert self.err.count("\n") == 1
+        return self.err.strip()
+
+
+Slotwise = Callable[..., Said]
+
+
+@pytest.fixture(scope="module")
+def mnist() -> Dataset:
+    return load_mnist()
+
+
+@pytest.fixture
+def slotwise(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mnist: Dataset) -> Slotwise:
+    """`slotwise train` in this process, which unpacks its data once."""
+    monkeypatch.setattr(build, "load_mnist", lambda: mnist)
+
+    def run(*arguments: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["slotwise", "train", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        return Said(int(exit_.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+def command(*arguments: object) -> list[str]:
+    """`slotwise train` as a process of its own."""
+    return [sys.executable, "-c", "from slotwise.cli import main; main()", "train", *map(str, arguments)]
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> Said:
+    out, err = process.communicate(timeout=120)
+    return Said(process.returncode, out, err)
+
+
+def result(run: Path) -> tuple[object, ...]:
+    """Everything that must be the same, however the run went."""
+    document = RunFolder(run).description()
+    files = [(run / name).read_bytes() for name in ("history.csv", "model.npz")]
+    return (document["status"], document["model_sha256"], document["rounds"], document["final"], *files)
+
+
+def wait_for_checkpoint(run: Path, process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + 60
+    while not list((run / "checkpoints").glob("*.checkpoint")):
+        assert process.poll() is None, ended(process).err
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
+    """The result of the long run."""
+    run = tmp_path_factory.mktemp("undisturbed") / "run"
+    done = ended(start(*LONG, "--out", run))
+    assert (done.code, done.err) == (0, "")
+    return result(run)
+
+
+# What it does
+
+
+@pytest.mark.slow
+def test_a_new_user_gets_a_model_and_is_told_so(tmp_path: Path) -> None:
+    program = command("--deadline", "300", "--out", "RUN")
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    assert re.fullmatch(
+        r"finished after 22 rounds: loss \d\.\d{4}, accuracy \d+\.\d\d% at slot 292  \(RUN\)\n", done.stdout
+    )
+    assert {path.name for path in (tmp_path / "RUN").iterdir()} == {
+        "run.json",
+        "history.csv",
+        "model.npz",
+        "checkpoints",
+    }
+    assert [point.slot for point in RunFolder(tmp_path / "RUN").points()] == [0, 248, 292]
+
+
+def test_a_run_leaves_its_parameters_curve_and_model(slotwise: Slotwise, tmp_path: Path) -> None:
+    done = slotwise(*SHORT, "--seed", 7, "--out", tmp_path / "run")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("finished after 7 rounds: loss ")
+    document = RunFolder(tmp_path / "run").description()
+    assert (document["status"], document["rounds"]) == ("finished", 7)
+    assert document["parameters"]["seed"] == 7
+    assert document["parameters"]["channels"] == [2, 2]
+    with np.load(tmp_path / "run" / "model.npz") as archive:
+        assert archive["0.weight"].shape == (2, 1, 5, 5)
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_the_number_of_workers_does_not_change_the_result(
+    slotwise: Slotwise, tmp_path: Path, workers: int
+) -> None:
+    slotwise(*SHORT, "--workers", 1, "--out", tmp_path / "one")
+    slotwise(*SHORT, "--workers", workers, "--out", tmp_path / "many")
+    assert result(tmp_path / "one") == result(tmp_path / "many")
+
+
+def test_another_seed_gives_another_model(slotwise: Slotwise, tmp_path: Path) -> None:
+    models = set()
+    for seed in (0, 1, 2**63, 2**64 - 1):
+        assert slotwise(*SHORT, "--seed", seed, "--out", tmp_path / str(seed)).code == 0
+        models.add(RunFolder(tmp_path / str(seed)).description()["model_sha256"])
+    assert len(models) == 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--devices 1 --group-size 1",
+        "--devices 5 --group-size 2",
+        "--group-size 4",
+        "--deadline 7",  # exactly one round
+        "--samples-per-device 3 --batch-size 64",
+        "--channels= --hidden=",
+        "--schedule sync --participation random --group-size 3",
+        "--schedule sync --delay 0",
+        "--schedule idfl --delay 1",
+        "--partition k-labels --labels-per-device 3",
+        "--partition dirichlet --concentration 5",
+        "--partition iid --input-scale unit --update mean",
+        "--checkpoint-every 0",
+    ],
+)
+def test_unusual_runs_work(slotwise: Slotwise, tmp_path: Path, options: str) -> None:
+    done = slotwise(*SHORT, *options.split(), "--out", tmp_path / "run")
+    assert (done.code, done.err) == (0, "")
+    assert RunFolder(tmp_path / "run").status == "finished"
+
+
+def test_the_speed_of_devices_may_be_given_instead_of_compute_slots(
+    slotwise: Slotwise, tmp_path: Path
+) -> None:
+    where = SHORT.index("--compute-slots")
+    options = [*SHORT[:where], *SHORT[where + 2 :], "--samples-per-slot", "1.6"]
+    assert slotwise(*options, "--out", tmp_path / "run").code == 0
+    assert RunFolder(tmp_path / "run").parameters().compute_slots == 5  # ceil(1·8/1.6)
+
+
+def test_pytorch_gives_the_same_run_up_to_rounding(slotwise: Slotwise, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    for backend in ("numba", "torch"):
+        done = slotwise(*SHORT, "--backend", backend, "--out", tmp_path / backend)
+        assert (done.code, done.err) == (0, "")
+    one, other = (RunFolder(tmp_path / backend).points()[-1] for backend in ("numba", "torch"))
+    assert one.loss == pytest.approx(other.loss, rel=1e-3)
+
+
+def test_the_curve_is_written_for_tensorboard(slotwise: Slotwise, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    done = slotwise(*SHORT, "--out", tmp_path / "run", "--tensorboard", tmp_path / "board")
+    assert done.code == 0
+    assert list((tmp_path / "board").glob("events.out.tfevents.*"))
+
+
+# What it refuses
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--data", "imagenet"),
+        ("--partition", "fair"),
+        ("--samples-per-device", "0"),
+        ("--samples-per-device", "6000"),  # more than there are of a label
+        ("--samples-per-device", "many"),
+        ("--labels-per-device", "0"),
+        ("--concentration", "0"),
+        ("--concentration", "inf"),
+        ("--concentration", "nan"),
+        ("--input-scale", "large"),
+        ("--schedule", "later"),
+        ("--delay", "soon"),
+        ("--delay", "-1"),
+        ("--delay", "2"),
+        ("--participation", "none"),
+        ("--devices", "0"),
+        ("--devices", "-5"),
+        ("--devices", "1.5"),
+        ("--devices", "99999999999999999999"),
+        ("--group-size", "0"),
+        ("--group-size", "5"),
+        ("--compute-slots", "0"),
+        ("--link-slots", "0"),
+        ("--deadline", "0"),
+        ("--deadline", "6"),  # one slot short of the first round
+        ("--local-steps", "0"),
+        ("--batch-size", "0"),
+        ("--learning-rate", "0"),
+        ("--learning-rate", "nan"),
+        ("--learning-rate", "inf"),
+        ("--learning-rate", "fast"),
+        ("--update", "max"),
+        ("--channels", "0"),
+        ("--channels", "2,x"),
+        ("--channels", "1,1,1"),  # nothing is left of the image
+        ("--hidden", "0"),
+        ("--backend", "abacus"),
+        ("--evaluate-every", "0"),
+        ("--seed", "-1"),
+        ("--seed", str(2**64)),
+        ("--workers", "0"),
+        ("--workers", "two"),
+        ("--checkpoint-every", "-1"),
+        ("--checkpoint-every", "nan"),
+        ("--checkpoint-every", "often"),
+        ("--samples-per-slot", "6.4"),  # beside --compute-slots
+        ("--flux", "1"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_makes_no_folder(
+    slotwise: Slotwise, tmp_path: Path, option: str, value: str
+) -> None:
+    refusal = slotwise(*SHORT, option, value, "--out", tmp_path / "run").refusal
+    assert option in refusal or value in refusal or "6000" in refusal
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("schedule", ["sync", "async"])
+def test_a_delay_is_for_idfl_alone(slotwise: Slotwise, tmp_path: Path, schedule: str) -> None:
+    refusal = slotwise(*SHORT, "--schedule", schedule, "--delay", 1, "--out", tmp_path / "run").refusal
+    assert refusal == f"slotwise: --delay 1: must be auto or 0 for the schedule {schedule}"
+
+
+def test_more_labels_than_there_are_is_one_line(slotwise: Slotwise, tmp_path: Path) -> None:
+    options = ("--partition", "k-labels", "--labels-per-device", 11, "--out", tmp_path / "run")
+    assert "labels_per_device is 11, must be from 1 to 10" in slotwise(*SHORT, *options).refusal
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_needed(slotwise: Slotwise) -> None:
+    assert slotwise(*SHORT).refusal.startswith("slotwise: --out missing: must be the folder of the new run")
+
+
+@pytest.mark.parametrize("place", ["file", "file/sub", "x" * 300, "full"])
+def test_a_place_where_no_run_can_be_is_refused(slotwise: Slotwise, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("mine")
+    assert "--out" in slotwise(*SHORT, "--out", tmp_path / place).refusal
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "full"]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_an_existing_run_is_replaced_only_on_demand(slotwise: Slotwise, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    slotwise(*SHORT, "--out", run)
+    before = result(run)
+    refusal = slotwise(*SHORT, "--seed", 1, "--out", run).refusal
+    assert "must be a new folder; this run is there already (--resume or --overwrite)" in refusal
+    assert result(run) == before
+    assert slotwise(*SHORT, "--seed", 1, "--out", run, "--overwrite").code == 0
+    assert result(run) != before
+
+
+def test_a_mistake_with_overwrite_leaves_the_old_run(slotwise: Slotwise, tmp_path: Path) -> None:
+    slotwise(*SHORT, "--out", tmp_path / "run")
+    before = result(tmp_path / "run")
+    assert slotwise(*SHORT, "--samples-per-device", 6000, "--out", tmp_path / "run", "--overwrite").refusal
+    assert result(tmp_path / "run") == before
+
+
+# The configuration file
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(
+        "devices = 4\ngroup-size = 2\ncompute-slots = 4\nsamples-per-device = 20\nlocal_steps = 1\n"
+        "batch-size = 8\nchannels = [2, 2]\nhidden = [4]\nevaluate-every = 1000\ndeadline = 30\nseed = 3\n"
+    )
+    return path
+
+
+def test_a_file_gives_the_same_run_as_flags(slotwise: Slotwise, tmp_path: Path, config: Path) -> None:
+    slotwise("--config", config, "--out", tmp_path / "file", "--quiet")
+    slotwise(*SHORT, "--seed", 3, "--out", tmp_path / "flags")
+    assert result(tmp_path / "file") == result(tmp_path / "flags")
+
+
+def test_flags_win_over_the_file(slotwise: Slotwise, tmp_path: Path, config: Path) -> None:
+    slotwise("--config", config, "--seed", 4, "--hidden", "5", "--out", tmp_path / "run", "--quiet")
+    parameters = RunFolder(tmp_path / "run").parameters()
+    assert (parameters.seed, parameters.hidden, parameters.group_size) == (4, (5,), 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("flux = 1", "unknown option flux"),
+        ("quiet = true", "unknown option quiet"),
+        ('learning-rate = "fast"', "learning_rate = fast: must be a number"),
+        ("link-slots = 1.5", "link_slots = 1.5: must be a whole number"),
+        ("link-slots = true", "link_slots = True: must be a whole number"),
+        ("schedule = 3", "schedule = 3: must be sync, async or idfl"),
+        ('delay = "soon"', "delay = soon"),
+        ("delay = 9", "delay = 9"),
+        ("learning-rate = 1" + "0" * 400, "learning_rate = 1000"),
+        ("samples-per-slot = 3", "samples_per_slot = 3"),
+    ],
+)
+def test_a_mistake_in_the_file_names_the_file_and_the_key(
+    slotwise: Slotwise, tmp_path: Path, config: Path, line: str, complaint: str
+) -> None:
+    config.write_text(config.read_text() + line + "\n")
+    refusal = slotwise("--config", config, "--out", tmp_path / "run").refusal
+    assert refusal.startswith(f"slotwise: {config}: {complaint}")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("text", ["devices", "a = 1\na = 2\n", "x = [", "\0"])
+def test_bad_toml_names_the_file(slotwise: Slotwise, tmp_path: Path, config: Path, text: str) -> None:
+    config.write_text(text)
+    assert str(config) in slotwise("--config", config, "--out", tmp_path / "run").refusal
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_file_is_named(slotwise: Slotwise, tmp_path: Path) -> None:
+    refusal = slotwise("--config", tmp_path / "none.toml", "--out", tmp_path / "run").refusal
+    assert str(tmp_path / "none.toml") in refusal
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_flag_is_not_blamed_on_the_file(slotwise: Slotwise, tmp_path: Path, config: Path) -> None:
+    refusal = slotwise("--config", config, "--seed", -1, "--out", tmp_path / "run").refusal
+    assert refusal.startswith("slotwise: --seed -1: must be")
+
+
+# Going on
+
+
+@pytest.fixture
+def finished(slotwise: Slotwise, tmp_path: Path) -> Path:
+    """A short run, finished."""
+    slotwise(*SHORT, "--out", tmp_path / "run")
+    return tmp_path / "run"
+
+
+def reopen(run: Path) -> None:
+    """Make a finished run one that was killed before it could say so."""
+    document = json.loads((run / "run.json").read_text())
+    document["status"] = "running"
+    (run / "run.json").write_text(json.dumps(document))
+
+
+def test_a_finished_run_says_so_and_is_no_mistake(slotwise: Slotwise, finished: Path) -> None:
+    before = result(finished)
+    done = slotwise("--resume", finished)
+    assert (done.code, done.out) == (0, "")
+    assert done.err == f"{finished}: finished already; 'slotwise show {finished}' shows it\n"
+    assert result(finished) == before
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["--seed 1", "--devices 4", "--samples-per-slot 2", "--out other", "--config x.toml", "--overwrite"],
+)
+def test_a_run_that_goes_on_keeps_its_parameters(slotwise: Slotwise, finished: Path, options: str) -> None:
+    refusal = slotwise("--resume", finished, *options.split()).refusal
+    assert options.split(maxsplit=1)[0] in refusal
+    assert "left out with --resume" in refusal
+
+
+def test_a_folder_that_is_no_run_is_refused(slotwise: Slotwise, tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "none", tmp_path / ("x" * 300)):
+        assert "not a run folder (no run.json)" in slotwise("--resume", place).refusal
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "damaged"),
+        ("[1]", "damaged"),
+        ('{"format": 1, "status": "running"}', "damaged"),
+        ('{"format": 99}', "format 99, this slotwise reads 1"),
+        ('{"format": 1, "status": "running", "parameters": {"flux": 1}}', "unknown option flux"),
+    ],
+)
+def test_a_damaged_or_foreign_description_is_one_line(
+    slotwise: Slotwise, finished: Path, text: str, complaint: str
+) -> None:
+    (finished / "run.json").write_text(text)
+    refusal = slotwise("--resume", finished).refusal
+    assert str(finished / "run.json") in refusal
+    assert complaint in refusal
+
+
+def test_damaged_checkpoints_are_told_and_the_run_starts_anew(slotwise: Slotwise, finished: Path) -> None:
+    before = result(finished)
+    reopen(finished)
+    [path] = (finished / "checkpoints").iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    done = slotwise("--resume", finished, "--quiet")
+    assert done.code == 0
+    assert done.err == (
+        f"{path}: damaged, passed over\n{finished}: going on from the start (no checkpoint)\n"
+    )
+    assert result(finished) == before
+
+
+def test_a_checkpoint_of_another_run_is_refused(slotwise: Slotwise, tmp_path: Path, finished: Path) -> None:
+    slotwise(*SHORT, "--hidden", "5", "--out", tmp_path / "other")
+    reopen(finished)
+    shutil.rmtree(finished / "checkpoints")
+    shutil.copytree(tmp_path / "other" / "checkpoints", finished / "checkpoints")
+    done = slotwise("--resume", finished, "--quiet")
+    assert done.code == 2
+    assert done.err.endswith(
+        f"slotwise: {finished}: its checkpoint and its run.json are not of the same run\n"
+    )
+
+
+def test_brackets_and_length_of_a_path_do_not_disturb_the_message(
+    slotwise: Slotwise, tmp_path: Path, finished: Path
+) -> None:
+    strange = finished.rename(tmp_path / ("[red]" + "long" * 40))
+    assert slotwise("--resume", strange).err.startswith(f"{strange}: finished already")
+
+
+def test_a_diverging_run_says_where_and_what_to_try(slotwise: Slotwise, tmp_path: Path) -> None:
+    refusal = slotwise(*SHORT, "--learning-rate", 1e6, "--out", tmp_path / "run").refusal
+    told = re.fullmatch(
+        r"slotwise: training diverged in round (\d+): the model is not finite; "
+        r"try a smaller --learning-rate, fewer --local-steps or a larger --group-size",
+        refusal,
+    )
+    assert told
+    folder = RunFolder(tmp_path / "run")
+    document, (history, _) = folder.description(), folder.checkpoints.load()
+    assert document["status"] == "diverged"
+    assert document["diverged_in_round"] == document["rounds"] == int(told[1])
+    assert history is not None
+    assert np.isfinite(history.model).all()
+    assert folder.points()[0].round == 0
+    assert (tmp_path / "run" / "model.npz").is_file()
+
+
+def test_a_diverged_run_does_not_go_on(slotwise: Slotwise, tmp_path: Path) -> None:
+    slotwise(*SHORT, "--learning-rate", 1e6, "--out", tmp_path / "run")
+    assert "diverged, and would again" in slotwise("--resume", tmp_path / "run").refusal
+
+
+# Disturbed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_with_a_checkpoint_and_it_goes_on_to_the_same_end(
+    number: signal.Signals, tmp_path: Path, undisturbed: tuple[object, ...]
+) -> None:
+    run = tmp_path / "run"
+    process = start(*LONG, "--checkpoint-every", "0.1", "--out", run)
+    wait_for_checkpoint(run, process)
+    process.send_signal(number)
+    said = ended(process)
+    assert said.code == 130
+    assert said.out.startswith("interrupted after ")
+    assert said.err == f"go on with: slotwise train --resume {run}\n"
+    assert RunFolder(run).status == "interrupted"
+    resumed = ended(start("--resume", run, "--quiet"))
+    assert resumed.code == 0
+    assert re.fullmatch(rf"{run}: going on from round \d+\n", resumed.err)
+    assert result(run) == undisturbed
+
+
+def test_two_processes_do_not_train_one_run(
+    slotwise: Slotwise, tmp_path: Path, undisturbed: tuple[object, ...]
+) -> None:
+    run = tmp_path / "run"
+    process = start(*LONG, "--checkpoint-every", "0.1", "--out", run)
+    wait_for_checkpoint(run, process)
+    process.send_signal(signal.SIGSTOP)  # it must not end before the others have tried
+    for arguments in (("--resume", run), (*SHORT, "--out", run, "--overwrite")):
+        assert slotwise(*arguments).refusal == f"slotwise: {run}: another process is training this run"
+    process.send_signal(signal.SIGCONT)
+    assert ended(process).code == 0
+    assert result(run) == undisturbed
+
+
+def test_a_disk_that_fills_up_is_one_line_and_costs_nothing(
+    tmp_path: Path, undisturbed: tuple[object, ...]
+) -> None:
+    run = tmp_path / "run"
+    process = start(*LONG, "--checkpoint-every", "0.1", "--out", run)
+    wait_for_checkpoint(run, process)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1000, 1000))  # no file may grow beyond that
+    said = ended(process)
+    assert re.fullmatch(rf"slotwise: cannot write {run}/.*: File too large", said.refusal)
+    assert list(run.rglob("*.tmp")) == []
+    resumed = ended(start("--resume", run, "--quiet"))
+    assert re.fullmatch(rf"{run}: going on from round \d+\n", resumed.err)
+    assert result(run) == undisturbed
+
+
+def test_a_run_moved_while_it_was_down_goes_on_elsewhere(
+    tmp_path: Path, undisturbed: tuple[object, ...]
+) -> None:
+    process = start(*LONG, "--checkpoint-every", "0.1", "--out", tmp_path / "run")
+    wait_for_checkpoint(tmp_path / "run", process)
+    process.kill()
+    process.communicate()
+    shutil.copytree(tmp_path / "run", tmp_path / "elsewhere")
+    assert ended(start("--resume", tmp_path / "elsewhere", "--quiet")).code == 0
+    assert result(tmp_path / "elsewhere") == undisturbed
+
+
+def wait_for_new_checkpoint(run: Path, process: subprocess.Popen[str]) -> None:
+    """Until there is one more than there was, or the process has ended."""
+    before = set(run.glob("checkpoints/*.checkpoint"))
+    while process.poll() is None and set(run.glob("checkpoints/*.checkpoint")) <= before:
+        time.sleep(0.01)
+
+
+def survive(kills: int, folder: Path, undisturbed: tuple[object, ...]) -> None:
+    """Kill runs at random moments until there were enough kills; each run must end the same.
+
+    Every other kill comes in the first two seconds, which is start-up on most machines; the others come while
+    the run trains and writes a checkpoint every few milliseconds.
+    """
+    draw, done = random.Random(f"{kills} kills"), 0
+    for number in range(100):
+        run = folder / str(number)
+        while not RunFolder(run).is_run or RunFolder(run).status != "finished":
+            more = ["--resume", run] if RunFolder(run).is_run else [*LONG, "--out", run]
+            process = start(*more, "--quiet", "--checkpoint-every", "0.02")
+            if done % 2 and done < kills:
+                wait_for_new_checkpoint(run, process)
+            try:
+                process.wait(draw.uniform(0.0, 0.5 if done % 2 else 2.0) if done < kills else 120)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                done += 1
+            said = ended(process)
+            assert said.code in {0, -signal.SIGKILL}, said.err
+        assert result(run) == undisturbed
+        if done >= kills:
+            return
+
+
+def test_kill_9_at_random_moments_changes_nothing(tmp_path: Path, undisturbed: tuple[object, ...]) -> None:
+    survive(4, tmp_path, undisturbed)
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments_change_nothing(
+    tmp_path: Path, undisturbed: tuple[object, ...]
+) -> None:
+    survive(20, tmp_path, undisturbed)
+
+
+@pytest.mark.slow
+def test_the_paper_s_mnist_job_needs_less_than_600_megabytes(tmp_path: Path) -> None:
+    # A deadline of 150 slots is ten rounds: all memory is in use by then, staleness and evaluations included.
+    process = start("--deadline", "150", "--workers", "2", "--out", tmp_path / "run", "--quiet")
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert ended(process).code == 0
+    assert usage.ru_maxrss < 600 * 1024

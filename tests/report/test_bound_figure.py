@@ -1,0 +1,75 @@
+"""The picture of the bounds: what is in it, read from the text of the SVG."""
+
+from functools import cache
+
+import pytest
+
+from slotwise import Scenario
+from slotwise.learning.constants import Measurement
+from slotwise.report.bound_figure import bound_figure
+from slotwise.theory.bound import Constants, Setting
+
+CONSTANTS = Constants(
+    smoothness=2.0,
+    gradient_noise=1.0,
+    noise_growth=1.5,
+    heterogeneity=1.0,
+    initial_gap=2.0,
+    initial_gradient2=1.0,
+)
+MEASURED = Measurement(CONSTANTS, (0, 10, 99), (1.0, 0.5, 0.2))
+
+
+def setting(rate: float) -> Setting:
+    scenario = Scenario(devices=12, group_size=3, compute_slots=2)
+    return Setting(scenario=scenario, rounds=100, batch_size=4, learning_rate=rate)
+
+
+@cache
+def drawn(rate: float, measurement: Measurement | None = None) -> str:
+    return bound_figure(CONSTANTS, setting(rate), "svg", measurement).decode()
+
+
+@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_each_kind_of_file_is_what_it_says(kind: str, start: bytes) -> None:
+    assert bound_figure(CONSTANTS, setting(0.01), kind, MEASURED).startswith(start)
+
+
+@pytest.mark.parametrize("kind", ["svg", "pdf"])
+def test_the_same_values_give_the_same_bytes(kind: str) -> None:
+    pictures = {bound_figure(CONSTANTS, setting(0.01), kind) for _ in range(2)}
+    assert len(pictures) == 1
+
+
+def test_covered_theorems_are_named_as_bounds() -> None:
+    names = ("published bound", "corrected bound", "round robin bound")
+    assert all(name in drawn(0.01) for name in names)
+
+
+def test_a_theorem_that_covers_nothing_here_says_so() -> None:
+    assert "corrected (does not cover it)" in drawn(0.3)
+
+
+def test_a_formula_without_a_value_says_so() -> None:
+    assert "round robin: no bound here" in drawn(1.0)
+
+
+def test_a_chart_without_any_value_can_be_drawn() -> None:
+    assert drawn(1e3).count("no bound here") == 3
+
+
+def test_what_was_measured_is_drawn_where_there_is_something() -> None:
+    assert "measured mean" in drawn(0.01, MEASURED)
+    assert "measured mean" not in drawn(0.01)
+
+
+def test_the_title_tells_the_case_and_the_constants() -> None:
+    text = drawn(0.01)
+    assert "N = 12, S = 3, staleness 3, step size 0.01, batch 4" in text
+    assert "L = 2 (devices 2), σ² = 1, M = 1.5, Γ² = 1" in text
+
+
+def test_a_single_round_can_be_drawn() -> None:
+    scenario = Scenario(devices=2, group_size=1, compute_slots=2)
+    single = Setting(scenario=scenario, rounds=1, batch_size=1, learning_rate=0.01)
+    assert bound_figure(CONSTANTS, single, "png").startswith(b"\x89PNG")

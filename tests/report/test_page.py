@@ -1,0 +1,135 @@
+import json
+import re
+from html import unescape
+
+import pytest
+from plotly.offline import get_plotlyjs
+
+from slotwise.learning import Point
+from slotwise.report.curve_figures import draw_figure
+from slotwise.report.curve_lines import BLUE, GREEN, CurveFigure, Line, Panel, loss_and_accuracy
+from slotwise.report.curves import draw_curves, sparkline
+from slotwise.report.page import (
+    Html,
+    Page,
+    Section,
+    badge,
+    curve_figure,
+    embedded_page,
+    figure_numbers,
+    html,
+    render,
+    table,
+)
+
+
+def points(*losses: float) -> tuple[Point, ...]:
+    return tuple(Point(10 * i, 2 * i, loss, 0.5, 3) for i, loss in enumerate(losses))
+
+
+def line(label: str, *seeds: tuple[Point, ...], dashed: bool = False) -> Line:
+    return Line(label, BLUE, dashed, seeds)
+
+
+def figure(*lines: Line) -> CurveFigure:
+    return CurveFigure("async-mnist", "Async & <friends>", "A caption.", loss_and_accuracy(lines))
+
+
+@pytest.fixture
+def page() -> Page:
+    drawn = figure(line("S=1, d=99", points(2.3, 1.0, 0.5)), line("S=10, d=9", points(2.3, 0.4, 0.2)))
+    parts = (
+        curve_figure(drawn),
+        table(("name", "#number"), [("<a>", "1"), (badge("not held"), "2")]),
+        embedded_page('<p class="x">in & out</p>', "A frame"),
+    )
+    return Page("The title", (Html("<p>Lead.</p>"),), (Section("curves", "Curves", parts),), (drawn,))
+
+
+def own_text(page: Page) -> str:
+    """The page without the library."""
+    text = render(page)
+    assert text.count(get_plotlyjs()) == 1
+    return text.replace(get_plotlyjs(), "")
+
+
+def test_the_page_needs_nothing_from_elsewhere(page: Page) -> None:
+    text = unescape(own_text(page))
+    targets = re.findall(r"""\b(?:src|href|action|data-src)\s*=\s*["']?([^"'\s>]*)""", text)
+    assert set(targets) == {"data:,", "#curves"}
+    assert "http" not in text
+    assert "@import" not in text
+    assert "url(" not in text
+
+
+def test_the_page_has_its_parts_escaped(page: Page) -> None:
+    text = own_text(page)
+    assert "<title>The title</title>" in text
+    assert "Async &amp; &lt;friends&gt;" in text
+    assert '<td>&lt;a&gt;</td><td class="number">1</td>' in text
+    assert '<span class="badge not-held">not held</span>' in text
+    assert 'srcdoc="&lt;p class=&quot;x&quot;&gt;in &amp; out&lt;/p&gt;"' in text
+    assert text.count('class="panel"') == 3
+    assert "$" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+
+
+def test_the_numbers_of_the_figures_are_in_the_page(page: Page) -> None:
+    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', own_text(page))
+    assert found is not None
+    (numbers,) = json.loads(found[1])
+    assert numbers["lines"][1]["loss"] == [2.3, 0.4, 0.2]
+    assert numbers["lines"][1]["accuracy"] == [50, 50, 50]
+    assert [panel["across"] for panel in numbers["panels"]] == ["slot", "slot", "round"]
+
+
+def test_a_script_cannot_end_inside_the_numbers() -> None:
+    drawn = figure(line("</script><b>", points(1.0)))
+    text = render(Page("t", (), (), (drawn,)))
+    assert "</script><b>" not in text
+
+
+def test_several_seeds_give_a_mean_and_a_band() -> None:
+    numbers = figure_numbers(figure(line("S=1", points(2.0, 1.0), points(4.0, 3.0, 9.9))))
+    (found,) = numbers["lines"]
+    assert (found["loss"], found["loss_low"], found["loss_high"]) == ([3, 2], [2, 1], [4, 3])
+    assert found["slot"] == [0, 10]
+
+
+def test_a_single_spike_does_not_press_the_curves_flat() -> None:
+    spiky = figure(line("S=1", points(2.3, 1e6, 2.0, 1.5, 1.0)))
+    assert spiky.losses == (1.0, 10.0, True)
+    assert "ends at 10; higher points leave the picture" in html(curve_figure(spiky))
+    high = figure(line("S=1", points(700.0, 1e6, 700.0, 700.0, 1.0)))
+    assert high.losses == (1.0, 2000.0, True)
+    assert figure(line("S=1", points(2.3, 1.0))).losses == (1.0, 2.3, False)
+
+
+def test_a_figure_without_curves_says_so() -> None:
+    assert "No curves yet" in html(curve_figure(figure()))
+
+
+@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
+def test_figures_are_drawn_as_files_and_always_the_same(kind: str, start: bytes) -> None:
+    drawn = figure(line("S=1, d=99", points(2.3, 1.0), points(2.3, 1.1)))
+    first = draw_figure(drawn, kind)
+    assert first.startswith(start)
+    if kind != "svg":
+        assert first == draw_figure(drawn, kind)
+
+
+def test_panels_of_one_kind_share_their_axis() -> None:
+    panels = tuple(
+        Panel(f"S={i}", "slot", "loss", (Line(f"S={i}", GREEN, False, (points(2.0, 0.1 * i),)),))
+        for i in range(1, 6)
+    )
+    assert draw_figure(CurveFigure("comparison", "", "", panels), "png").startswith(b"\x89PNG")
+
+
+def test_show_draws_runs_with_the_same_code() -> None:
+    assert draw_curves({"run-a": points(2.0, 1.0), "run-b": points(2.0, 0.5)}, "png").startswith(b"\x89PNG")
+    assert draw_curves({"empty": ()}, "png").startswith(b"\x89PNG")
+
+
+def test_a_curve_in_one_line() -> None:
+    assert sparkline([1, 2, 3, 8]) == "▁▂▃█"
+    assert sparkline([]) == ""

@@ -1,0 +1,114 @@
+"""The page in a real browser: drawn without an error, and its legend works."""
+
+import json
+import re
+import shutil
+import subprocess
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from slotwise.learning import Point
+from slotwise.report.curve_lines import BLUE, ORANGE, CurveFigure, Line, loss_and_accuracy
+from slotwise.report.page import Page, Section, curve_figure, embedded_page, render
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+FLAGS = (  # noqa: SIM905
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --enable-logging=stderr --virtual-time-budget=20000 --dump-dom"
+).split()
+
+LISTEN = """<script>window.errors = [];
+addEventListener("error", event => errors.push(event.message));
+addEventListener("unhandledrejection", event => errors.push(String(event.reason)));</script>"""
+
+CHECK = """<pre id="check"></pre><script>
+const pause = () => new Promise(done => setTimeout(done, 300));
+const curves = () => [...document.querySelectorAll(".panel")].map(panel =>
+  panel.querySelectorAll(".scatterlayer .trace path.js-line").length);
+const bands = () => document.querySelectorAll(".fills path, .js-fill").length;
+(async () => {
+  await window.drawn;
+  const found = {curves: curves(), bands: bands(), width: document.documentElement.scrollWidth};
+  const [first, second] = document.querySelectorAll(".legend button");
+  first.click();
+  await pause();
+  found.hidden = curves();
+  found.pressed = first.getAttribute("aria-pressed");
+  first.click();
+  await pause();
+  found.again = curves();
+  second.dispatchEvent(new MouseEvent("dblclick"));
+  await pause();
+  found.alone = curves();
+  found.labels = [...document.querySelectorAll(".legend button")].map(button => button.textContent);
+  found.frame = document.querySelector("iframe").offsetHeight;
+  found.ticks = [...document.querySelectorAll(".ytick text")].map(tick => tick.textContent);
+  found.errors = errors;
+  document.getElementById("check").textContent = JSON.stringify(found);
+})();
+</script>"""
+
+
+def points(scale: float) -> tuple[Point, ...]:
+    return tuple(Point(50 * k, k, scale * 2.3 / (1 + k), 0.1 + k / 40, 1) for k in range(30))
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    lines = (
+        Line("S=1, d=99", BLUE, False, (points(1.0), points(1.3))),
+        Line("S=50, d=1", ORANGE, True, (points(0.4),)),
+    )
+    figure = CurveFigure("async-mnist", "Async", "Caption.", loss_and_accuracy(lines))
+    frame = embedded_page('<body><div style="height:321px">inside</div></body>', "frame")
+    return render(Page("Test", (), (Section("curves", "Curves", (curve_figure(figure), frame)),), (figure,)))
+
+
+def look(page: str, folder: Path, width: int) -> tuple[dict[str, object], str]:
+    """What the page's own check found, and what the browser logged."""
+    path = folder / "page.html"
+    checked = page.replace("<head>", "<head>" + LISTEN, 1).replace(
+        "</body>\n</html>", CHECK + "</body></html>"
+    )
+    path.write_text(checked, encoding="utf-8")
+    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900"]
+    done = subprocess.run([*command, path.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    found = re.search(r'<pre id="check">(.*?)</pre>', done.stdout, flags=re.DOTALL)
+    assert found is not None
+    assert found[1], done.stderr
+    return json.loads(unescape(found[1])), done.stderr
+
+
+@pytest.fixture(scope="module")
+def seen(page: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], str]:
+    return look(page, tmp_path_factory.mktemp("browser"), 1200)
+
+
+def test_no_errors(seen: tuple[dict[str, object], str]) -> None:
+    found, log = seen
+    assert found["errors"] == []
+    assert "CONSOLE" not in log
+
+
+def test_the_curves_are_drawn(seen: tuple[dict[str, object], str]) -> None:
+    found, _ = seen
+    assert found["curves"] == [2, 2, 2]
+    assert found["bands"]
+    assert found["labels"] == ["S=1, d=99", "S=50, d=1"]
+    assert "0.1" in found["ticks"]
+
+
+def test_the_legend_hides_and_shows_a_curve_in_all_panels(seen: tuple[dict[str, object], str]) -> None:
+    found, _ = seen
+    assert (found["hidden"], found["pressed"]) == ([1, 1, 1], "false")
+    assert found["again"] == [2, 2, 2]
+    assert found["alone"] == [1, 1, 1]
+
+
+def test_a_frame_is_as_high_as_what_it_holds(seen: tuple[dict[str, object], str]) -> None:
+    found, _ = seen
+    assert 321 <= found["frame"] <= 345

@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+
+from slotwise.data import Dataset, load_mnist
+from slotwise.errors import InputError
+from slotwise.learning.cnn_task import CnnTask
+from slotwise.runs import RunParameters
+from slotwise.runs.build import architecture, build_task, partition
+
+
+@pytest.fixture(scope="module")
+def mnist() -> Dataset:
+    return load_mnist()
+
+
+def test_the_default_network_has_the_parameters_the_paper_s_case_needs(mnist: Dataset) -> None:
+    assert architecture(RunParameters(), mnist).parameters == 21_840
+
+
+def test_the_default_devices_hold_250_images_of_one_label(mnist: Dataset) -> None:
+    rows = partition(RunParameters(), mnist)
+    assert rows.shape == (100, 250)
+    assert all(len(np.unique(mnist.train_labels[own])) == 1 for own in rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "fewest", "most"),
+    [
+        ({"partition": "k-labels", "labels_per_device": 3}, 3, 3),
+        ({"partition": "dirichlet", "concentration": 0.01}, 1, 5),
+        ({"partition": "iid"}, 9, 10),
+    ],
+)
+def test_other_partitions_mix_labels(
+    options: dict[str, object], fewest: int, most: int, mnist: Dataset
+) -> None:
+    rows = partition(RunParameters(devices=20, **options), mnist)  # type: ignore[arg-type]
+    labels = [len(np.unique(mnist.train_labels[own])) for own in rows]
+    assert fewest <= min(labels)
+    assert max(labels) <= most
+
+
+def test_another_seed_divides_the_data_otherwise(mnist: Dataset) -> None:
+    one, other = (partition(RunParameters(seed=seed), mnist) for seed in (0, 1))
+    assert not np.array_equal(one, other)
+
+
+def test_too_many_layers_for_the_image_are_told_as_channels(mnist: Dataset) -> None:
+    with pytest.raises(InputError, match="channels") as caught:
+        architecture(RunParameters(channels=(1, 1, 1)), mnist)
+    assert "\n" not in str(caught.value)
+
+
+def test_unit_inputs_reach_the_task() -> None:
+    options = {"devices": 2, "group_size": 1, "samples_per_device": 8, "channels": (2,), "hidden": ()}
+    standard, unit = (
+        build_task(RunParameters(**options, input_scale=scale))  # type: ignore[arg-type]
+        for scale in ("standard", "unit")
+    )
+    assert isinstance(standard, CnnTask)
+    model = standard.initial_model()
+    assert standard.evaluate(model).loss != unit.evaluate(model).loss

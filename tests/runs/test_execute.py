@@ -1,0 +1,230 @@
+import errno
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slotwise.aggregation import Vector
+from slotwise.errors import InputError, UserError
+from slotwise.learning import Diverged, History, Point, Task
+from slotwise.runs import Outcome, RunFolder, RunParameters, Watcher, execute, model_sha256
+from slotwise.runs.checkpoint import Checkpoints
+
+
+class StopAfter(Watcher):
+    def __init__(self, rounds: int) -> None:
+        self._left = rounds
+
+    def round_done(self, round_number: int) -> None:  # noqa: ARG002
+        self._left -= 1
+
+    def wants_stop(self) -> bool:
+        return self._left <= 0
+
+
+@pytest.fixture
+def straight(tmp_path: Path, parameters: RunParameters, toy: Task) -> RunFolder:
+    """The same run, undisturbed."""
+    folder = RunFolder.create(tmp_path / "straight", parameters)
+    execute(folder, parameters, task=toy)
+    return folder
+
+
+def result(folder: RunFolder) -> tuple[object, ...]:
+    """Everything that must be the same, however the run went."""
+    document = folder.description()
+    files = [(folder.path / name).read_bytes() for name in ("history.csv", "model.npz")]
+    return (document["status"], document["rounds"], document["final"], document["model_sha256"], *files)
+
+
+def stopped(folder: RunFolder, parameters: RunParameters, toy: Task, rounds: int) -> Outcome:
+    return execute(folder, parameters, task=toy, checkpoint_every=0, watcher=StopAfter(rounds))
+
+
+def test_a_finished_run_says_all_there_is_to_say(straight: RunFolder, toy: Task) -> None:
+    document = straight.description()
+    history, _ = straight.checkpoints.load()
+    assert history is not None
+    assert document["status"] == "finished"
+    assert document["rounds"] == history.round == 40
+    assert document["model_sha256"] == model_sha256(history.model)
+    assert document["final"] == straight.points()[-1]._asdict()
+    assert document["seconds"] >= 0
+    assert straight.points() == list(history.points)
+    with np.load(straight.path / "model.npz") as archive:
+        assert np.array_equal(archive["weight"], toy.named_arrays(history.model)["weight"])
+
+
+def test_the_history_has_no_gap_and_no_row_twice(straight: RunFolder) -> None:
+    rounds = [point.round for point in straight.points()]
+    assert rounds == sorted(set(rounds))
+    assert len(rounds) == 14  # 0, 10, …, 120 and the last, 122
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 17, 39])
+def test_a_stopped_run_goes_on_to_the_same_end(
+    rounds: int, folder: RunFolder, parameters: RunParameters, toy: Task, straight: RunFolder
+) -> None:
+    outcome = stopped(folder, parameters, toy, rounds)
+    assert outcome.status == folder.status == "interrupted"
+    assert outcome.history.round == rounds
+    history, _ = folder.checkpoints.load()
+    execute(folder, parameters, task=toy, workers=2, resume=history)
+    assert result(folder) == result(straight)
+
+
+def test_a_run_stopped_after_its_last_round_is_finished(
+    folder: RunFolder, parameters: RunParameters, toy: Task
+) -> None:
+    assert stopped(folder, parameters, toy, 40).status == "finished"
+
+
+def test_a_damaged_checkpoint_costs_rounds_but_changes_nothing(
+    folder: RunFolder, parameters: RunParameters, toy: Task, straight: RunFolder
+) -> None:
+    stopped(folder, parameters, toy, 20)
+    (folder.path / "checkpoints" / "round-000000020.checkpoint").write_bytes(b"\0" * 500)
+    history, damaged = folder.checkpoints.load()
+    assert history is not None
+    assert (history.round, len(damaged)) == (19, 1)
+    execute(folder, parameters, task=toy, resume=history)
+    assert result(folder) == result(straight)
+
+
+def test_a_copied_run_goes_on_elsewhere(
+    folder: RunFolder, parameters: RunParameters, toy: Task, straight: RunFolder
+) -> None:
+    stopped(folder, parameters, toy, 20)
+    copy = RunFolder(folder.path.rename(folder.path.with_name("elsewhere")))
+    history, _ = copy.checkpoints.load()
+    execute(copy, copy.parameters(), task=toy, resume=history)
+    assert result(copy) == result(straight)
+
+
+def test_zero_seconds_between_checkpoints_means_every_round(
+    folder: RunFolder, parameters: RunParameters, toy: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[int] = []
+    monkeypatch.setattr(Checkpoints, "save", lambda _, history: saved.append(history.round))
+    execute(folder, parameters, task=toy, checkpoint_every=0)
+    assert saved == [*range(1, 41), 40]
+
+
+def test_a_short_run_writes_one_checkpoint_at_its_end(
+    folder: RunFolder, parameters: RunParameters, toy: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[int] = []
+    monkeypatch.setattr(Checkpoints, "save", lambda _, history: saved.append(history.round))
+    execute(folder, parameters, task=toy, checkpoint_every=1000)
+    assert saved == [40]
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_seconds_between_checkpoints_must_be_some(
+    seconds: float, folder: RunFolder, parameters: RunParameters, toy: Task
+) -> None:
+    with pytest.raises(InputError, match="checkpoint_every"):
+        execute(folder, parameters, task=toy, checkpoint_every=seconds)
+
+
+def test_the_watcher_is_told_the_schedule_the_rounds_and_the_points(
+    folder: RunFolder, parameters: RunParameters, toy: Task
+) -> None:
+    class Diary(Watcher):
+        def __init__(self) -> None:
+            self.entries: list[object] = []
+
+        def started(self, timeline: object, resumed: History | None) -> None:
+            self.entries.append((timeline, resumed))
+
+        def round_done(self, round_number: int) -> None:
+            self.entries.append(round_number)
+
+        def evaluated(self, point: Point) -> None:
+            self.entries.append(point)
+
+    diary = Diary()
+    outcome = execute(folder, parameters, task=toy, watcher=diary)
+    assert diary.entries[0] == (parameters.timeline(), None)
+    assert [entry for entry in diary.entries if isinstance(entry, int)] == list(range(40))
+    assert tuple(entry for entry in diary.entries if isinstance(entry, Point)) == outcome.history.points
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_last_good_checkpoint(
+    failing: str,
+    folder: RunFolder,
+    parameters: RunParameters,
+    toy: Task,
+    straight: RunFolder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped(folder, parameters, toy, 20)
+    before, _ = folder.checkpoints.load()
+    target = os if failing == "fsync" else Path
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(target, failing, full)
+        with pytest.raises(UserError, match=r"^cannot write .*: No space left on device$"):
+            execute(folder, parameters, task=toy, checkpoint_every=0, resume=before)
+    after, damaged = folder.checkpoints.load()
+    assert damaged == []
+    assert after is not None
+    assert after.round == 20
+    execute(folder, parameters, task=toy, resume=after)
+    assert result(folder) == result(straight)
+
+
+class Poisoned:
+    """NaN from device 1 in its second training: round 3."""
+
+    def __init__(self, toy: Task) -> None:
+        self._toy = toy
+        self.initial_model, self.named_arrays = toy.initial_model, toy.named_arrays
+        self.evaluate = toy.evaluate
+
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        update = self._toy.local_update(model, device, training)
+        return update * np.float32("nan") if (device, training) == (1, 1) else update
+
+
+def test_a_diverged_run_keeps_what_there_was(folder: RunFolder, toy: Task, straight: RunFolder) -> None:
+    parameters = RunParameters(
+        schedule="async", devices=6, group_size=2, compute_slots=2, deadline=122, evaluate_every=1
+    )
+    with pytest.raises(Diverged, match="in round 3"):
+        execute(folder, parameters, task=Poisoned(toy))
+    document = json.loads((folder.path / "run.json").read_text())
+    history, _ = folder.checkpoints.load()
+    assert history is not None
+    assert (document["status"], document["diverged_in_round"], document["rounds"]) == ("diverged", 3, 3)
+    assert document["model_sha256"] == model_sha256(history.model)
+    assert [point.round for point in folder.points()] == [0, 1, 2, 3]
+    with np.load(folder.path / "model.npz") as archive:
+        assert all(np.isfinite(archive[name]).all() for name in archive.files)
+
+
+def test_one_process_trains_a_run_at_a_time(folder: RunFolder, parameters: RunParameters, toy: Task) -> None:
+    with folder.held(), pytest.raises(UserError, match="another process"):
+        execute(folder, parameters, task=toy)
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        History((), {41: np.zeros(7, np.float32)}, 41),  # more rounds than there are
+        History((), {20: np.zeros(7, np.float32)}, 20),  # without the models that round 20 needs
+        History((), {0: np.zeros(8, np.float32)}, 0),  # another network
+    ],
+    ids=["rounds", "models", "network"],
+)
+def test_a_checkpoint_of_another_run_is_refused(
+    history: History, folder: RunFolder, parameters: RunParameters, toy: Task
+) -> None:
+    with pytest.raises(UserError, match="are not of the same run"):
+        execute(folder, parameters, task=toy, resume=history)
