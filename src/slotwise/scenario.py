@@ -9,7 +9,6 @@ from typing import Any
 
 from slotwise.errors import InputError
 
-
 LARGEST = 10**9  # the product of two such numbers still fits the 64-bit columns of a timeline
 
 
