@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise import Scenario, Scheduler, Timeline, simulate
-from slotwise.schedule import Delayed, Synchronous
 from slotwise.fleet import Fleet
+from slotwise.schedule import Delayed, Synchronous
 from slotwise.schedule.events import drive
 
 

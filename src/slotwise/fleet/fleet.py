@@ -6,8 +6,10 @@ attempt. So a schedule does not depend on who asks first, and running it again g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 from slotwise.errors import InputError
@@ -53,11 +55,10 @@ class Fleet:
 
     def __post_init__(self) -> None:
         for name in ("compute_slots", "link_slots"):
-            numbers = tuple(whole(name, number) for number in getattr(self, name))
-            object.__setattr__(self, name, numbers)
-        if len(self.link_slots) != len(self.compute_slots) or not self.compute_slots:
-            allowed = f"as many numbers as compute_slots, {len(self.compute_slots)}, and at least one"
-            raise InputError("link_slots", len(self.link_slots), allowed)
+            object.__setattr__(self, name, _whole_numbers(name, getattr(self, name)))
+        if len(self.link_slots) != len(self.compute_slots):
+            allowed = f"as many as compute_slots, {len(self.compute_slots)}"
+            raise InputError("link_slots", f"{len(self.link_slots)} numbers", allowed)
         if not 0 <= self.jitter < 1:
             raise InputError("jitter", self.jitter, "a number from 0 to below 1")
         if not 0 <= self.loss < 1:
@@ -84,8 +85,15 @@ class Fleet:
         return not (self.jitter or self.loss or self.absences)
 
     def is_equal_to(self, scenario: Scenario) -> bool:
-        """Whether these are the scenario's own equal, faultless devices."""
-        return self.faultless and self == Fleet.equal(scenario)
+        """Whether these are the scenario's own equal, faultless devices; chance then never has a say."""
+        alike = set(self.compute_slots) == {scenario.compute_slots}
+        return self.faultless and alike and set(self.link_slots) == {scenario.link_slots}
+
+    def check_size(self, scenario: Scenario) -> None:
+        """Refuse a scenario of more or fewer devices."""
+        if self.devices != scenario.devices:
+            allowed = f"of {scenario.devices}, the number of devices"
+            raise InputError("fleet", f"of {self.devices} devices", allowed)
 
     def slots_of_training(self, device: int, training: int) -> int:
         """Slots of the device's training number ``training`` (from 0), jitter included."""
@@ -105,7 +113,15 @@ class Fleet:
 
     def leaves_within(self, device: int, slot: int, end: int) -> bool:
         """Whether the device goes away after ``slot`` and before ``end``."""
-        return any(a.device == device and slot < a.leaves < end for a in self.absences)
+        return any(slot < absence.leaves < end for absence in self.absences_of.get(device, ()))
+
+    @cached_property
+    def absences_of(self) -> Mapping[int, Sequence[Absence]]:
+        """The absences by device, in order of time."""
+        found: defaultdict[int, list[Absence]] = defaultdict(list)
+        for absence in self.absences:
+            found[absence.device].append(absence)
+        return dict(found)
 
     @property
     def absent_at_first(self) -> frozenset[int]:
@@ -114,20 +130,42 @@ class Fleet:
 
     def as_dict(self) -> dict[str, Any]:
         """By name, as JSON shows it."""
-        return {**asdict(self), "absences": [absence._asdict() for absence in self.absences]}
+        lists = {"compute_slots": list(self.compute_slots), "link_slots": list(self.link_slots)}
+        return asdict(self) | lists | {"absences": [absence._asdict() for absence in self.absences]}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Fleet:
+        """The fleet that `as_dict` describes."""
+        absences = tuple(Absence(**absence) for absence in document.get("absences", ()))
+        return cls(**{**document, "absences": absences})
 
 
-def _checked_absences(absences: Sequence[Absence], devices: int) -> tuple[Absence, ...]:
-    """In order of time; of one device they must not overlap."""
-    ordered = tuple(sorted((Absence(*absence) for absence in absences), key=lambda a: (a.leaves, a.device)))
+def _whole_numbers(name: str, numbers: Iterable[object]) -> tuple[int, ...]:
+    given = tuple(numbers)
+    if not given:
+        raise InputError(name, "empty", "a number for each device, and at least one")
+    for number in {number for number in given if type(number) is int}:  # of many devices few differ
+        whole(name, number)
+    return tuple(number if type(number) is int else whole(name, number) for number in given)
+
+
+def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absence, ...]:
+    """In order of time; a device must be there for a slot between two of them."""
+    ordered = sorted((_checked_absence(*absence) for absence in absences), key=lambda a: (a.leaves, a.device))
     until: dict[int, int | None] = {}
     for device, leaves, returns in ordered:
-        if not 1 <= device <= devices:
+        if device > devices:
             raise InputError("absences", f"device {device}", f"devices from 1 to {devices}")
-        whole("absences", leaves, smallest=0)
-        before = until.get(device, 0)
-        if before is None or leaves < before or (returns is not None and returns <= leaves):
-            allowed = "leaves before returns, and absences of one device one after another"
+        before = until.get(device, -1)
+        if before is None or leaves <= before:
+            allowed = "one after another for each device, with a slot in between"
             raise InputError("absences", f"device {device}, slots {leaves} to {returns}", allowed)
         until[device] = returns
-    return ordered
+    return tuple(ordered)
+
+
+def _checked_absence(device: int, leaves: int, returns: int | None = None) -> Absence:
+    device, leaves = whole("device of an absence", device), whole("leaves", leaves, smallest=0)
+    if returns is None:
+        return Absence(device, leaves)
+    return Absence(device, leaves, whole("returns", returns, smallest=leaves + 1))

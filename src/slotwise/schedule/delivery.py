@@ -131,7 +131,8 @@ class Synchronous:
         """The devices of a round, ascending: a function of the round and of who is there."""
         if self.participation == "random":
             draw = random.Random(f"participants {self.seed} {round_number}")
-            present = [n for n in range(1, self.devices + 1) if n not in absent]
+            everyone = range(1, self.devices + 1)
+            present = [n for n in everyone if n not in absent] if absent else everyone
             return sorted(draw.sample(present, min(self.group_size, len(present))))
         first = round_number * self.group_size
         turns = ((first + i) % self.devices + 1 for i in range(self.devices))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 from slotwise.fleet import Fleet
@@ -20,8 +21,7 @@ from slotwise.schedule.scheduler import (
     Scheduler,
     Sent,
 )
-
-Uplink = tuple[int, int, int, int, int]  # round, device, version, start, end
+from slotwise.schedule.timeline import Uplink
 
 
 class Record(NamedTuple):
@@ -56,13 +56,11 @@ class Agenda:
         else:
             events.append(event)
 
-    def __bool__(self) -> bool:
-        return bool(self._slots)
-
-    def next(self) -> tuple[int, list[Event]]:
-        """The earliest slot in which something happens, and all that happens in it."""
-        slot = heappop(self._slots)
-        return slot, self._events.pop(slot)
+    def __iter__(self) -> Iterator[tuple[int, list[Event]]]:
+        """The slots in which something happens, in order, and all that happens in each; more may be added."""
+        while self._slots:
+            slot = heappop(self._slots)
+            yield slot, self._events.pop(slot)
 
 
 class Drive:
@@ -72,6 +70,8 @@ class Drive:
         self._scheduler, self._fleet, self._broadcast_slots = scheduler, fleet, broadcast_slots
         self._agenda = Agenda()
         self._record = Record([], [], [], [])
+        self._uplinks: list[Uplink] = []  # of the round that is on
+        self._lost: list[Uplink] = []
         self._trainings: Counter[int] = Counter()
         self._attempts: Counter[int] = Counter()
         self._faultless = fleet.faultless
@@ -83,35 +83,49 @@ class Drive:
 
     def play(self, rounds: int | None, deadline: int | None) -> Record:
         """Play rounds until ``rounds`` are done, the next would end after the deadline, or all have left."""
-        record, agenda = self._record, self._agenda
-        uplinks: list[Uplink] = []
-        lost: list[Uplink] = []
+        last = inf if deadline is None else deadline - self._broadcast_slots
         self._hand_out(self._scheduler.start(), 0)
-        while agenda and len(record.broadcasts) != rounds:
-            slot, events = agenda.next()
+        for slot, events in self._agenda:
+            if slot > last:
+                break
             action = self._scheduler.step(events)
             if type(action) is Grant:
-                end = slot + self._fleet.link_slots[action.device - 1]
-                uplink = (action.round, action.device, action.version, slot, end)
-                (uplinks if self._transmit(action.device, slot, end) else lost).append(uplink)
+                self._transmit(action, slot)
             elif type(action) is Deliver:
-                end = slot + self._broadcast_slots
-                if deadline is not None and end > deadline:
+                self._broadcast(action, slot)
+                if len(self._record.broadcasts) == rounds:
                     break
-                agenda.add(end, Delivered(action.version))
-                self._hand_out(action, end)
-                record.broadcasts.append((slot, end))
-                record.uplinks.extend(uplinks)
-                record.lost.extend(lost)
-                uplinks, lost = [], []
-        return record
+        return self._record
+
+    def _transmit(self, grant: Grant, slot: int) -> None:
+        device, round_number, version = grant
+        end = slot + self._fleet.link_slots[device - 1]
+        uplink = (round_number, device, version, slot, end)
+        if self._faultless or self._arrives(device, slot, end):
+            self._agenda.add(end, Sent(device))
+            self._uplinks.append(uplink)
+        else:
+            self._agenda.add(end, Lost(device, end))
+            self._lost.append(uplink)
+
+    def _broadcast(self, delivery: Deliver, slot: int) -> None:
+        """The last word on a round: from now on it counts as completed."""
+        record, end = self._record, slot + self._broadcast_slots
+        self._hand_out(delivery, end)
+        record.broadcasts.append((slot, end))
+        record.uplinks.extend(self._uplinks)
+        record.lost.extend(self._lost)
+        self._uplinks, self._lost = [], []
 
     def _hand_out(self, delivery: Deliver, slot: int) -> None:
         """The receivers compute from ``slot`` on, and will be ready when they are."""
-        self._record.receivers.append(delivery.receivers)
-        for device in delivery.receivers:
-            ready = slot + self._slots_of_training(device)
-            self._agenda.add(ready, Ready(device, ready, delivery.version))
+        version, receivers = delivery
+        add, slots_of_training = self._agenda.add, self._slots_of_training
+        add(slot, Delivered(version))
+        for device in receivers:
+            ready = slot + slots_of_training(device)
+            add(ready, Ready(device, ready, version))
+        self._record.receivers.append(receivers)
 
     def _slots_of_training(self, device: int) -> int:
         if self._faultless:
@@ -120,13 +134,8 @@ class Drive:
         self._trainings[device] = training + 1
         return self._fleet.slots_of_training(device, training)
 
-    def _transmit(self, device: int, slot: int, end: int) -> bool:
-        """Take the channel from ``slot`` to ``end``; whether the update arrives."""
-        arrives = self._faultless or self._arrives(device, slot, end)
-        self._agenda.add(end, Sent(device) if arrives else Lost(device, end))
-        return arrives
-
     def _arrives(self, device: int, slot: int, end: int) -> bool:
+        """Whether the device's next attempt to send reaches the server."""
         attempt = self._attempts[device]
         self._attempts[device] = attempt + 1
         return not (self._fleet.loses(device, attempt) or self._fleet.leaves_within(device, slot, end))

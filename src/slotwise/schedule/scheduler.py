@@ -7,13 +7,12 @@ the channel does next, or with nothing while the channel is taken or has to wait
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
-from slotwise.schedule.delivery import Delivery
-
-Retransmission = Literal["next-turn", "at-once"]
+from slotwise.fleet import Retransmission
+from slotwise.schedule.delivery import Booking, Delivery
 
 
 class Ready(NamedTuple):
@@ -42,7 +41,7 @@ class Lost(NamedTuple):
 
 
 class Delivered(NamedTuple):
-    """The broadcast of a model has ended; its receivers now compute."""
+    """The broadcast of a model has ended (w_0 takes none); its receivers now compute."""
 
     version: int
 
@@ -79,13 +78,17 @@ class Deliver(NamedTuple):
 
 Action = Grant | Deliver
 
+_Update = tuple[int, int, int]  # whose turn comes when: (turn, device, the model it was made from)
+_AT_ONCE = -1  # a turn before every slot
+
 
 class Scheduler:
     """One server, one channel, rounds of ``group_size`` uplinks followed by one broadcast.
 
-    A driver calls `start` once and then `step` with all the events of one instant. Events of the same instant
-    belong into the same call: the device whose turn comes first sends first, and ties go to the lower index.
-    Its turn is when it finished computing, unless the delivery policy has planned otherwise.
+    A driver calls `start` once and then `step` with all the events of one instant, the delivery of w_0 before
+    all. Events of the same instant belong into the same call: the device whose turn comes first sends first,
+    and ties go to the lower index. Its turn is when it finished computing, unless the delivery policy has
+    planned otherwise.
 
     A round ends early, with the updates it has, when nobody is left who could add one: all others have gone
     or wait for a model.
@@ -105,15 +108,14 @@ class Scheduler:
         self._waits_for_all, self._turns = delivery.waits_for_all, delivery.turns
         self._at_once = retransmission == "at-once"
         self._absent = set(absent)
-        self._senders: list[int] = []
-        self._ready: list[tuple[int, int]] = []
-        self._computing: set[int] = set()
-        self._granted: tuple[int, int] | None = None
         self._booked: dict[int, list[int]] = {}
-        self._version: dict[int, int] = {}
+        self._computing: dict[int, int] = {}  # the model each device trains on
+        self._ready: list[_Update] = []
+        self._granted: _Update | None = None
+        self._senders: list[int] = []  # those of this round who are still there
+        self._missing = group_size  # updates the round has not got yet
         self._channel_taken = False
-        for version, devices in delivery.initial(self._absent):
-            self._book(version, devices)
+        self._book(delivery.initial(self._absent))
 
     def start(self) -> Deliver:
         """Hand out w_0: the devices named here compute from the first slot on."""
@@ -124,12 +126,13 @@ class Scheduler:
         for event in events:
             if type(event) is Ready:
                 device, slot, version = event
-                if device in self._computing and self._version[device] == version:
-                    self._computing.remove(device)
+                if self._computing.get(device) == version:
+                    del self._computing[device]
                     turn = self._turns.get((device, version), slot) if self._turns else slot
-                    heapq.heappush(self._ready, (turn, device))
+                    heappush(self._ready, (turn, device, version))
             elif type(event) is Sent:
                 self._channel_taken = False
+                self._missing -= 1
                 self._senders.append(event.device)
             elif type(event) is Delivered:
                 self._channel_taken = False
@@ -138,71 +141,71 @@ class Scheduler:
         return None if self._channel_taken else self._next()
 
     def _take_misfortune(self, event: Event) -> None:
-        if type(event) is Lost:
-            self._take_lost(event)
-        elif type(event) is Left:
-            self._absent.add(event.device)
-            self._forget(event.device)
-        elif type(event) is Joined:
-            self._absent.discard(event.device)
-            version = self.delivery.joining(self.round)
-            if version is not None:
-                self._book(version, [event.device])
+        match event:
+            case Lost(_, slot):
+                self._take_lost(slot)
+            case Left(device):
+                self._absent.add(device)
+                self._forget(device)
+            case Joined(device):
+                self._absent.discard(device)
+                self._forget(device)
+                version = self.delivery.joining(self.round)
+                if version is not None:
+                    self._book([(version, [device])])
 
-    def _take_lost(self, event: Lost) -> None:
-        """Queue the update again: before all others, or behind those who are ready by now."""
+    def _take_lost(self, slot: int) -> None:
+        """Queue the update again, before all others or behind those who are ready by now, if it still is."""
         self._channel_taken = False
-        if event.device in self._absent or self._granted is None:
-            return
-        turn = self._granted[0] if self._at_once else event.slot
-        heapq.heappush(self._ready, (turn, event.device))
+        if self._granted is not None:
+            _, device, version = self._granted
+            heappush(self._ready, (_AT_ONCE if self._at_once else slot, device, version))
 
     def _forget(self, device: int) -> None:
-        self._computing.discard(device)
-        self._ready = [entry for entry in self._ready if entry[1] != device]
-        heapq.heapify(self._ready)
-        for devices in self._booked.values():
+        """Whatever it computes, waits with, sends or waits for."""
+        self._computing.pop(device, None)
+        self._ready = [update for update in self._ready if update[1] != device]
+        heapify(self._ready)
+        if self._granted is not None and self._granted[1] == device:
+            self._granted = None
+        for devices in (self._senders, *self._booked.values()):
             if device in devices:
                 devices.remove(device)
 
     def _next(self) -> Action | None:
         """The free channel's next use: the broadcast of a full round, the first of the ready, or nothing."""
-        if len(self._senders) == self.group_size:
+        if not self._missing:
             return self._close_round()
         if self._ready and not (self._waits_for_all and self._computing):
-            self._granted = heapq.heappop(self._ready)
-            device = self._granted[1]
             self._channel_taken = True
-            return Grant(device, self.round, self._version[device])
-        if self._computing or self._ready:
-            return None
-        if not self._senders:
-            self._call_in_the_next()
-        return self._close_round() if self._senders or self._booked.get(self.round + 1) else None
+            self._granted = _, device, version = heappop(self._ready)
+            return Grant(device, self.round, version)
+        return None if self._computing else self._close_round()
 
-    def _close_round(self) -> Deliver:
-        for version, devices in self.delivery.after(self.round, self._senders, self._absent):
-            self._book(version, devices)
-        self._senders = []
+    def _close_round(self) -> Deliver | None:
+        """Broadcast the next model, unless nothing was sent and nobody wants one: then wait for who joins."""
+        self._book(self.delivery.after(self.round, self._senders, self._absent))
+        if not self._computing and not self._ready:
+            self._call_in_the_next()
+        if self._missing == self.group_size and not self._booked.get(self.round + 1):
+            return None
+        self._senders, self._missing = [], self.group_size
         self.round += 1
         self._channel_taken = True
         return self._deliver(self.round)
 
     def _call_in_the_next(self) -> None:
-        """Nobody computes, is ready or has sent: whoever waits for the earliest model takes the next one.
-
-        The round is then closed without an update, which costs a broadcast and gets things going again.
-        """
+        """Nobody is at work: if nobody takes the next model either, those who wait for the earliest do."""
         waiting = [version for version, devices in self._booked.items() if devices]
         if waiting and self.round + 1 not in waiting:
-            self._book(self.round + 1, self._booked.pop(min(waiting)))
+            self._booked[self.round + 1] = self._booked.pop(min(waiting))
 
-    def _book(self, version: int, devices: Iterable[int]) -> None:
-        present = devices if not self._absent else [n for n in devices if n not in self._absent]
-        self._booked.setdefault(version, []).extend(present)
+    def _book(self, bookings: Iterable[Booking]) -> None:
+        for version, devices in bookings:
+            present = [n for n in devices if n not in self._absent] if self._absent else devices
+            self._booked.setdefault(version, []).extend(present)
 
     def _deliver(self, version: int) -> Deliver:
         receivers = sorted(self._booked.pop(version, ()))
-        self._version.update(dict.fromkeys(receivers, version))
-        self._computing.update(receivers)
+        self._computing.update(dict.fromkeys(receivers, version))
         return Deliver(version, receivers)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, get_args
 
-import numpy as np
-
 from slotwise.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario, whole
@@ -15,7 +13,7 @@ from slotwise.schedule.delivery import Delayed, Participation, Synchronous
 from slotwise.schedule.events import drive
 from slotwise.schedule.just_in_time import Planned, just_in_time
 from slotwise.schedule.scheduler import Scheduler
-from slotwise.schedule.timeline import Schedule, Timeline, broadcast_columns, uplink_columns
+from slotwise.schedule.timeline import Schedule, Timeline, broadcast_columns, uplink_columns, uplink_table
 from slotwise.schedule.uniform import uniform_timeline
 
 Delay = int | Literal["auto"]
@@ -50,9 +48,9 @@ def simulate(
         InputError: a parameter is out of range, or no round fits.
     """
     _check_horizon(scenario, rounds)
-    _check_fleet(scenario, fleet)
-    if fleet is not None and fleet.is_equal_to(scenario):
-        fleet = None
+    if fleet is not None:
+        fleet.check_size(scenario)
+        fleet = None if fleet.is_equal_to(scenario) else fleet
     if fleet is not None and schedule == "idfl" and delay == "auto":
         timeline = _just_in_time_timeline(scenario, fleet, rounds)
     else:
@@ -62,7 +60,7 @@ def simulate(
         else:
             timeline = _event_timeline(scenario, schedule, delivery, fleet, rounds)
     if not timeline.rounds:
-        raise InputError("deadline", scenario.deadline, _what_the_first_round_needs(scenario, fleet))
+        raise _no_round_fits(scenario, fleet)
     return timeline
 
 
@@ -98,17 +96,15 @@ def _check_horizon(scenario: Scenario, rounds: int | None) -> None:
         whole("rounds", rounds)
 
 
-def _check_fleet(scenario: Scenario, fleet: Fleet | None) -> None:
-    if fleet is not None and fleet.devices != scenario.devices:
-        raise InputError(
-            "fleet", f"of {fleet.devices} devices", f"of {scenario.devices}, the number of devices"
+def _no_round_fits(scenario: Scenario, fleet: Fleet | None) -> InputError:
+    if fleet is None:
+        needed = scenario.compute_slots + scenario.communication_slots
+        return InputError("deadline", scenario.deadline, f"at least {needed}, the slots of the first round")
+    if scenario.deadline is None:
+        return InputError(
+            "absences", f"{len(fleet.absences)} in all", "such that somebody is there to take part"
         )
-
-
-def _what_the_first_round_needs(scenario: Scenario, fleet: Fleet | None) -> str:
-    if fleet is not None:
-        return "long enough for the first round of the fleet to end"
-    return f"at least {scenario.compute_slots + scenario.communication_slots}, the slots of the first round"
+    return InputError("deadline", scenario.deadline, "long enough for the first round of the fleet to end")
 
 
 def _just_in_time_timeline(scenario: Scenario, fleet: Fleet, rounds: int | None) -> Timeline:
@@ -116,12 +112,21 @@ def _just_in_time_timeline(scenario: Scenario, fleet: Fleet, rounds: int | None)
     nominal = replace(fleet, jitter=0.0, loss=0.0, absences=())
     plain = Delayed(scenario.devices, scenario.group_size)
     shown = _event_timeline(scenario, "async", plain, nominal, rounds)
-    # Whoever has a model when the horizon ends is ready when the slowest is, and then sends within G rounds.
-    beyond = shown.rounds + scenario.groups + max(fleet.compute_slots) // scenario.communication_slots + 2
+    beyond = shown.rounds + _rounds_until_all_have_sent(scenario, fleet)
     longer = _event_timeline(replace(scenario, deadline=None), "async", plain, nominal, beyond)
     planned = shown.rounds if fleet.faultless else beyond
     plan = replace(just_in_time(longer, fleet.compute_slots, planned), scenario=scenario, fleet=fleet)
     return plan if fleet.faultless else _event_timeline(scenario, "idfl", Planned.of(plan), fleet, rounds)
+
+
+def _rounds_until_all_have_sent(scenario: Scenario, fleet: Fleet) -> int:
+    """Rounds after which whoever has just received a model has sent, at the most.
+
+    The slowest is ready before so many of the shortest possible rounds are over; less than N others are then
+    before it in the queue, and G rounds serve them all.
+    """
+    shortest = scenario.group_size * min(fleet.link_slots) + scenario.link_slots
+    return max(fleet.compute_slots) // shortest + scenario.groups + 2
 
 
 def _event_timeline(
@@ -150,6 +155,6 @@ def _event_timeline(
         delay=delivery.delay,
         **uplink_columns(record.uplinks),
         **broadcast_columns(record.broadcasts, record.receivers),
-        lost=np.array(record.lost, dtype=np.int64).reshape(-1, 5),
+        lost=uplink_table(record.lost),
         fleet=fleet,
     )
