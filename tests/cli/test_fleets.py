@@ -118,3 +118,26 @@ def test_a_lossy_unequal_run_is_trained_and_resumed_by_its_folder_alone(
     assert document["device_compute_slots"] == [2, 3, 9, 2]
     assert document["aggregation"] == "fedbuff"
     assert slotwise("show", tmp_path / "run")[0] == 0
+
+
+def test_a_plan_for_a_fleet_is_simulated(slotwise: Call) -> None:
+    flags = ["--devices", 6, "--deadline", 200, "--compute-distribution", "two-classes:3:9:0.5"]
+    code, out, _ = slotwise("plan", *flags, "--json")
+    assert code == 0
+    for row in json.loads(out):
+        assert row["idfl"]["rounds"] >= row["async"]["rounds"] >= row["sync"]["rounds"]
+        assert row["idfl"]["mean_staleness"] <= row["async"]["mean_staleness"]
+    code, out, _ = slotwise("plan", *flags, "--loss", 0.2)
+    assert code == 0
+    assert "6 unequal devices" in out
+
+
+def test_a_plan_for_equal_devices_is_the_paper_s_however_they_are_said(slotwise: Call) -> None:
+    flags = ["plan", "--devices", 10, "--deadline", 500, "--json"]
+    assert slotwise(*flags) == slotwise(*flags, "--compute-distribution", "constant:50", "--seed", 3)
+
+
+def test_a_deadline_no_round_of_the_fleet_meets_is_refused(slotwise: Call) -> None:
+    code, out, err = slotwise("plan", "--deadline", 3, "--compute-distribution", "uniform:5:9")
+    assert (code, out) == (2, "")
+    assert err == "slotwise: --deadline 3: must be long enough for a first round of the fleet to end\n"
