@@ -122,7 +122,7 @@ class FleetPlan:
 
     def as_dict(self) -> dict[str, Any]:
         """The figures by name."""
-        figures = {name: asdict(simulated) for name, simulated in self.schedules.items()}
+        figures: dict[str, Any] = {name: asdict(simulated) for name, simulated in self.schedules.items()}
         return {"group_size": self.scenario.group_size, "groups": self.scenario.groups, **figures}
 
 
