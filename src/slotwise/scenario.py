@@ -66,9 +66,10 @@ class Scenario:
     def checked_delay(self, delay: object) -> int:
         """``delay`` as an int, or an InputError that says which delays leave S devices to send."""
         largest = self.largest_delay
-        if isinstance(delay, bool) or not isinstance(delay, Integral) or not 0 <= delay <= largest:
+        number = _integer(delay)
+        if number is None or not 0 <= number <= largest:
             raise InputError("delay", delay, f"a whole number from 0 to {largest}")
-        return int(delay)
+        return number
 
     def as_dict(self) -> dict[str, Any]:
         """The parameters by name, as JSON and tables show them."""
@@ -92,8 +93,14 @@ def compute_slots(local_steps: int, batch_size: int, samples_per_slot: float | R
 
 def whole(name: str, value: object, smallest: int = 1) -> int:
     """``value`` as an int, or an InputError that says a whole number of at least ``smallest`` is needed."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < smallest:
+    number = _integer(value)
+    if number is None or number < smallest:
         raise InputError(name, value, f"a whole number of at least {smallest}")
-    if value > LARGEST:
+    if number > LARGEST:
         raise InputError(name, value, f"a whole number of at most {LARGEST:,}")
-    return int(value)
+    return number
+
+
+def _integer(value: object) -> int | None:
+    """``value`` if it is a whole number, numpy's included; True is none, and neither is 2.0."""
+    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None

@@ -140,10 +140,10 @@ def test_sharpening_finds_the_steepest_of_many_directions() -> None:
         devices = 1
         variance_factor = 0.0
 
-        def full(self, model: Vector, device: int) -> Vector:  # noqa: ARG002
+        def full(self, model: Vector, device: int) -> Vector:
             return np.asarray(np.linspace(0.1, 4.0, 8) * model, dtype=np.float32)
 
-        def sampled(self, model: Vector, device: int, draw: int) -> Vector:  # noqa: ARG002
+        def sampled(self, model: Vector, device: int, draw: int) -> Vector:
             return self.full(model, device)
 
     with ThreadPoolExecutor(1) as pool:

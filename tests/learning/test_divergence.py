@@ -14,7 +14,7 @@ TIMELINE = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async",
 
 
 class Poisoned:
-    """Device 1 adds ``poison`` to its second update (round 3), or the loss is not finite from some point on."""
+    """Device 1 adds ``poison`` to its second update (round 3); the loss may turn infinite."""
 
     def __init__(self, task: Task, poison: float = 0.0, bad_loss_from: int | None = None) -> None:
         self._task, self._poison, self._bad_loss_from = task, np.float32(poison), bad_loss_from

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slotwise.aggregation import Vector
+from slotwise.aggregation import Aggregation, Contribution, Vector, mean
 from slotwise.errors import InputError
 from slotwise.learning import History, Observer, Point, Task, train
 from slotwise.learning.reference import asynchronous, synchronous
@@ -34,11 +34,11 @@ class Case(NamedTuple):
             rounds=self.rounds,
         )
 
-    def reference(self, task: Task) -> list[Vector]:
+    def reference(self, task: Task, aggregation: Aggregation = mean) -> list[Vector]:
         """w_0, w_1, … by the pseudocode, without a timeline."""
         if self.schedule == "sync":
-            return list(synchronous(task, self.rounds, self._participants))
-        return list(asynchronous(self.scenario, task, self.rounds, self.delay))
+            return list(synchronous(task, self.rounds, self._participants, aggregation))
+        return list(asynchronous(self.scenario, task, self.rounds, self.delay, aggregation))
 
     def _participants(self, round_number: int) -> list[int]:
         n, s = self.scenario.devices, self.scenario.group_size
@@ -113,6 +113,23 @@ def test_every_model_is_the_reference_s_to_the_bit(case: Case, least_squares: Ma
     expected = case.reference(task)[1:]
     assert len(recorder.models()) == len(expected)
     assert all(map(np.array_equal, recorder.models(), expected))
+
+
+def by_age(model: Vector, contributions: Sequence[Contribution]) -> Vector:
+    """Older updates weigh less, and the order of the uplinks matters."""
+    for number, (update, staleness) in enumerate(contributions):
+        model = model - update * np.float32(1 / (1 + staleness + number))
+    return model
+
+
+@settings(max_examples=50)
+@given(case=cases())
+def test_an_aggregation_is_given_the_reference_s_staleness_and_order(
+    case: Case, least_squares: MakeTask
+) -> None:
+    task = least_squares(case.scenario.devices, case.seed)
+    history = train(case.timeline(), task, aggregation=by_age)
+    assert np.array_equal(history.model, case.reference(task, by_age)[-1])
 
 
 @settings(max_examples=50)

@@ -75,7 +75,7 @@ class CountingObserver(Observer):
     def __init__(self, alive: Alive) -> None:
         self._alive = alive
 
-    def round_done(self, round_number: int) -> None:  # noqa: ARG002
+    def round_done(self, round_number: int) -> None:
         self._alive.count()
 
 

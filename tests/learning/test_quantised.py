@@ -29,10 +29,10 @@ class TwoLayers:
     def initial_model(self) -> Vector:
         return np.zeros(5, dtype=np.float32)
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:  # noqa: ARG002
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
         return self.UPDATE.copy()
 
-    def evaluate(self, model: Vector) -> Evaluation:  # noqa: ARG002
+    def evaluate(self, model: Vector) -> Evaluation:
         return Evaluation(0.5, 0.25)
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
@@ -176,7 +176,7 @@ def test_the_number_of_workers_does_not_matter(bits: int, least_squares: MakeTas
 
 def test_divergence_is_seen_through_it() -> None:
     class Poisoned(TwoLayers):
-        def local_update(self, model: Vector, device: int, training: int) -> Vector:  # noqa: ARG002
+        def local_update(self, model: Vector, device: int, training: int) -> Vector:
             return np.full(5, np.nan, dtype=np.float32)
 
     timeline = simulate(Scenario(devices=1, group_size=1, compute_slots=2), "async", rounds=2)

@@ -65,12 +65,12 @@ class FourSamples:
     def initial_model(self) -> Vector:
         return np.zeros(2, dtype=np.float32)
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:  # noqa: ARG002
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
         inputs, target = SAMPLES[(device - 1) % 4]
         x = np.array(inputs, dtype=np.float32)
         return np.float32(0.5) * x * ((x * model).sum() - np.float32(target))
 
-    def evaluate(self, model: Vector) -> Evaluation:  # noqa: ARG002
+    def evaluate(self, model: Vector) -> Evaluation:
         return Evaluation(0.0, 0.0)
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:

@@ -17,7 +17,7 @@ class StopAfter(Watcher):
     def __init__(self, rounds: int) -> None:
         self._left = rounds
 
-    def round_done(self, round_number: int) -> None:  # noqa: ARG002
+    def round_done(self, round_number: int) -> None:
         self._left -= 1
 
     def wants_stop(self) -> bool:

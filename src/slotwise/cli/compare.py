@@ -39,8 +39,9 @@ def compare(
     The file has the options of slotwise train at its top, a list of seeds, if wanted a table of powers in
     watts, and a table for each run with its name and its own options. examples/compare/ has three.
 
-    Runs what is missing, keeps what is finished, resumes what is broken. Ctrl-C ends cleanly; the same
-    command goes on later.
+    Runs what is missing, keeps what is finished, resumes what is broken.
+
+    Ctrl-C ends cleanly; the same command goes on later.
     """
     threads = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers)
     comparison = read_comparison(file)

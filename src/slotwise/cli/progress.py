@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 from slotwise.learning import History, Point
 from slotwise.runs import RunParameters, Watcher
@@ -42,15 +43,23 @@ def stop_on_signals() -> Iterator[Stopping]:
             signal.signal(number, handler)
 
 
+class _BarAndLine(Progress):
+    """A bar, and a line of figures below it: together they are too wide for eighty columns."""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        yield Text("  ".join(task.fields["text"] for task in self.tasks), style="dim", no_wrap=True)
+
+
 class TrainingDisplay(Watcher):
     """A progress bar: slots, rounds, loss, accuracy, staleness, updates per second, time left."""
 
     def __init__(self, parameters: RunParameters, stopping: Stopping, *, quiet: bool) -> None:
         self._parameters, self._stopping = parameters, stopping
-        self._bar = Progress(
+        self._bar = _BarAndLine(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.fields[text]}"),
+            TextColumn("{task.percentage:>3.0f} %"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -73,6 +82,7 @@ class TrainingDisplay(Watcher):
         """Show the bar at its first round."""
         self._timeline = timeline
         self._first = resumed.round if resumed else 0
+        self._round = self._first - 1
         self._began = time.monotonic()
         if resumed and resumed.points:
             self._point = resumed.points[-1]
@@ -82,16 +92,21 @@ class TrainingDisplay(Watcher):
 
     def round_done(self, round_number: int) -> None:
         """Move the bar."""
-        slot = int(self._timeline.broadcast_end[round_number])
-        self._bar.update(self._row, completed=slot, text=self._text(round_number, slot))
+        self._show(round_number)
 
     def evaluated(self, point: Point) -> None:
         """Show the newest loss and accuracy from now on."""
         self._point = point
+        self._show(max(0, self._round))
 
     def wants_stop(self) -> bool:
         """Whether Ctrl-C was pressed."""
         return self._stopping.asked
+
+    def _show(self, round_number: int) -> None:
+        self._round = round_number
+        slot = int(self._timeline.broadcast_end[round_number])
+        self._bar.update(self._row, completed=slot, text=self._text(round_number, slot))
 
     def _text(self, round_number: int, slot: int) -> str:
         timeline = self._timeline

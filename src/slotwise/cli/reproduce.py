@@ -28,14 +28,14 @@ def reproduce(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME...]",
+            metavar="NAME",
             help="all, a study (mnist, cifar10, readings, cifar10-iid) or single experiments "
             "(async-mnist, tradeoff, …).",
             show_default="all",
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder of runs, figures and report; made, or gone on with.")
+        Path, typer.Option(help="Folder of runs/, figures/ and report.html; made, or gone on with.")
     ] = Path("reproduction"),
     quick: Annotated[
         bool,
@@ -51,10 +51,11 @@ def reproduce(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)] = False,
 ) -> None:
-    """Make the paper's figures, tables and verdicts on its claims: report.html and figures/ in --out.
+    """Make the paper's figures, tables and verdicts on its claims, in one page.
 
-    Runs what is missing, keeps what is finished, resumes what is broken. Ctrl-C ends cleanly; the same
-    command goes on later.
+    Runs what is missing, keeps what is finished, resumes what is broken.
+
+    Ctrl-C ends cleanly; the same command goes on later.
     """
     threads = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers)
     whole("seeds", seeds)
@@ -65,7 +66,7 @@ def reproduce(
     manifest = folder.ask(quick, _requests(chosen, deadline, seeds))
     with folder.locked(), stop_on_signals() as stopping:
         failures = _train(folder, manifest, chosen, seeds, threads, stopping, quiet)
-        _report(folder, manifest, failures)
+        _report(folder, manifest, failures, files=not stopping.asked)
     if stopping.asked:
         typer.echo("interrupted; the same command goes on from here", err=True)
         raise typer.Exit(INTERRUPTED)
@@ -104,9 +105,11 @@ def _train(
         return train_jobs(folder, jobs, workers=workers, watcher=display)
 
 
-def _report(folder: ReproductionFolder, manifest: Manifest, failures: tuple[Failure, ...]) -> None:
+def _report(
+    folder: ReproductionFolder, manifest: Manifest, failures: tuple[Failure, ...], *, files: bool
+) -> None:
     for failure in failures:
         typer.echo(f"{failure.run.name}: {failure.reason}", err=True)
     from slotwise.experiments.report import write_report  # noqa: PLC0415  (plotting libraries are slow to import)
 
-    typer.echo(f"report: {write_report(folder, manifest, failures)}")
+    typer.echo(f"report: {write_report(folder, manifest, failures, files=files)}")

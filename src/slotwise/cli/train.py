@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -206,6 +207,7 @@ def train(
     known = {*(field.name for field in fields(RunParameters)), *STAND_INS}
     given = {name: value for name, value in locals().items() if name in known and value is not None}
     threads = _cores() if workers is None else whole("workers", workers)
+    _check_tensorboard(tensorboard)
     session = _Session(threads, check_interval(checkpoint_every), quiet, tensorboard)
     if resume is not None:
         _refuse_options(given, out, config, overwrite)
@@ -217,6 +219,16 @@ def train(
     task = build_task(parameters)  # every mistake is told before a folder is made
     folder = RunFolder.create(out, parameters, overwrite=overwrite)
     session.run(folder, parameters, task=task)
+
+
+def _check_tensorboard(folder: Path | None) -> None:
+    """Refuse before the training what could not be written after it."""
+    if folder is None:
+        return
+    if find_spec("tensorboard") is None:
+        raise UserError("TensorBoard is not installed: pip install 'slotwise[tensorboard]'")
+    if folder.exists() and not folder.is_dir():
+        raise InputError("tensorboard", folder, "a folder, and this is a file")
 
 
 def _parameters(config: Path | None, flags: dict[str, Any]) -> RunParameters:

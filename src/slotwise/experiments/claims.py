@@ -1,4 +1,4 @@
-"""The paper's six claims, each judged by rules that were written down before any run was looked at.
+"""The paper's six claims, each judged by rules written down before the runs they judge were looked at.
 
 Every statement of a claim is judged on each seed by itself. It is held if it holds on every seed, not held if
 it fails on every seed, and not decided where seeds disagree, where figures tie, or where a run it needs is

@@ -165,7 +165,7 @@ def _figure(lines: tuple[Line, ...], *, with_joules: bool) -> CurveFigure:
     ]
     if with_joules:
         panels.append(Panel("Loss against joules", "joules", "loss", lines))
-    return CurveFigure("curves", "", "", tuple(panels), columns=2 if with_joules else 3)
+    return CurveFigure("curves", "", "", tuple(panels))
 
 
 def _points_csv(results: Sequence[EntryResult]) -> str:

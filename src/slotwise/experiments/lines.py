@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slotwise.experiments.results import Results, seed_curves
+from slotwise.experiments.results import Curve, Results, seed_curves
 from slotwise.experiments.run import free_delay
 from slotwise.report.curve_lines import (
     BLACK,
@@ -50,13 +50,18 @@ def run_line(
     dashed: bool = False,
 ) -> Line:
     """A run with all its seeds, as far as they have come; by default labelled and coloured by group size."""
-    curves = seed_curves(results, parameters, seeds)
     return Line(
         label or size_label(parameters),
         colour or SIZE_COLOURS.get(parameters.group_size, BLUE),
         dashed,
-        tuple(curve.points for curve in curves if curve.points),
+        tuple(curve.points for curve in _to_draw(seed_curves(results, parameters, seeds))),
     )
+
+
+def _to_draw(curves: Sequence[Curve]) -> list[Curve]:
+    """A seed that diverged would cut the mean short: it is drawn only where there is no other."""
+    started = [curve for curve in curves if curve.points]
+    return [curve for curve in started if curve.status != "diverged"] or started[:1]
 
 
 def drawn(lines: Sequence[Line]) -> tuple[Line, ...]:

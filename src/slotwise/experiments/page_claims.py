@@ -22,7 +22,7 @@ def claims_section(judgements: Sequence[Judgement], notes: Iterable[str]) -> Sec
         "claims",
         "The paper's claims",
         (
-            paragraph(f"{summary}. The rules were written down before any run was looked at."),
+            paragraph(f"{summary}. The rules were written down before the runs they judge were looked at."),
             *(paragraph(note, "note") for note in notes),
             table(("Claim", "Verdict", "Statement by statement"), rows, "claims"),
             details("What the words mean", definitions(DEFINITIONS)),

@@ -110,7 +110,8 @@ def _notes(manifest: Manifest) -> Iterator[str]:
     """Where the runs are not the paper's, and why CIFAR-10 may be missing."""
     for study, request in manifest.requests.items():
         if request.deadline is not None and study in {"mnist", "cifar10"}:
-            yield f"The {study} runs have T={request.deadline:,}, not the paper's: {_paper_deadline(study)}."
+            title = {"mnist": "MNIST", "cifar10": "CIFAR-10"}[study]
+            yield f"The {title} runs have T={request.deadline:,}, not the paper's {_paper_deadline(study)}."
     if "cifar10" not in manifest.requests:
         yield "CIFAR-10 was not asked for, so its claims are not decided: slotwise reproduce cifar10."
     elif not all(can_train(run) for e in manifest.study("cifar10") for run in e.runs(0)):

@@ -31,16 +31,18 @@ class Drawable(Protocol):
         """The curves there are so far."""
 
 
-def write_report(folder: ReproductionFolder, manifest: Manifest, failures: Sequence[Failure] = ()) -> Path:
-    """Write the page and the figures; gives the page's path."""
+def write_report(
+    folder: ReproductionFolder, manifest: Manifest, failures: Sequence[Failure] = (), *, files: bool = True
+) -> Path:
+    """Write the page and, unless there is no time for them, the figures as files; gives the page's path."""
     results = FolderResults(folder.runs)
     figures = tuple(
         experiment.figure(results, manifest.seeds(experiment.study))
         for experiment in manifest.experiments()
         if isinstance(experiment, Drawable)
     )
-    drawn = tuple(figure for figure in figures if figure.lines)
-    _write_figures(folder.path / "figures", drawn)
+    if files:
+        _write_figures(folder.path / "figures", [figure for figure in figures if figure.lines])
     page = folder.path / "report.html"
     write_atomically(page, render(compose(folder.path, manifest, results, figures, failures)))
     return page

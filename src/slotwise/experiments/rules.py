@@ -1,7 +1,8 @@
 """The rules: one function for each statement of a claim, whose docstring is the rule as the report prints it.
 
-They were written before any run was looked at. Each gives what the figures say (None where they leave it
-open) and the figures. What "final loss", "fluctuation", a tie and "clearly" are is fixed in `statistics`.
+They were written before the runs they judge were looked at. Each gives what the figures say (None where
+they leave it open) and the figures. What "final loss", "fluctuation", a tie and "clearly" are is fixed in
+`statistics`.
 """
 
 from __future__ import annotations

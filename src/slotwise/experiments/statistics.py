@@ -1,4 +1,4 @@
-"""What the claims are judged by: numbers of one curve, and how they are compared. Fixed before any run."""
+"""What the claims are judged by: numbers of one curve, and how they are compared. Fixed before the runs."""
 
 from __future__ import annotations
 

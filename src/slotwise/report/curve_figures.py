@@ -46,7 +46,7 @@ def draw_figure(figure: CurveFigure, kind: str) -> bytes:
 def _drawn(figure: CurveFigure) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    columns = min(figure.columns, len(figure.panels))
+    columns = 2 if len(figure.panels) == 4 else min(3, len(figure.panels))
     rows = ceil(len(figure.panels) / columns)
     longest = max((len(line.label) for line in figure.lines), default=0)
     legend_columns = 6 if longest < 14 else 4 if longest < 24 else 3

@@ -138,14 +138,12 @@ class CurveFigure:
         title: above it.
         caption: below it.
         panels: in reading order.
-        columns: panels beside each other, at most.
     """
 
     name: str
     title: str
     caption: str
     panels: tuple[Panel, ...]
-    columns: int = 3
 
     @property
     def lines(self) -> tuple[Line, ...]:

@@ -132,7 +132,7 @@ def curve_figure(figure: CurveFigure) -> Html:
     return Html(
         f'<h3>{escape(figure.title)}</h3>\n<figure id="figure-{figure.name}">\n'
         f'<div class="legend" role="group" aria-label="Curves to show"></div>\n'
-        f'<div class="panels">\n{panels}\n</div>\n'
+        f'<div class="panels{" wide" if len(figure.panels) % 2 == 0 else ""}">\n{panels}\n</div>\n'
         f"<figcaption>{escape(_caption(figure))}</figcaption>\n</figure>"
     )
 

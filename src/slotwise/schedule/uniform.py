@@ -83,9 +83,8 @@ def uniform_timeline(
 ) -> Timeline:
     """The timeline of equal devices; empty where no round fits."""
     played = list(play_rounds(scenario, batch_sizes(scenario, delivery), rounds))
-    table = np.array([stretch for part in played for stretch in part.stretches], dtype=np.int64).reshape(
-        -1, 4
-    )
+    stretches = [stretch for part in played for stretch in part.stretches]
+    table = np.array(stretches, dtype=np.int64).reshape(-1, 4)
     uplinks, link = table[:, 2], scenario.link_slots
     start = np.repeat(table[:, 3], uplinks)
     first = np.repeat(np.cumsum(uplinks) - uplinks, uplinks)
@@ -94,7 +93,7 @@ def uniform_timeline(
     return Timeline(
         scenario=scenario,
         schedule=schedule,
-        delay=delivery.delay,
+        delay=delivery.delay if isinstance(delivery, Delayed) else 0,
         round=np.repeat(table[:, 0].astype(np.int32), uplinks),
         version=np.repeat(table[:, 1].astype(np.int32), uplinks),
         start=start,

@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
+from slotwise.learning.fastcnn import network
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.fastcnn.network import FastCnn
+from slotwise.learning.fastcnn.plan import Plan, Workspace, make_workspace
 
-OFFSET, SCALE = (0.25, 0.5, 0.0), (0.5, 1.0, 0.25)
+OFFSET, SCALE = 4 * (0.25, 0.5, 0.0), 4 * (0.5, 1.0, 0.25)
 few = settings(max_examples=80, deadline=None, derandomize=True)
 
 
@@ -29,7 +31,7 @@ def architectures(draw: st.DrawFn) -> Architecture:
     for _, kernel in reversed(sizes):
         height = 2 * height + kernel - 1 + draw(st.integers(0, 1))
         width = 2 * width + kernel - 1 + draw(st.integers(0, 1))
-    shape = (draw(st.integers(1, 3)), height, width)
+    shape = (draw(st.integers(1, 12)), height, width)
     hidden = draw(st.lists(st.integers(1, 20), max_size=2))
     return Architecture(shape, tuple(sizes), tuple(hidden), draw(st.integers(2, 11)))
 
@@ -65,8 +67,8 @@ def normalised(case: Case) -> np.ndarray:
 
 def fast_gradient(case: Case) -> tuple[float, np.ndarray]:
     channels = case.architecture.input_shape[0]
-    network = FastCnn(case.architecture, offset=OFFSET[:channels], scale=SCALE[:channels])
-    return network.gradient(case.model, case.images, case.labels)
+    cnn = FastCnn(case.architecture, offset=OFFSET[:channels], scale=SCALE[:channels])
+    return cnn.gradient(case.model, case.images, case.labels)
 
 
 def naive_gradient(case: Case) -> tuple[float, np.ndarray]:
@@ -151,12 +153,12 @@ def torch_gradient(case: Case) -> tuple[float, np.ndarray]:
     layers.append(nn.Flatten())
     for inputs, outputs in case.architecture.dense_sizes:
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-    network = nn.Sequential(*layers[:-1])
-    nn.utils.vector_to_parameters(torch.from_numpy(case.model), network.parameters())
-    scores = network(torch.from_numpy(normalised(case).astype(np.float32)))
+    model = nn.Sequential(*layers[:-1])
+    nn.utils.vector_to_parameters(torch.from_numpy(case.model), model.parameters())
+    scores = model(torch.from_numpy(normalised(case).astype(np.float32)))
     loss = nn.functional.cross_entropy(scores, torch.from_numpy(case.labels))
     loss.backward()
-    found = torch.cat([parameter.grad.ravel() for parameter in network.parameters()])
+    found = torch.cat([parameter.grad.ravel() for parameter in model.parameters()])
     return loss.item(), found.numpy()
 
 
@@ -199,3 +201,26 @@ def test_gradient_of_the_mnist_network_equals_pytorch_for_any_batch(samples: int
 def test_gradient_of_a_colour_network_with_three_convolutions_equals_pytorch() -> None:
     case = make_case(Architecture((3, 32, 32), ((6, 5), (16, 3), (33, 3)), (84,), 10), 20, seed=0)
     assert_same(fast_gradient(case), torch_gradient(case))
+
+
+@few
+@given(cases())
+def test_kernels_neither_write_outside_their_workspace_nor_use_what_lies_there(case: Case) -> None:
+    """They check no address, so every array gets a margin of values that are not numbers."""
+    margin, surrounded = 1024, []
+
+    def surround(array: np.ndarray) -> np.ndarray:
+        outside = np.nan if array.dtype == np.float32 else -1
+        surrounded.append(np.pad(array, margin, constant_values=outside))
+        return surrounded[-1][margin:-margin]
+
+    def make_surrounded_workspace(plan: Plan) -> Workspace:
+        return Workspace(*map(surround, make_workspace(plan)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network, "make_workspace", make_surrounded_workspace)
+        found = fast_gradient(case)
+    assert_same(found, naive_gradient(case))
+    for array in surrounded:
+        margins = np.concatenate([array[:margin], array[-margin:]])
+        assert np.isnan(margins).all() if array.dtype == np.float32 else (margins == -1).all()

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.learning.fastcnn.compilation import compiled
+from slotwise.learning.fastcnn.plan import LANES
 from slotwise.learning.fastcnn.tiles import Tile, gather_add, load_steps, load_tile, scaled_add, store_tile
-from slotwise.learning.fastcnn.vectors import LANES, add, address, broadcast, lane_sum, load, repeat, store
+from slotwise.learning.fastcnn.vectors import add, address, broadcast, lane_sum, load, repeat, store
 
 Floats = NDArray[np.float32]
 Steps = NDArray[np.int64]

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.learning.fastcnn.compilation import compiled, inlined
+from slotwise.learning.fastcnn.plan import LANES
 from slotwise.learning.fastcnn.tiles import Tile, window_add
 from slotwise.learning.fastcnn.vectors import (
-    LANES,
     Vector,
     broadcast,
     repeat,

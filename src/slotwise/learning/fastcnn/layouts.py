@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.learning.fastcnn.compilation import compiled
-from slotwise.learning.fastcnn.plan import Plan
+from slotwise.learning.fastcnn.plan import LANES, Plan
 from slotwise.learning.fastcnn.tiles import load_tile, store_tile, transpose, where_positive
-from slotwise.learning.fastcnn.vectors import LANES, repeat
+from slotwise.learning.fastcnn.vectors import repeat
 
 Floats = NDArray[np.float32]
 

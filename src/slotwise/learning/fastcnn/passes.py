@@ -29,8 +29,7 @@ from slotwise.learning.fastcnn.dense import (
     output_errors,
 )
 from slotwise.learning.fastcnn.layouts import errors_to_lanes, lanes_to_rows, read_images
-from slotwise.learning.fastcnn.plan import Plan, Workspace
-from slotwise.learning.fastcnn.vectors import LANES
+from slotwise.learning.fastcnn.plan import LANES, Plan, Workspace
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
@@ -100,7 +99,7 @@ def read_model(plan: Plan, work: Workspace, model: Floats) -> None:
 
 
 @compiled
-def update(source: Places, parameters: Floats, gradient: Floats, rate: float) -> None:
+def update(source: Places, parameters: Floats, gradient: Floats, rate: np.float32) -> None:
     """One step down the gradient. Padding stays zero, whatever has gathered in its gradient."""
     for number in range(source.size):
         step = rate * gradient[number]

@@ -65,6 +65,10 @@ class Plan(NamedTuple):
     shift: NDArray[np.float32]
     image_stride: int
     """Padded number of values of one image."""
+    packed_size: int
+    """Room for the filters as the forward pass reads them, see `Workspace.packed`."""
+    shifted_size: int
+    """Room for the filters as the backward pass reads them, see `Workspace.shifted`."""
 
 
 class Workspace(NamedTuple):
@@ -96,7 +100,10 @@ class Workspace(NamedTuple):
 
 def make_plan(architecture: Architecture, offset: Sequence[float], scale: Sequence[float]) -> Plan:
     """Lay out a network whose pixel x of channel c (0..255) becomes (x / 255 - offset[c]) / scale[c]."""
-    sizes = [prod(shape) for shape in architecture.feature_shapes]
+    channels, height, width = architecture.input_shape
+    # Images are read eight pixels at a time, so the last pixels of every channel may be padding.
+    sizes = [channels * _round_up(height * width, LANES)]
+    sizes += [prod(shape) for shape in architecture.feature_shapes[1:]]
     sizes += [outputs for _, outputs in architecture.dense_sizes]
     starts = np.cumsum([0] + [_padded(size) for size in sizes]).tolist()
     layout = _Layout()
@@ -113,6 +120,8 @@ def make_plan(architecture: Architecture, offset: Sequence[float], scale: Sequen
         factor=(1.0 / (255.0 * np.asarray(scale, np.float64))).astype(np.float32),
         shift=(-np.asarray(offset, np.float64) / np.asarray(scale, np.float64)).astype(np.float32),
         image_stride=starts[1],
+        packed_size=layout.packed,
+        shifted_size=layout.shifted,
     )
 
 
@@ -129,8 +138,8 @@ def make_workspace(plan: Plan) -> Workspace:
         winners=np.zeros(values, np.int32),
         errors=_aligned(values),
         error_rows=_aligned(LANES * int(np.max(layers["input_stride"], initial=plan.image_stride))),
-        packed=_aligned(int(np.sum(np.maximum(layers["filters"], 2) * layers["taps"]))),
-        shifted=_aligned(int(np.sum(2 * (layers["kernel"] + 2) * layers["filters"] * layers["span"]))),
+        packed=_aligned(plan.packed_size),
+        shifted=_aligned(plan.shifted_size),
         places=np.zeros(listed + 1, np.int32),
         amounts=_aligned(listed + 1),
         ends=np.zeros(int(np.max(windows, initial=0)), np.int32),
@@ -142,9 +151,9 @@ def make_workspace(plan: Plan) -> Workspace:
 def _aligned(size: int) -> NDArray[np.float32]:
     """Zeros from the start of a cache line, with room to read one tile past the end."""
     line = 16
-    memory = np.zeros(int(size) + COLUMNS + line, np.float32)
+    memory = np.zeros(size + COLUMNS + line, np.float32)
     start = -(memory.ctypes.data // 4) % line
-    return memory[start : start + int(size) + COLUMNS]
+    return memory[start : start + size + COLUMNS]
 
 
 class _Layout:
@@ -182,8 +191,8 @@ def _add_convolution(layout: _Layout, architecture: Architecture, number: int, s
     pieces_per_row = rows.shape[1] // LANES
     tile = _tile(kernel * pieces_per_row)
     pieces = _filled(rows.reshape(filters, -1), 1, tile * LANES)
-    span_tile = _tile(round_up((kernel + 1) * channels, LANES) // LANES)
-    span = round_up((kernel + 1) * channels, span_tile * LANES)
+    span_tile = _tile(_round_up((kernel + 1) * channels, LANES) // LANES)
+    span = _round_up((kernel + 1) * channels, span_tile * LANES)
     layout.convolutions.append(
         {
             "channels": channels,
@@ -245,23 +254,23 @@ def _records(kind: np.dtype[np.void], layers: Sequence[Mapping[str, int]]) -> ND
     return np.array([tuple(layer[name] for name in names) for layer in layers], kind)
 
 
-def round_up(number: int, multiple: int) -> int:
+def _round_up(number: int, multiple: int) -> int:
     """The smallest multiple that is not below the number."""
     return -(-number // multiple) * multiple
 
 
 def _filled(numbers: NDArray[np.int64], axis: int, multiple: int) -> NDArray[np.int64]:
     """Parameters with padding at the end of an axis, up to a multiple."""
-    missing = round_up(numbers.shape[axis], multiple) - numbers.shape[axis]
+    missing = _round_up(numbers.shape[axis], multiple) - numbers.shape[axis]
     widths = [(0, missing if number == axis else 0) for number in range(numbers.ndim)]
     return np.pad(numbers, widths, constant_values=-1)
 
 
 def _padded(values: int) -> int:
     """Room for one sample: whole vectors, slack to read past the end, and never a large power of two."""
-    return round_up(values, 2 * LANES) + 2 * LANES
+    return _round_up(values, 2 * LANES) + 2 * LANES
 
 
 def _tile(vectors: int) -> int:
     """How many vectors to work on together, 5 or 8, so that as few as possible are padding."""
-    return min((8, 5), key=lambda size: round_up(vectors, size))
+    return min((8, 5), key=lambda size: _round_up(vectors, size))

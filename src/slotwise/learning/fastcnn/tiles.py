@@ -11,12 +11,12 @@ from typing import Any, cast
 from llvmlite import ir
 from numba import types
 
+from slotwise.learning.fastcnn.plan import LANES
 from slotwise.learning.fastcnn.vectors import (
     FLOATS,
     GIVEN,
     INT32,
     INT64,
-    LANES,
     Builder,
     Value,
     Vector,

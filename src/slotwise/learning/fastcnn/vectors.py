@@ -19,7 +19,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
-LANES = 8
+from slotwise.learning.fastcnn.plan import LANES
 
 Vector = Any
 Builder = Any

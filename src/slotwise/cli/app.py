@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib.metadata import version as installed_version
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -21,7 +21,6 @@ from slotwise.cli.train import train
 from slotwise.errors import InputError, UserError
 
 USAGE_ERROR = 2
-INTERRUPTED = 130
 
 app = typer.Typer(
     name="slotwise",
@@ -58,12 +57,8 @@ def _options(
     pass
 
 
-def main() -> NoReturn:
-    """Run the command line and exit."""
-    sys.exit(_run())
-
-
-def _run() -> int:
+def run() -> int:
+    """Do what the command line says; the exit code."""
     try:
         return int(app(prog_name="slotwise", standalone_mode=False) or 0)
     except InputError as error:
@@ -74,8 +69,8 @@ def _run() -> int:
         return _refuse(_usage_line(error)) if error.format_message() else USAGE_ERROR
     except typer.Exit as exit_:
         return exit_.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED
+    except typer.Abort:
+        raise KeyboardInterrupt from None
     except BrokenPipeError:
         # The reader (head, less) has gone: keep the interpreter's last flush from complaining.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
