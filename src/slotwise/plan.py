@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from math import isqrt
-from typing import Any
+from typing import Any, get_args
 
 from slotwise import theory
+from slotwise.errors import InputError
+from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario, whole
-from slotwise.schedule import automatic_delay, completed_rounds
+from slotwise.schedule import Schedule, automatic_delay, completed_rounds, simulate
 
 
 @dataclass(frozen=True)
@@ -65,20 +67,87 @@ def plan(
     Raises:
         InputError: a parameter is out of range.
     """
+    scenarios = scenarios_of(
+        devices=devices,
+        compute_slots=compute_slots,
+        link_slots=link_slots,
+        deadline=deadline,
+        group_sizes=group_sizes,
+    )
+    return plan_scenarios(scenarios)
+
+
+def plan_scenarios(scenarios: Iterable[Scenario]) -> list[Plan]:
+    """One Plan per scenario."""
+    return [_plan(scenario) for scenario in scenarios]
+
+
+def scenarios_of(*, devices: int, group_sizes: Iterable[int] | None = None, **channel: int) -> list[Scenario]:
+    """The same channel with each group size; all divisors of ``devices`` unless told otherwise."""
     count = whole("devices", devices)
     sizes = divisors(count) if group_sizes is None else list(group_sizes)
+    return [Scenario(devices=count, group_size=size, **channel) for size in sizes]
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What one schedule comes to with one fleet; staleness is over the whole run.
+
+    Attributes:
+        rounds: completed by the deadline.
+        updates: applied.
+        lost: uplinks in vain.
+        mean_staleness: of the updates applied, in rounds.
+        max_staleness: of the oldest.
+    """
+
+    rounds: int = 0
+    updates: int = 0
+    lost: int = 0
+    mean_staleness: float = 0.0
+    max_staleness: int = 0
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    """One group size of an unequal fleet within one deadline, schedule by schedule; idfl is just in time."""
+
+    scenario: Scenario
+    schedules: Mapping[Schedule, Simulated]
+
+    @property
+    def fits(self) -> bool:
+        """Whether a round of any schedule ends by the deadline."""
+        return any(simulated.rounds for simulated in self.schedules.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures by name."""
+        figures: dict[str, Any] = {name: asdict(simulated) for name, simulated in self.schedules.items()}
+        return {"group_size": self.scenario.group_size, "groups": self.scenario.groups, **figures}
+
+
+def plan_fleet(scenarios: Iterable[Scenario], fleet: Fleet, *, seed: int = 0) -> list[FleetPlan]:
+    """One FleetPlan per scenario, from the exact schedule: no closed form knows unequal devices."""
     return [
-        _plan(
-            Scenario(
-                devices=devices,
-                group_size=size,
-                compute_slots=compute_slots,
-                link_slots=link_slots,
-                deadline=deadline,
-            )
-        )
-        for size in sizes
+        FleetPlan(scenario, {name: _simulated(scenario, name, fleet, seed) for name in get_args(Schedule)})
+        for scenario in scenarios
     ]
+
+
+def _simulated(scenario: Scenario, schedule: Schedule, fleet: Fleet, seed: int) -> Simulated:
+    try:
+        timeline = simulate(scenario, schedule, fleet=fleet, seed=seed)
+    except InputError as error:
+        if error.parameter != "deadline":
+            raise
+        return Simulated()
+    return Simulated(
+        rounds=timeline.rounds,
+        updates=len(timeline),
+        lost=len(timeline.lost),
+        mean_staleness=timeline.mean_staleness(),
+        max_staleness=timeline.max_staleness(),
+    )
 
 
 def divisors(number: int) -> list[int]:

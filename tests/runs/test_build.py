@@ -5,7 +5,7 @@ from slotwise.data import Dataset, load_mnist
 from slotwise.errors import InputError
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.runs import RunParameters
-from slotwise.runs.build import architecture, build_task, partition
+from slotwise.runs.build import build_task, partition
 
 
 @pytest.fixture(scope="module")
@@ -13,8 +13,8 @@ def mnist() -> Dataset:
     return load_mnist()
 
 
-def test_the_default_network_has_the_parameters_the_paper_s_case_needs(mnist: Dataset) -> None:
-    assert architecture(RunParameters(), mnist).parameters == 21_840
+def test_the_default_network_has_the_parameters_the_paper_s_case_needs() -> None:
+    assert RunParameters().network().parameters == 21_840
 
 
 def test_the_default_devices_hold_250_images_of_one_label(mnist: Dataset) -> None:
@@ -45,9 +45,9 @@ def test_another_seed_divides_the_data_otherwise(mnist: Dataset) -> None:
     assert not np.array_equal(one, other)
 
 
-def test_too_many_layers_for_the_image_are_told_as_channels(mnist: Dataset) -> None:
+def test_too_many_layers_for_the_image_are_told_as_channels() -> None:
     with pytest.raises(InputError, match="channels") as caught:
-        architecture(RunParameters(channels=(1, 1, 1)), mnist)
+        build_task(RunParameters(channels=(1, 1, 1)))
     assert "\n" not in str(caught.value)
 
 

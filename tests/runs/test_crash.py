@@ -20,6 +20,10 @@ from conftest import Toy
 from slotwise.runs import RunFolder, RunParameters, execute
 
 PARAMETERS = RunParameters(devices=6, group_size=2, compute_slots=2, deadline=8, evaluate_every=1)
+if len(sys.argv) > 3:
+    PARAMETERS = RunParameters(
+        devices=6, group_size=2, deadline=40, evaluate_every=1, compute_distribution="two-classes:2:7:0.5",
+        jitter=0.3, loss=0.3, mean_present=15, mean_away=4, aggregation="fedbuff", seed=1)
 CHANGES = [(os, "fsync"), (Path, "replace"), (Path, "mkdir"), (Path, "unlink")]
 
 def in_child(action, path, deadly_call=0, after=False):
@@ -104,10 +108,10 @@ print(json.dumps(report))
 """
 
 
-def play(program: str, path: Path, when: str) -> Any:
+def play(program: str, path: Path, when: str, *more: str) -> Any:
     arguments = ["-W", "ignore", "-c", PRELUDE.format(tests=str(Path(__file__).parent)) + program]
     done = subprocess.run(
-        [sys.executable, *arguments, str(path), when],
+        [sys.executable, *arguments, str(path), when, *more],
         capture_output=True,
         text=True,
         check=False,
@@ -130,6 +134,12 @@ def test_one_kill_at_any_change_of_the_disk_is_survived(tmp_path: Path, when: st
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_kill_after_kill_the_run_still_gets_to_its_end(tmp_path: Path, when: str) -> None:
     report = play(MANY_KILLS, tmp_path, when)
+    assert report["kills"] >= 4
+    assert report["result"] == report["undisturbed"]
+
+
+def test_kills_do_not_change_a_run_of_a_lossy_unequal_fleet(tmp_path: Path) -> None:
+    report = play(MANY_KILLS, tmp_path, "after", "fleet")
     assert report["kills"] >= 4
     assert report["result"] == report["undisturbed"]
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise import Scenario, Scheduler, Timeline, simulate
+from slotwise.fleet import Fleet
 from slotwise.schedule import Delayed, Synchronous
 from slotwise.schedule.events import drive
 
@@ -183,7 +184,7 @@ def test_unequal_devices_are_driven_as_the_dumb_loop_drives_them(
     ).run(rounds)
     record = drive(
         Scheduler(scenario.group_size, Delayed(scenario.devices, scenario.group_size, delay)),
-        lambda n: speeds[n - 1],
+        Fleet(compute_slots=tuple(speeds), link_slots=(scenario.link_slots,) * scenario.devices),
         scenario.link_slots,
         rounds=rounds,
         deadline=None,

@@ -6,8 +6,8 @@ from slotwise import Scheduler
 from slotwise.schedule import Delayed, Deliver, Delivered, Delivery, Grant, Ready, Sent, Synchronous
 
 
-def ready(*devices: int, slot: int = 2) -> list[Ready]:
-    return [Ready(device, slot) for device in devices]
+def ready(*devices: int, slot: int = 2, version: int = 0) -> list[Ready]:
+    return [Ready(device, slot, version) for device in devices]
 
 
 def play(delivery: Delivery) -> list[object]:
@@ -46,7 +46,7 @@ def test_the_order_of_events_within_a_call_does_not_matter(order: tuple[Ready, .
 
 
 def test_an_uplink_and_a_device_that_gets_ready_in_its_last_slot_may_come_in_any_order() -> None:
-    for events in permutations([Sent(1), Ready(2, 3)]):
+    for events in permutations([Sent(1), *ready(2, slot=3)]):
         scheduler = started()
         scheduler.step(ready(1))
         assert scheduler.step(events) == Grant(2, 0, 0)
@@ -55,8 +55,8 @@ def test_an_uplink_and_a_device_that_gets_ready_in_its_last_slot_may_come_in_any
 def test_who_finished_first_sends_first_even_if_heard_of_last() -> None:
     scheduler = started()
     scheduler.step(ready(1))
-    scheduler.step([Ready(3, 5)])
-    scheduler.step([Ready(4, 4)])
+    scheduler.step(ready(3, slot=5))
+    scheduler.step(ready(4, slot=4))
     assert scheduler.step([Sent(1)]) == Grant(4, 0, 0)
 
 
@@ -97,7 +97,7 @@ def test_a_grant_names_the_model_that_the_device_received_last() -> None:
     scheduler.step(ready(1))
     scheduler.step([Sent(1)])
     scheduler.step([Delivered(1)])
-    assert scheduler.step(ready(1, slot=9)) == Grant(1, round=1, version=1)
+    assert scheduler.step(ready(1, slot=9, version=1)) == Grant(1, round=1, version=1)
 
 
 def test_with_delay_the_first_models_go_to_those_who_have_not_started() -> None:

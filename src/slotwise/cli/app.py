@@ -11,6 +11,7 @@ import typer
 
 from slotwise.cli.bench import bench
 from slotwise.cli.bound import bound
+from slotwise.cli.compare import compare
 from slotwise.cli.data import data
 from slotwise.cli.plan import plan
 from slotwise.cli.reproduce import reproduce
@@ -34,6 +35,7 @@ app.command()(timeline)
 app.command()(train)
 app.command()(show)
 app.command()(reproduce)
+app.command()(compare)
 app.command()(bench)
 app.command()(bound)
 app.add_typer(data, name="data")

@@ -15,6 +15,7 @@ from slotwise.errors import InputError
 from slotwise.learning.constants import Measurement, SgdTask, measure, one_step, spread_rounds
 from slotwise.runs import RunFolder, RunParameters
 from slotwise.runs.build import build_task
+from slotwise.runs.parameters import BEYOND_THE_PAPER
 from slotwise.scenario import whole
 from slotwise.schedule import simulate
 from slotwise.theory.bound import Bound, Constants, Setting, corrected, published, round_robin
@@ -73,6 +74,8 @@ def measured_case(
     parameters = folder.parameters()
     if parameters.schedule == "sync" and parameters.participation == "random":
         raise InputError("estimate", folder.path, "a run whose groups take turns: no --participation random")
+    if any(getattr(parameters, name) != getattr(RunParameters, name) for name in BEYOND_THE_PAPER):
+        raise InputError("estimate", folder.path, "a run of equal, faultless devices, --bits 32 and the mean")
     setting = _setting_of(parameters, rounds, rate)
     task = one_step(
         cast(SgdTask, build_task(parameters)),
@@ -115,7 +118,7 @@ def _setting_of(parameters: RunParameters, rounds: int | None, rate: float | Non
         rounds=min(wanted, timeline.rounds),
         batch_size=batch,
         learning_rate=parameters.learning_rate if rate is None else rate,
-        delay=scenario.groups - 1 if parameters.schedule == "sync" else timeline.delay,
+        delay=scenario.groups - 1 if parameters.schedule == "sync" else timeline.delay or 0,
     )
 
 

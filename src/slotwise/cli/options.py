@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
 from slotwise.errors import InputError
-from slotwise.scenario import compute_slots
+from slotwise.fleet.options import FLEET_OPTIONS, FleetOptions, options_of_file
+from slotwise.scenario import compute_slots, whole
 from slotwise.schedule import Delay
 
 CHANNEL = "Devices and channel"
 SCHEDULE = "Schedule"
+FLEET = "Fleet"
+AGGREGATION = "Aggregation"
 OUTPUT = "Output"
 
 Devices = Annotated[int, typer.Option(help="N, the number of devices.", rich_help_panel=CHANNEL)]
@@ -50,6 +55,43 @@ ParticipationName = Annotated[
     Literal["round-robin", "random"],
     typer.Option(help="Who takes part in a round of sync with S < N.", rich_help_panel=SCHEDULE),
 ]
+SLOTS_TEXT = "constant:SLOTS, uniform:LOW:HIGH, lognormal:MEDIAN:SIGMA or two-classes:FAST:SLOW:SLOW_SHARE"
+
+
+def _of_fleet(text: str, metavar: str | None = None, default: str | None = None) -> Any:
+    return typer.Option(help=text, metavar=metavar, rich_help_panel=FLEET, show_default=default or False)
+
+
+ComputeDistribution = Annotated[
+    str | None,
+    _of_fleet(f"Compute slots drawn for each device: {SLOTS_TEXT}. Default: all alike.", "DISTRIBUTION"),
+]
+LinkDistribution = Annotated[
+    str | None, _of_fleet("Uplink slots drawn for each device, likewise.", "DISTRIBUTION")
+]
+FleetFile = Annotated[
+    Path | None,
+    _of_fleet(
+        "CSV file with a row for each device: device, compute_slots and, if wanted, link_slots, leaves, "
+        "returns.",
+        "FILE",
+    ),
+]
+UplinkSlots = Annotated[
+    int | None, _of_fleet("Slots of one uplink, if not those of a broadcast (--link-slots).")
+]
+Jitter = Annotated[
+    float | None, _of_fleet("A training takes up to this share longer or shorter.", default="0")
+]
+Loss = Annotated[float | None, _of_fleet("The probability that an uplink is lost.", default="0")]
+RetransmissionName = Annotated[
+    Literal["next-turn", "at-once"] | None,
+    _of_fleet("When a lost uplink is sent again.", default="next-turn"),
+]
+MeanPresent = Annotated[
+    float | None, _of_fleet("Devices come and go at random: mean slots for which one is there.", "SLOTS")
+]
+MeanAway = Annotated[float | None, _of_fleet("Mean slots for which it is then away.", "SLOTS")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=OUTPUT)]
 
 
@@ -72,3 +114,20 @@ def delay_of(text: str) -> Delay:
         return int(text)
     except ValueError:
         raise InputError("delay", text, "auto or a whole number of rounds") from None
+
+
+def fleet_options(given: Mapping[str, Any], devices: int, link_slots: int) -> tuple[int, FleetOptions]:
+    """The number of devices and what the flags among ``given`` say about them.
+
+    With a file there are as many devices as it has rows.
+    """
+    flags = {name: given[name] for name in FLEET_OPTIONS if given.get(name) is not None}
+    path = given["fleet_file"]
+    if path is None:
+        return devices, FleetOptions(**flags)
+    for name in ("compute_distribution", "link_distribution", "mean_present"):
+        if name in flags:
+            raise InputError(name, flags[name], "left out where --fleet-file is given")
+    usual = flags.get("uplink_slots", link_slots)
+    rows = options_of_file(path, link_slots=whole("link_slots", usual))
+    return rows.pop("devices"), FleetOptions(**{**flags, **rows})

@@ -12,18 +12,29 @@ from rich.table import Table
 
 from slotwise.cli.options import (
     CHANNEL,
+    FLEET,
     BatchSize,
+    ComputeDistribution,
     ComputeSlots,
     Devices,
+    FleetFile,
+    Jitter,
     Json,
+    LinkDistribution,
     LinkSlots,
     LocalSteps,
+    Loss,
+    MeanAway,
+    MeanPresent,
+    RetransmissionName,
     SamplesPerSlot,
+    UplinkSlots,
+    fleet_options,
     slots_of_training,
 )
+from slotwise.cli.plan_fleet import print_fleet_plan
 from slotwise.errors import InputError
-from slotwise.plan import Plan
-from slotwise.plan import plan as make_plan
+from slotwise.plan import Plan, plan_fleet, plan_scenarios, scenarios_of
 
 
 def plan(
@@ -43,20 +54,38 @@ def plan(
     local_steps: LocalSteps = 5,
     batch_size: BatchSize = 64,
     samples_per_slot: SamplesPerSlot = None,
+    compute_distribution: ComputeDistribution = None,
+    link_distribution: LinkDistribution = None,
+    fleet_file: FleetFile = None,
+    uplink_slots: UplinkSlots = None,
+    jitter: Jitter = None,
+    loss: Loss = None,
+    retransmission: RetransmissionName = None,
+    mean_present: MeanPresent = None,
+    mean_away: MeanAway = None,
+    seed: Annotated[int, typer.Option(help="Of the fleet.", rich_help_panel=FLEET)] = 0,
     as_json: Json = False,
 ) -> None:
     """What every group size costs: rounds, staleness, and the intentional delay that is free.
 
-    The defaults are the MNIST case of the paper (50 compute slots).
+    The defaults are the MNIST case of the paper (50 compute slots). With a fleet every schedule is simulated,
+    and intentional delay is just in time for each device.
     """
+    given = locals()
     slots = slots_of_training(compute_slots, samples_per_slot, local_steps, batch_size, default=50)
-    plans = make_plan(
-        devices=devices,
+    count, options = fleet_options(given, devices, link_slots)
+    scenarios = scenarios_of(
+        devices=count,
         compute_slots=slots,
         link_slots=link_slots,
         deadline=deadline,
         group_sizes=group_size or None,
     )
+    fleet = options.fleet(scenarios[0], seed)
+    if fleet is not None and not fleet.is_equal_to(scenarios[0]):
+        print_fleet_plan(plan_fleet(scenarios, fleet, seed=seed), as_json=as_json)
+        return
+    plans = plan_scenarios(scenarios)
     if not any(p.fits for p in plans):
         shortest = min(p.scenario.compute_slots + p.scenario.communication_slots for p in plans)
         raise InputError("deadline", deadline, f"at least {shortest}, the slots of the shortest first round")

@@ -111,10 +111,10 @@ class TrainingDisplay(Watcher):
 
     def _text(self, round_number: int, slot: int) -> str:
         timeline = self._timeline
-        done = (round_number + 1 - self._first) * timeline.scenario.group_size
+        done = int(timeline.round_offsets[round_number + 1] - timeline.round_offsets[self._first])
         speed = done / max(1e-9, time.monotonic() - self._began)
         parts = [f"slot {slot}/{timeline.last_slot}", f"round {round_number + 1}/{timeline.rounds}"]
         if self._point is not None:
             parts += [f"loss {self._point.loss:.3f}", f"acc {self._point.accuracy:.1%}"]
-        stale = int(timeline.staleness[timeline.uplinks(round_number)].max())
+        stale = int(timeline.staleness[timeline.uplinks(round_number)].max(initial=0))
         return "  ".join([*parts, f"stale {stale}", f"{speed:.0f} upd/s"])

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Self
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 
+from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED, JobsDisplay
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import Stopping, stop_on_signals
 from slotwise.experiments.catalogue import PAPER, QUICK, Experiment, all_runs, selected
 from slotwise.experiments.folder import Manifest, ReproductionFolder, Request
-from slotwise.experiments.run import Run
 from slotwise.experiments.training import (
     FETCH_CIFAR10,
     Failure,
-    Job,
-    JobsWatcher,
     can_train,
     train_jobs,
     unfinished,
 )
-from slotwise.experiments.work import evaluation_work_per_round, round_work
-from slotwise.learning import History, Point
-from slotwise.runs import Watcher
 from slotwise.scenario import whole
-from slotwise.schedule import Timeline
-
-SOME_FAILED = 1
-INTERRUPTED = 130
 
 
 def reproduce(
@@ -126,121 +113,3 @@ def _report(
     from slotwise.experiments.report import write_report  # noqa: PLC0415  (plotting libraries are slow to import)
 
     typer.echo(f"report: {write_report(folder, manifest, failures, files=files)}")
-
-
-class JobsDisplay(JobsWatcher):
-    """Two bars: all curves with the time left, and the one being trained. A line for each that has ended."""
-
-    def __init__(self, jobs: tuple[Job, ...], runs: int, stopping: Stopping, *, quiet: bool) -> None:
-        self._jobs, self._runs, self._stopping = jobs, runs, stopping
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=12),
-            TextColumn("{task.fields[text]}"),
-            console=Console(stderr=True),
-            disable=quiet or not jobs,
-        )
-        self._ended = 0.0
-        self._skipped = 0.0
-        self.current: RunDisplay | None = None
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        self._began = time.monotonic()
-        total = sum(job.work for job in self._jobs)
-        self._all = self._bar.add_task(self._title(0), total=total, text="")
-        self._one = self._bar.add_task("", total=None, text="", visible=False)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def started(self, job: Job) -> Watcher:
-        """Show its bar."""
-        number = self._jobs.index(job)
-        self._bar.update(self._all, description=self._title(number + 1))
-        self._bar.reset(self._one, description=job.run.name, total=None, text="preparing", visible=True)
-        self.current = RunDisplay(self, job.run)
-        return self.current
-
-    def ended(self, job: Job) -> None:
-        """A line that stays, and the whole of its work done."""
-        if self.current and not self._stopping.asked:
-            self._bar.console.print(self.current.summary(), highlight=False, soft_wrap=True)
-        if not self._stopping.asked:
-            self._ended += job.work
-            self.progress(0.0)
-
-    def wants_stop(self) -> bool:
-        """Whether Ctrl-C was pressed."""
-        return self._stopping.asked
-
-    def skip(self, work: float) -> None:
-        """What a resumed run had computed before: done, but no measure of today's speed."""
-        self._skipped += work
-
-    def advance(self, rounds: int, total: int, text: str, work: float) -> None:
-        """The current run has come so far."""
-        self._bar.update(self._one, completed=rounds, total=total, text=text)
-        self.progress(work)
-
-    def progress(self, current: float) -> None:
-        """Move the upper bar; ``current`` is what the current run has done of its work."""
-        done, total = self._ended + current, sum(job.work for job in self._jobs)
-        computed = done - self._skipped
-        seconds = (total - done) / computed * (time.monotonic() - self._began) if computed > 0 else None
-        text = "" if seconds is None else f"{_duration(seconds)} left"
-        self._bar.update(self._all, completed=done, text=text)
-
-    def _title(self, number: int) -> str:
-        return f"curve {number} of {len(self._jobs)} ({self._runs - len(self._jobs)} were there)"
-
-
-class RunDisplay(Watcher):
-    """One run, told to the display of all."""
-
-    def __init__(self, display: JobsDisplay, run: Run) -> None:
-        self._display, self._run = display, run
-        self._point: Point | None = None
-        self._began = time.monotonic()
-
-    def started(self, timeline: Timeline, resumed: History | None) -> None:
-        """The schedule is known."""
-        self._total = timeline.rounds
-        self._work = round_work(self._run.parameters) + evaluation_work_per_round(
-            self._run.parameters, timeline
-        )
-        if resumed:
-            self._display.skip(resumed.round * self._work)
-            self._point = resumed.points[-1] if resumed.points else None
-
-    def round_done(self, round_number: int) -> None:
-        """Move both bars."""
-        done = round_number + 1
-        self._display.advance(done, self._total, self._figures(), done * self._work)
-
-    def evaluated(self, point: Point) -> None:
-        """Show the newest figures from now on."""
-        self._point = point
-
-    def wants_stop(self) -> bool:
-        """Whether Ctrl-C was pressed."""
-        return self._display.wants_stop()
-
-    def summary(self) -> str:
-        """How it ended, in a line."""
-        return f"{self._run.name}: {self._figures()} ({_duration(time.monotonic() - self._began)})"
-
-    def _figures(self) -> str:
-        if self._point is None:
-            return ""
-        return f"loss {self._point.loss:.4g}, {self._point.accuracy:.1%}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"

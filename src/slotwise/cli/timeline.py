@@ -12,17 +12,27 @@ from slotwise.cli.options import (
     OUTPUT,
     SCHEDULE,
     BatchSize,
+    ComputeDistribution,
     ComputeSlots,
     DelayText,
     Devices,
+    FleetFile,
     GroupSize,
+    Jitter,
     Json,
+    LinkDistribution,
     LinkSlots,
     LocalSteps,
+    Loss,
+    MeanAway,
+    MeanPresent,
     ParticipationName,
+    RetransmissionName,
     SamplesPerSlot,
     ScheduleName,
+    UplinkSlots,
     delay_of,
+    fleet_options,
     slots_of_training,
 )
 from slotwise.errors import InputError
@@ -44,7 +54,18 @@ def timeline(
     schedule: ScheduleName = "async",
     delay: DelayText = "auto",
     participation: ParticipationName = "round-robin",
-    seed: Annotated[int, typer.Option(help="Of the random participation.", rich_help_panel=SCHEDULE)] = 0,
+    compute_distribution: ComputeDistribution = None,
+    link_distribution: LinkDistribution = None,
+    fleet_file: FleetFile = None,
+    uplink_slots: UplinkSlots = None,
+    jitter: Jitter = None,
+    loss: Loss = None,
+    retransmission: RetransmissionName = None,
+    mean_present: MeanPresent = None,
+    mean_away: MeanAway = None,
+    seed: Annotated[
+        int, typer.Option(help="Of the random participation and of the fleet.", rich_help_panel=SCHEDULE)
+    ] = 0,
     rounds: Annotated[
         int | None,
         typer.Option(
@@ -73,13 +94,15 @@ def timeline(
 
     The defaults are the worked example of the paper: six devices, two per group, two compute slots.
     """
+    given = locals()
     if out is not None:
         check_picture_path(out)
     if as_json and out is None and slots is not None:
         raise InputError("slots", slots, "left out with --json, which lists every round")
     training = slots_of_training(compute_slots, samples_per_slot, local_steps, batch_size, default=2)
+    count, options = fleet_options(given, devices, link_slots)
     scenario = Scenario(
-        devices=devices,
+        devices=count,
         group_size=group_size,
         compute_slots=training,
         link_slots=link_slots,
@@ -88,7 +111,13 @@ def timeline(
     if rounds is None and deadline is None:
         rounds = 2 * scenario.groups
     result = simulate(
-        scenario, schedule, delay=delay_of(delay), rounds=rounds, participation=participation, seed=seed
+        scenario,
+        schedule,
+        delay=delay_of(delay),
+        rounds=rounds,
+        fleet=options.fleet(scenario, seed),
+        participation=participation,
+        seed=seed,
     )
     window = None if slots is None else window_of(slots, result)
     if out is not None:

@@ -10,13 +10,29 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from slotwise.cli.options import CHANNEL, OUTPUT, SCHEDULE, delay_of
+from slotwise.cli.options import (
+    AGGREGATION,
+    CHANNEL,
+    OUTPUT,
+    SCHEDULE,
+    ComputeDistribution,
+    FleetFile,
+    Jitter,
+    LinkDistribution,
+    Loss,
+    MeanAway,
+    MeanPresent,
+    RetransmissionName,
+    UplinkSlots,
+    delay_of,
+)
 from slotwise.cli.progress import TrainingDisplay, stop_on_signals
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Task
 from slotwise.runs import RunFolder, RunParameters, execute, read_toml, run_parameters
 from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
+from slotwise.runs.parameters import STAND_INS
 from slotwise.scenario import whole
 
 LEARNING = "Learning"
@@ -110,7 +126,51 @@ def train(
     link_slots: Annotated[
         int | None, _option("link_slots", "r, slots of one uplink and of one broadcast.", CHANNEL)
     ] = None,
+    bits_per_slot: Annotated[
+        int | None,
+        typer.Option(
+            help="Rate of the link: slots of a broadcast and of an uplink in --bits follow from the model's "
+            "size. Instead of --link-slots.",
+            rich_help_panel=CHANNEL,
+        ),
+    ] = None,
     deadline: Annotated[int | None, _option("deadline", "T, slots of the whole run.", CHANNEL)] = None,
+    compute_distribution: ComputeDistribution = None,
+    link_distribution: LinkDistribution = None,
+    fleet_file: FleetFile = None,
+    uplink_slots: UplinkSlots = None,
+    jitter: Jitter = None,
+    loss: Loss = None,
+    retransmission: RetransmissionName = None,
+    mean_present: MeanPresent = None,
+    mean_away: MeanAway = None,
+    aggregation: Annotated[
+        Literal["mean", "staleness-weighted", "fedasync", "fedbuff"] | None,
+        _option("aggregation", "How the updates of a round combine.", AGGREGATION),
+    ] = None,
+    discount: Annotated[
+        Literal["constant", "polynomial", "hinge"] | None,
+        _option("discount", "What age does to weight (staleness-weighted, fedasync).", AGGREGATION),
+    ] = None,
+    discount_power: Annotated[
+        float | None, _option("discount_power", "a of polynomial: (1+d)^-a.", AGGREGATION)
+    ] = None,
+    discount_slope: Annotated[
+        float | None, _option("discount_slope", "a of hinge: 1/(a(d-b)+1) beyond b.", AGGREGATION)
+    ] = None,
+    discount_grace: Annotated[
+        float | None, _option("discount_grace", "b of hinge, in rounds.", AGGREGATION)
+    ] = None,
+    mixing: Annotated[
+        float | None, _option("mixing", "Weight of a fresh local model (fedasync).", AGGREGATION)
+    ] = None,
+    server_rate: Annotated[
+        float | None, _option("server_rate", "Server step size (fedbuff).", AGGREGATION)
+    ] = None,
+    bits: Annotated[
+        int | None,
+        _option("bits", "Bits of each number of an update; 32 sends it as it is.", AGGREGATION),
+    ] = None,
     local_steps: Annotated[int | None, _option("local_steps", "H, SGD steps per training.", LEARNING)] = None,
     batch_size: Annotated[int | None, _option("batch_size", "B, samples of one step.", LEARNING)] = None,
     learning_rate: Annotated[float | None, _option("learning_rate", "Step size.", LEARNING)] = None,
@@ -136,7 +196,7 @@ def train(
         ),
     ] = None,
     seed: Annotated[
-        int | None, _option("seed", "Of model, partition, batches and participation.", LEARNING)
+        int | None, _option("seed", "Of model, partition, batches, participation and fleet.", LEARNING)
     ] = None,
 ) -> None:
     """Train a model along the schedule, exactly as the devices and the server would.
@@ -144,7 +204,7 @@ def train(
     The defaults are the paper's MNIST case with a group size of 10; with --data cifar10 they are its CIFAR-10
     case (N=20, S=5, 4 compute slots, T=100000, H=8). Ctrl-C ends early with a checkpoint.
     """
-    known = {field.name for field in fields(RunParameters)} | {"samples_per_slot"}
+    known = {*(field.name for field in fields(RunParameters)), *STAND_INS}
     given = {name: value for name, value in locals().items() if name in known and value is not None}
     threads = _cores() if workers is None else whole("workers", workers)
     _check_tensorboard(tensorboard)

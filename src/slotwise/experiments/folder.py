@@ -6,18 +6,15 @@ folder for each training; report.html and figures/ are made from them.
 
 from __future__ import annotations
 
-import fcntl
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from slotwise.errors import InputError, UserError
 from slotwise.experiments.catalogue import PAPER, QUICK, Experiment, with_deadline
+from slotwise.experiments.results_folder import ResultsFolder
 from slotwise.files import write_atomically
-from slotwise.runs import RunFolder
 
 FORMAT = 1
 
@@ -79,25 +76,11 @@ class Manifest:
         return {"format": FORMAT, "made_by": "slotwise reproduce", "quick": self.quick, "studies": requests}
 
 
-@dataclass(frozen=True)
-class ReproductionFolder:
+class ReproductionFolder(ResultsFolder):
     """A folder that `slotwise reproduce` made or is about to make."""
 
-    path: Path
-
-    @property
-    def manifest_path(self) -> Path:
-        """reproduction.json."""
-        return self.path / "reproduction.json"
-
-    @property
-    def runs(self) -> Path:
-        """Where the run folders are."""
-        return self.path / "runs"
-
-    def run(self, name: str) -> RunFolder:
-        """The folder of a training, whether or not it is there yet."""
-        return RunFolder(self.runs / name)
+    maker = "slotwise reproduce"
+    manifest_name = "reproduction.json"
 
     def manifest(self) -> Manifest | None:
         """What the folder was made with; None if it is new or empty.
@@ -105,13 +88,7 @@ class ReproductionFolder:
         Raises:
             UserError: it is something else, or damaged.
         """
-        if self.manifest_path.is_file():
-            return self._read()
-        if self.path.exists() and not self.path.is_dir():
-            raise InputError("out", self.path, "a folder, and this is a file")
-        if self.path.exists() and any(self.path.iterdir()):
-            raise InputError("out", self.path, "a new or empty folder, or one that slotwise reproduce made")
-        return None
+        return None if self.is_new else self._read()
 
     def ask(self, quick: bool, requests: Mapping[str, Request]) -> Manifest:
         """Add to what is asked for; refuse what would mix results of different settings."""
@@ -121,22 +98,9 @@ class ReproductionFolder:
         for study, request in requests.items():
             joined[study] = joined[study].joined(request) if study in joined else request
         manifest = Manifest(quick, joined)
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError("out", self.path, f"a folder that can be written ({error.strerror})") from None
+        self.make()
         write_atomically(self.manifest_path, json.dumps(manifest.as_dict(), indent=2) + "\n")
         return manifest
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep a second `reproduce` out of the folder; the lock goes with the process."""
-        with (self.path / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UserError(f"{self.path}: another slotwise reproduce is at work here") from None
-            yield
 
     def _read(self) -> Manifest:
         try:

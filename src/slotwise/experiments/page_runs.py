@@ -15,6 +15,7 @@ from slotwise.experiments.run import Run
 from slotwise.experiments.training import FETCH_CIFAR10, Failure, can_train
 from slotwise.report.page import Content, Html, Section, code, definitions, details, heading, paragraph, table
 from slotwise.runs import RunParameters
+from slotwise.runs.parameters import BEYOND_THE_PAPER
 
 
 def runs_section(results: FolderResults, runs: Sequence[Run], failures: Sequence[Failure]) -> Section:
@@ -103,6 +104,7 @@ def _row(results: FolderResults, run: Run) -> Sequence[Content]:
 def _parameters(manifest: Manifest, bases: Sequence[RunParameters]) -> Html:
     """What all runs of a data set have in common; the rest is in the runs' names."""
     varied = {
+        *BEYOND_THE_PAPER,
         "schedule",
         "delay",
         "group_size",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slotwise.data import cifar10_path
 from slotwise.errors import UserError
-from slotwise.experiments.folder import ReproductionFolder
+from slotwise.experiments.results_folder import ResultsFolder
 from slotwise.experiments.run import Run
 from slotwise.experiments.work import run_work
 from slotwise.learning import Diverged, Task
@@ -49,7 +49,7 @@ class JobsWatcher:
         return False
 
 
-def unfinished(folder: ReproductionFolder, runs: Iterable[Run]) -> tuple[Job, ...]:
+def unfinished(folder: ResultsFolder, runs: Iterable[Run]) -> tuple[Job, ...]:
     """The runs to train or to resume.
 
     Raises:
@@ -63,7 +63,7 @@ def unfinished(folder: ReproductionFolder, runs: Iterable[Run]) -> tuple[Job, ..
 
 
 def train_jobs(
-    folder: ReproductionFolder,
+    folder: ResultsFolder,
     jobs: Iterable[Job],
     *,
     workers: int = 1,
@@ -92,7 +92,7 @@ def can_train(run: Run) -> bool:
 
 
 def _train(
-    folder: ReproductionFolder,
+    folder: ResultsFolder,
     job: Job,
     workers: int,
     watcher: Watcher,
@@ -109,7 +109,7 @@ def _train(
     )
 
 
-def _status(folder: ReproductionFolder, run: Run) -> str:
+def _status(folder: ResultsFolder, run: Run) -> str:
     run_folder = folder.run(run.name)
     if not run_folder.is_run:
         return "missing"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.runs import RunParameters
 from slotwise.schedule import Timeline
 
 # Images a network sees in one evaluation: all devices' samples and the test set.
 TEST_IMAGES = 10_000
-IMAGE_SHAPES = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
 # An evaluation is a forward pass: about a third of the arithmetic of a step on the same image.
 FORWARD_PART = 1 / 3
 
@@ -32,10 +30,4 @@ def evaluation_work_per_round(parameters: RunParameters, timeline: Timeline) -> 
 
 
 def _per_image(parameters: RunParameters) -> float:
-    network = Architecture(
-        input_shape=IMAGE_SHAPES[parameters.data],
-        convolutions=tuple((count, 5) for count in parameters.channels),
-        hidden=parameters.hidden,
-        classes=10,
-    )
-    return float(network.dense_multiply_adds)
+    return float(parameters.network().dense_multiply_adds)

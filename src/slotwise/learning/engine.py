@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slotwise.aggregation import Aggregation, Vector, mean
+from slotwise.aggregation import Aggregation, Vector, mean, next_model
 from slotwise.learning.history import Diverged, History, Point
 from slotwise.learning.pipeline import Pipeline
 from slotwise.learning.task import Evaluation, Task
@@ -116,9 +116,7 @@ class _Run:
         return self._history()
 
     def _apply(self, k: int) -> None:
-        contributions = self._pipeline.contributions(k)
-        with np.errstate(over="ignore", invalid="ignore"):  # the next line tells it better than numpy
-            model = self._aggregation(self._pipeline.models[k], contributions)
+        model = self._next_model(k)
         if not np.isfinite(model).all():
             raise Diverged(k, "model", self._history())
         self._pipeline.forget(k)
@@ -126,6 +124,11 @@ class _Run:
         self._round = k + 1
         self._evaluate_if_due()
         self._observer.round_done(k)
+
+    def _next_model(self, k: int) -> Vector:
+        contributions = self._pipeline.contributions(k)
+        with np.errstate(over="ignore", invalid="ignore"):  # `_apply` tells it better than numpy
+            return next_model(self._aggregation, self._pipeline.models[k], contributions)
 
     def _evaluate_if_due(self) -> None:
         if self._round in self._due:
@@ -148,7 +151,7 @@ class _Run:
             return Point(0, 0, evaluation.loss, evaluation.accuracy, 0)
         last = round_number - 1
         slot = int(self._timeline.broadcast_end[last])
-        oldest = int(self._timeline.staleness[self._timeline.uplinks(last)].max())
+        oldest = int(self._timeline.staleness[self._timeline.uplinks(last)].max(initial=0))
         return Point(slot, round_number, evaluation.loss, evaluation.accuracy, oldest)
 
     def _history(self) -> History:

@@ -18,7 +18,7 @@ class Point(NamedTuple):
         round: the number of the model, w_round (rounds applied so far).
         loss: global loss over all devices' data.
         accuracy: on the test set, 0 to 1.
-        staleness: of the oldest update in the last applied round.
+        staleness: of the oldest update in the last applied round; 0 if nobody has sent in it.
     """
 
     slot: int

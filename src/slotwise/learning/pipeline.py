@@ -41,9 +41,9 @@ class Pipeline:
         """The updates of a round, in the order of its uplinks; waits for those not finished yet."""
         rows = self._timeline.uplinks(round_number)
         result = []
-        for staleness in self._timeline.staleness[rows].tolist():
+        for version in self._timeline.version[rows].tolist():
             update = self._in_flight.popleft().result()
-            result.append(Contribution(update, staleness))
+            result.append(Contribution(update, round_number - version, self.models[version]))
             self._fill()
         return result
 

@@ -20,6 +20,7 @@ class Purpose(IntEnum):
     MODEL = 1
     PARTITION = 2
     BATCHES = 3
+    QUANTISATION = 4
 
 
 def generator(seed: int, purpose: Purpose, device: int = 0, training: int = 0) -> np.random.Generator:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from slotwise.aggregation import Aggregation, Contribution, Vector, mean
+from slotwise.aggregation import Aggregation, Contribution, Vector, mean, next_model
 from slotwise.learning.task import Task
 from slotwise.scenario import Scenario
 
@@ -28,16 +28,18 @@ def asynchronous(
     yield model
     started: dict[int, int] = {}
     trainings = dict.fromkeys(everyone, 0)
+    starts: dict[int, Vector] = {}
     updates: dict[int, Vector] = {}
     for k in range(rounds):  # line 2
         for n in senders.pop(k - delay - 1):  # lines 3 to 6
-            started[n] = k
+            started[n], starts[n] = k, model
             updates[n] = task.local_update(model, n, trainings[n])
             trainings[n] += 1
         # Lines 7 and 8: the S available devices that started earliest; ties go to the lower index.
         senders[k] = sorted(started, key=lambda n: (started[n], n))[:size]
         # Lines 9 to 12.
-        model = aggregation(model, [Contribution(updates.pop(n), k - started.pop(n)) for n in senders[k]])
+        sent = [Contribution(updates.pop(n), k - started.pop(n), starts.pop(n)) for n in senders[k]]
+        model = next_model(aggregation, model, sent)
         yield model
 
 
@@ -52,7 +54,7 @@ def synchronous(
         contributions = []
         for n in participants(k):
             training = trainings.get(n, 0)
-            contributions.append(Contribution(task.local_update(model, n, training), 0))
+            contributions.append(Contribution(task.local_update(model, n, training), 0, model))
             trainings[n] = training + 1
-        model = aggregation(model, contributions)
+        model = next_model(aggregation, model, contributions)
         yield model

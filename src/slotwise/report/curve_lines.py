@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from slotwise.learning import Point
 
-Across = Literal["slot", "round"]
+Across = Literal["slot", "round", "updates", "joules"]
 Up = Literal["loss", "accuracy"]
 Numbers = NDArray[np.float64]
 
 AXIS_WORDS = {
     "slot": "time slots",
     "round": "training rounds",
+    "updates": "updates applied",
+    "joules": "joules of all devices",
     "loss": "global loss",
     "accuracy": "test accuracy (%)",
 }
@@ -51,6 +53,26 @@ class Band(NamedTuple):
     high: Numbers
 
 
+class MeasuredPoint(NamedTuple):
+    """An evaluation, and what it had cost by then.
+
+    Attributes:
+        slot: when the model was complete.
+        round: the number of the model.
+        updates: applied so far.
+        joules: spent so far by all devices; not a number if their powers are not known.
+        loss: global loss over all devices' data.
+        accuracy: on the test set, 0 to 1.
+    """
+
+    slot: int
+    round: int
+    updates: int
+    joules: float
+    loss: float
+    accuracy: float
+
+
 class LossRange(NamedTuple):
     """From the lowest loss to the highest, or to where single points would press all other curves flat."""
 
@@ -73,17 +95,20 @@ class Line:
     label: str
     colour: Colour
     dashed: bool
-    seeds: tuple[Sequence[Point], ...]
+    seeds: tuple[Sequence[Point] | Sequence[MeasuredPoint], ...]
 
     @property
-    def points(self) -> Sequence[Point]:
-        """Those of the first seed as far as all seeds have come: slots and rounds are the same for all."""
+    def points(self) -> Sequence[Point] | Sequence[MeasuredPoint]:
+        """Those of the first seed, as far as all seeds have come."""
         length = min((len(points) for points in self.seeds), default=0)
         return self.seeds[0][:length] if self.seeds else ()
 
     def across(self, quantity: Across) -> Numbers:
-        """The places on the horizontal axis."""
-        return np.array([getattr(point, quantity) for point in self.points], dtype=float)
+        """The places on the horizontal axis: the same for all seeds, or their mean if fleets are drawn."""
+        length = len(self.points)
+        rows = [[getattr(point, quantity) for point in points[:length]] for points in self.seeds]
+        places: Numbers = np.array(rows, dtype=float).reshape(len(self.seeds), length).mean(axis=0)
+        return places
 
     def up(self, quantity: Up) -> Band:
         """The values, accuracies in per cent."""

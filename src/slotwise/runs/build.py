@@ -6,21 +6,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.data import Dataset, dirichlet, iid, k_labels, load_cifar10, load_mnist, one_label
-from slotwise.errors import InputError
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_sgd import DeviceSamples
+from slotwise.learning.quantised import UNQUANTISED, Quantised
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import Task
 from slotwise.runs.parameters import RunParameters
 
-KERNEL = 5
-
 
 def build_task(parameters: RunParameters) -> Task:
-    """The task a run trains."""
+    """The task a run trains; its devices send in as many bits as the run says."""
+    network = parameters.network()  # refused, if it does not fit, before anything is loaded
+    task = _unquantised_task(parameters, network)
+    return task if parameters.bits == UNQUANTISED else Quantised(task, parameters.bits, parameters.seed)
+
+
+def _unquantised_task(parameters: RunParameters, network: Architecture) -> Task:
     dataset = load(parameters)
     samples = DeviceSamples(dataset, partition(parameters, dataset))
-    network = architecture(parameters, dataset)
     offset, scale = dataset.offset, dataset.scale
     if parameters.input_scale == "unit":
         offset, scale = tuple(0.0 for _ in offset), tuple(1.0 for _ in scale)
@@ -52,17 +55,3 @@ def partition(parameters: RunParameters, dataset: Dataset) -> NDArray[np.int32]:
             return dirichlet(*division, parameters.concentration)
         case "iid":
             return iid(*division)
-
-
-def architecture(parameters: RunParameters, dataset: Dataset) -> Architecture:
-    """The convolutional network for the data set's images."""
-    channels, height, width = dataset.train_images.shape[1:]
-    try:
-        return Architecture(
-            input_shape=(channels, height, width),
-            convolutions=tuple((count, KERNEL) for count in parameters.channels),
-            hidden=parameters.hidden,
-            classes=dataset.classes,
-        )
-    except ValueError as error:
-        raise InputError("channels", parameters.channels, f"fewer layers: {error}") from None

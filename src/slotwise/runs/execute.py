@@ -79,6 +79,7 @@ def execute(
             history = train(
                 timeline,
                 learned,
+                aggregation=parameters.combine(),
                 workers=workers,
                 evaluate_every=parameters.slots_between_evaluations,
                 resume=resume,

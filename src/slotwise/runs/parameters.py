@@ -8,10 +8,17 @@ from dataclasses import asdict, dataclass, fields, replace
 from math import inf
 from numbers import Integral
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from slotwise.aggregation import Aggregation, AggregationName, DiscountName, aggregation_from
 from slotwise.errors import InputError, UserError
+from slotwise.fleet import Absence, Fleet, Retransmission
+from slotwise.fleet.options import FLEET_OPTIONS, FleetOptions, options_of_file
+from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_sgd import LocalSgd, LocalUpdate
+from slotwise.learning.quantised import UNQUANTISED, checked_bits, link_slots_of
+from slotwise.runs.network import network
 from slotwise.scenario import Scenario, compute_slots, whole
 from slotwise.schedule import Delay, Participation, Schedule, Timeline, simulate
 
@@ -48,7 +55,26 @@ class RunParameters:
         hidden: units of the dense layers before the last.
         backend: numba kernels, or PyTorch for the same network.
         evaluate_every: slots between evaluations; None makes it a hundredth of the deadline, at least 250.
-        seed: of the model, the partition, the batches and the participation.
+        seed: of the model, the partition, the batches, the participation, the rounding and the fleet.
+        aggregation: how the updates of a round combine; see docs/baselines.md.
+        discount: what age does to an update's weight (staleness-weighted and fedasync).
+        discount_power: a of the polynomial discount.
+        discount_slope: a of the hinge discount.
+        discount_grace: b of the hinge discount, the rounds of age that cost nothing.
+        mixing: a of fedasync, the weight of a fresh local model.
+        server_rate: eta_g of fedbuff.
+        bits: of each number of an update; 32 sends it as it is.
+        uplink_slots: slots of one uplink, if not link_slots: quantised updates are shorter than a broadcast.
+        compute_distribution: compute slots drawn for each device, as in two-classes:50:200:0.2.
+        link_distribution: uplink slots drawn for each device.
+        device_compute_slots: compute slots of devices 1 to N, one by one.
+        device_link_slots: uplink slots of devices 1 to N, one by one.
+        jitter: a training takes up to this share longer or shorter, drawn anew for each.
+        loss: the probability that an uplink is lost.
+        retransmission: whether it is sent again at once, or when its turn comes next.
+        absences: (device, leaves, returns) for each; returns is None for good.
+        mean_present: mean slots for which a device is there, if devices come and go at random.
+        mean_away: mean slots for which it is then away.
     """
 
     data: DataName = "mnist"
@@ -74,6 +100,25 @@ class RunParameters:
     backend: Backend = "numba"
     evaluate_every: int | None = None
     seed: int = 0
+    aggregation: AggregationName = "mean"
+    discount: DiscountName = "polynomial"
+    discount_power: float = 0.5
+    discount_slope: float = 10.0
+    discount_grace: float = 4.0
+    mixing: float = 0.6
+    server_rate: float = 1.0
+    bits: int = UNQUANTISED
+    uplink_slots: int | None = None
+    compute_distribution: str | None = None
+    link_distribution: str | None = None
+    device_compute_slots: tuple[int, ...] = ()
+    device_link_slots: tuple[int, ...] = ()
+    jitter: float = 0.0
+    loss: float = 0.0
+    retransmission: Retransmission = "next-turn"
+    absences: tuple[tuple[int, int, int | None], ...] = ()
+    mean_present: float | None = None
+    mean_away: float | None = None
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -90,8 +135,12 @@ class RunParameters:
                 whole(name, number)
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
+        checked_bits(self.bits)
+        object.__setattr__(self, "absences", tuple(map(_absence, self.absences)))
         self.scenario()
         self.sgd()
+        self.combine()
+        self.fleet()
 
     def scenario(self) -> Scenario:
         """Devices and channel."""
@@ -106,8 +155,38 @@ class RunParameters:
     def timeline(self) -> Timeline:
         """The schedule of the run."""
         return simulate(
-            self.scenario(), self.schedule, delay=self.delay, participation=self.participation, seed=self.seed
+            self.scenario(),
+            self.schedule,
+            delay=self.delay,
+            fleet=self.fleet(),
+            participation=self.participation,
+            seed=self.seed,
         )
+
+    def fleet(self) -> Fleet | None:
+        """The devices, if anything is said about them."""
+        options = FleetOptions(**{name: getattr(self, name) for name in FLEET_OPTIONS})
+        return options.fleet(self.scenario(), self.seed)
+
+    def combine(self) -> Aggregation:
+        """How the updates of a round combine."""
+        numbers = {name: getattr(self, f"discount_{name}") for name in ("power", "slope", "grace")}
+        try:
+            return aggregation_from(
+                self.aggregation,
+                discount=self.discount,
+                **numbers,
+                mixing=self.mixing,
+                server_rate=self.server_rate,
+            )
+        except InputError as error:
+            if error.parameter not in numbers:
+                raise
+            raise InputError(f"discount_{error.parameter}", error.value, error.allowed) from None
+
+    def network(self) -> Architecture:
+        """The network that is trained."""
+        return network(self.data, self.channels, self.hidden)
 
     def sgd(self) -> LocalSgd:
         """Local training."""
@@ -145,16 +224,32 @@ PAPER_CASES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+# Options that stand in for parameters: a device's speed, the rate of the link, and a table of the devices.
+STAND_INS = ("samples_per_slot", "bits_per_slot", "fleet_file")
+# What the paper has not: equal devices, the mean and whole numbers are all it knows.
+BEYOND_THE_PAPER = tuple(
+    field.name
+    for field in fields(RunParameters)
+    if field.name in FLEET_OPTIONS
+    or field.name.startswith("discount")
+    or field.name in {"aggregation", "mixing", "server_rate", "bits"}
+)
+
+
 def run_parameters(options: Mapping[str, Any]) -> RunParameters:
     """The paper's case for the data set, with ``options`` on top.
 
-    ``samples_per_slot`` (a device's speed q) may stand in for ``compute_slots``.
+    ``samples_per_slot`` (a device's speed q) may stand in for ``compute_slots``, ``bits_per_slot`` (the rate
+    of the link) for ``link_slots`` and ``uplink_slots``, and ``fleet_file`` (a CSV file) for ``devices`` and
+    what is said of each. The file is read here and never again.
     """
-    chosen = dict(options)
-    speed = chosen.pop("samples_per_slot", None)
+    chosen = {name: value for name, value in options.items() if name not in STAND_INS}
     _refuse_unknown(chosen)
     case = PAPER_CASES.get(str(chosen.get("data", RunParameters.data)), {})
+    chosen |= _slots_of_link(options, {**case, **chosen})
+    chosen |= _devices_of_file(options, chosen)
     parameters = replace(RunParameters(), **{**case, **chosen})
+    speed = options.get("samples_per_slot")
     if speed is None:
         return parameters
     if "compute_slots" in chosen:
@@ -163,19 +258,65 @@ def run_parameters(options: Mapping[str, Any]) -> RunParameters:
     return replace(parameters, compute_slots=slots)
 
 
+def _slots_of_link(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, int]:
+    """The slots of a broadcast in 32 bits and of an uplink in fewer, from the rate of the link."""
+    rate = options.get("bits_per_slot")
+    if rate is None:
+        return {}
+    for name in ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"):
+        if name in options:
+            raise InputError("bits_per_slot", rate, f"left out where {name} is given")
+    names = ("data", "channels", "hidden", "bits")
+    own = RunParameters(**{name: chosen[name] for name in names if name in chosen})
+    size, arrays = own.network().parameters, len(own.network().parameter_shapes)
+    slots = {"link_slots": link_slots_of(size, UNQUANTISED, rate)}
+    if own.bits != UNQUANTISED:
+        slots["uplink_slots"] = link_slots_of(size, own.bits, rate, arrays)
+    return slots
+
+
+def _devices_of_file(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """What the fleet's CSV file says, device by device."""
+    path = options.get("fleet_file")
+    if path is None:
+        return {}
+    if not isinstance(path, str | Path):
+        raise InputError("fleet_file", path, "the name of a CSV file")
+    for name in ("compute_distribution", "link_distribution", "mean_present", "samples_per_slot"):
+        if name in options:
+            raise InputError(name, options[name], "left out where fleet_file is given")
+    for name in ("device_compute_slots", "device_link_slots", "absences"):
+        if name in options:
+            raise InputError("fleet_file", path, f"left out where {name} is given")
+    usual = chosen.get("uplink_slots", chosen.get("link_slots", RunParameters.link_slots))
+    return options_of_file(Path(path), link_slots=usual, devices=chosen.get("devices"))
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The options a TOML file holds, by the names of the flags (dashes or underscores)."""
+    options = toml_options(path, load_toml("config", path))
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("config", path, f"a readable TOML file ({error})") from None
-    except ValueError as error:  # TOML's own errors, and Python's for a number of thousands of digits
-        raise InputError("config", path, f"valid TOML ({error})") from None
-    options = {name.replace("-", "_"): value for name, value in document.items()}
-    try:
-        _refuse_unknown({name: value for name, value in options.items() if name != "samples_per_slot"})
+        _refuse_unknown({name: value for name, value in options.items() if name not in STAND_INS})
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
+    return options
+
+
+def load_toml(option: str, path: Path) -> dict[str, Any]:
+    """The document in a TOML file; ``option`` is what the command line calls it."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(option, path, f"a readable TOML file ({error})") from None
+    except ValueError as error:  # TOML's own errors, and Python's for a number of thousands of digits
+        raise InputError(option, path, f"valid TOML ({error})") from None
+
+
+def toml_options(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table's options by the names of parameters; a fleet file is looked for beside the TOML file."""
+    options = {name.replace("-", "_"): value for name, value in table.items()}
+    if isinstance(options.get("fleet_file"), str):
+        options["fleet_file"] = str(path.parent / options["fleet_file"])
     return options
 
 
@@ -183,28 +324,47 @@ def _refuse_unknown(options: Mapping[str, Any]) -> None:
     known = {field.name for field in fields(RunParameters)}
     for name in options:
         if name not in known:
-            raise UserError(f"unknown option {name}: allowed are {', '.join(sorted(known))}")
+            allowed = ", ".join(sorted({*known, *STAND_INS}))
+            raise UserError(f"unknown option {name}: allowed are {allowed}")
 
 
 def _checked(name: str, value: Any, hint: Any) -> Any:
     """``value`` in the type its field declares, or an InputError that says what is allowed."""
+    if NoneType in get_args(hint):
+        if value is None:
+            return None
+        hint = next(kind for kind in get_args(hint) if kind is not NoneType)
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             raise InputError(name, value, _either(get_args(hint)))
     elif hint is float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(name, value, "a number")
-        try:
-            return float(value)
-        except OverflowError:
-            raise InputError(name, value, "a number of moderate size") from None
+        return _number(name, value)
     elif get_origin(hint) is tuple:
         if not isinstance(value, list | tuple):
             raise InputError(name, value, "a list of whole numbers")
         return tuple(value)
+    elif hint is str and not isinstance(value, str):
+        raise InputError(name, value, "text")
     elif hint is int and (isinstance(value, bool) or not isinstance(value, Integral)):
         raise InputError(name, value, "a whole number")
     return value
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(name, value, "a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(name, value, "a number of moderate size") from None
+
+
+def _absence(value: Any) -> tuple[int, int, int | None]:
+    try:
+        device, leaves, returns = Absence(*value)
+    except TypeError:
+        raise InputError("absences", value, "lists of device, leaves and (unless for good) returns") from None
+    return device, leaves, returns
 
 
 def _either(names: tuple[str, ...]) -> str:

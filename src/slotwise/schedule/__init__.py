@@ -2,7 +2,8 @@
 
 from slotwise.schedule.delay import automatic_delay, completed_rounds
 from slotwise.schedule.delivery import Delayed, Delivery, Participation, Synchronous
-from slotwise.schedule.scheduler import Deliver, Delivered, Grant, Ready, Scheduler, Sent
+from slotwise.schedule.just_in_time import Planned, just_in_time
+from slotwise.schedule.scheduler import Deliver, Delivered, Grant, Joined, Left, Lost, Ready, Scheduler, Sent
 from slotwise.schedule.simulate import Delay, delivery_policy, simulate
 from slotwise.schedule.timeline import Schedule, Timeline
 from slotwise.schedule.uniform import round_ends
@@ -14,7 +15,11 @@ __all__ = [
     "Delivered",
     "Delivery",
     "Grant",
+    "Joined",
+    "Left",
+    "Lost",
     "Participation",
+    "Planned",
     "Ready",
     "Schedule",
     "Scheduler",
@@ -24,6 +29,7 @@ __all__ = [
     "automatic_delay",
     "completed_rounds",
     "delivery_policy",
+    "just_in_time",
     "round_ends",
     "simulate",
 ]

@@ -7,18 +7,24 @@ the channel does next, or with nothing while the channel is taken or has to wait
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from slotwise.schedule.delivery import Delivery
+from slotwise.fleet import Retransmission
+from slotwise.schedule.delivery import Booking, Delivery
 
 
 class Ready(NamedTuple):
-    """A device has finished computing, in ``slot``: the slot is part of the event, arrival order is not."""
+    """A device has finished computing, in ``slot``, an update made from model ``version``.
+
+    Slot and version are part of the event: the order of arrival means nothing, and what a device has left
+    over from before it went away is told from what it was asked for.
+    """
 
     device: int
     slot: int
+    version: int
 
 
 class Sent(NamedTuple):
@@ -27,13 +33,32 @@ class Sent(NamedTuple):
     device: int
 
 
+class Lost(NamedTuple):
+    """The granted device's slots have passed, in ``slot``, and no good update has arrived."""
+
+    device: int
+    slot: int
+
+
 class Delivered(NamedTuple):
-    """The broadcast of a model has ended; its receivers now compute."""
+    """The broadcast of a model has ended (w_0 takes none); its receivers now compute."""
 
     version: int
 
 
-Event = Ready | Sent | Delivered
+class Left(NamedTuple):
+    """A device has gone. If it was sending, its slots stay taken until a Lost event says they are over."""
+
+    device: int
+
+
+class Joined(NamedTuple):
+    """A device has come, or come back."""
+
+    device: int
+
+
+Event = Ready | Sent | Lost | Delivered | Left | Joined
 
 
 class Grant(NamedTuple):
@@ -53,26 +78,44 @@ class Deliver(NamedTuple):
 
 Action = Grant | Deliver
 
+_Update = tuple[int, int, int]  # whose turn comes when: (turn, device, the model it was made from)
+_AT_ONCE = -1  # a turn before every slot
+
 
 class Scheduler:
     """One server, one channel, rounds of ``group_size`` uplinks followed by one broadcast.
 
-    A driver calls `start` once and then `step` with all the events of one instant. Events of the same instant
-    belong into the same call: the device that finished first sends first, and ties go to the lower index.
+    A driver calls `start` once and then `step` with all the events of one instant, the delivery of w_0 before
+    all. Events of the same instant belong into the same call: the device whose turn comes first sends first,
+    and ties go to the lower index. Its turn is when it finished computing, unless the delivery policy has
+    planned otherwise.
+
+    A round ends early, with the updates it has, when nobody is left who could add one: all others have gone
+    or wait for a model.
     """
 
-    def __init__(self, group_size: int, delivery: Delivery) -> None:
+    def __init__(
+        self,
+        group_size: int,
+        delivery: Delivery,
+        *,
+        retransmission: Retransmission = "next-turn",
+        absent: Iterable[int] = (),
+    ) -> None:
         self.group_size = group_size
         self.delivery = delivery
         self.round = 0
-        self._waits_for_all = delivery.waits_for_all
-        self._senders: list[int] = []
-        self._ready: list[tuple[int, int]] = []
+        self._waits_for_all, self._turns = delivery.waits_for_all, delivery.turns
+        self._at_once = retransmission == "at-once"
+        self._absent = set(absent)
         self._booked: dict[int, list[int]] = {}
-        self._version: dict[int, int] = {}
+        self._computing: dict[int, int] = {}  # the model each device trains on
+        self._ready: list[_Update] = []
+        self._granted: _Update | None = None
+        self._senders: list[int] = []  # those of this round who are still there
+        self._missing = group_size  # updates the round has not got yet
         self._channel_taken = False
-        for version, devices in delivery.initial():
-            self._book(version, devices)
+        self._book(delivery.initial(self._absent))
 
     def start(self) -> Deliver:
         """Hand out w_0: the devices named here compute from the first slot on."""
@@ -82,38 +125,87 @@ class Scheduler:
         """Take in what happened in one instant and say what the channel does next."""
         for event in events:
             if type(event) is Ready:
-                heapq.heappush(self._ready, (event.slot, event.device))
-            else:
+                device, slot, version = event
+                if self._computing.get(device) == version:
+                    del self._computing[device]
+                    turn = self._turns.get((device, version), slot) if self._turns else slot
+                    heappush(self._ready, (turn, device, version))
+            elif type(event) is Sent:
                 self._channel_taken = False
-                if type(event) is Sent:
-                    self._senders.append(event.device)
+                self._missing -= 1
+                self._senders.append(event.device)
+            elif type(event) is Delivered:
+                self._channel_taken = False
+            else:
+                self._take_misfortune(event)
         return None if self._channel_taken else self._next()
+
+    def _take_misfortune(self, event: Event) -> None:
+        match event:
+            case Lost(_, slot):
+                self._take_lost(slot)
+            case Left(device):
+                self._absent.add(device)
+                self._forget(device)
+            case Joined(device):
+                self._absent.discard(device)
+                self._forget(device)
+                version = self.delivery.joining(self.round)
+                if version is not None:
+                    self._book([(version, [device])])
+
+    def _take_lost(self, slot: int) -> None:
+        """Queue the update again, before all others or behind those who are ready by now, if it still is."""
+        self._channel_taken = False
+        if self._granted is not None:
+            _, device, version = self._granted
+            heappush(self._ready, (_AT_ONCE if self._at_once else slot, device, version))
+
+    def _forget(self, device: int) -> None:
+        """Whatever it computes, waits with, sends or waits for."""
+        self._computing.pop(device, None)
+        self._ready = [update for update in self._ready if update[1] != device]
+        heapify(self._ready)
+        if self._granted is not None and self._granted[1] == device:
+            self._granted = None
+        for devices in (self._senders, *self._booked.values()):
+            if device in devices:
+                devices.remove(device)
 
     def _next(self) -> Action | None:
         """The free channel's next use: the broadcast of a full round, the first of the ready, or nothing."""
-        if len(self._senders) == self.group_size:
+        if not self._missing:
             return self._close_round()
-        if not self._ready or (self._waits_for_all and not self._all_ready()):
+        if self._ready and not (self._waits_for_all and self._computing):
+            self._channel_taken = True
+            self._granted = _, device, version = heappop(self._ready)
+            return Grant(device, self.round, version)
+        return None if self._computing else self._close_round()
+
+    def _close_round(self) -> Deliver | None:
+        """Broadcast the next model, unless nothing was sent and nobody wants one: then wait for who joins."""
+        self._book(self.delivery.after(self.round, self._senders, self._absent))
+        if not self._computing and not self._ready:
+            self._call_in_the_next()
+        if self._missing == self.group_size and not self._booked.get(self.round + 1):
             return None
-        _, device = heapq.heappop(self._ready)
-        self._channel_taken = True
-        return Grant(device, self.round, self._version[device])
-
-    def _all_ready(self) -> bool:
-        return len(self._ready) + len(self._senders) == self.group_size
-
-    def _close_round(self) -> Deliver:
-        for version, devices in self.delivery.after(self.round, self._senders):
-            self._book(version, devices)
-        self._senders = []
+        self._senders, self._missing = [], self.group_size
         self.round += 1
         self._channel_taken = True
         return self._deliver(self.round)
 
-    def _book(self, version: int, devices: Iterable[int]) -> None:
-        self._booked.setdefault(version, []).extend(devices)
+    def _call_in_the_next(self) -> None:
+        """Nobody is at work: if nobody takes the next model either, those who wait for the earliest do."""
+        waiting = [version for version, devices in self._booked.items() if devices]
+        if waiting and self.round + 1 not in waiting:
+            self._booked[self.round + 1] = self._booked.pop(min(waiting))
+
+    def _book(self, bookings: Iterable[Booking]) -> None:
+        for version, devices in bookings:
+            present = [n for n in devices if n not in self._absent] if self._absent else devices
+            self._booked.setdefault(version, []).extend(present)
 
     def _deliver(self, version: int) -> Deliver:
         receivers = sorted(self._booked.pop(version, ()))
-        self._version.update(dict.fromkeys(receivers, version))
+        self._computing.update(dict.fromkeys(receivers, version))
         return Deliver(version, receivers)

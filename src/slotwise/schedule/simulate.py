@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, get_args
 
 from slotwise.errors import InputError
+from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule.delay import automatic_delay
 from slotwise.schedule.delivery import Delayed, Participation, Synchronous
 from slotwise.schedule.events import drive
+from slotwise.schedule.just_in_time import Planned, just_in_time
 from slotwise.schedule.scheduler import Scheduler
-from slotwise.schedule.timeline import Schedule, Timeline, broadcast_columns, uplink_columns
+from slotwise.schedule.timeline import Schedule, Timeline, broadcast_columns, uplink_columns, uplink_table
 from slotwise.schedule.uniform import uniform_timeline
 
 Delay = int | Literal["auto"]
@@ -22,6 +25,7 @@ def simulate(
     *,
     delay: Delay = "auto",
     rounds: int | None = None,
+    fleet: Fleet | None = None,
     participation: Participation = "round-robin",
     seed: int = 0,
     event_by_event: bool = False,
@@ -31,8 +35,10 @@ def simulate(
     Args:
         scenario: devices, channel and (optionally) the deadline.
         schedule: "sync", "async" (Algorithm 1) or "idfl" (Algorithm 2).
-        delay: the intentional delay in rounds; "auto" is the largest free one for idfl, 0 otherwise.
+        delay: the intentional delay in rounds; "auto" is 0 for sync and async. For idfl it is the largest
+            free one, and just in time for each device of an unequal fleet.
         rounds: stop after so many rounds, or at the deadline, whichever comes first.
+        fleet: what the devices are like, if they are not all alike and without fault.
         participation: for sync with S < N, who takes part in a round: "round-robin" or "random".
         seed: of the random participation.
         event_by_event: drive the Scheduler instead of taking the short cut for equal devices. The result is
@@ -42,14 +48,19 @@ def simulate(
         InputError: a parameter is out of range, or no round fits.
     """
     _check_horizon(scenario, rounds)
-    delivery = delivery_policy(scenario, schedule, delay, participation, seed)
-    if event_by_event:
-        timeline = _event_timeline(scenario, schedule, delivery, rounds)
+    if fleet is not None:
+        fleet.check_size(scenario)
+        fleet = None if fleet.is_equal_to(scenario) else fleet
+    if fleet is not None and schedule == "idfl" and delay == "auto":
+        timeline = _just_in_time_timeline(scenario, fleet, rounds)
     else:
-        timeline = uniform_timeline(scenario, schedule, delivery, rounds)
+        delivery = delivery_policy(scenario, schedule, delay, participation, seed)
+        if fleet is None and not event_by_event:
+            timeline = uniform_timeline(scenario, schedule, delivery, rounds)
+        else:
+            timeline = _event_timeline(scenario, schedule, delivery, fleet, rounds)
     if not timeline.rounds:
-        first = scenario.compute_slots + scenario.communication_slots
-        raise InputError("deadline", scenario.deadline, f"at least {first}, the slots of the first round")
+        raise _no_round_fits(scenario, fleet)
     return timeline
 
 
@@ -85,12 +96,55 @@ def _check_horizon(scenario: Scenario, rounds: int | None) -> None:
         whole("rounds", rounds)
 
 
+def _no_round_fits(scenario: Scenario, fleet: Fleet | None) -> InputError:
+    if fleet is None:
+        needed = scenario.compute_slots + scenario.communication_slots
+        return InputError("deadline", scenario.deadline, f"at least {needed}, the slots of the first round")
+    if scenario.deadline is None:
+        return InputError(
+            "absences", f"{len(fleet.absences)} in all", "such that somebody is there to take part"
+        )
+    return InputError("deadline", scenario.deadline, "long enough for the first round of the fleet to end")
+
+
+def _just_in_time_timeline(scenario: Scenario, fleet: Fleet, rounds: int | None) -> Timeline:
+    """Exact for a faultless fleet; otherwise the plan for it without faults, followed as far as possible."""
+    nominal = replace(fleet, jitter=0.0, loss=0.0, absences=())
+    plain = Delayed(scenario.devices, scenario.group_size)
+    shown = _event_timeline(scenario, "async", plain, nominal, rounds)
+    beyond = shown.rounds + _rounds_until_all_have_sent(scenario, fleet)
+    longer = _event_timeline(replace(scenario, deadline=None), "async", plain, nominal, beyond)
+    planned = shown.rounds if fleet.faultless else beyond
+    plan = replace(just_in_time(longer, fleet.compute_slots, planned), scenario=scenario, fleet=fleet)
+    return plan if fleet.faultless else _event_timeline(scenario, "idfl", Planned.of(plan), fleet, rounds)
+
+
+def _rounds_until_all_have_sent(scenario: Scenario, fleet: Fleet) -> int:
+    """Rounds after which whoever has just received a model has sent, at the most.
+
+    The slowest is ready before so many of the shortest possible rounds are over; less than N others are then
+    before it in the queue, and G rounds serve them all.
+    """
+    shortest = scenario.group_size * min(fleet.link_slots) + scenario.link_slots
+    return max(fleet.compute_slots) // shortest + scenario.groups + 2
+
+
 def _event_timeline(
-    scenario: Scenario, schedule: Schedule, delivery: Delayed | Synchronous, rounds: int | None
+    scenario: Scenario,
+    schedule: Schedule,
+    delivery: Delayed | Synchronous | Planned,
+    fleet: Fleet | None,
+    rounds: int | None,
 ) -> Timeline:
+    devices = fleet or Fleet.equal(scenario)
     record = drive(
-        Scheduler(scenario.group_size, delivery),
-        lambda _: scenario.compute_slots,
+        Scheduler(
+            scenario.group_size,
+            delivery,
+            retransmission=devices.retransmission,
+            absent=devices.absent_at_first,
+        ),
+        devices,
         scenario.link_slots,
         rounds=rounds,
         deadline=scenario.deadline,
@@ -98,7 +152,9 @@ def _event_timeline(
     return Timeline(
         scenario=scenario,
         schedule=schedule,
-        delay=delivery.delay if isinstance(delivery, Delayed) else 0,
+        delay=delivery.delay,
         **uplink_columns(record.uplinks),
         **broadcast_columns(record.broadcasts, record.receivers),
+        lost=uplink_table(record.lost),
+        fleet=fleet,
     )

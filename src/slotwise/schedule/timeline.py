@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import UserError
+from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 
 Schedule = Literal["sync", "async", "idfl"]
 Column = NDArray[np.integer[Any]]
+Uplink = tuple[int, int, int, int, int]  # round, device, version, start, end
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,7 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
     Attributes:
         scenario: the parameters it was made from.
         schedule: "sync", "async" or "idfl".
-        delay: the intentional delay alpha, in rounds.
+        delay: the intentional delay alpha, in rounds; None where it is just in time for each device.
         round: the round of each uplink.
         device: its sender.
         version: k̂, the model its update was trained on.
@@ -40,11 +42,13 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         broadcast_end: the slot at which each round is complete.
         receiver: the devices that receive each model, version after version, w_0 first.
         receiver_offsets: receivers of w_v are rows [offsets[v], offsets[v+1]) of ``receiver``.
+        lost: uplinks that took the channel in vain, rows of (round, device, version, start, end).
+        fleet: the devices, where they are not the scenario's equal ones.
     """
 
     scenario: Scenario
     schedule: Schedule
-    delay: int
+    delay: int | None
     round: Column = field(repr=False)
     device: Column = field(repr=False)
     version: Column = field(repr=False)
@@ -54,6 +58,8 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
     broadcast_end: Column = field(repr=False)
     receiver: Column = field(repr=False)
     receiver_offsets: Column = field(repr=False)
+    lost: Column = field(repr=False, default_factory=lambda: np.empty((0, 5), dtype=np.int64))
+    fleet: Fleet | None = None
 
     def __post_init__(self) -> None:
         for name in COLUMNS:
@@ -62,8 +68,8 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Timeline):
             return NotImplemented
-        mine = (self.scenario, self.schedule, self.delay)
-        return mine == (other.scenario, other.schedule, other.delay) and all(
+        mine = (self.scenario, self.schedule, self.delay, self.fleet)
+        return mine == (other.scenario, other.schedule, other.delay, other.fleet) and all(
             np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMNS
         )
 
@@ -120,17 +126,18 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         return ends[version]
 
     def max_staleness(self) -> int:
-        """The oldest update applied, in rounds."""
-        return int(self.staleness.max())
+        """The oldest update applied, in rounds; 0 if there is none."""
+        return int(self.staleness.max(initial=0))
 
     def mean_staleness(self) -> float:
-        """The mean age of the updates applied, in rounds."""
-        return float(self.staleness.mean())
+        """The mean age of the updates applied, in rounds; 0 if there is none."""
+        return float(self.staleness.mean()) if len(self) else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form: rounds as a person would list them."""
+        """The JSON form: rounds as a person would list them. Only an unequal fleet is part of it."""
         return {
             "scenario": self.scenario.as_dict(),
+            **({} if self.fleet is None else {"fleet": self.fleet.as_dict()}),
             "schedule": self.schedule,
             "delay": self.delay,
             "starters": self.receivers(0).tolist(),
@@ -138,12 +145,15 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         }
 
     def _round_as_dict(self, k: int) -> dict[str, Any]:
+        """One round; ``lost`` only if something was."""
         rows = self.uplinks(k)
-        names = ("device", "version", "staleness", "start", "end")
-        columns = [getattr(self, name)[rows].tolist() for name in names]
+        columns = (self.round, self.device, self.version, self.start, self.end)
+        sent = zip(*(column[rows].tolist() for column in columns), strict=True)
+        lost = self.lost[slice(*np.searchsorted(self.lost[:, 0], [k, k + 1]))].tolist()
         return {
             "round": k,
-            "uplinks": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)],
+            "uplinks": [_uplink_as_dict(*uplink) for uplink in sent],
+            **({"lost": [_uplink_as_dict(*uplink) for uplink in lost]} if lost else {}),
             "broadcast": {
                 "start": int(self.broadcast_start[k]),
                 "end": int(self.broadcast_end[k]),
@@ -168,16 +178,17 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
     def from_dict(cls, document: dict[str, Any]) -> Timeline:
         """The timeline that `as_dict` describes."""
         try:
-            rounds = document["rounds"]
-            uplinks = [(entry["round"], uplink) for entry in rounds for uplink in entry["uplinks"]]
+            rounds, scenario = document["rounds"], Scenario(**document["scenario"])
             broadcasts = [entry["broadcast"] for entry in rounds]
             receivers = [document["starters"], *(b["receivers"] for b in broadcasts)]
             return cls(
-                scenario=Scenario(**document["scenario"]),
+                scenario=scenario,
                 schedule=document["schedule"],
                 delay=document["delay"],
-                **uplink_columns([(k, u["device"], u["version"], u["start"], u["end"]) for k, u in uplinks]),
+                **uplink_columns([row for entry in rounds for row in _rows(entry, entry["uplinks"])]),
                 **broadcast_columns([(b["start"], b["end"]) for b in broadcasts], receivers),
+                lost=uplink_table([row for entry in rounds for row in _rows(entry, entry.get("lost", ()))]),
+                fleet=_fleet_of(document, scenario),
             )
         except UserError:
             raise
@@ -185,7 +196,7 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
             raise UserError(f"timeline: malformed: {error!r}") from None
 
 
-COLUMNS = tuple(f.name for f in fields(Timeline) if f.name not in {"scenario", "schedule", "delay"})
+COLUMNS = tuple(f.name for f in fields(Timeline) if f.name not in {"scenario", "schedule", "delay", "fleet"})
 
 
 def _read_only(column: Column) -> Column:
@@ -193,9 +204,31 @@ def _read_only(column: Column) -> Column:
     return column
 
 
-def uplink_columns(rows: Sequence[tuple[int, int, int, int, int]]) -> dict[str, Column]:
-    """Rows of (round, device, version, start, end) as named columns."""
-    table = np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 5)
+def _uplink_as_dict(k: int, device: int, version: int, start: int, end: int) -> dict[str, int]:
+    return {"device": device, "version": version, "staleness": k - version, "start": start, "end": end}
+
+
+def _fleet_of(document: dict[str, Any], scenario: Scenario) -> Fleet | None:
+    if "fleet" not in document:
+        return None
+    fleet = Fleet.from_dict(document["fleet"])
+    fleet.check_size(scenario)
+    return fleet
+
+
+def _rows(entry: dict[str, Any], uplinks: Iterable[dict[str, Any]]) -> Iterator[Uplink]:
+    """Uplinks of a round in JSON as rows."""
+    return ((entry["round"], u["device"], u["version"], u["start"], u["end"]) for u in uplinks)
+
+
+def uplink_table(rows: Sequence[Uplink]) -> Column:
+    """Uplinks as one array of five columns."""
+    return np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 5)
+
+
+def uplink_columns(rows: Sequence[Uplink]) -> dict[str, Column]:
+    """Uplinks as named columns."""
+    table = uplink_table(rows)
     columns = {"round": np.int32, "device": np.int32, "version": np.int32, "start": np.int64, "end": np.int64}
     return {name: table[:, i].astype(kind) for i, (name, kind) in enumerate(columns.items())}
 

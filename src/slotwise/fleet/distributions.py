@@ -1,0 +1,172 @@
+"""Fleets drawn at random: slots per device, and who is away when.
+
+Everything is a function of the seed and the device. So device 7 is the same in a fleet of 10 and of 1000, and
+a larger fleet is the smaller one with more devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import ceil, exp, inf, log1p
+from statistics import NormalDist
+from typing import Literal, get_args
+
+from slotwise.errors import InputError
+from slotwise.fleet.chance import chance
+from slotwise.fleet.fleet import Absence
+from slotwise.scenario import LARGEST, whole
+
+Distribution = Callable[[float], int]
+"""Whole slots, at least 1, from a number in [0, 1): the inverse of a distribution function."""
+
+Quantity = Literal["compute", "link"]
+_QUANTITIES = {"compute": 3, "link": 4}  # 1 and 2 are the fleet's jitter and losses
+_PRESENT, _AWAY = 5, 6
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Everybody takes ``slots``."""
+
+    slots: int
+
+    def __post_init__(self) -> None:
+        whole("slots", self.slots)
+
+    def __call__(self, number: float) -> int:  # noqa: ARG002
+        """The slots at ``number`` in [0, 1)."""
+        return self.slots
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every whole number from ``low`` to ``high``, both included, is equally likely."""
+
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        whole("low", self.low)
+        whole("high", self.high)
+        if self.high < self.low:
+            raise InputError("high", self.high, f"at least low, {self.low}")
+
+    def __call__(self, number: float) -> int:
+        """The slots at ``number`` in [0, 1)."""
+        return self.low + int(number * (self.high - self.low + 1))
+
+
+@dataclass(frozen=True)
+class Lognormal:
+    """median · exp(sigma · z) with z normal, rounded: half are faster than the median, a few far slower."""
+
+    median: float
+    sigma: float
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.median <= LARGEST:
+            raise InputError("median", self.median, f"a number from 1 to {LARGEST:,}")
+        if not 0 <= self.sigma <= 10:
+            raise InputError("sigma", self.sigma, "a number from 0 to 10")
+
+    def __call__(self, number: float) -> int:
+        """The slots at ``number`` in [0, 1)."""
+        deviations = NormalDist().inv_cdf(max(number, 2.0**-54))  # which has no value at 0
+        return min(max(1, round(self.median * exp(self.sigma * deviations))), LARGEST)
+
+
+@dataclass(frozen=True)
+class TwoClasses:
+    """Slow with the probability ``slow_share``, fast otherwise."""
+
+    fast: int
+    slow: int
+    slow_share: float
+
+    def __post_init__(self) -> None:
+        whole("fast", self.fast)
+        whole("slow", self.slow)
+        if self.slow < self.fast:
+            raise InputError("slow", self.slow, f"at least fast, {self.fast}")
+        if not 0 <= self.slow_share <= 1:
+            raise InputError("slow_share", self.slow_share, "a share from 0 to 1")
+
+    def __call__(self, number: float) -> int:
+        """The slots at ``number`` in [0, 1)."""
+        return self.slow if number < self.slow_share else self.fast
+
+
+def draw_slots(
+    distribution: Distribution, devices: int, *, seed: int = 0, of: Quantity = "compute"
+) -> tuple[int, ...]:
+    """Slots of devices 1 to N for a `Fleet`; ``of`` keeps fast computing and fast links independent."""
+    whole("devices", devices)
+    whole("seed", seed, smallest=0)
+    if of not in get_args(Quantity):
+        raise InputError("of", of, "compute or link")
+    return tuple(distribution(chance(seed, _QUANTITIES[of], n)) for n in range(1, devices + 1))
+
+
+def distribution_from(parameter: str, text: str) -> Distribution:
+    """The distribution a person writes: its name and its numbers, as in ``lognormal:50:0.5``.
+
+    Args:
+        parameter: what it is for; errors name it.
+        text: constant:SLOTS, uniform:LOW:HIGH, lognormal:MEDIAN:SIGMA or two-classes:FAST:SLOW:SLOW_SHARE.
+
+    Raises:
+        InputError: the text is none of these, or a number is out of its range.
+    """
+    try:
+        match text.split(":"):
+            case ["constant", slots]:
+                return Constant(int(slots))
+            case ["uniform", low, high]:
+                return Uniform(int(low), int(high))
+            case ["lognormal", median, sigma]:
+                return Lognormal(float(median), float(sigma))
+            case ["two-classes", fast, slow, share]:
+                return TwoClasses(int(fast), int(slow), float(share))
+    except InputError as error:
+        raise InputError(parameter, text, f"one whose {error.parameter} is {error.allowed}") from None
+    except ValueError:
+        pass
+    allowed = "constant:SLOTS, uniform:LOW:HIGH, lognormal:MEDIAN:SIGMA or two-classes:FAST:SLOW:SLOW_SHARE"
+    raise InputError(parameter, text, allowed)
+
+
+def random_absences(
+    devices: int, horizon: int, *, mean_present: float, mean_away: float, seed: int = 0
+) -> tuple[Absence, ...]:
+    """Every device is there and away in turns of exponential length, in whole slots, at least one each.
+
+    All are there at slot 0. Absences that begin before ``horizon`` are given; a longer one only adds some.
+    """
+    whole("devices", devices)
+    whole("horizon", horizon)
+    whole("seed", seed, smallest=0)
+    for name, mean in (("mean_present", mean_present), ("mean_away", mean_away)):
+        if not 1 <= mean < inf:
+            raise InputError(name, mean, "a finite number of slots, at least 1")
+    absences = (
+        absence
+        for device in range(1, devices + 1)
+        for absence in _absences_of(device, horizon, mean_present, mean_away, seed)
+    )
+    return tuple(sorted(absences, key=lambda absence: (absence.leaves, absence.device)))
+
+
+def _absences_of(
+    device: int, horizon: int, mean_present: float, mean_away: float, seed: int
+) -> Iterator[Absence]:
+    slot = count = 0
+    while (leaves := slot + _turn(mean_present, chance(seed, _PRESENT, device, count))) < horizon:
+        slot = leaves + _turn(mean_away, chance(seed, _AWAY, device, count))
+        yield Absence(device, leaves, slot)
+        count += 1
+
+
+def _turn(mean: float, number: float) -> int:
+    """Whole slots at ``number`` in [0, 1) of the exponential distribution, rounded up: still memoryless."""
+    return max(1, ceil(-mean * log1p(-number)))

@@ -1,0 +1,171 @@
+"""Fleet: what each device is like, as one frozen value.
+
+Everything random about a fleet is a function of its seed, the device and the number of the training or of the
+attempt. So a schedule does not depend on who asks first, and running it again gives it again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, get_args
+
+from slotwise.errors import InputError
+from slotwise.fleet.chance import chance
+from slotwise.scenario import Scenario, whole
+
+Retransmission = Literal["next-turn", "at-once"]
+_JITTER, _LOSS = 1, 2
+
+
+class Absence(NamedTuple):
+    """Device ``device`` is away from slot ``leaves`` until slot ``returns``; for good if that is None.
+
+    A device that joins anew is one that is away from slot 0 on.
+    """
+
+    device: int
+    leaves: int
+    returns: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """N devices, each with its own speed and link.
+
+    Attributes:
+        compute_slots: slots of one local training, device by device.
+        link_slots: slots of one uplink, device by device; a broadcast takes the scenario's.
+        jitter: a training takes up to this share longer or shorter, drawn anew for each.
+        loss: the probability that an uplink arrives damaged and has to be sent again.
+        retransmission: whether it is sent again at once, or when its turn comes next.
+        absences: who is away when.
+        seed: of jitter and losses.
+    """
+
+    compute_slots: tuple[int, ...]
+    link_slots: tuple[int, ...]
+    jitter: float = 0.0
+    loss: float = 0.0
+    retransmission: Retransmission = "next-turn"
+    absences: tuple[Absence, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("compute_slots", "link_slots"):
+            object.__setattr__(self, name, _whole_numbers(name, getattr(self, name)))
+        if len(self.link_slots) != len(self.compute_slots):
+            allowed = f"as many as compute_slots, {len(self.compute_slots)}"
+            raise InputError("link_slots", f"{len(self.link_slots)} numbers", allowed)
+        if not 0 <= self.jitter < 1:
+            raise InputError("jitter", self.jitter, "a number from 0 to below 1")
+        if not 0 <= self.loss < 1:
+            raise InputError("loss", self.loss, "a probability from 0 to below 1")
+        if self.retransmission not in get_args(Retransmission):
+            raise InputError("retransmission", self.retransmission, "next-turn or at-once")
+        whole("seed", self.seed, smallest=0)
+        object.__setattr__(self, "absences", _checked_absences(self.absences, self.devices))
+
+    @classmethod
+    def equal(cls, scenario: Scenario) -> Fleet:
+        """The devices of the paper: all alike, and without fault."""
+        n = scenario.devices
+        return cls(compute_slots=(scenario.compute_slots,) * n, link_slots=(scenario.link_slots,) * n)
+
+    @property
+    def devices(self) -> int:
+        """N."""
+        return len(self.compute_slots)
+
+    @property
+    def faultless(self) -> bool:
+        """Whether everything happens as the slots say: no jitter, no loss, nobody away."""
+        return not (self.jitter or self.loss or self.absences)
+
+    def is_equal_to(self, scenario: Scenario) -> bool:
+        """Whether these are the scenario's own equal, faultless devices; chance then never has a say."""
+        alike = set(self.compute_slots) == {scenario.compute_slots}
+        return self.faultless and alike and set(self.link_slots) == {scenario.link_slots}
+
+    def check_size(self, scenario: Scenario) -> None:
+        """Refuse a scenario of more or fewer devices."""
+        if self.devices != scenario.devices:
+            allowed = f"of {scenario.devices}, the number of devices"
+            raise InputError("fleet", f"of {self.devices} devices", allowed)
+
+    def slots_of_training(self, device: int, training: int) -> int:
+        """Slots of the device's training number ``training`` (from 0), jitter included."""
+        slots = self.compute_slots[device - 1]
+        if not self.jitter:
+            return slots
+        share = self.jitter * (2 * chance(self.seed, _JITTER, device, training) - 1)
+        return max(1, round(slots * (1 + share)))
+
+    def slots_of_uplink(self, device: int) -> int:
+        """Slots of one uplink of the device."""
+        return self.link_slots[device - 1]
+
+    def loses(self, device: int, attempt: int) -> bool:
+        """Whether the device's uplink number ``attempt`` (from 0, over the whole run) is lost."""
+        return self.loss > 0 and chance(self.seed, _LOSS, device, attempt) < self.loss
+
+    def leaves_within(self, device: int, slot: int, end: int) -> bool:
+        """Whether the device goes away after ``slot`` and before ``end``."""
+        return any(slot < absence.leaves < end for absence in self.absences_of.get(device, ()))
+
+    @cached_property
+    def absences_of(self) -> Mapping[int, Sequence[Absence]]:
+        """The absences by device, in order of time."""
+        found: defaultdict[int, list[Absence]] = defaultdict(list)
+        for absence in self.absences:
+            found[absence.device].append(absence)
+        return dict(found)
+
+    @property
+    def absent_at_first(self) -> frozenset[int]:
+        """The devices that are not there in slot 0."""
+        return frozenset(absence.device for absence in self.absences if absence.leaves == 0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """By name, as JSON shows it."""
+        lists = {"compute_slots": list(self.compute_slots), "link_slots": list(self.link_slots)}
+        return asdict(self) | lists | {"absences": [absence._asdict() for absence in self.absences]}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Fleet:
+        """The fleet that `as_dict` describes."""
+        absences = tuple(Absence(**absence) for absence in document.get("absences", ()))
+        return cls(**{**document, "absences": absences})
+
+
+def _whole_numbers(name: str, numbers: Iterable[object]) -> tuple[int, ...]:
+    given = tuple(numbers)
+    if not given:
+        raise InputError(name, "empty", "a number for each device, and at least one")
+    for number in {number for number in given if type(number) is int}:  # of many devices few differ
+        whole(name, number)
+    return tuple(number if type(number) is int else whole(name, number) for number in given)
+
+
+def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absence, ...]:
+    """In order of time; a device must be there for a slot between two of them."""
+    ordered = sorted((_checked_absence(*absence) for absence in absences), key=lambda a: (a.leaves, a.device))
+    until: dict[int, int | None] = {}
+    for device, leaves, returns in ordered:
+        if device > devices:
+            raise InputError("absences", f"device {device}", f"devices from 1 to {devices}")
+        before = until.get(device, -1)
+        if before is None or leaves <= before:
+            allowed = "one after another for each device, with a slot in between"
+            raise InputError("absences", f"device {device}, slots {leaves} to {returns}", allowed)
+        until[device] = returns
+    return tuple(ordered)
+
+
+def _checked_absence(device: int, leaves: int, returns: int | None = None) -> Absence:
+    device, leaves = whole("device of an absence", device), whole("leaves", leaves, smallest=0)
+    if returns is None:
+        return Absence(device, leaves)
+    return Absence(device, leaves, whole("returns", returns, smallest=leaves + 1))

@@ -1,0 +1,133 @@
+"""A fleet from a table: one row for each device, in a CSV file.
+
+The columns are ``device`` (1 to N, in any order) and ``compute_slots``; ``link_slots``, ``leaves`` and
+``returns`` may be added. A device without ``leaves`` is always there; one without ``returns`` stays away for
+good. Rows are counted as an editor counts lines, the header being row 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from slotwise.errors import UserError
+from slotwise.fleet.fleet import Absence, Fleet
+from slotwise.scenario import LARGEST, whole
+
+REQUIRED = ("device", "compute_slots")
+OPTIONAL = ("link_slots", "leaves", "returns")
+_SMALLEST = {"device": 1, "compute_slots": 1, "link_slots": 1, "leaves": 0, "returns": 1}
+
+
+def read_fleet(path: Path, *, link_slots: int = 1, devices: int | None = None) -> Fleet:
+    """The fleet a CSV file describes.
+
+    Args:
+        path: the file.
+        link_slots: of every device, if the file has no such column.
+        devices: how many there must be; None takes as many as there are.
+
+    Raises:
+        UserError: one line that names the file and, where there is one, the row and the column.
+    """
+    whole("link_slots", link_slots)
+    table = _Table(path, list(_lines(path)))
+    rows = table.rows()
+    count = _checked_count(path, rows, devices)
+    return Fleet(
+        compute_slots=tuple(rows[n]["compute_slots"] for n in range(1, count + 1)),
+        link_slots=tuple(rows[n].get("link_slots", link_slots) for n in range(1, count + 1)),
+        absences=tuple(
+            Absence(n, row["leaves"], row.get("returns")) for n, row in rows.items() if "leaves" in row
+        ),
+    )
+
+
+def _lines(path: Path) -> Iterable[tuple[int, list[str]]]:
+    """The number and the fields of every line that is not blank; blanks within a field become one."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            for fields in reader:
+                if any(field.strip() for field in fields):
+                    yield reader.line_num, [" ".join(field.split()) for field in fields]
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path}: not a CSV file: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The lines of one file, and how to complain about them."""
+
+    path: Path
+    lines: list[tuple[int, list[str]]]
+
+    def rows(self) -> dict[int, dict[str, int]]:
+        """The numbers of each row by column, empty fields left out, under the row's device."""
+        columns = self._columns()
+        result: dict[int, dict[str, int]] = {}
+        for number, fields in self.lines[1:]:
+            if len(fields) != len(columns):
+                raise self._error(number, None, f"{len(fields)} fields: must be {len(columns)}, one a column")
+            row = self._numbers(number, dict(zip(columns, fields, strict=True)))
+            if row["device"] in result:
+                raise self._error(number, "device", f"{row['device']}: is there twice")
+            result[row["device"]] = row
+        return result
+
+    def _columns(self) -> list[str]:
+        if not self.lines:
+            raise UserError(f"{self.path}: empty: must have a header row and a row for each device")
+        number, columns = self.lines[0]
+        for name in columns:
+            if name not in REQUIRED + OPTIONAL:
+                allowed = f"allowed are {', '.join(REQUIRED + OPTIONAL)}"
+                raise self._error(number, name, f"unknown: {allowed}")
+            if columns.count(name) > 1:
+                raise self._error(number, name, "is there twice")
+        for name in (*REQUIRED, *(["leaves"] if "returns" in columns else [])):
+            if name not in columns:
+                raise self._error(number, name, "missing")
+        return columns
+
+    def _numbers(self, number: int, fields: Mapping[str, str]) -> dict[str, int]:
+        row = {
+            name: self._whole(number, name, text)
+            for name, text in fields.items()
+            if text or name not in ("leaves", "returns")
+        }
+        if "returns" in row and "leaves" not in row:
+            raise self._error(number, "leaves", "missing: must be given where returns is")
+        if "returns" in row and row["returns"] <= row["leaves"]:
+            allowed = f"must be after leaves, {row['leaves']}"
+            raise self._error(number, "returns", f"{row['returns']}: {allowed}")
+        return row
+
+    def _whole(self, number: int, column: str, text: str) -> int:
+        smallest = _SMALLEST[column]
+        value = int(text) if re.fullmatch("[0-9]{1,10}", text) else -1
+        if not smallest <= value <= LARGEST:
+            allowed = f"must be a whole number from {smallest} to {LARGEST:,}"
+            raise self._error(number, column, f"{text[:40] or 'empty'}: {allowed}")
+        return value
+
+    def _error(self, row: int, column: str | None, what: str) -> UserError:
+        place = f"{self.path}, row {row}" + (f", column {column[:40]}" if column is not None else "")
+        return UserError(f"{place}: {what}")
+
+
+def _checked_count(path: Path, rows: Mapping[int, object], devices: int | None) -> int:
+    """N, if there is a row for each of devices 1 to N."""
+    if not rows:
+        raise UserError(f"{path}: no devices: must have a row for each")
+    if devices is not None and len(rows) != devices:
+        raise UserError(f"{path}: {len(rows)} devices: must be {devices}")
+    missing = next((n for n in range(1, len(rows) + 1) if n not in rows), None)
+    if missing is not None:
+        raise UserError(f"{path}, column device: {missing} is missing: must be 1 to {len(rows)}, each once")
+    return len(rows)

@@ -1,0 +1,143 @@
+"""Fleets on the command line: what is shown, and how mistakes are told."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+def table(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_an_unequal_fleet_has_a_timeline(slotwise: Call) -> None:
+    code, out, _ = slotwise("timeline", "--compute-distribution", "uniform:1:9", "--loss", "0.3", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert any(entry["uplinks"] for entry in document["rounds"])
+    again = slotwise("timeline", "--compute-distribution", "uniform:1:9", "--loss", "0.3", "--json")
+    assert again == (0, out, "")
+    other = slotwise(
+        "timeline", "--compute-distribution", "uniform:1:9", "--loss", "0.3", "--json", "--seed", 1
+    )
+    assert other[1] != out
+
+
+def test_equal_devices_however_said_have_the_same_timeline(slotwise: Call) -> None:
+    plain = slotwise("timeline", "--json")
+    assert plain == slotwise("timeline", "--json", "--compute-distribution", "constant:2", "--seed", 4)
+
+
+def test_a_file_says_how_many_devices_there_are(slotwise: Call, tmp_path: Path) -> None:
+    path = table(tmp_path / "fleet.csv", "device,compute_slots\n1,2\n2,3\n3,5\n")
+    code, out, _ = slotwise("timeline", "--fleet-file", path, "--json")
+    assert code == 0
+    assert json.loads(out)["scenario"]["devices"] == 3
+
+
+@pytest.mark.parametrize("command", ["timeline", "train"])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "empty: must have a header row"),
+        ("device,compute_slots\n", "no devices"),
+        ("device,compute_slots\n1,-2\n", "row 2, column compute_slots: -2: must be a whole number"),
+        ("device,compute_slots,colour\n1,2,red\n", "row 1, column colour: unknown: allowed are device"),
+    ],
+)
+def test_a_bad_file_is_one_line(slotwise: Call, tmp_path: Path, command: str, text: str, told: str) -> None:
+    path = table(tmp_path / "fleet.csv", text)
+    more = ["--out", tmp_path / "run"] if command == "train" else []
+    code, out, err = slotwise(command, "--group-size", 1, "--fleet-file", path, *more)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"slotwise: {path}")
+    assert told in err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--loss", "1"], "--loss 1.0: must be a probability from 0 to below 1"),
+        (["--loss", "-0.5"], "--loss -0.5: must be"),
+        (["--jitter", "1"], "--jitter 1.0: must be"),
+        (["--compute-distribution", "constant:-3"], "--compute-distribution constant:-3: must be"),
+        (["--uplink-slots", "0"], "--uplink-slots 0: must be"),
+        (["--mean-present", "5"], "--mean-away missing: must be given"),
+    ],
+)
+@pytest.mark.parametrize("command", ["timeline", "train"])
+def test_a_bad_flag_is_one_line(
+    slotwise: Call, tmp_path: Path, command: str, flags: list[str], told: str
+) -> None:
+    more = ["--out", tmp_path / "run"] if command == "train" else []
+    code, out, err = slotwise(command, *flags, *more)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--bits", "1"], "--bits 1: must be a whole number from 2 to 32"),
+        (["--bits-per-slot", "9", "--link-slots", "2"], "--bits-per-slot 9: must be left out"),
+        (["--aggregation", "fedasync", "--mixing", "2"], "--mixing 2.0: must be"),
+        (["--aggregation", "fedbuff", "--server-rate", "0"], "--server-rate 0.0: must be"),
+        (["--aggregation", "fedasync", "--discount-power", "-1"], "--discount-power -1.0: must be"),
+    ],
+)
+def test_a_bad_aggregation_is_one_line(slotwise: Call, tmp_path: Path, flags: list[str], told: str) -> None:
+    code, out, err = slotwise("train", *flags, "--out", tmp_path / "run")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_bad_fleet_in_a_toml_file_is_told_with_the_file(slotwise: Call, tmp_path: Path) -> None:
+    path = table(tmp_path / "run.toml", "loss = 1.5\n")
+    code, _, err = slotwise("train", "--config", path, "--out", tmp_path / "run")
+    assert (code, err) == (2, f"slotwise: {path}: loss = 1.5: must be a probability from 0 to below 1\n")
+
+
+def test_a_lossy_unequal_run_is_trained_and_resumed_by_its_folder_alone(
+    slotwise: Call, tmp_path: Path
+) -> None:
+    fleet = table(tmp_path / "fleet.csv", "device,compute_slots,link_slots\n1,2,1\n2,3,2\n3,9,1\n4,2,1\n")
+    small = ["--samples-per-device", 20, "--local-steps", 1, "--batch-size", 8, "--channels", "2"]
+    flags = ["--fleet-file", fleet, "--loss", 0.3, "--aggregation", "fedbuff", "--bits", 8]
+    more = ["--group-size", 2, "--deadline", 60, "--quiet"]
+    code, out, _ = slotwise("train", *small, *flags, *more, "--out", tmp_path / "run")
+    assert code == 0
+    assert out.startswith("finished after")
+    document = json.loads((tmp_path / "run/run.json").read_text())["parameters"]
+    assert document["device_compute_slots"] == [2, 3, 9, 2]
+    assert document["aggregation"] == "fedbuff"
+    assert slotwise("show", tmp_path / "run")[0] == 0
+
+
+def test_a_plan_for_a_fleet_is_simulated(slotwise: Call) -> None:
+    flags = ["--devices", 6, "--deadline", 200, "--compute-distribution", "two-classes:3:9:0.5"]
+    code, out, _ = slotwise("plan", *flags, "--json")
+    assert code == 0
+    for row in json.loads(out):
+        assert row["idfl"]["rounds"] >= row["async"]["rounds"] >= row["sync"]["rounds"]
+        assert row["idfl"]["mean_staleness"] <= row["async"]["mean_staleness"]
+    code, out, _ = slotwise("plan", *flags, "--loss", 0.2)
+    assert code == 0
+    assert "6 unequal devices" in out
+
+
+def test_a_plan_for_equal_devices_is_the_paper_s_however_they_are_said(slotwise: Call) -> None:
+    flags = ["plan", "--devices", 10, "--deadline", 500, "--json"]
+    assert slotwise(*flags) == slotwise(*flags, "--compute-distribution", "constant:50", "--seed", 3)
+
+
+def test_a_deadline_no_round_of_the_fleet_meets_is_refused(slotwise: Call) -> None:
+    code, out, err = slotwise("plan", "--deadline", 3, "--compute-distribution", "uniform:5:9")
+    assert (code, out) == (2, "")
+    assert err == "slotwise: --deadline 3: must be long enough for a first round of the fleet to end\n"

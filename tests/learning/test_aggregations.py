@@ -1,0 +1,205 @@
+"""Every aggregation along every schedule: engine, reference and a naive replay agree to the bit."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slotwise.aggregation import (
+    Aggregation,
+    Contribution,
+    FedAsync,
+    FedBuff,
+    Hinge,
+    Polynomial,
+    StalenessWeightedMean,
+    Vector,
+    mean,
+)
+from slotwise.fleet import Absence, Fleet
+from slotwise.fleet.distributions import Uniform, draw_slots, random_absences
+from slotwise.learning import History, Observer, Task, train
+from slotwise.learning.reference import asynchronous, synchronous
+from slotwise.scenario import Scenario
+from slotwise.schedule import Timeline, simulate
+
+MakeTask = Callable[[int, int], Task]
+
+AGGREGATIONS: list[Aggregation] = [
+    mean,
+    StalenessWeightedMean(Polynomial(0.5)),
+    FedAsync(0.6),
+    FedAsync(0.6, Polynomial(0.5)),
+    FedAsync(0.9, Hinge(10, 2)),
+    FedBuff(0.5),
+]
+everyone = pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=repr)
+
+
+class EveryModel(Observer):
+    """Keeps a checkpoint of every round."""
+
+    def __init__(self) -> None:
+        self.checkpoints: list[History] = []
+
+    def wants_checkpoint(self) -> bool:
+        return True
+
+    def checkpoint(self, history: History) -> None:
+        self.checkpoints.append(history)
+
+
+def models_of(timeline: Timeline, task: Task, **options: Any) -> list[Vector]:
+    watching = EveryModel()
+    train(timeline, task, observer=watching, **options)
+    return [history.model for history in watching.checkpoints]
+
+
+def replay(timeline: Timeline, task: Task, aggregation: Aggregation) -> list[Vector]:
+    """w_1, w_2, …, keeping every model: what a timeline means, row by row."""
+    models, trainings = [task.initial_model()], dict.fromkeys(range(1, timeline.scenario.devices + 1), 0)
+    for k in range(timeline.rounds):
+        sent = []
+        for row in range(timeline.uplinks(k).start, timeline.uplinks(k).stop):
+            device, version = int(timeline.device[row]), int(timeline.version[row])
+            update = task.local_update(models[version], device, trainings[device])
+            trainings[device] += 1
+            sent.append(Contribution(update, k - version, models[version]))
+        models.append(aggregation(models[k], sent) if sent else models[k])
+    return models[1:]
+
+
+def same(one: list[Vector], other: list[Vector]) -> bool:
+    return len(one) == len(other) and all(map(np.array_equal, one, other))
+
+
+@st.composite
+def unequal_timelines(draw: st.DrawFn) -> Timeline:
+    """Devices of all speeds that lose uplinks, go away and come back; some rounds may stay empty."""
+    devices = draw(st.integers(1, 6))
+    seed = draw(st.integers(0, 999))
+    scenario = Scenario(devices=devices, group_size=draw(st.integers(1, devices)), compute_slots=4)
+    fleet = Fleet(
+        compute_slots=draw_slots(Uniform(1, 12), devices, seed=seed),
+        link_slots=draw_slots(Uniform(1, 3), devices, seed=seed, of="link"),
+        loss=draw(st.sampled_from([0.0, 0.25])),
+        absences=random_absences(devices, 200, mean_present=20, mean_away=15, seed=seed),
+        seed=seed,
+    )
+    schedule = draw(st.sampled_from(["async", "idfl", "sync"]))
+    return simulate(scenario, schedule, fleet=fleet, rounds=12)
+
+
+@everyone
+@pytest.mark.parametrize("delay", [0, 1, 2])
+@pytest.mark.parametrize(("devices", "size"), [(6, 2), (7, 2), (3, 1)])
+def test_engine_and_reference_agree_on_async_and_idfl(
+    aggregation: Aggregation, delay: int, devices: int, size: int, least_squares: MakeTask
+) -> None:
+    scenario, task = Scenario(devices=devices, group_size=size, compute_slots=4), least_squares(devices, 1)
+    timeline = simulate(scenario, "idfl", delay=delay, rounds=15)
+    expected = list(asynchronous(scenario, task, 15, delay, aggregation))[1:]
+    assert same(models_of(timeline, task, aggregation=aggregation), expected)
+
+
+@everyone
+def test_engine_and_reference_agree_on_sync(aggregation: Aggregation, least_squares: MakeTask) -> None:
+    task = least_squares(6, 1)
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=4), "sync", rounds=9)
+
+    def pairs(k: int) -> list[int]:
+        return [2 * k % 6 + 1, 2 * k % 6 + 2]
+
+    expected = list(synchronous(task, 9, pairs, aggregation))[1:]
+    assert same(models_of(timeline, task, aggregation=aggregation), expected)
+
+
+@settings(max_examples=60)
+@given(timeline=unequal_timelines(), aggregation=st.sampled_from(AGGREGATIONS))
+def test_the_engine_does_what_the_timeline_of_any_fleet_says(
+    timeline: Timeline, aggregation: Aggregation, least_squares: MakeTask
+) -> None:
+    task = least_squares(timeline.scenario.devices, 2)
+    expected = replay(timeline, task, aggregation)
+    assert same(models_of(timeline, task, aggregation=aggregation, workers=2), expected)
+
+
+@settings(max_examples=30)
+@given(timeline=unequal_timelines(), aggregation=st.sampled_from(AGGREGATIONS))
+def test_the_number_of_workers_does_not_matter(
+    timeline: Timeline, aggregation: Aggregation, least_squares: MakeTask
+) -> None:
+    task = least_squares(timeline.scenario.devices, 2)
+    one, two, four = (models_of(timeline, task, aggregation=aggregation, workers=n) for n in (1, 2, 4))
+    assert same(one, two)
+    assert same(one, four)
+
+
+@settings(max_examples=30)
+@given(timeline=unequal_timelines(), aggregation=st.sampled_from(AGGREGATIONS))
+def test_going_on_from_any_checkpoint_ends_the_same(
+    timeline: Timeline, aggregation: Aggregation, least_squares: MakeTask
+) -> None:
+    task, watching = least_squares(timeline.scenario.devices, 2), EveryModel()
+    straight = train(timeline, task, aggregation=aggregation, observer=watching)
+    for checkpoint in watching.checkpoints:
+        resumed = train(timeline, task, aggregation=aggregation, resume=checkpoint)
+        assert np.array_equal(resumed.model, straight.model)
+
+
+def test_updates_that_are_all_equally_old_give_the_mean_s_models_to_the_bit(least_squares: MakeTask) -> None:
+    # N divisible by S: every update of a round is min(k, d*) rounds old.
+    task = least_squares(6, 1)
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=20)
+    weighted = models_of(timeline, task, aggregation=StalenessWeightedMean(Polynomial(3)))
+    assert same(weighted, models_of(timeline, task))
+
+
+def test_aggregations_differ(least_squares: MakeTask) -> None:
+    # Otherwise the tests above would compare constants. 7 devices in rounds of 2: staleness is mixed.
+    task = least_squares(7, 1)
+    timeline = simulate(Scenario(devices=7, group_size=2, compute_slots=2), "async", rounds=20)
+    models = [train(timeline, task, aggregation=each).model.tobytes() for each in AGGREGATIONS]
+    assert len(set(models)) == len(AGGREGATIONS)
+
+
+@pytest.fixture
+def interrupted() -> Timeline:
+    """Both devices go away in their first training and come back: round 0 ends without an update."""
+    fleet = Fleet(compute_slots=(4, 4), link_slots=(1, 1), absences=(Absence(1, 2, 9), Absence(2, 2, 9)))
+    scenario = Scenario(devices=2, group_size=1, compute_slots=4)
+    timeline = simulate(scenario, "async", fleet=fleet, rounds=3)
+    assert np.diff(timeline.round_offsets).tolist() == [0, 1, 1]
+    return timeline
+
+
+@everyone
+def test_a_round_without_uplinks_leaves_the_model_as_it_is(
+    aggregation: Aggregation, interrupted: Timeline, least_squares: MakeTask
+) -> None:
+    task = least_squares(2, 0)
+    first, second, third = models_of(interrupted, task, aggregation=aggregation)
+    assert np.array_equal(first, task.initial_model())
+    assert not np.array_equal(second, first)
+    assert not np.array_equal(third, second)
+
+
+def test_a_round_without_uplinks_is_a_point_of_staleness_0(
+    interrupted: Timeline, least_squares: MakeTask
+) -> None:
+    points = train(interrupted, least_squares(2, 0), evaluate_every=1).points
+    assert [(point.round, point.staleness) for point in points] == [(0, 0), (1, 0), (2, 0), (3, 1)]
+    assert points[1].loss == points[0].loss
+
+
+@everyone
+def test_the_reference_too_keeps_the_model_of_a_round_without_participants(
+    aggregation: Aggregation, least_squares: MakeTask
+) -> None:
+    participants: list[list[int]] = [[1], [], [2]]
+    models = list(synchronous(least_squares(2, 0), 3, participants.__getitem__, aggregation))
+    assert np.array_equal(models[2], models[1])
+    assert not np.array_equal(models[3], models[2])
