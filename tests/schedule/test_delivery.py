@@ -47,3 +47,18 @@ def test_random_participants_are_a_function_of_seed_and_round() -> None:
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
     assert len({tuple(group) for group in drawn(1)}) > 1
+
+
+def test_absent_devices_are_passed_over_in_the_round() -> None:
+    policy = Synchronous(5, 2)
+    assert policy.participants(0, {1}) == [2, 3]
+    assert policy.participants(1, {4, 5}) == [1, 3]
+    assert policy.participants(0, {1, 2, 3, 5}) == [4]
+    assert policy.participants(0, {1, 2, 3, 4, 5}) == []
+
+
+def test_random_participants_are_drawn_from_those_present() -> None:
+    policy = Synchronous(9, 4, "random", seed=3)
+    assert set(policy.participants(0, {1, 2, 3})) <= {4, 5, 6, 7, 8, 9}
+    assert policy.participants(0, {1, 2, 3, 4, 5, 6, 7}) == [8, 9]
+    assert policy.participants(5, set()) == policy.participants(5)

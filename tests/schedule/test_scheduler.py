@@ -3,7 +3,19 @@ from itertools import permutations
 import pytest
 
 from slotwise import Scheduler
-from slotwise.schedule import Delayed, Deliver, Delivered, Delivery, Grant, Ready, Sent, Synchronous
+from slotwise.schedule import (
+    Delayed,
+    Deliver,
+    Delivered,
+    Delivery,
+    Grant,
+    Joined,
+    Left,
+    Lost,
+    Ready,
+    Sent,
+    Synchronous,
+)
 
 
 def ready(*devices: int, slot: int = 2, version: int = 0) -> list[Ready]:
@@ -125,3 +137,94 @@ def test_a_synchronous_round_is_broadcast_to_the_next_participants() -> None:
     scheduler = started(group_size=1, delivery=Synchronous(3, 1))
     scheduler.step(ready(1))
     assert scheduler.step([Sent(1)]) == Deliver(1, [2])
+
+
+def test_a_lost_update_waits_behind_those_who_are_ready_by_then() -> None:
+    scheduler = started()
+    scheduler.step(ready(1, 2))
+    assert scheduler.step([Lost(1, 3), *ready(4, slot=3)]) == Grant(2, 0, 0)
+    assert scheduler.step([Sent(2)]) == Grant(1, 0, 0)  # before device 4, ready in the same slot
+
+
+def test_a_lost_update_can_be_sent_again_at_once() -> None:
+    scheduler = Scheduler(2, Delayed(6, 2), retransmission="at-once")
+    scheduler.start()
+    scheduler.step(ready(2))
+    scheduler.step(ready(1))  # heard of late, with an earlier turn
+    assert scheduler.step([Lost(2, 3)]) == Grant(2, 0, 0)
+    assert scheduler.step([Lost(2, 4)]) == Grant(2, 0, 0)
+    assert scheduler.step([Sent(2)]) == Grant(1, 0, 0)
+
+
+def test_a_lost_update_does_not_count() -> None:
+    scheduler = started(group_size=1)
+    scheduler.step(ready(1))
+    assert scheduler.step([Lost(1, 3)]) == Grant(1, 0, 0)
+    assert scheduler.step([Sent(1)]) == Deliver(1, [1])
+
+
+def test_an_uplink_of_a_device_that_has_left_takes_the_channel_until_its_slots_are_over() -> None:
+    scheduler = started()
+    scheduler.step(ready(1, 2))
+    assert scheduler.step([Left(1)]) is None
+    assert scheduler.step([Lost(1, 3)]) == Grant(2, 0, 0)
+
+
+def test_a_device_that_left_and_returned_during_its_uplink_does_not_send_it_again() -> None:
+    scheduler = started()
+    scheduler.step(ready(1, 2, 3))
+    scheduler.step([Left(1)])
+    scheduler.step([Joined(1)])
+    assert scheduler.step([Lost(1, 6)]) == Grant(2, 0, 0)
+    assert scheduler.step([Sent(2)]) == Grant(3, 0, 0)
+    assert scheduler.step([Sent(3)]) == Deliver(1, [1, 2, 3])
+
+
+def test_what_a_device_finishes_after_it_left_means_nothing() -> None:
+    scheduler = started(group_size=1)
+    scheduler.step([Left(1)])
+    assert scheduler.step(ready(1)) is None
+    scheduler.step([Joined(1)])
+    assert scheduler.step(ready(1)) is None
+
+
+def test_a_device_that_joins_receives_the_model_of_the_current_round() -> None:
+    scheduler = Scheduler(1, Delayed(3, 1), absent=[3])
+    assert scheduler.start() == Deliver(0, [1, 2])
+    scheduler.step(ready(1))
+    assert scheduler.step([Joined(3)]) is None
+    assert scheduler.step([Sent(1)]) == Deliver(1, [1, 3])
+
+
+def test_a_device_that_joins_twice_is_served_once() -> None:
+    scheduler = Scheduler(1, Delayed(2, 1), absent=[2])
+    scheduler.start()
+    scheduler.step([Joined(2)])
+    scheduler.step([Joined(2), *ready(1)])
+    assert scheduler.step([Sent(1)]) == Deliver(1, [1, 2])
+
+
+def test_a_device_that_leaves_after_sending_counts_but_receives_nothing() -> None:
+    scheduler = started(group_size=2, delivery=Delayed(3, 2))
+    scheduler.step(ready(1, 2))
+    scheduler.step([Sent(1), Left(1)])
+    assert scheduler.step([Sent(2)]) == Deliver(1, [2])
+
+
+def test_a_round_ends_early_when_nobody_is_left_who_could_add_to_it() -> None:
+    scheduler = started(group_size=2, delivery=Delayed(2, 2))
+    scheduler.step(ready(1))
+    assert scheduler.step([Sent(1)]) is None
+    assert scheduler.step([Left(2)]) == Deliver(1, [1])
+
+
+def test_the_channel_waits_when_everybody_has_gone() -> None:
+    scheduler = started(group_size=1, delivery=Delayed(1, 1))
+    assert scheduler.step([Left(1)]) is None
+    assert scheduler.step([Joined(1)]) == Deliver(1, [1])
+
+
+def test_when_nobody_can_start_the_next_in_line_are_called_in() -> None:
+    scheduler = Scheduler(1, Delayed(3, 1, delay=2), absent=[1, 2])
+    assert scheduler.start() == Deliver(0, [])
+    assert scheduler.step([Delivered(0)]) == Deliver(1, [3])

@@ -1,3 +1,4 @@
+import hashlib
 import json
 from typing import Any
 
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise import InputError, Scenario, Timeline, UserError, simulate
+from slotwise.fleet import Absence, Fleet
 from slotwise.schedule.timeline import COLUMNS
 
 EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=2)
@@ -181,4 +183,72 @@ def test_a_scenario_out_of_range_keeps_its_own_message() -> None:
     document = example().as_dict()
     document["scenario"]["group_size"] = 7
     with pytest.raises(InputError, match=r"^group_size = 7: must be from 1 to 6"):
+        Timeline.from_dict(document)
+
+
+LOSSY = Fleet(compute_slots=(1, 2, 3), link_slots=(1, 2, 1), loss=0.5, seed=1, absences=(Absence(2, 3, 9),))
+
+
+def unequal() -> Timeline:
+    scenario = Scenario(devices=3, group_size=2, compute_slots=2)
+    return simulate(scenario, "idfl", fleet=LOSSY, rounds=12)
+
+
+def test_json_of_a_fleet_says_what_it_is_like_and_what_was_lost() -> None:
+    document = json.loads(unequal().to_json())
+    assert document["delay"] is None
+    assert document["fleet"] == LOSSY.as_dict()
+    assert document["fleet"]["absences"] == [{"device": 2, "leaves": 3, "returns": 9}]
+    assert list(document) == ["scenario", "fleet", "schedule", "delay", "starters", "rounds"]
+    keys = {tuple(entry) for entry in document["rounds"]}
+    assert keys == {("round", "uplinks", "broadcast"), ("round", "uplinks", "lost", "broadcast")}
+    for entry in document["rounds"]:
+        for uplink in (*entry["uplinks"], *entry.get("lost", ())):
+            assert list(uplink) == ["device", "version", "staleness", "start", "end"]
+            assert uplink["staleness"] == entry["round"] - uplink["version"]
+
+
+def test_rounds_without_uplinks_come_back_from_json() -> None:
+    scenario = Scenario(devices=2, group_size=1, compute_slots=2)
+    fleet = Fleet(compute_slots=(2, 2), link_slots=(1, 1), absences=(Absence(1, 0, 5), Absence(2, 0, 5)))
+    timeline = simulate(scenario, fleet=fleet, rounds=1)
+    assert (timeline.rounds, len(timeline)) == (1, 0)
+    assert (timeline.max_staleness(), timeline.mean_staleness()) == (0, 0.0)
+    assert Timeline.from_json(timeline.to_json()) == timeline
+
+
+def test_json_of_equal_devices_is_what_it_was_before_there_were_fleets() -> None:
+    scenario = Scenario(devices=10, group_size=3, compute_slots=7, link_slots=2, deadline=300)
+    text = "".join(simulate(scenario, schedule).to_json() for schedule in ("sync", "async", "idfl"))
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "573779449c58360b"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fleet": 3}, r"^timeline: malformed: "),
+        ({"fleet": {}}, r"^timeline: malformed: .*compute_slots"),
+        ({"fleet": LOSSY.as_dict() | {"colour": "red"}}, r"^timeline: malformed: .*colour"),
+        ({"fleet": LOSSY.as_dict() | {"jitter": "much"}}, r"^timeline: malformed: "),
+        ({"fleet": LOSSY.as_dict() | {"absences": [3]}}, r"^timeline: malformed: "),
+        (
+            {"fleet": LOSSY.as_dict() | {"loss": 1.0}},
+            r"^loss = 1.0: must be a probability from 0 to below 1$",
+        ),
+        (
+            {"fleet": LOSSY.as_dict() | {"compute_slots": [1, 2], "link_slots": [1, 1]}},
+            r"^fleet = of 2 devices",
+        ),
+    ],
+)
+def test_a_malformed_fleet_is_a_users_mistake(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Timeline.from_dict(unequal().as_dict() | change)
+
+
+@pytest.mark.parametrize("lost", [3, [3], [{}], [{"device": 1, "version": 0, "start": "x", "end": 3}]])
+def test_malformed_losses_are_a_users_mistake(lost: object) -> None:
+    document = unequal().as_dict()
+    document["rounds"][0]["lost"] = lost
+    with pytest.raises(UserError, match=r"^timeline: malformed: "):
         Timeline.from_dict(document)

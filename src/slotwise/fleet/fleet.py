@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -102,6 +102,11 @@ class Fleet:
             return slots
         share = self.jitter * (2 * chance(self.seed, _JITTER, device, training) - 1)
         return max(1, round(slots * (1 + share)))
+
+    def without_faults(self) -> Fleet:
+        """The same devices, never away, with neither loss nor jitter: trainings as long as they may take."""
+        longest = tuple(max(1, round(slots * (1 + self.jitter))) for slots in self.compute_slots)
+        return replace(self, compute_slots=longest, jitter=0.0, loss=0.0, absences=())
 
     def slots_of_uplink(self, device: int) -> int:
         """Slots of one uplink of the device."""

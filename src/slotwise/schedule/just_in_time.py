@@ -11,12 +11,13 @@ the same model or a later one, so no update gets older.
 in time is the one of ceil(tau_comp / (r(S+1))) = d* rounds ago, for all S devices of the round.
 
 It needs to know the schedule in advance, so it is exact where durations are known. Under jitter, losses and
-absences the plan is made for the fleet without them and followed as far as possible (`Planned`): a heuristic.
+absences a plan is made for the fleet without them and followed in rounds instead of slots (`Planned`): a
+heuristic.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -64,24 +65,40 @@ def _receivers(device: Column, version: Column, rounds: int) -> tuple[Column, Co
 
 @dataclass(frozen=True)
 class Planned:
-    """A delivery policy that follows a plan while it can.
+    """A delivery policy that follows a plan as far as faults let it.
 
-    A device receives the models of the plan; if it comes too late for one, the next in the plan. Those who
-    are ready send in the planned order. The channel never waits for a device because the plan says so.
+    Whoever sends waits as many rounds for its next model as the plan has it wait at that time. For every S
+    devices that are away the queue for the channel is a round shorter, and so is the wait. Those who are
+    ready send in the planned order, and where the plan is not met, in the order in which they got ready.
+
+    Attributes:
+        devices: N.
+        group_size: S.
+        received: the models each device receives in the plan.
+        sent: the rounds in which it sends.
+        turns: the slot of the uplink, for (device, version).
     """
 
-    receptions: Mapping[int, Sequence[int]]
+    devices: int
+    group_size: int
+    received: Mapping[int, Sequence[int]]
+    sent: Mapping[int, Sequence[int]]
     turns: Mapping[tuple[int, int], int]
 
     @classmethod
     def of(cls, plan: Timeline) -> Planned:
-        """Follow the versions and the slots of a timeline."""
-        receptions: defaultdict[int, list[int]] = defaultdict(list)
+        """Follow a timeline of the same devices."""
+        received: defaultdict[int, list[int]] = defaultdict(list)
         for version in range(plan.models):
             for device in plan.receivers(version).tolist():
-                receptions[device].append(version)
-        rows = zip(plan.device.tolist(), plan.version.tolist(), plan.start.tolist(), strict=True)
-        return cls(dict(receptions), {(device, version): start for device, version, start in rows})
+                received[device].append(version)
+        sent: defaultdict[int, list[int]] = defaultdict(list)
+        turns = {}
+        columns = (plan.round, plan.device, plan.version, plan.start)
+        for k, device, version, start in zip(*(column.tolist() for column in columns), strict=True):
+            sent[device].append(k)
+            turns[device, version] = start
+        return cls(plan.scenario.devices, plan.scenario.group_size, dict(received), dict(sent), turns)
 
     @property
     def delay(self) -> None:
@@ -92,23 +109,30 @@ class Planned:
         """Whoever is ready may send."""
         return False
 
-    def initial(self, absent: Set[int] = frozenset()) -> Iterable[Booking]:  # noqa: ARG002
+    def initial(self, absent: Set[int] = frozenset()) -> Iterable[Booking]:
         """Each device's first model in the plan."""
-        for device, versions in self.receptions.items():
-            yield versions[0], [device]
+        for device in range(1, self.devices + 1):
+            first = self.received.get(device, (0,))[0]
+            yield max(0, first - self._rounds_saved(absent)), [device]
 
     def after(
-        self,
-        round_number: int,
-        senders: Sequence[int],
-        absent: Set[int] = frozenset(),  # noqa: ARG002
+        self, round_number: int, senders: Sequence[int], absent: Set[int] = frozenset()
     ) -> Iterable[Booking]:
-        """Each sender's next model in the plan, or the new one where the plan has ended."""
+        """Each sender's next model: as many rounds later as in the plan."""
+        saved = self._rounds_saved(absent)
         for device in senders:
-            versions = self.receptions.get(device, ())
-            place = bisect_left(versions, round_number + 1)
-            yield versions[place] if place < len(versions) else round_number + 1, [device]
+            yield round_number + 1 + max(0, self._wait(device, round_number) - saved), [device]
 
     def joining(self, round_number: int) -> int:
         """The model of the current round, as soon as it is complete."""
         return round_number + 1
+
+    def _wait(self, device: int, round_number: int) -> int:
+        """Rounds from the planned uplink that is due by now to the next model; at the end, the last known."""
+        sent, received = self.sent.get(device, ()), self.received.get(device, ())
+        place = min(bisect_right(sent, round_number), len(received) - 1) - 1
+        return received[place + 1] - sent[place] - 1 if place >= 0 else 0
+
+    def _rounds_saved(self, absent: Set[int]) -> int:
+        present = self.devices - len(absent)
+        return -(-self.devices // self.group_size) - -(-present // self.group_size)

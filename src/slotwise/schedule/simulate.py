@@ -108,15 +108,16 @@ def _no_round_fits(scenario: Scenario, fleet: Fleet | None) -> InputError:
 
 
 def _just_in_time_timeline(scenario: Scenario, fleet: Fleet, rounds: int | None) -> Timeline:
-    """Exact for a faultless fleet; otherwise the plan for it without faults, followed as far as possible."""
-    nominal = replace(fleet, jitter=0.0, loss=0.0, absences=())
+    """Exact for a faultless fleet; otherwise a plan for it without faults, followed as far as possible."""
+    expected = fleet.without_faults()
     plain = Delayed(scenario.devices, scenario.group_size)
-    shown = _event_timeline(scenario, "async", plain, nominal, rounds)
-    beyond = shown.rounds + _rounds_until_all_have_sent(scenario, fleet)
-    longer = _event_timeline(replace(scenario, deadline=None), "async", plain, nominal, beyond)
-    planned = shown.rounds if fleet.faultless else beyond
-    plan = replace(just_in_time(longer, fleet.compute_slots, planned), scenario=scenario, fleet=fleet)
-    return plan if fleet.faultless else _event_timeline(scenario, "idfl", Planned.of(plan), fleet, rounds)
+    shown = _event_timeline(scenario, "async", plain, expected, rounds)
+    beyond = shown.rounds + _rounds_until_all_have_sent(scenario, expected)
+    longer = _event_timeline(replace(scenario, deadline=None), "async", plain, expected, beyond)
+    if fleet.faultless:
+        return replace(just_in_time(longer, fleet.compute_slots, shown.rounds), scenario=scenario)
+    plan = just_in_time(longer, expected.compute_slots, beyond)
+    return _event_timeline(scenario, "idfl", Planned.of(plan), fleet, rounds)
 
 
 def _rounds_until_all_have_sent(scenario: Scenario, fleet: Fleet) -> int:
