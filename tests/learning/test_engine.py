@@ -117,7 +117,7 @@ def test_every_model_is_the_reference_s_to_the_bit(case: Case, least_squares: Ma
 
 def by_age(model: Vector, contributions: Sequence[Contribution]) -> Vector:
     """Older updates weigh less, and the order of the uplinks matters."""
-    for number, (update, staleness) in enumerate(contributions):
+    for number, (update, staleness, _) in enumerate(contributions):
         model = model - update * np.float32(1 / (1 + staleness + number))
     return model
 
