@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from slotwise.errors import UserError
@@ -63,5 +65,27 @@ def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def held(folder: Path, otherwise: str) -> Iterator[None]:
+    """Keep other processes out of a folder; a process that is killed lets go by that.
+
+    A file system without locks is used without one.
+
+    Raises:
+        UserError: another process has the folder; the message says ``otherwise``.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{folder}: {otherwise}") from None
+        except OSError:
+            pass
+        yield
     finally:
         os.close(descriptor)

@@ -78,13 +78,11 @@ def test_the_report_says_how_idfl_compares_and_what_it_is_made_of(finished: Path
     assert text.count('class="badge not-decided"') >= 3  # CIFAR-10 is not part of a quick look
 
 
-def test_a_second_time_nothing_is_trained_and_it_is_fast(finished: Path, call: Call) -> None:
+def test_a_second_time_nothing_is_trained_and_nothing_drawn_again(finished: Path, call: Call) -> None:
     before = {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/*")}
     figures = {path: path.stat().st_mtime_ns for path in finished.glob("figures/*.p*")}
-    began = time.process_time()
     code, out, err = call(*TINY, "--out", finished)
     assert (code, out, err) == (0, f"report: {finished / 'report.html'}\n", "")
-    assert time.process_time() - began < 10
     assert before == {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/*")}
     assert figures == {path: path.stat().st_mtime_ns for path in finished.glob("figures/*.p*")}
 
@@ -182,7 +180,7 @@ def test_an_interrupt_ends_cleanly_and_the_next_call_goes_on(tmp_path: Path, cal
     limit = time.monotonic() + 240
     while not first.exists() and time.monotonic() < limit:
         time.sleep(0.05)
-    time.sleep(0.5)
+    assert first.exists()
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=240)
     assert running.returncode == 130

@@ -63,8 +63,8 @@ def reproduce(
         whole("deadline", deadline)
     folder = ReproductionFolder(out)
     chosen = selected(QUICK if quick else PAPER, names or ["all"])
-    manifest = folder.ask(quick, _requests(chosen, deadline, seeds))
     with folder.locked(), stop_on_signals() as stopping:
+        manifest = folder.ask(quick, _requests(chosen, deadline, seeds))
         failures = _train(folder, manifest, chosen, seeds, threads, stopping, quiet)
         _report(folder, manifest, failures, files=not stopping.asked)
     if stopping.asked:

@@ -44,8 +44,7 @@ def making_section(
         "making",
         "How this was made",
         (
-            heading("Again"),
-            code(*commands(path, manifest)),
+            *_again(path, manifest),
             paragraph(
                 "Finished runs are kept, broken ones resumed; the result does not depend on the number of "
                 "workers. The same figures are in figures/ as PNG and PDF, the numbers in "
@@ -57,6 +56,13 @@ def making_section(
             definitions(_machine(results, runs)),
         ),
     )
+
+
+def _again(path: Path, manifest: Manifest) -> Iterator[Html]:
+    lines = tuple(commands(path, manifest))
+    if lines:
+        yield heading("Again")
+        yield code(*lines)
 
 
 def commands(path: Path, manifest: Manifest) -> Iterator[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from slotwise.errors import InputError, UserError
-from slotwise.files import leftovers
+from slotwise.errors import InputError
+from slotwise.files import held, leftovers
 from slotwise.runs import RunFolder
 
 
@@ -60,10 +59,12 @@ class ResultsFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep a second process of the same command out of the folder; the lock goes with the process."""
-        with (self.path / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UserError(f"{self.path}: another {self.maker} is at work here") from None
+        """Make the folder if it is new, and keep a second process of the same command out of it.
+
+        Raises:
+            InputError: the folder is somebody else's, or cannot be made.
+        """
+        if self.is_new:
+            self.make()
+        with held(self.path, f"another {self.maker} is at work here"):
             yield

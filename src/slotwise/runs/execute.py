@@ -69,7 +69,7 @@ def execute(
     """
     check_interval(checkpoint_every)
     timeline = parameters.timeline()
-    learned = task or build_task(parameters)
+    learned = build_task(parameters) if task is None else task
     watch = watcher or Watcher()
     with folder.held():
         _check_fits(resume, timeline, learned, folder)
@@ -121,6 +121,7 @@ class _Saver(Observer):
         self._folder, self._parameters, self._task, self._watcher = folder, parameters, task, watcher
         self._every = every
         self._last = self._began = time.monotonic()
+        self._before = float(folder.description().get("seconds", 0.0))
 
     def round_done(self, round_number: int) -> None:
         self._watcher.round_done(round_number)
@@ -150,6 +151,6 @@ class _Saver(Observer):
             model_sha256=model_sha256(history.model),
             rounds=history.round,
             final=last._asdict() if last else None,
-            seconds=round(time.monotonic() - self._began, 3),
+            seconds=round(self._before + time.monotonic() - self._began, 3),
             **more,
         )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-import fcntl
 import hashlib
 import io
 import json
-import os
 import platform
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,7 +19,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
-from slotwise.files import leftovers, write_atomically
+from slotwise.files import held, leftovers, write_atomically
 from slotwise.learning import Point
 from slotwise.runs.checkpoint import Checkpoints
 from slotwise.runs.parameters import RunParameters, run_parameters
@@ -74,20 +72,9 @@ class RunFolder:
         except OSError:  # a name too long to be a file's
             return False
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep other processes from training here; a process that is killed lets go by that.
-
-        Raises:
-            UserError: another process has the folder.
-        """
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            with suppress(OSError):  # a file system without locks: go on without
-                _lock(descriptor, self.path)
-            yield
-        finally:
-            os.close(descriptor)
+    def held(self) -> AbstractContextManager[None]:
+        """Keep other processes from training here."""
+        return held(self.path, "another process is training this run")
 
     @property
     def checkpoints(self) -> Checkpoints:
@@ -170,13 +157,6 @@ class RunFolder:
         self.write_description(parameters, "running")
         for path in (self.path / "history.csv", self.path / "model.npz", *leftovers(self.path)):
             path.unlink(missing_ok=True)
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UserError(f"{path}: another process is training this run") from None
 
 
 def model_sha256(model: Vector) -> str:

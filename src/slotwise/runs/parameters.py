@@ -342,12 +342,18 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
     elif get_origin(hint) is tuple:
         if not isinstance(value, list | tuple):
             raise InputError(name, value, "a list of whole numbers")
-        return tuple(value)
+        return tuple(int(item) if _is_whole(item) else item for item in value)
     elif hint is str and not isinstance(value, str):
         raise InputError(name, value, "text")
-    elif hint is int and (isinstance(value, bool) or not isinstance(value, Integral)):
-        raise InputError(name, value, "a whole number")
+    elif hint is int:
+        if not _is_whole(value):
+            raise InputError(name, value, "a whole number")
+        return int(value)
     return value
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _number(name: str, value: Any) -> float:
