@@ -1,7 +1,8 @@
-"""The worked example, played by both asynchronous schedules."""
+"""The worked example, played by both asynchronous schedules, and by devices that are not equal."""
 
 import pytest
 
+from slotwise.fleet import Absence, Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
 
@@ -28,3 +29,17 @@ def hundred() -> Timeline:
 def hundred_alone() -> Timeline:
     """A hundred devices that send one by one: 450 slots."""
     return simulate(Scenario(devices=100, group_size=1, compute_slots=50), "async", rounds=200)
+
+
+@pytest.fixture
+def unequal() -> Timeline:
+    """Six devices of several speeds: uplinks get lost, 2 is away for a while, 4 leaves, 5 joins late."""
+    fleet = Fleet(
+        compute_slots=(2, 2, 3, 4, 5, 9),
+        link_slots=(1, 1, 1, 2, 1, 2),
+        jitter=0.2,
+        loss=0.2,
+        seed=4,
+        absences=(Absence(2, 7, 16), Absence(5, 0, 11), Absence(4, 18)),
+    )
+    return simulate(SIX, "idfl", fleet=fleet, rounds=9)

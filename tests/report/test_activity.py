@@ -3,13 +3,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.report.activity import BEYOND, Activities, Activity, activities
+from slotwise.fleet import Absence, Fleet
+from slotwise.report.activity import BEYOND, UNSENT, Activities, Activity, activities, kinds_of
 from slotwise.report.window import Window
 from slotwise.scenario import Scenario
-from slotwise.schedule import Timeline, simulate
+from slotwise.schedule import Timeline, simulate, usage
 
 COMPUTING, SENDING, RECEIVING = Activity.COMPUTING, Activity.SENDING, Activity.RECEIVING
 CHANNEL, MODEL = Activity.WAITING_FOR_CHANNEL, Activity.WAITING_FOR_MODEL
+LOST, AWAY = Activity.LOST, Activity.AWAY
 
 
 def life_of(device: int, timeline: Timeline) -> list[tuple[int, ...]]:
@@ -133,3 +135,88 @@ def test_computing_never_takes_longer_than_the_scenario_says(timeline: Timeline)
     ended = computing.end < timeline.last_slot
     assert np.all(slots[ended] == timeline.scenario.compute_slots)
     assert np.all(slots <= timeline.scenario.compute_slots)
+
+
+def test_a_device_that_loses_leaves_and_returns(unequal: Timeline) -> None:
+    """Ready in slot 2, lost in 4 and 5, gone from 7 to 15 with its update, back for w_4."""
+    assert life_of(2, unequal)[:8] == [
+        (COMPUTING, 0, 2, 0, UNSENT),
+        (CHANNEL, 2, 4, 0, 0),
+        (LOST, 4, 5, 0, 0),
+        (LOST, 5, 6, 0, 0),
+        (CHANNEL, 6, 7, 0, UNSENT),
+        (AWAY, 7, 16, BEYOND, BEYOND),
+        (MODEL, 16, 19, 4, BEYOND),
+        (RECEIVING, 19, 20, 4, 3),
+    ]
+
+
+def test_a_device_that_leaves_while_it_computes(unequal: Timeline) -> None:
+    assert life_of(4, unequal)[-2:] == [(COMPUTING, 16, 18, 3, UNSENT), (AWAY, 18, 42, BEYOND, BEYOND)]
+
+
+def test_a_device_that_joins_late(unequal: Timeline) -> None:
+    assert life_of(5, unequal)[:3] == [
+        (AWAY, 0, 11, BEYOND, BEYOND),
+        (RECEIVING, 11, 12, 2, 1),
+        (COMPUTING, 12, 18, 2, 3),
+    ]
+
+
+def test_a_device_that_leaves_while_it_receives_or_sends() -> None:
+    scenario = Scenario(devices=2, group_size=1, compute_slots=2, link_slots=4)
+    absences = (Absence(1, 3, 5), Absence(2, 15, 20))
+    fleet = Fleet(compute_slots=(2, 9), link_slots=(4, 4), absences=absences)
+    timeline = simulate(scenario, "async", fleet=fleet, rounds=3)
+    assert life_of(1, timeline)[1:4] == [
+        (LOST, 2, 3, 0, 0),
+        (AWAY, 3, 5, BEYOND, BEYOND),
+        (MODEL, 5, 13, 1, BEYOND),
+    ]
+    assert life_of(2, timeline)[1:4] == [
+        (SENDING, 9, 13, 0, 0),
+        (RECEIVING, 13, 15, 1, 0),
+        (AWAY, 15, 20, BEYOND, BEYOND),
+    ]
+
+
+def test_only_what_happens_needs_explaining(six_async: Timeline, unequal: Timeline) -> None:
+    assert set(Activity) - set(kinds_of(six_async)) == {LOST, AWAY}
+    assert set(kinds_of(unequal)) == set(Activity)
+
+
+@st.composite
+def fleet_timelines(draw: st.DrawFn) -> Timeline:
+    n = draw(st.integers(1, 6))
+    scenario = Scenario(devices=n, group_size=draw(st.integers(1, n)), compute_slots=5, link_slots=2)
+    numbers = st.lists(st.integers(1, 12), min_size=n, max_size=n)
+    leaves = draw(st.lists(st.none() | st.integers(0, 40), min_size=n - 1, max_size=n - 1))
+    away = draw(st.integers(1, 30))
+    fleet = Fleet(
+        compute_slots=tuple(draw(numbers)),
+        link_slots=tuple(draw(numbers)),
+        jitter=draw(st.sampled_from([0.0, 0.5])),
+        loss=draw(st.sampled_from([0.0, 0.4])),
+        absences=tuple(
+            Absence(i, slot, slot + away if i % 2 else None)
+            for i, slot in enumerate(leaves, 1)
+            if slot is not None
+        ),
+    )
+    schedule = draw(st.sampled_from(["sync", "async", "idfl"]))
+    return simulate(scenario, schedule, fleet=fleet, rounds=draw(st.integers(1, 12)))
+
+
+@given(fleet_timelines())
+def test_intervals_of_any_fleet_cover_each_device_and_add_up_to_its_usage(timeline: Timeline) -> None:
+    found, counted = activities(timeline), usage(timeline)
+    assert np.all(found.start < found.end)
+    for device in range(1, timeline.scenario.devices + 1):
+        mine = found.select(found.device == device)
+        assert (mine.start[0], mine.end[-1]) == (0, timeline.last_slot)
+        assert chained(found, device)
+        slots = {kind: int((mine.end - mine.start)[mine.kind == kind].sum()) for kind in Activity}
+        assert slots[COMPUTING] == counted.computing[device - 1]
+        assert slots[RECEIVING] == counted.receiving[device - 1]
+        assert slots[SENDING] + slots[LOST] == counted.sending[device - 1]
+        assert slots[CHANNEL] + slots[MODEL] == counted.idle[device - 1]

@@ -19,3 +19,10 @@ def test_amounts() -> None:
 
 def test_spans_name_the_last_slot() -> None:
     assert [span(4, 5), span(5, 7)] == ["slot 4", "slots 5–6"]
+
+
+def test_unequal_devices_are_described_by_their_range(unequal: Timeline) -> None:
+    assert describe(unequal) == (
+        "6 devices, 2 uplinks a round, 2–9 slots to compute (jitter 20%), 1–2 per uplink, 1 per broadcast",
+        "idfl, just in time: 9 rounds in 42 slots; staleness 3 at most, 0.83 on average; 8 uplinks lost",
+    )

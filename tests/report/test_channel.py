@@ -1,4 +1,4 @@
-from slotwise.report.channel import Broadcast, Uplink, broadcasts, rounds, uplinks
+from slotwise.report.channel import Broadcast, Uplink, broadcasts, lost_uplinks, rounds, uplinks
 from slotwise.report.window import Window
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
@@ -27,3 +27,8 @@ def test_rounds_of_a_window(six_async: Timeline) -> None:
 
 def test_a_round_that_ends_where_the_window_begins_is_outside(six_async: Timeline) -> None:
     assert rounds(six_async, Window(5, 8)) == range(1, 2)
+
+
+def test_lost_uplinks_of_a_window(unequal: Timeline, six_async: Timeline) -> None:
+    assert list(lost_uplinks(unequal, Window(3, 10))) == [Uplink(4, 5, 2, 0, 0), Uplink(5, 6, 2, 0, 0)]
+    assert list(lost_uplinks(six_async, Window(0, 20))) == []

@@ -83,3 +83,17 @@ def test_no_two_labels_overlap(size: int, schedule: str) -> None:
             if other_left >= right - 1:
                 break
             assert min(top, other_top) - max(bottom, other_bottom) <= 2.5, (left, other_left)
+
+
+def test_losses_and_absences_are_explained_where_there_are_some(
+    unequal: Timeline, six_async: Timeline
+) -> None:
+    rare = {"sending, lost", "away"}
+    assert rare <= set(texts_of(gantt_figure(whole(unequal), "svg")))
+    assert not rare & set(texts_of(gantt_figure(whole(six_async), "svg")))
+
+
+def test_the_legend_of_a_short_chart_stays_inside(unequal: Timeline) -> None:
+    picture = compose(unequal, Window(0, 5))
+    width = _Drawing(picture).width * 100
+    assert all(box[2] <= width for _, box in texts_on(picture))

@@ -79,3 +79,12 @@ def test_a_window_shows_bars_cut_but_tells_their_true_slots(six_async: Timeline)
 
 def test_a_hundred_devices_make_a_small_file(hundred: Timeline) -> None:
     assert len(gantt_page(compose(hundred, Window(0, 270)))) < 400_000
+
+
+def test_losses_and_absences_are_drawn_and_explained(unequal: Timeline) -> None:
+    page = gantt_page(compose(unequal, Window(0, 42)))
+    words = Reader(page).words
+    assert "device 2, slots 7–15: away" in words
+    assert "channel, slot 2: the update of device 1 from w0 is lost; round 0" in words
+    assert page.count("<li>") == 7
+    assert "--lost: #a3195b;" in page

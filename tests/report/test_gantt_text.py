@@ -1,5 +1,6 @@
 import pytest
 
+from slotwise.fleet import Absence, Fleet
 from slotwise.report.gantt_text import gantt_text
 from slotwise.report.window import Window
 from slotwise.scenario import Scenario
@@ -123,3 +124,29 @@ def test_no_line_is_wider_than_the_terminal(size: int, width: int) -> None:
         text = gantt_text(timeline, width=width, window=window).plain
         assert max(map(len, text.split("\n"))) <= width
         assert all(line == line.rstrip() for line in text.split("\n"))
+
+
+UNEQUAL = """\
+slot      0         5         10        15        20        25
+round     │0              │1      │2      │3      │4        │5      │6
+channel       1✗1 2✗2✗3 ▼ 4▲▲ 1 ▼ 3 6▲▲ ▼ 1✗1 5 ▼     2 1 ▼ 3 6▲▲ ▼ 1
+device 1  w0▒▒✗✗▲▲      ▼▼w1▒▒▲▲▼▼w2▒▒····✗✗▲▲  ▼▼w4▒▒··▲▲▼▼w5▒▒····▲▲
+device 2  w0▒▒····✗✗✗✗··──────────────────      ▼▼w4▒▒▲▲  ▼▼w5▒▒······
+device 3  w0▒▒▒▒······▲▲▼▼w1▒▒▒▒··▲▲            ▼▼w4▒▒▒▒····▲▲    ▼▼▒▒
+device 4  w0▒▒▒▒··········▲▲▲▲          ▼▼w3▒▒────────────────────────
+device 5  ──────────────────────▼▼w2▒▒▒▒▒▒▒▒▒▒▲▲          ▼▼w5▒▒▒▒▒▒▒▒
+device 6  w0▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒····▲▲▲▲▼▼w3▒▒▒▒▒▒▒▒▒▒▒▒······▲▲▲▲▼▼▒▒"""
+
+
+def test_losses_and_absences_are_shown_and_explained(unequal: Timeline) -> None:
+    text = gantt_text(unequal, width=72, window=Window(0, 30)).plain
+    assert UNEQUAL in text
+    assert "✗ sending, lost   ─ away" in text
+    assert "x sending, lost   - away" in gantt_text(unequal, ascii_only=True).plain
+    assert gantt_text(unequal, ascii_only=True).plain.isascii()
+
+
+def test_a_chart_without_any_uplink_can_be_drawn() -> None:
+    fleet = Fleet(compute_slots=(2, 2), link_slots=(1, 1), absences=(Absence(1, 0, 5), Absence(2, 0)))
+    timeline = simulate(Scenario(devices=2, group_size=1, compute_slots=2), fleet=fleet, rounds=1)
+    assert "device 1  ───────────────▼▼▼" in gantt_text(timeline).plain

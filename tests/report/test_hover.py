@@ -1,6 +1,12 @@
 from slotwise.report.activity import activities
-from slotwise.report.channel import broadcasts, uplinks
-from slotwise.report.hover import broadcast_words, device_list, interval_words, uplink_words
+from slotwise.report.channel import broadcasts, lost_uplinks, uplinks
+from slotwise.report.hover import (
+    broadcast_words,
+    device_list,
+    interval_words,
+    lost_uplink_words,
+    uplink_words,
+)
 from slotwise.report.window import Window
 from slotwise.schedule import Timeline
 
@@ -46,3 +52,22 @@ def test_lists_of_devices() -> None:
         "device 4",
         "devices 1–3, 7",
     ]
+
+
+def test_losses_and_departures_in_words(unequal: Timeline) -> None:
+    assert words_of(2, unequal)[:7] == [
+        "device 2, slots 0–1: computes on w0; never sent, the device leaves",
+        "device 2, slots 2–3: ready, waits for the channel with its update from w0; "
+        "sent in round 0, staleness 0",
+        "device 2, slot 4: sends its update from w0 in vain, it is lost; round 0",
+        "device 2, slot 5: sends its update from w0 in vain, it is lost; round 0",
+        "device 2, slot 6: ready, waits for the channel with its update from w0; "
+        "never sent, the device leaves",
+        "device 2, slots 7–15: away",
+        "device 2, slots 16–18: waits for w4",
+    ]
+
+
+def test_a_lost_uplink_in_words(unequal: Timeline) -> None:
+    (uplink,) = lost_uplinks(unequal, Window(2, 4))
+    assert lost_uplink_words(uplink) == "channel, slot 2: the update of device 1 from w0 is lost; round 0"

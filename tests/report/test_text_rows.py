@@ -1,5 +1,6 @@
 import pytest
 
+from slotwise.fleet import Fleet
 from slotwise.report.text_rows import Gap, Row, choose_rows
 from slotwise.report.window import Window
 from slotwise.scenario import Scenario
@@ -39,3 +40,10 @@ def test_every_device_is_in_a_row_or_in_a_gap_of_several(size: int, first: int) 
     covered = [device for row in rows for device in range(row.first, row.last + 1)]
     assert covered == list(range(1, 51))
     assert all(row.last > row.first for row in rows if isinstance(row, Gap))
+
+
+def test_unequal_devices_have_a_row_each_even_if_groups_stay() -> None:
+    scenario = Scenario(devices=20, group_size=4, compute_slots=2)
+    fleet = Fleet(compute_slots=tuple(range(1, 21)), link_slots=(1,) * 20)
+    timeline = simulate(scenario, "sync", fleet=fleet, rounds=6)
+    assert all(row.first == row.last for row in choose_rows(timeline, Window(0, 40)) if isinstance(row, Row))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slotwise import InputError, Scenario, Scheduler, Timeline, simulate
 from slotwise.fleet import Absence, Fleet
-from slotwise.schedule import Delayed, Planned, Synchronous
+from slotwise.schedule import Delayed, Planned, Synchronous, usage
 from slotwise.schedule.events import Record, drive
 from slotwise.schedule.scheduler import Action, Event
 
@@ -140,6 +140,7 @@ class SlotBySlot:
     lost: list[tuple[int, ...]] = field(default_factory=list)
     broadcasts: list[tuple[int, int]] = field(default_factory=list)
     receivers: list[list[int]] = field(default_factory=list)
+    seen: list[list[str]] = field(default_factory=list)  # slot by slot, what each device does
 
     def run(self, slots: int) -> "SlotBySlot":
         n = self.scenario.devices
@@ -157,6 +158,7 @@ class SlotBySlot:
                 self.come_and_go(slot)
             if self.channel is None:
                 self.use_channel(slot)
+            self.seen.append([device.doing for device in self.state.values()])
             self.pass_slot(slot + 1)
         kept = [start < slots and end <= slots for start, end in self.broadcasts]
         self.broadcasts = self.broadcasts[: sum(kept)]
@@ -323,6 +325,20 @@ def test_any_fleet_is_driven_as_the_dumb_loop_over_slots_drives_it(case: Case) -
     assert lost_rows(timeline) == expected.lost
     assert list(slots) == expected.broadcasts
     assert [timeline.receivers(v).tolist() for v in range(timeline.models)] == expected.receivers
+
+
+@MANY
+@given(cases(planned=False))
+def test_slots_of_each_device_are_counted_as_the_dumb_loop_counts_them(case: Case) -> None:
+    if (timeline := case.play()) is None:
+        return
+    by_device = list(zip(*naive(case).seen[: timeline.last_slot], strict=True))
+    counted = usage(timeline)
+    assert counted.computing.tolist() == [seen.count("computing") for seen in by_device]
+    assert counted.sending.tolist() == [seen.count("sending") for seen in by_device]
+    assert counted.receiving.tolist() == [seen.count("receiving") for seen in by_device]
+    assert counted.idle.tolist() == [seen.count("waiting") + seen.count("ready") for seen in by_device]
+    assert sum(counted).tolist() == [timeline.last_slot - seen.count("away") for seen in by_device]
 
 
 def driven(scenario: Scenario, fleet: Fleet, policy: Any, kind: type[Scheduler] = Scheduler) -> Record:

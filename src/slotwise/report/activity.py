@@ -1,8 +1,9 @@
 """What every device does in every slot: the geometry that all Gantt charts share.
 
 A device's life is a chain of trainings. Each one is: receive a model, compute, wait for the channel, send the
-update, wait for the next model. A Timeline holds the ends of these links (receptions and uplinks); here they
-become half-open intervals that cover [0, last_slot) of each device without overlap.
+update (again, where it was lost), wait for the next model. A Timeline holds receptions, uplinks, losses and
+absences; what is between them is waiting. Together they become half-open intervals that cover [0, last_slot)
+of each device without overlap.
 """
 
 from __future__ import annotations
@@ -17,18 +18,22 @@ from numpy.typing import NDArray
 
 from slotwise.report.window import Window
 from slotwise.schedule.timeline import Column, Timeline
+from slotwise.schedule.trainings import NEVER, NONE, Trainings, departures, trainings
 
 BEYOND = -1  # a round or a model that comes only after the last round of the timeline
+UNSENT = -2  # the round of an update that its device took with it when it left
 
 
 class Activity(IntEnum):
-    """The five things a half-duplex device can be doing."""
+    """What a half-duplex device can be doing; what is lost was sent in vain."""
 
+    AWAY = -1
     WAITING_FOR_MODEL = 0
     WAITING_FOR_CHANNEL = 1
     COMPUTING = 2
     RECEIVING = 3
     SENDING = 4
+    LOST = 5
 
 
 class Interval(NamedTuple):
@@ -52,7 +57,7 @@ class Activities:
         start: its first slot.
         end: the slot after its last.
         version: the model computed on, sent for, received or waited for; BEYOND if it never comes.
-        round: the round of the uplink (of the broadcast, for a reception); BEYOND if there is none.
+        round: the round of the uplink (of the broadcast, for a reception); BEYOND or UNSENT if there is none.
     """
 
     device: Column
@@ -79,87 +84,69 @@ class Activities:
         return self.select((self.start < window.end) & (self.end > window.first))
 
 
+def kinds_of(timeline: Timeline) -> list[Activity]:
+    """The activities to explain: losses and absences only where there are some."""
+    away = timeline.fleet is not None and any(a.leaves < timeline.last_slot for a in timeline.fleet.absences)
+    rare = {Activity.LOST: len(timeline.lost) > 0, Activity.AWAY: away}
+    return [kind for kind in Activity if rare.get(kind, True)]
+
+
 def activities(timeline: Timeline) -> Activities:
     """What each device does from slot 0 to the end of the last round."""
-    trainings = _trainings(timeline)
-    parts = [
-        *_links(timeline, trainings),
-        _before_first_model(timeline, trainings),
-    ]
-    table = np.concatenate(parts, axis=1)
-    table[3] = np.minimum(table[3], timeline.last_slot)
-    table = table[:, table[2] < table[3]]
-    return Activities(*table[:, np.lexsort((table[2], table[0]))])
+    known = np.concatenate([*_known(timeline, trainings(timeline))], axis=1)
+    known[3] = np.minimum(known[3], timeline.last_slot)
+    known = _sorted(known[:, known[2] < known[3]])
+    return Activities(*_sorted(np.concatenate([known, _gaps(timeline, known)], axis=1)))
 
 
-class _Trainings(NamedTuple):
-    """One row per model received, sorted by device and version; slots beyond the end are the last slot."""
+def _known(timeline: Timeline, done: Trainings) -> Iterator[Column]:
+    """All that is not waiting, as tables of six rows; intervals of no length among them."""
+    device, version, arrival, start, ready, departure, row = done
+    yield _table(device, Activity.RECEIVING, arrival, np.minimum(start, departure), version, version - 1)
+    sent_in = np.where(departure < timeline.last_slot, UNSENT, BEYOND)
+    sent_in[row != NONE] = timeline.round[row[row != NONE]]
+    yield _table(device, Activity.COMPUTING, start, np.minimum(ready, departure), version, sent_in)
+    sent = (timeline.device, timeline.start, timeline.end, timeline.version, timeline.round)
+    yield _table(sent[0], Activity.SENDING, *sent[1:])
+    k, device, version, start, end = timeline.lost.T
+    end = np.minimum(end, departures(timeline.fleet, device, start))
+    yield _table(device, Activity.LOST, start, end, version, k)
+    absences = timeline.fleet.absences if timeline.fleet else ()
+    slots = [(n, leaves, NEVER if returns is None else returns) for n, leaves, returns in absences]
+    device, leaves, returns = np.array(slots, dtype=np.int64).reshape(-1, 3).T
+    yield _table(device, Activity.AWAY, leaves, returns, BEYOND, BEYOND)
 
-    device: Column
-    version: Column
-    arrival: Column  # the first slot of the broadcast
-    start: Column
-    uplink_start: Column
-    uplink_end: Column
-    round: Column
 
-
-def _trainings(timeline: Timeline) -> _Trainings:
-    counts = np.diff(timeline.receiver_offsets)
-    version = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    device = timeline.receiver.astype(np.int64)
-    order = np.lexsort((version, device))
-    device, version = device[order], version[order]
-    arrivals = np.concatenate([np.zeros(1, dtype=np.int64), timeline.broadcast_start])
-    return _Trainings(
+def _gaps(timeline: Timeline, known: Column) -> Column:
+    """The waiting between known intervals: with an update for the channel, or without one for a model."""
+    everyone, last = np.arange(1, timeline.scenario.devices + 1), timeline.last_slot
+    first = _table(everyone, Activity.AWAY, 0, 0, BEYOND, BEYOND)
+    final = _table(everyone, Activity.WAITING_FOR_MODEL, last, last, BEYOND, BEYOND)
+    chain = _sorted(np.concatenate([first, known, final], axis=1))
+    before, after = chain[:, :-1], chain[:, 1:]
+    gap = (before[0] == after[0]) & (before[3] < after[2])
+    (device, kind, _, start, version, _), (_, following, end, _, next_version, sent_in) = (
+        before[:, gap],
+        after[:, gap],
+    )
+    ready = (kind == Activity.COMPUTING) | (kind == Activity.LOST)
+    awaited = np.where(following == Activity.RECEIVING, next_version, BEYOND)
+    sends = (following == Activity.SENDING) | (following == Activity.LOST)
+    leaves = np.where(following == Activity.AWAY, UNSENT, BEYOND)
+    return _table(
         device,
-        version,
-        arrivals[version],
-        timeline.received_at(version),
-        *_uplinks(timeline, device, version),
+        np.where(ready, Activity.WAITING_FOR_CHANNEL, Activity.WAITING_FOR_MODEL),
+        start,
+        end,
+        np.where(ready, version, awaited),
+        np.where(ready, np.where(sends, sent_in, leaves), BEYOND),
     )
-
-
-def _uplinks(timeline: Timeline, device: Column, version: Column) -> tuple[Column, Column, Column]:
-    """Start, end and round of the uplink of each training: a device trains on a model once."""
-    models = timeline.models
-    sent = timeline.device.astype(np.int64) * models + timeline.version
-    order = np.argsort(sent)
-    wanted = device * models + version
-    row = order[np.minimum(np.searchsorted(sent, wanted, sorter=order), len(sent) - 1)]
-    found = sent[row] == wanted
-    last = timeline.last_slot
-    return (
-        np.where(found, timeline.start[row], last),
-        np.where(found, timeline.end[row], last),
-        np.where(found, timeline.round[row], BEYOND),
-    )
-
-
-def _links(timeline: Timeline, trainings: _Trainings) -> Iterator[Column]:
-    """The five links of every training, as tables of six rows; links of no length among them."""
-    device, version, arrival, start, uplink_start, uplink_end, sent_in = trainings
-    ready = np.minimum(start + timeline.scenario.compute_slots, uplink_start)
-    again = np.append(device[1:] == device[:-1], False)
-    next_arrival = np.where(again, np.roll(arrival, -1), timeline.last_slot)
-    next_version = np.where(again, np.roll(version, -1), BEYOND)
-    yield _table(device, Activity.RECEIVING, arrival, start, version, version - 1)
-    yield _table(device, Activity.COMPUTING, start, ready, version, sent_in)
-    yield _table(device, Activity.WAITING_FOR_CHANNEL, ready, uplink_start, version, sent_in)
-    yield _table(device, Activity.SENDING, uplink_start, uplink_end, version, sent_in)
-    yield _table(device, Activity.WAITING_FOR_MODEL, uplink_end, next_arrival, next_version, BEYOND)
-
-
-def _before_first_model(timeline: Timeline, trainings: _Trainings) -> Column:
-    """What devices without w_0 wait for; those that never receive a model wait to the end."""
-    device = np.arange(1, timeline.scenario.devices + 1)
-    arrival = np.full(len(device), timeline.last_slot)
-    version = np.full(len(device), BEYOND)
-    known, first = np.unique(trainings.device, return_index=True)
-    arrival[known - 1] = trainings.arrival[first]
-    version[known - 1] = trainings.version[first]
-    return _table(device, Activity.WAITING_FOR_MODEL, 0, arrival, version, BEYOND)
 
 
 def _table(device: Column, *others: Column | int) -> Column:
-    return np.stack([np.broadcast_to(part, device.shape) for part in (device, *others)])
+    return np.stack([np.broadcast_to(part, device.shape) for part in (device, *others)]).astype(np.int64)
+
+
+def _sorted(table: Column) -> Column:
+    """By device and slot; those of no length keep their place among equals."""
+    return table[:, np.lexsort((table[2], table[0]))]

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from slotwise.schedule.timeline import Timeline
 
 
 def describe(timeline: Timeline) -> tuple[str, str]:
     """What was asked for, and what came out."""
-    scenario = timeline.scenario
-    training, transfer = amount(scenario.compute_slots, "slot"), f"{scenario.link_slots:,}"
+    scenario, lost = timeline.scenario, len(timeline.lost)
     asked = (
         f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} a round, "
-        f"{training} to compute, {transfer} per uplink or broadcast"
+        f"{_slots_of(timeline)}"
     )
-    delay = f", delay {timeline.delay:,}" if timeline.schedule == "idfl" else ""
     found = (
-        f"{timeline.schedule}{delay}: {amount(timeline.rounds, 'round')} in "
+        f"{timeline.schedule}{_delay(timeline)}: {amount(timeline.rounds, 'round')} in "
         f"{amount(timeline.last_slot, 'slot')}; "
         f"staleness {timeline.max_staleness():,} at most, {timeline.mean_staleness():,.2f} on average"
     )
-    return asked, found
+    return asked, found + (f"; {amount(lost, 'uplink')} lost" if lost else "")
+
+
+def _delay(timeline: Timeline) -> str:
+    if timeline.schedule != "idfl":
+        return ""
+    return ", just in time" if timeline.delay is None else f", delay {timeline.delay:,}"
+
+
+def _slots_of(timeline: Timeline) -> str:
+    scenario, fleet = timeline.scenario, timeline.fleet
+    if fleet is None:
+        training, transfer = amount(scenario.compute_slots, "slot"), f"{scenario.link_slots:,}"
+        return f"{training} to compute, {transfer} per uplink or broadcast"
+    jitter = f" (jitter {fleet.jitter:.0%})" if fleet.jitter else ""
+    return (
+        f"{_range(fleet.compute_slots)} slots to compute{jitter}, {_range(fleet.link_slots)} per uplink, "
+        f"{scenario.link_slots:,} per broadcast"
+    )
+
+
+def _range(numbers: Sequence[int]) -> str:
+    least, most = min(numbers), max(numbers)
+    return f"{least:,}" if least == most else f"{least:,}–{most:,}"
 
 
 def amount(number: int, noun: str) -> str:

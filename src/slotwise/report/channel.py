@@ -36,6 +36,17 @@ def uplinks(timeline: Timeline, window: Window) -> Iterator[Uplink]:
     return (Uplink(*row) for row in zip(*(column[rows].tolist() for column in columns), strict=True))
 
 
+def lost_uplinks(timeline: Timeline, window: Window) -> Iterator[Uplink]:
+    """The uplinks in vain with a slot in the window."""
+    lost = timeline.lost[_overlapping(timeline.lost[:, 3], timeline.lost[:, 4], window)]
+    return (Uplink(start, end, device, k, version) for k, device, version, start, end in lost.tolist())
+
+
+def shortest_uplink(timeline: Timeline) -> int:
+    """The slots of the fastest device's uplink."""
+    return min(timeline.fleet.link_slots) if timeline.fleet else timeline.scenario.link_slots
+
+
 def broadcasts(timeline: Timeline, window: Window) -> Iterator[Broadcast]:
     """The broadcasts with a slot in the window."""
     rows = _overlapping(timeline.broadcast_start, timeline.broadcast_end, window)

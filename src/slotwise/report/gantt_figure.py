@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from slotwise.report.activity import Activity
 from slotwise.report.caption import model_name
-from slotwise.report.channel import broadcasts, round_starts, rounds, uplinks
+from slotwise.report.channel import broadcasts, lost_uplinks, round_starts, rounds, shortest_uplink, uplinks
 from slotwise.report.fitting import DIGIT, Fit, fit
 from slotwise.report.palette import LEGEND_ORDER, LOOKS
 from slotwise.report.picture import Picture
@@ -50,7 +50,8 @@ class _Drawing:
 
     def __init__(self, picture: Picture) -> None:
         self.picture, self.window = picture, picture.window
-        self.plot_width = float(np.clip(4.5 + 0.14 * self.window.slots, 8, 26))
+        narrowest = 8 if len(picture.kinds) <= 5 else 10.5  # room for the legend
+        self.plot_width = float(np.clip(4.5 + 0.14 * self.window.slots, narrowest, 26))
         self.row_height = float(np.clip(9 / picture.devices, 0.125, 0.3))
         self.rows_height = self.row_height * picture.devices
         self.zoom = float(np.clip(self.plot_width / 12, 1, LARGEST_ZOOM))
@@ -102,20 +103,27 @@ class _Drawing:
         axes.add_patch(Rectangle((self.window.first, 0), self.window.slots, 1, color="#f1f1f1", lw=0))
         timeline = self.picture.timeline
         sent = [(start, end, str(device)) for start, end, device, _, _ in uplinks(timeline, self.window)]
+        lost = [(start, end, str(device)) for start, end, device, _, _ in lost_uplinks(timeline, self.window)]
         models = [
             (start, end, model_name(version)) for start, end, version in broadcasts(timeline, self.window)
         ]
-        self._draw_transfers(axes, Activity.SENDING, sent)
-        self._draw_transfers(axes, Activity.RECEIVING, models)
+        slots = timeline.scenario.link_slots
+        self._draw_transfers(axes, Activity.SENDING, sent, shortest_uplink(timeline))
+        self._draw_transfers(axes, Activity.RECEIVING, models, slots)
+        if lost:
+            self._draw_transfers(axes, Activity.LOST, lost, shortest_uplink(timeline))
 
-    def _draw_transfers(self, axes: Axes, kind: Activity, transfers: list[tuple[int, int, str]]) -> None:
-        """Blocks with labels of one size: that of the longest label."""
+    def _draw_transfers(
+        self, axes: Axes, kind: Activity, transfers: list[tuple[int, int, str]], shortest: int
+    ) -> None:
+        """Blocks with labels of one size: that of the longest label in the shortest block."""
         longest = max((len(label) for _, _, label in transfers), default=0)
-        width = self._points(self.picture.timeline.scenario.link_slots)
-        size = fit(longest, width, CHANNEL * POINTS, SMALLEST_FONT, LARGEST_FONT)
+        width = self._points(shortest)
+        thickness = LOOKS[kind].thickness
+        size = fit(longest, width, CHANNEL * POINTS * thickness, SMALLEST_FONT, LARGEST_FONT)
         clipped = [self.window.clip(start, end) for start, end, _ in transfers]
         left, right = np.array(clipped, dtype=float).reshape(-1, 2).T
-        blocks = _blocks(left, right, np.full(len(left), 0.5), 0.5)
+        blocks = _blocks(left, right, np.full(len(left), 0.5), 0.5 * thickness)
         axes.add_collection(
             PolyCollection(blocks, fc=LOOKS[kind].colour, ec="white", lw=min(1.0, width / 12))
         )
@@ -130,7 +138,7 @@ class _Drawing:
         axes.set_yticks(list(numbers), [str(number) for number in numbers], fontsize=size)
         axes.set_ylabel("device", fontsize=LARGEST_FONT * self.zoom)
         self._mark_slots(axes)
-        for kind in Activity:
+        for kind in self.picture.kinds:
             axes.add_collection(self._bars(kind))
         self._name_models(axes)
 
@@ -196,7 +204,7 @@ class _Drawing:
                 solid_capstyle="butt",
                 label=look.words,
             )
-            for look in (LOOKS[kind] for kind in LEGEND_ORDER)
+            for look in (LOOKS[kind] for kind in LEGEND_ORDER if kind in self.picture.kinds)
         ]
         figure.legend(
             handles=handles,

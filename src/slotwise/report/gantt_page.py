@@ -9,17 +9,17 @@ without JavaScript the browser still shows each bar's words as its title.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from importlib.resources import files
 from string import Template
 
 from slotwise.report.activity import Activity
 from slotwise.report.caption import model_name
-from slotwise.report.channel import broadcasts, round_starts, rounds, uplinks
+from slotwise.report.channel import broadcasts, lost_uplinks, round_starts, rounds, uplinks
 from slotwise.report.fitting import DIGIT, fit
-from slotwise.report.hover import broadcast_words, interval_words, uplink_words
-from slotwise.report.palette import LEGEND_ORDER, LOOKS
+from slotwise.report.hover import broadcast_words, interval_words, lost_uplink_words, uplink_words
+from slotwise.report.palette import LEGEND_ORDER, LOOKS, Look
 from slotwise.report.picture import Picture
 from slotwise.report.ticks import ticks
 
@@ -34,13 +34,14 @@ def gantt_page(picture: Picture) -> str:
     drawing = _Drawing(picture)
     template = Template(files("slotwise.report").joinpath("gantt_page.html").read_text("utf-8"))
     title, *rest = picture.head
+    looks = {kind: look for kind, look in LOOKS.items() if kind in picture.kinds}
     return template.substitute(
         title=escape(title),
         head="\n".join(f"<p>{escape(line)}</p>" for line in rest),
-        legend="\n".join(map(_legend_entry, LEGEND_ORDER)),
-        light="\n".join(f"--{_css(kind)}: {look.colour};" for kind, look in LOOKS.items()),
-        dark="\n".join(f"--{_css(kind)}: {look.dark_colour};" for kind, look in LOOKS.items()),
-        rules="\n".join(_rules()),
+        legend="\n".join(_legend_entry(kind) for kind in LEGEND_ORDER if kind in looks),
+        light="\n".join(f"--{_css(kind)}: {look.colour};" for kind, look in looks.items()),
+        dark="\n".join(f"--{_css(kind)}: {look.dark_colour};" for kind, look in looks.items()),
+        rules="\n".join(_rules(looks)),
         stroke=f"{min(1.0, drawing.slot / 14):g}",
         corner=drawing.corner(),
         top=drawing.top(),
@@ -124,6 +125,9 @@ class _Drawing:
         for uplink in sent:
             words = uplink_words(uplink)
             yield from self._transfer(Activity.SENDING, uplink[:2], f"{uplink.device}", digits, words)
+        for uplink in lost_uplinks(self.timeline, self.window):
+            words = lost_uplink_words(uplink)
+            yield from self._transfer(Activity.LOST, uplink[:2], f"{uplink.device}", digits, words)
         models = list(broadcasts(self.timeline, self.window))
         digits = max((len(model_name(model.version)) for model in models), default=1)
         for model in models:
@@ -135,12 +139,13 @@ class _Drawing:
         self, kind: Activity, slots: tuple[int, int], label: str, longest: int, words: str
     ) -> Iterator[str]:
         first, last = self.window.clip(*slots)
-        x, width, y = self._x(first), (last - first) * self.slot, 2 * AXIS
-        yield _bar(kind, x, y, width, CHANNEL, words)
-        how = fit(longest, width, CHANNEL, SMALLEST_FONT, FONT + 1)
+        x, width, middle = self._x(first), (last - first) * self.slot, 2 * AXIS + CHANNEL / 2
+        height = CHANNEL * LOOKS[kind].thickness
+        yield _bar(kind, x, middle - height / 2, width, height, words)
+        how = fit(longest, width, height, SMALLEST_FONT, FONT + 1)
         if how:
             style = f"middle on-{_css(kind)}"
-            yield _text(x + width / 2, y + CHANNEL / 2, label, style, how.size, upright=how.upright)
+            yield _text(x + width / 2, middle, label, style, how.size, upright=how.upright)
 
     def _bars(self) -> Iterator[str]:
         for interval in self.picture.visible:
@@ -164,8 +169,8 @@ def _css(kind: Activity) -> str:
     return kind.name.lower().replace("_", "-")
 
 
-def _rules() -> Iterator[str]:
-    for kind, look in LOOKS.items():
+def _rules(looks: Mapping[Activity, Look]) -> Iterator[str]:
+    for kind, look in looks.items():
         name = _css(kind)
         yield f".{name} {{ fill: var(--{name}); background: var(--{name}); }}"
         yield f".on-{name} {{ fill: {look.ink}; }}"

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from slotwise.report.activity import Activities, Activity, activities
+from slotwise.report.activity import Activities, Activity, activities, kinds_of
 from slotwise.report.caption import describe, model_name, span
-from slotwise.report.channel import broadcasts, round_starts, rounds, uplinks
+from slotwise.report.channel import broadcasts, lost_uplinks, round_starts, rounds, shortest_uplink, uplinks
 from slotwise.report.palette import LOOKS
 from slotwise.report.text_line import Line
 from slotwise.report.text_rows import Gap, Row, choose_rows
@@ -104,27 +104,30 @@ class _Chart:
         """One line, or one for each digit where a device's number is wider than its uplink."""
         lines = [self._line("") for _ in range(self._digits() if self._reads_downwards() else 1)]
         lines[-1].label = "channel"
-        for start, end, device, _, _ in uplinks(self.timeline, self.window):
-            *above, last = list(str(device).rjust(len(lines))) if len(lines) > 1 else [str(device)]
-            for line, digit in zip(lines, above, strict=False):
-                line.write(self._column(max(start, self.window.first)), digit, LOOKS[Activity.SENDING].style)
-            self._transfer(lines[-1], Activity.SENDING, start, end, last)
+        for kind, found in ((Activity.SENDING, uplinks), (Activity.LOST, lost_uplinks)):
+            for start, end, device, _, _ in found(self.timeline, self.window):
+                *above, last = list(str(device).rjust(len(lines))) if len(lines) > 1 else [str(device)]
+                for line, digit in zip(lines, above, strict=False):
+                    line.write(self._column(max(start, self.window.first)), digit, LOOKS[kind].style)
+                self._transfer(lines[-1], kind, start, end, last)
         for start, end, version in broadcasts(self.timeline, self.window):
             self._transfer(lines[-1], Activity.RECEIVING, start, end, model_name(version))
         return lines
 
     def _transfer(self, line: Line, kind: Activity, start: int, end: int, label: str) -> None:
-        """A label filled up to its last column, which stays blank to set it off from the next."""
+        """A label filled up to its last column, which stays blank to set it off, or says that it was lost."""
         start, end = self.window.clip(start, end)
         room, look = self._width(start, end), LOOKS[kind]
         shown = label if len(label) < max(room, 2) else look.character
-        line.write(self._column(start), shown.ljust(room - 1, look.character).ljust(room), look.style)
+        last = look.character if kind == Activity.LOST else " "
+        line.write(self._column(start), shown.ljust(room - 1, look.character).ljust(room, last), look.style)
 
     def _digits(self) -> int:
-        return max((len(str(uplink.device)) for uplink in uplinks(self.timeline, self.window)), default=1)
+        sent = (*uplinks(self.timeline, self.window), *lost_uplinks(self.timeline, self.window))
+        return max((len(str(uplink.device)) for uplink in sent), default=1)
 
     def _reads_downwards(self) -> bool:
-        return 1 < self._digits() >= self.slot_width * self.timeline.scenario.link_slots
+        return 1 < self._digits() >= self.slot_width * shortest_uplink(self.timeline)
 
     def _width(self, start: int, end: int) -> int:
         return (end - start) * self.slot_width
@@ -154,6 +157,9 @@ class _Chart:
         yield "   ".join(f"{LOOKS[kind].character} {LOOKS[kind].words}" for kind in kinds)
         downwards = " (read downwards)" if self._reads_downwards() else ""
         yield f"blank: waiting for a model   wN: model N   channel: the sender{downwards}"
+        rare = [LOOKS[kind] for kind in (Activity.LOST, Activity.AWAY) if kind in kinds_of(self.timeline)]
+        if rare:
+            yield "   ".join(f"{look.character} {look.words}" for look in rare)
         if any(isinstance(row, Row) and row.first < row.last for row in self.rows):
             yield "a row of several devices shows ▲ while one of them sends"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slotwise.report.activity import BEYOND, Activity, Interval
+from slotwise.report.activity import BEYOND, UNSENT, Activity, Interval
 from slotwise.report.caption import model_name, span
 from slotwise.report.channel import Broadcast, Uplink
 
@@ -22,6 +22,10 @@ def interval_words(interval: Interval) -> str:
             )
         case Activity.SENDING:
             return f"{beginning}sends its update from {model}; {_age(interval.round, interval.version)}"
+        case Activity.LOST:
+            return f"{beginning}sends its update from {model} in vain, it is lost; round {interval.round}"
+        case Activity.AWAY:
+            return f"{beginning}away"
         case Activity.RECEIVING:
             return f"{beginning}receives {model} at the end of round {interval.round}"
     awaited = "a model that comes later" if interval.version == BEYOND else model
@@ -34,6 +38,14 @@ def uplink_words(uplink: Uplink) -> str:
     return (
         f"channel, {when}: device {uplink.device} sends its update from {model_name(uplink.version)}; "
         f"{_age(uplink.round, uplink.version)}"
+    )
+
+
+def lost_uplink_words(uplink: Uplink) -> str:
+    """One uplink that took the channel in vain."""
+    return (
+        f"channel, {span(uplink.start, uplink.end)}: the update of device {uplink.device} "
+        f"from {model_name(uplink.version)} is lost; round {uplink.round}"
     )
 
 
@@ -61,6 +73,8 @@ def device_list(devices: Iterable[int]) -> str:
 def _sending(interval: Interval) -> str:
     if interval.round == BEYOND:
         return "sent after the last round here"
+    if interval.round == UNSENT:
+        return "never sent, the device leaves"
     return f"sent in {_age(interval.round, interval.version)}"
 
 

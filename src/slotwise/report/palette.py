@@ -1,7 +1,8 @@
 """How each activity looks: colours, words and characters.
 
 The colours are told apart by red-green and blue-yellow blind readers, and by their lightness alone on a grey
-printer: dark, middle, light, lightest. Waiting for the channel is a thin bar instead of a fifth lightness.
+printer: dark, middle, light, lightest. Waiting for the channel is a thin bar instead of a fifth lightness, a
+lost uplink one of half the height, and who is away leaves hardly a line.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ LOOKS = {
     Activity.WAITING_FOR_MODEL: Look(
         "waiting for a model", "#fbeec2", "#3a3000", "#40391f", "#f2e6c0", 1.0, " ", " ", ""
     ),
+    Activity.LOST: Look("sending, lost", "#a3195b", "#ffffff", "#ff8fc0", "#2b0a18", 0.55, "✗", "x", "red"),
+    Activity.AWAY: Look("away", "#b5b5b5", "#000000", "#5a626b", "#ffffff", 0.07, "─", "-", "dim"),
 }
 
 LEGEND_ORDER = (
@@ -50,4 +53,6 @@ LEGEND_ORDER = (
     Activity.SENDING,
     Activity.WAITING_FOR_MODEL,
     Activity.RECEIVING,
+    Activity.LOST,
+    Activity.AWAY,
 )

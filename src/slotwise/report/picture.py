@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from slotwise.report.activity import Activities, activities
+from slotwise.report.activity import Activities, Activity, activities, kinds_of
 from slotwise.report.caption import describe, span
 from slotwise.report.window import Window
 from slotwise.schedule.timeline import Timeline
@@ -19,6 +19,11 @@ class Picture(NamedTuple):
     window: Window
     devices: int
     visible: Activities
+
+    @property
+    def kinds(self) -> list[Activity]:
+        """What there is to draw and to explain."""
+        return kinds_of(self.timeline)
 
     @property
     def head(self) -> list[str]:

@@ -1,9 +1,10 @@
 """Which devices a chart of characters has rows for.
 
-Few devices have a row each. With many, a TDMA group is one row where the groups stay together (S divides N
-and nobody is drawn at random): its members receive and compute at the same time and send one after another,
-so the row loses nothing but who of them sends, and that the channel's row tells. Where there are still too
-many, the rows that send in the window are the ones to see; the gaps between them say what they leave out.
+Few devices have a row each. With many, a TDMA group is one row where the groups stay together (equal devices,
+S divides N and nobody is drawn at random): its members receive and compute at the same time and send one
+after another, so the row loses nothing but who of them sends, and that the channel's row tells. Where there
+are still too many, the rows that send in the window are the ones to see; the gaps between them say what they
+leave out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise.report.caption import amount
+from slotwise.report.channel import lost_uplinks
 from slotwise.report.window import Window
 from slotwise.schedule.timeline import Timeline
 
@@ -59,7 +61,7 @@ def choose_rows(timeline: Timeline, window: Window) -> list[Row | Gap]:
 
 def _groups_stay(timeline: Timeline) -> bool:
     """Whether every round was sent by devices 1..S, or S+1..2S, and so on."""
-    if not timeline.scenario.divides:
+    if timeline.fleet is not None or not timeline.scenario.divides:
         return False
     groups = (timeline.device - 1) // timeline.scenario.group_size
     return bool(np.all(groups == groups[timeline.round_offsets[timeline.round]]))
@@ -71,7 +73,8 @@ def _most_telling(timeline: Timeline, window: Window, size: int, count: int) -> 
     A row that alone would be left out between two others is shown: its gap would take as much room.
     """
     sends = (timeline.start < window.end) & (timeline.end > window.first)
-    senders = ((timeline.device[sends] - 1) // size).tolist()
+    vain = [uplink.device for uplink in lost_uplinks(timeline, window)]
+    senders = ((np.append(timeline.device[sends], vain).astype(int) - 1) // size).tolist()
     wanted = dict.fromkeys([count - 1, *senders, *range(count)])
     shown = set(list(wanted)[:ROWS_OF_MANY])
     return shown | {row + 1 for row in shown if row + 2 in shown} | ({0} if 1 in shown else set())

@@ -6,7 +6,9 @@ from slotwise.schedule.just_in_time import Planned, just_in_time
 from slotwise.schedule.scheduler import Deliver, Delivered, Grant, Joined, Left, Lost, Ready, Scheduler, Sent
 from slotwise.schedule.simulate import Delay, delivery_policy, simulate
 from slotwise.schedule.timeline import Schedule, Timeline
+from slotwise.schedule.trainings import Trainings, trainings
 from slotwise.schedule.uniform import round_ends
+from slotwise.schedule.usage import TotalUsage, Usage, usage
 
 __all__ = [
     "Delay",
@@ -26,10 +28,15 @@ __all__ = [
     "Sent",
     "Synchronous",
     "Timeline",
+    "TotalUsage",
+    "Trainings",
+    "Usage",
     "automatic_delay",
     "completed_rounds",
     "delivery_policy",
     "just_in_time",
     "round_ends",
     "simulate",
+    "trainings",
+    "usage",
 ]
