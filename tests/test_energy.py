@@ -6,7 +6,7 @@ from slotwise import InputError, Scenario, simulate
 from slotwise.energy import Powers, joules
 from slotwise.schedule import usage
 
-POWERS = Powers(compute_watts=4.0, send_watts=2.0, receive_watts=1.0, idle_watts=0.25, slot_seconds=0.5)
+POWERS = Powers(computing=4.0, sending=2.0, receiving=1.0, idle=0.25, slot_seconds=0.5)
 
 
 def test_the_worked_example_in_joules() -> None:
@@ -16,16 +16,14 @@ def test_the_worked_example_in_joules() -> None:
     assert joules(counted.total, POWERS) == each.sum() == 65.5
 
 
-@pytest.mark.parametrize(
-    "name", ["compute_watts", "send_watts", "receive_watts", "idle_watts", "slot_seconds"]
-)
+@pytest.mark.parametrize("name", ["computing", "sending", "receiving", "idle", "slot_seconds"])
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "much", True])
 def test_powers_are_finite_numbers(name: str, value: Any) -> None:
     given = dict.fromkeys(Powers.__dataclass_fields__, 1.0)
-    with pytest.raises(InputError, match=rf"^{name} = .*: must be a finite number of at least 0$"):
+    with pytest.raises(InputError, match=rf"^{name} = .*: must be a finite number, at least 0$"):
         Powers(**given | {name: value})
 
 
 def test_a_slot_takes_time() -> None:
     with pytest.raises(InputError, match=r"^slot_seconds = 0: must be above 0$"):
-        Powers(compute_watts=1, send_watts=1, receive_watts=1, idle_watts=1, slot_seconds=0)
+        Powers(computing=1, sending=1, receiving=1, idle=1, slot_seconds=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from math import isfinite
+from math import inf
 from typing import Any, overload
 
 import numpy as np
@@ -15,24 +15,27 @@ from slotwise.schedule.usage import TotalUsage, Usage
 
 @dataclass(frozen=True, kw_only=True)
 class Powers:
-    """What a device draws while it computes, sends, receives and idles, and how long a slot is."""
+    """Watts of one device, and the seconds of a slot.
 
-    compute_watts: float
-    send_watts: float
-    receive_watts: float
-    idle_watts: float
-    slot_seconds: float
+    Attributes:
+        computing: while it trains.
+        sending: while it sends, in vain or not.
+        receiving: while it receives a model.
+        idle: while it waits for a model or for the channel.
+        slot_seconds: one slot.
+    """
+
+    computing: float
+    sending: float
+    receiving: float
+    idle: float = 0.0
+    slot_seconds: float = 1.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not isfinite(value)
-                or value < 0
-            ):
-                raise InputError(field.name, value, "a finite number of at least 0")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
+                raise InputError(field.name, value, "a finite number, at least 0")
         if not self.slot_seconds:
             raise InputError("slot_seconds", self.slot_seconds, "above 0")
 
@@ -44,9 +47,9 @@ def joules(usage: TotalUsage, powers: Powers) -> float: ...
 def joules(usage: Usage | TotalUsage, powers: Powers) -> Any:
     """The energy of each device; of all together for ``usage.total``. Who is away costs nothing."""
     watt_slots = (
-        usage.computing * powers.compute_watts
-        + usage.sending * powers.send_watts
-        + usage.receiving * powers.receive_watts
-        + usage.idle * powers.idle_watts
+        usage.computing * powers.computing
+        + usage.sending * powers.sending
+        + usage.receiving * powers.receiving
+        + usage.idle * powers.idle
     )
     return watt_slots * powers.slot_seconds

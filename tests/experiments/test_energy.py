@@ -1,10 +1,12 @@
 import pytest
 
 from slotwise import Scenario, simulate
+from slotwise.energy import Powers, joules
 from slotwise.errors import InputError
-from slotwise.experiments.energy import Powers, joules_at
+from slotwise.experiments.energy import joules_at
 from slotwise.fleet import Absence, Fleet
 from slotwise.fleet.distributions import random_absences
+from slotwise.schedule.usage import usage
 
 ONE_DEVICE = Scenario(devices=1, group_size=1, compute_slots=3, link_slots=2, deadline=14)
 
@@ -70,3 +72,18 @@ def test_jitter_and_absences_never_leave_less_than_no_time_to_idle() -> None:
         idling = Powers(computing=0, sending=0, receiving=0, idle=1)
         idle = joules_at(timeline, idling, range(timeline.last_slot + 1))
         assert (idle[1:] >= idle[:-1]).all()
+
+
+def test_what_is_spent_by_the_last_slot_is_the_total_of_all_devices() -> None:
+    fleet = Fleet(
+        compute_slots=(3, 9, 5, 2),
+        link_slots=(1, 2, 1, 3),
+        jitter=0.3,
+        loss=0.3,
+        absences=(Absence(2, 20, 45), Absence(4, 0, 30)),
+    )
+    scenario = Scenario(devices=4, group_size=2, compute_slots=4, deadline=300)
+    timeline = simulate(scenario, "async", fleet=fleet)
+    powers = Powers(computing=2.0, sending=1.0, receiving=0.5, idle=0.25)
+    (spent,) = joules_at(timeline, powers, [timeline.last_slot])
+    assert spent == pytest.approx(joules(usage(timeline).total, powers))

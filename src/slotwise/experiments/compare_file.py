@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from slotwise.energy import Powers
 from slotwise.errors import InputError, UserError
-from slotwise.experiments.energy import Powers
 from slotwise.experiments.run import Run
 from slotwise.runs import run_parameters
 from slotwise.runs.parameters import load_toml, toml_options

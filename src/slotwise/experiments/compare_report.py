@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slotwise.energy import Powers
 from slotwise.experiments.compare_file import Comparison, Entry
-from slotwise.experiments.energy import Powers, joules_at
+from slotwise.experiments.energy import joules_at
 from slotwise.experiments.results_folder import ResultsFolder
 from slotwise.experiments.run import Run
 from slotwise.files import write_atomically

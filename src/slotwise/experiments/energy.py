@@ -1,44 +1,17 @@
-"""What the devices spend: slots of each activity times its power."""
+"""Joules against time, for curves: what the devices have spent by each slot. Totals: `slotwise.energy`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from math import inf
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InputError
+from slotwise.energy import Powers
 from slotwise.schedule import Timeline
 from slotwise.schedule.timeline import Column
-
-
-@dataclass(frozen=True, kw_only=True)
-class Powers:
-    """Watts of one device, and the seconds of a slot.
-
-    Attributes:
-        computing: while it trains.
-        sending: while it sends, in vain or not.
-        receiving: while it receives a model.
-        idle: while it waits for a model or for the channel.
-        slot_seconds: one slot.
-    """
-
-    computing: float
-    sending: float
-    receiving: float
-    idle: float = 0.0
-    slot_seconds: float = 1.0
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
-                raise InputError(field.name, value, "a finite number, at least 0")
 
 
 class Intervals(NamedTuple):
