@@ -162,8 +162,9 @@ class Scheduler:
             heappush(self._ready, (_AT_ONCE if self._at_once else slot, device, version))
 
     def _forget(self, device: int) -> None:
-        """Whatever it computes, waits with, sends or waits for."""
-        self._computing.pop(device, None)
+        """Whatever it computes, or else waits with, sends or waits for."""
+        if self._computing.pop(device, None) is not None:
+            return
         self._ready = [update for update in self._ready if update[1] != device]
         heapify(self._ready)
         if self._granted is not None and self._granted[1] == device:
