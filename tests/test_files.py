@@ -1,4 +1,5 @@
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -77,11 +78,18 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         check_writable(tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(UserError, match=f"the folder {tmp_path} is not writable$"):
-        check_writable(tmp_path / "a")
+def test_a_folder_without_permission_is_named() -> None:
+    # In a folder that anyone may reach, and as somebody else than root, who may write anywhere.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        user = os.geteuid()
+        folder.chmod(0o555)
+        os.seteuid(user or 65534)
+        try:
+            with pytest.raises(UserError, match=f"the folder {folder} is not writable$"):
+                check_writable(folder / "a")
+        finally:
+            os.seteuid(user)
 
 
 def test_a_good_path_passes_and_stays_empty(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ def check_writable(path: Path) -> None:
         raise UserError(f"cannot write {path}: there is no folder {target.parent}")
     if target.exists() and not target.is_file():
         raise UserError(f"cannot write {path}: it exists and is not a file")
-    if not os.access(target.parent, os.W_OK | os.X_OK):
+    effective = os.access in os.supports_effective_ids
+    if not os.access(target.parent, os.W_OK | os.X_OK, effective_ids=effective):
         raise UserError(f"cannot write {path}: the folder {target.parent} is not writable")
 
 

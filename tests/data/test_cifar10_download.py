@@ -1,5 +1,4 @@
 import hashlib
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -212,6 +211,6 @@ def batches(dataset: Dataset) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.environ.get("SLOTWISE_TEST_NETWORK") != "1", reason="SLOTWISE_TEST_NETWORK is not 1")
+@pytest.mark.network
 def test_what_is_really_fetched_is_byte_for_byte_the_official_batches(cache: Path) -> None:
     assert [md5_of_batch(*batch) for batch in batches(fetch_cifar10())] == OFFICIAL_BATCHES
