@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from importlib.metadata import version as installed_version
@@ -59,6 +61,9 @@ def _options(
 
 def run() -> int:
     """Do what the command line says; the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without UTF-8 gets question marks, not an error
     try:
         return int(app(prog_name="slotwise", standalone_mode=False) or 0)
     except InputError as error:
@@ -71,10 +76,21 @@ def run() -> int:
         return exit_.exit_code
     except typer.Abort:
         raise KeyboardInterrupt from None
+    except MemoryError:
+        return _refuse("not enough memory for sizes like these")
     except BrokenPipeError:
         # The reader (head, less) has gone: keep the interpreter's last flush from complaining.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _drop_output()
+        return _refuse("cannot write the output: no space left")
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def option_name(parameter: str) -> str:

@@ -12,7 +12,8 @@ import typer
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED, JobsDisplay
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import Stopping, stop_on_signals
-from slotwise.experiments.catalogue import PAPER, QUICK, Experiment, all_runs, selected
+from slotwise.errors import InputError
+from slotwise.experiments.catalogue import PAPER, QUICK, Experiment, all_runs, selected, with_deadline
 from slotwise.experiments.folder import Manifest, ReproductionFolder, Request
 from slotwise.experiments.training import (
     FETCH_CIFAR10,
@@ -63,6 +64,8 @@ def reproduce(
         whole("deadline", deadline)
     folder = ReproductionFolder(out)
     chosen = selected(QUICK if quick else PAPER, names or ["all"])
+    if deadline is not None:
+        _check_deadline(chosen, deadline)
     with folder.locked(), stop_on_signals() as stopping:
         manifest = folder.ask(quick, _requests(chosen, deadline, seeds))
         failures = _train(folder, manifest, chosen, seeds, threads, stopping, quiet)
@@ -72,6 +75,15 @@ def reproduce(
         raise typer.Exit(INTERRUPTED)
     if failures:
         raise typer.Exit(SOME_FAILED)
+
+
+def _check_deadline(chosen: Iterable[Experiment], deadline: int) -> None:
+    """Refuse a deadline by which some run would have no round, before anything is written."""
+    experiments = [with_deadline(experiment, deadline) for experiment in chosen]
+    scenarios = [run.parameters.scenario() for run in all_runs(experiments, [0])]
+    needed = max((s.compute_slots + s.communication_slots for s in scenarios), default=1)
+    if deadline < needed:
+        raise InputError("deadline", deadline, f"at least {needed}, the slots of the longest first round")
 
 
 def _requests(chosen: Iterable[Experiment], deadline: int | None, seeds: int) -> dict[str, Request]:

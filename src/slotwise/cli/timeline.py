@@ -39,8 +39,10 @@ from slotwise.errors import InputError
 from slotwise.report.gantt import check_picture_path, picture_window, write_gantt
 from slotwise.report.gantt_text import gantt_text
 from slotwise.report.window import Window, window_of
-from slotwise.scenario import Scenario
+from slotwise.scenario import LARGEST, Scenario
 from slotwise.schedule import Timeline, simulate
+
+MOST_UPLINKS = 20_000_000
 
 
 def timeline(
@@ -110,6 +112,7 @@ def timeline(
     )
     if rounds is None and deadline is None:
         rounds = 2 * scenario.groups
+    _refuse_too_many(scenario, rounds)
     result = simulate(
         scenario,
         schedule,
@@ -135,3 +138,15 @@ def _print_chart(result: Timeline, window: Window | None) -> None:
     ascii_only = not console.encoding.startswith("utf")
     chart = gantt_text(result, width=console.width, window=window, ascii_only=ascii_only)
     console.print(chart, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _refuse_too_many(scenario: Scenario, rounds: int | None) -> None:
+    """Nobody reads a timeline of hundreds of millions of uplinks, and no memory holds it."""
+    size = scenario.group_size
+    by_deadline = (scenario.deadline or LARGEST) // scenario.communication_slots
+    if size * min(by_deadline, rounds or LARGEST) > MOST_UPLINKS:
+        what = "deadline" if rounds is None else "rounds"
+        value = scenario.deadline if rounds is None else rounds
+        raise InputError(
+            what, value, f"shorter: more than {MOST_UPLINKS:,} uplinks are too many for a timeline"
+        )

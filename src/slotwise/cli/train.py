@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -272,7 +273,10 @@ def _refuse_options(given: dict[str, Any], out: Path | None, config: Path | None
 def _resume(folder: RunFolder, session: _Session) -> None:
     status = folder.status
     if status == "finished":
-        typer.echo(f"{folder.path}: finished already; 'slotwise show {folder.path}' shows it", err=True)
+        typer.echo(
+            f"{folder.path}: finished already; slotwise show {shlex.quote(str(folder.path))} shows it",
+            err=True,
+        )
         return
     if status == "diverged":
         raise UserError(f"{folder.path}: diverged, and would again; start anew with other parameters")
@@ -327,7 +331,7 @@ class _Session:
             f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({folder.path})"
         )
         if outcome.status == "interrupted":
-            typer.echo(f"go on with: slotwise train --resume {folder.path}", err=True)
+            typer.echo(f"go on with: slotwise train --resume {shlex.quote(str(folder.path))}", err=True)
             raise typer.Exit(130)
 
 

@@ -19,6 +19,8 @@ from typing import Any
 from slotwise.errors import InputError
 from slotwise.scenario import Scenario, whole
 
+LARGEST_CONSTANT = 1e30  # products of several constants must stay within the range of floats
+
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
@@ -250,10 +252,10 @@ def _no_bound(q1: float) -> list[str]:
 
 
 def _above_0(name: str, value: float) -> None:
-    if not 0 < value < inf:
-        raise InputError(name, value, "a finite number above 0")
+    if not 0 < value <= LARGEST_CONSTANT:
+        raise InputError(name, value, f"a number above 0, at most {LARGEST_CONSTANT:g}")
 
 
 def _at_least(least: int, name: str, value: float) -> None:
-    if not least <= value < inf:
-        raise InputError(name, value, f"a finite number of at least {least}")
+    if not least <= value <= LARGEST_CONSTANT:
+        raise InputError(name, value, f"a number from {least} to {LARGEST_CONSTANT:g}")
