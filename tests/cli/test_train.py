@@ -418,7 +418,7 @@ def test_a_finished_run_says_so_and_is_no_mistake(slotwise: Slotwise, finished: 
     before = result(finished)
     done = slotwise("--resume", finished)
     assert (done.code, done.out) == (0, "")
-    assert done.err == f"{finished}: finished already; 'slotwise show {finished}' shows it\n"
+    assert done.err == f"{finished}: finished already; slotwise show {finished} shows it\n"
     assert result(finished) == before
 
 
