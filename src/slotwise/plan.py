@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
 from typing import Any, get_args
 
 from slotwise import theory
+from slotwise.energy import Powers
 from slotwise.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule import Schedule, automatic_delay, completed_rounds, simulate
+from slotwise.spending import Spending
+
+SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def scenarios_of(*, devices: int, group_sizes: Iterable[int] | None = None, **ch
 
 @dataclass(frozen=True)
 class Simulated:
-    """What one schedule comes to with one fleet; staleness is over the whole run.
+    """What one schedule comes to; staleness is over the whole run.
 
     Attributes:
         rounds: completed by the deadline.
@@ -99,6 +103,7 @@ class Simulated:
         lost: uplinks in vain.
         mean_staleness: of the updates applied, in rounds.
         max_staleness: of the oldest.
+        spending: slots of the devices, and joules if powers are known; None where no round ends.
     """
 
     rounds: int = 0
@@ -106,11 +111,19 @@ class Simulated:
     lost: int = 0
     mean_staleness: float = 0.0
     max_staleness: int = 0
+    spending: Spending | None = field(default=None, repr=False, compare=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures by name, without the spending."""
+        return {name: value for name, value in vars(self).items() if name != "spending"}
 
 
 @dataclass(frozen=True)
-class FleetPlan:
-    """One group size of an unequal fleet within one deadline, schedule by schedule; idfl is just in time."""
+class SimulatedPlan:
+    """One group size within one deadline, schedule by schedule, from the exact schedule.
+
+    For an unequal fleet intentional delay is just in time.
+    """
 
     scenario: Scenario
     schedules: Mapping[Schedule, Simulated]
@@ -122,19 +135,33 @@ class FleetPlan:
 
     def as_dict(self) -> dict[str, Any]:
         """The figures by name."""
-        figures: dict[str, Any] = {name: asdict(simulated) for name, simulated in self.schedules.items()}
+        figures: dict[str, Any] = {name: simulated.as_dict() for name, simulated in self.schedules.items()}
         return {"group_size": self.scenario.group_size, "groups": self.scenario.groups, **figures}
 
+    def usage_as_dict(self) -> dict[str, Any]:
+        """Slots and joules, schedule by schedule; None for one in which no round ends."""
+        spendings = {name: simulated.spending for name, simulated in self.schedules.items()}
+        return {name: None if found is None else found.as_dict() for name, found in spendings.items()}
 
-def plan_fleet(scenarios: Iterable[Scenario], fleet: Fleet, *, seed: int = 0) -> list[FleetPlan]:
-    """One FleetPlan per scenario, from the exact schedule: no closed form knows unequal devices."""
+
+def simulate_plans(
+    scenarios: Iterable[Scenario],
+    fleet: Fleet | None = None,
+    *,
+    seed: int = 0,
+    schedules: Sequence[Schedule] = SCHEDULES,
+    powers: Powers | None = None,
+) -> list[SimulatedPlan]:
+    """One SimulatedPlan per scenario: what no closed form knows, unequal devices and the slots of each."""
     return [
-        FleetPlan(scenario, {name: _simulated(scenario, name, fleet, seed) for name in get_args(Schedule)})
+        SimulatedPlan(scenario, {name: _simulated(scenario, name, fleet, seed, powers) for name in schedules})
         for scenario in scenarios
     ]
 
 
-def _simulated(scenario: Scenario, schedule: Schedule, fleet: Fleet, seed: int) -> Simulated:
+def _simulated(
+    scenario: Scenario, schedule: Schedule, fleet: Fleet | None, seed: int, powers: Powers | None
+) -> Simulated:
     try:
         timeline = simulate(scenario, schedule, fleet=fleet, seed=seed)
     except InputError as error:
@@ -147,6 +174,7 @@ def _simulated(scenario: Scenario, schedule: Schedule, fleet: Fleet, seed: int) 
         lost=len(timeline.lost),
         mean_staleness=timeline.mean_staleness(),
         max_staleness=timeline.max_staleness(),
+        spending=Spending.of(timeline, powers),
     )
 
 

@@ -12,7 +12,7 @@ import typer
 from slotwise import theory
 from slotwise.cli.bound_case import NAMES, BoundCase, measured_case
 from slotwise.cli.bound_tables import print_case
-from slotwise.cli.options import CHANNEL, OUTPUT, SCHEDULE, Json, delay_of
+from slotwise.cli.options import CHANNEL, OUTPUT, SCHEDULE, Json, delay_of, picture_kind
 from slotwise.errors import InputError
 from slotwise.files import check_writable, write_atomically
 from slotwise.runs import RunFolder
@@ -20,7 +20,6 @@ from slotwise.scenario import Scenario, whole
 from slotwise.theory.bound import Constants, Setting
 
 ANALYSIS = "Constants of the analysis"
-KINDS = ("png", "svg", "pdf")
 # The paper's MNIST case, as in the other commands; --estimate takes all of it from the run.
 DEFAULTS = {
     "devices": 100,
@@ -87,7 +86,7 @@ def bound(
     With --estimate the task of a run is trained anew for about a minute, to estimate and to measure.
     """
     given = {name: value for name, value in locals().items() if value is not None}
-    kind = _kind(out) if out else ""
+    kind = picture_kind(out) if out else ""
     if out is not None:
         check_writable(out)
     known = {name: float(given[name]) for name in NAMES if name in given}
@@ -105,13 +104,6 @@ def bound(
 
         write_atomically(out, bound_figure(case.constants, case.setting, kind, case.measurement))
         typer.echo(f"wrote {out}", err=True)
-
-
-def _kind(out: Path) -> str:
-    kind = out.suffix.lstrip(".").lower()
-    if kind not in KINDS:
-        raise InputError("out", out, "a file that ends in .png, .svg or .pdf")
-    return kind
 
 
 def _constants(known: dict[str, float]) -> Constants:

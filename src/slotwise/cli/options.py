@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from slotwise.errors import InputError
-from slotwise.fleet.options import FLEET_OPTIONS, FleetOptions, options_of_file
-from slotwise.scenario import compute_slots, whole
+from slotwise.scenario import LARGEST, Scenario, compute_slots
 from slotwise.schedule import Delay
+
+PICTURE_KINDS = ("png", "svg", "pdf")
+MOST_UPLINKS = 20_000_000
 
 CHANNEL = "Devices and channel"
 SCHEDULE = "Schedule"
-FLEET = "Fleet"
 AGGREGATION = "Aggregation"
 OUTPUT = "Output"
 
@@ -55,43 +55,6 @@ ParticipationName = Annotated[
     Literal["round-robin", "random"],
     typer.Option(help="Who takes part in a round of sync with S < N.", rich_help_panel=SCHEDULE),
 ]
-SLOTS_TEXT = "constant:SLOTS, uniform:LOW:HIGH, lognormal:MEDIAN:SIGMA or two-classes:FAST:SLOW:SLOW_SHARE"
-
-
-def _of_fleet(text: str, metavar: str | None = None, default: str | None = None) -> Any:
-    return typer.Option(help=text, metavar=metavar, rich_help_panel=FLEET, show_default=default or False)
-
-
-ComputeDistribution = Annotated[
-    str | None,
-    _of_fleet(f"Compute slots drawn for each device: {SLOTS_TEXT}. Default: all alike.", "DISTRIBUTION"),
-]
-LinkDistribution = Annotated[
-    str | None, _of_fleet("Uplink slots drawn for each device, likewise.", "DISTRIBUTION")
-]
-FleetFile = Annotated[
-    Path | None,
-    _of_fleet(
-        "CSV file with a row for each device: device, compute_slots and, if wanted, link_slots, leaves, "
-        "returns.",
-        "FILE",
-    ),
-]
-UplinkSlots = Annotated[
-    int | None, _of_fleet("Slots of one uplink, if not those of a broadcast (--link-slots).")
-]
-Jitter = Annotated[
-    float | None, _of_fleet("A training takes up to this share longer or shorter.", default="0")
-]
-Loss = Annotated[float | None, _of_fleet("The probability that an uplink is lost.", default="0")]
-RetransmissionName = Annotated[
-    Literal["next-turn", "at-once"] | None,
-    _of_fleet("When a lost uplink is sent again.", default="next-turn"),
-]
-MeanPresent = Annotated[
-    float | None, _of_fleet("Devices come and go at random: mean slots for which one is there.", "SLOTS")
-]
-MeanAway = Annotated[float | None, _of_fleet("Mean slots for which it is then away.", "SLOTS")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=OUTPUT)]
 
 
@@ -106,6 +69,14 @@ def slots_of_training(
     return compute_slots(local_steps, batch_size, samples_per_slot)
 
 
+def picture_kind(out: Path) -> str:
+    """``png``, ``svg`` or ``pdf``, as the file's name ends."""
+    kind = out.suffix.lstrip(".").lower()
+    if kind not in PICTURE_KINDS:
+        raise InputError("out", out, "a file that ends in .png, .svg or .pdf")
+    return kind
+
+
 def delay_of(text: str) -> Delay:
     """``auto`` or a whole number; the range is the schedule's to check."""
     if text == "auto":
@@ -116,18 +87,17 @@ def delay_of(text: str) -> Delay:
         raise InputError("delay", text, "auto or a whole number of rounds") from None
 
 
-def fleet_options(given: Mapping[str, Any], devices: int, link_slots: int) -> tuple[int, FleetOptions]:
-    """The number of devices and what the flags among ``given`` say about them.
+def most_uplinks(scenario: Scenario, rounds: int | None = None) -> int:
+    """No timeline has more."""
+    by_deadline = (scenario.deadline or LARGEST) // scenario.communication_slots
+    return scenario.group_size * min(by_deadline, rounds or LARGEST)
 
-    With a file there are as many devices as it has rows.
-    """
-    flags = {name: given[name] for name in FLEET_OPTIONS if given.get(name) is not None}
-    path = given["fleet_file"]
-    if path is None:
-        return devices, FleetOptions(**flags)
-    for name in ("compute_distribution", "link_distribution", "mean_present"):
-        if name in flags:
-            raise InputError(name, flags[name], "left out where --fleet-file is given")
-    usual = flags.get("uplink_slots", link_slots)
-    rows = options_of_file(path, link_slots=whole("link_slots", usual))
-    return rows.pop("devices"), FleetOptions(**{**flags, **rows})
+
+def refuse_too_many(scenario: Scenario, rounds: int | None = None) -> None:
+    """Nobody reads a timeline of hundreds of millions of uplinks, and no memory holds it."""
+    if most_uplinks(scenario, rounds) > MOST_UPLINKS:
+        what = "deadline" if rounds is None else "rounds"
+        value = scenario.deadline if rounds is None else rounds
+        raise InputError(
+            what, value, f"shorter: more than {MOST_UPLINKS:,} uplinks are too many for a timeline"
+        )

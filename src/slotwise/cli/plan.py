@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
@@ -10,34 +11,35 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from slotwise.cli.fleet_options import FLEET, FleetFlags
+from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import (
     CHANNEL,
-    FLEET,
+    OUTPUT,
     BatchSize,
-    ComputeDistribution,
     ComputeSlots,
     Devices,
-    FleetFile,
-    Jitter,
     Json,
-    LinkDistribution,
     LinkSlots,
     LocalSteps,
-    Loss,
-    MeanAway,
-    MeanPresent,
-    RetransmissionName,
     SamplesPerSlot,
-    UplinkSlots,
-    fleet_options,
+    most_uplinks,
+    refuse_too_many,
     slots_of_training,
 )
-from slotwise.cli.plan_fleet import print_fleet_plan
+from slotwise.cli.plan_fleet import fleet_table
+from slotwise.cli.power_options import PowerOptions
+from slotwise.cli.spending_tables import SpendingRow, spending_table
 from slotwise.errors import InputError
-from slotwise.plan import Plan, plan_fleet, plan_scenarios, scenarios_of
+from slotwise.plan import SCHEDULES, Plan, SimulatedPlan, plan_scenarios, scenarios_of, simulate_plans
+from slotwise.scenario import Scenario
+
+QUICKLY_COUNTED = 2_000_000  # uplinks of all rows together: a second or two
 
 
+@with_option_groups
 def plan(
+    *,
     devices: Devices = 100,
     compute_slots: ComputeSlots = None,
     link_slots: LinkSlots = 1,
@@ -54,26 +56,27 @@ def plan(
     local_steps: LocalSteps = 5,
     batch_size: BatchSize = 64,
     samples_per_slot: SamplesPerSlot = None,
-    compute_distribution: ComputeDistribution = None,
-    link_distribution: LinkDistribution = None,
-    fleet_file: FleetFile = None,
-    uplink_slots: UplinkSlots = None,
-    jitter: Jitter = None,
-    loss: Loss = None,
-    retransmission: RetransmissionName = None,
-    mean_present: MeanPresent = None,
-    mean_away: MeanAway = None,
+    fleet: FleetFlags,
     seed: Annotated[int, typer.Option(help="Of the fleet.", rich_help_panel=FLEET)] = 0,
+    power: PowerOptions,
+    usage: Annotated[
+        bool,
+        typer.Option(
+            "--usage",
+            help="What the devices of every schedule spend their slots on; without it that is shown for idfl "
+            "alone. Powers imply it.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """What every group size costs: rounds, staleness, and the intentional delay that is free.
+    """What every group size costs: rounds, staleness, the intentional delay that is free, slots and joules.
 
     The defaults are the MNIST case of the paper (50 compute slots). With a fleet every schedule is simulated,
     and intentional delay is just in time for each device.
     """
-    given = locals()
     slots = slots_of_training(compute_slots, samples_per_slot, local_steps, batch_size, default=50)
-    count, options = fleet_options(given, devices, link_slots)
+    count, options = fleet.options(devices, link_slots)
     scenarios = scenarios_of(
         devices=count,
         compute_slots=slots,
@@ -81,18 +84,72 @@ def plan(
         deadline=deadline,
         group_sizes=group_size or None,
     )
-    fleet = options.fleet(scenarios[0], seed)
-    if fleet is not None and not fleet.is_equal_to(scenarios[0]):
-        print_fleet_plan(plan_fleet(scenarios, fleet, seed=seed), as_json=as_json)
+    powers = power.powers()
+    everything = usage or powers is not None
+    drawn = options.fleet(scenarios[0], seed)
+    if drawn is not None and not drawn.is_equal_to(scenarios[0]):
+        simulated = simulate_plans(scenarios, drawn, seed=seed, powers=powers)
+        _check_fits(simulated)
+        _print_plans(fleet_table(simulated), simulated, simulated, as_json, everything)
         return
     plans = plan_scenarios(scenarios)
-    if not any(p.fits for p in plans):
-        shortest = min(p.scenario.compute_slots + p.scenario.communication_slots for p in plans)
-        raise InputError("deadline", deadline, f"at least {shortest}, the slots of the shortest first round")
-    if as_json:
-        typer.echo(json.dumps([p.as_dict() for p in plans], indent=2))
+    _check_first_round(plans)
+    if everything:
+        for scenario in scenarios:
+            refuse_too_many(scenario)
+        counted = simulate_plans(scenarios, powers=powers)
     else:
-        Console().print(_table(plans))
+        counted = [] if as_json or _too_many(scenarios) else simulate_plans(scenarios, schedules=["idfl"])
+    _print_plans(_table(plans), plans, counted, as_json, everything)
+
+
+def _check_fits(plans: Sequence[SimulatedPlan]) -> None:
+    if not any(plan.fits for plan in plans):
+        deadline = plans[0].scenario.deadline
+        raise InputError("deadline", deadline, "long enough for a first round of the fleet to end")
+
+
+def _check_first_round(plans: Sequence[Plan]) -> None:
+    if not any(plan.fits for plan in plans):
+        shortest = min(p.scenario.compute_slots + p.scenario.communication_slots for p in plans)
+        deadline = plans[0].scenario.deadline
+        raise InputError("deadline", deadline, f"at least {shortest}, the slots of the shortest first round")
+
+
+def _too_many(scenarios: Iterable[Scenario]) -> bool:
+    return sum(map(most_uplinks, scenarios)) > QUICKLY_COUNTED
+
+
+def _print_plans(
+    table: Table,
+    plans: Sequence[Plan] | Sequence[SimulatedPlan],
+    counted: Sequence[SimulatedPlan],
+    as_json: bool,
+    everything: bool,
+) -> None:
+    """As tables, or as JSON; what the devices spend is part of the JSON if it was asked for."""
+    if as_json:
+        rows = [plan.as_dict() for plan in plans]
+        if everything:
+            rows = [row | {"usage": c.usage_as_dict()} for row, c in zip(rows, counted, strict=True)]
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    console = Console()
+    console.print(table)
+    if counted:
+        console.print(_spending_table(counted, everything))
+    else:
+        console.print("The devices' slots are too many to be counted unasked: --usage does.")
+
+
+def _spending_table(plans: Sequence[SimulatedPlan], everything: bool) -> Table:
+    shown = SCHEDULES if everything else ("idfl",)
+    rows = [
+        SpendingRow((f"{plan.scenario.group_size:,}", name), plan.schedules[name].spending)
+        for plan in plans
+        for name in shown
+    ]
+    return spending_table(("group\nsize", "schedule"), rows, "What the devices spend")
 
 
 def _table(plans: list[Plan]) -> Table:

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
-from slotwise.errors import InputError
-from slotwise.plan import FleetPlan
+from slotwise.plan import SimulatedPlan
 
 
-def print_fleet_plan(plans: Sequence[FleetPlan], *, as_json: bool) -> None:
-    """As a table, or as JSON."""
-    if not any(plan.fits for plan in plans):
-        deadline = plans[0].scenario.deadline
-        raise InputError("deadline", deadline, "long enough for a first round of the fleet to end")
-    if as_json:
-        typer.echo(json.dumps([plan.as_dict() for plan in plans], indent=2))
-    else:
-        Console().print(_table(plans))
-
-
-def _table(plans: Sequence[FleetPlan]) -> Table:
+def fleet_table(plans: Sequence[SimulatedPlan]) -> Table:
+    """A row for each group size."""
     scenario = plans[0].scenario
     table = Table(
         title=f"{scenario.devices:,} unequal devices, deadline {scenario.deadline:,}",
@@ -45,7 +31,7 @@ def _table(plans: Sequence[FleetPlan]) -> Table:
     return table
 
 
-def _cells(plan: FleetPlan) -> list[str]:
+def _cells(plan: SimulatedPlan) -> list[str]:
     sync, plain, delayed = (plan.schedules[name] for name in ("sync", "async", "idfl"))
     return [
         f"{plan.scenario.group_size:,}",

@@ -10,8 +10,11 @@ from typing import Annotated
 import typer
 
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED, JobsDisplay
+from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT
+from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.progress import Stopping, stop_on_signals
+from slotwise.energy import Powers
 from slotwise.errors import InputError
 from slotwise.experiments.catalogue import PAPER, QUICK, Experiment, all_runs, selected, with_deadline
 from slotwise.experiments.folder import Manifest, ReproductionFolder, Request
@@ -25,7 +28,9 @@ from slotwise.experiments.training import (
 from slotwise.scenario import whole
 
 
+@with_option_groups
 def reproduce(
+    *,
     names: Annotated[
         list[str] | None,
         typer.Argument(
@@ -50,6 +55,7 @@ def reproduce(
         int | None,
         typer.Option(help="Local trainings at once. Default: all cores. The result is the same."),
     ] = None,
+    power: PowerOptions,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)] = False,
 ) -> None:
     """Make the paper's figures, tables and verdicts on its claims, in one page.
@@ -62,6 +68,7 @@ def reproduce(
     whole("seeds", seeds)
     if deadline is not None:
         whole("deadline", deadline)
+    powers = power.powers()
     folder = ReproductionFolder(out)
     chosen = selected(QUICK if quick else PAPER, names or ["all"])
     if deadline is not None:
@@ -69,7 +76,7 @@ def reproduce(
     with folder.locked(), stop_on_signals() as stopping:
         manifest = folder.ask(quick, _requests(chosen, deadline, seeds))
         failures = _train(folder, manifest, chosen, seeds, threads, stopping, quiet)
-        _report(folder, manifest, failures, files=not stopping.asked)
+        _report(folder, manifest, failures, files=not stopping.asked, powers=powers)
     if stopping.asked:
         typer.echo("interrupted; the same command goes on from here", err=True)
         raise typer.Exit(INTERRUPTED)
@@ -118,10 +125,15 @@ def _train(
 
 
 def _report(
-    folder: ReproductionFolder, manifest: Manifest, failures: tuple[Failure, ...], *, files: bool
+    folder: ReproductionFolder,
+    manifest: Manifest,
+    failures: tuple[Failure, ...],
+    *,
+    files: bool,
+    powers: Powers | None,
 ) -> None:
     for failure in failures:
         typer.echo(f"{failure.run.name}: {failure.reason}", err=True)
     from slotwise.experiments.report import write_report  # noqa: PLC0415  (plotting libraries are slow to import)
 
-    typer.echo(f"report: {write_report(folder, manifest, failures, files=files)}")
+    typer.echo(f"report: {write_report(folder, manifest, failures, files=files, powers=powers)}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,67 +13,131 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from slotwise.cli.options import OUTPUT, Json
-from slotwise.errors import InputError
+from slotwise.cli.option_groups import with_option_groups
+from slotwise.cli.options import OUTPUT, Json, picture_kind
+from slotwise.cli.power_options import PowerOptions
+from slotwise.cli.spending_tables import (
+    PerDevice,
+    SpendingRow,
+    UsageCsv,
+    device_csv,
+    device_table,
+    spending_table,
+    summary_table,
+    usage_as_dict,
+)
+from slotwise.energy import Powers
+from slotwise.errors import UserError
 from slotwise.files import check_writable, write_atomically
 from slotwise.learning import Point
 from slotwise.report.curves import draw_curves, sparkline
 from slotwise.runs import RunFolder, RunParameters
+from slotwise.schedule import Timeline
+from slotwise.spending import Spending
 
-KINDS = ("png", "svg", "pdf")
+
+@dataclass(frozen=True)
+class _Shown:
+    """One run as it stands."""
+
+    folder: RunFolder
+    parameters: RunParameters
+    points: list[Point]
+    spending: Spending | None
+
+    @classmethod
+    def read(cls, path: Path, powers: Powers | None) -> _Shown:
+        """What the devices have spent is counted up to the last evaluation."""
+        folder = RunFolder.open(path)
+        parameters, points = folder.parameters(), folder.points()
+        done = points[-1].round if points else 0
+        spending = Spending.of(_played(folder, parameters, done), powers) if done else None
+        return cls(folder, parameters, points, spending)
+
+    @property
+    def name(self) -> str:
+        """Of the folder."""
+        return self.folder.path.resolve().name
 
 
+@with_option_groups
 def show(
+    *,
     runs: Annotated[list[Path], typer.Argument(help="Folders that slotwise train made.", metavar="RUN...")],
     out: Annotated[
         Path | None, typer.Option(help="Draw the curves: FILE.png, .svg or .pdf.", rich_help_panel=OUTPUT)
     ] = None,
+    power: PowerOptions,
+    per_device: PerDevice = False,
+    usage_csv: UsageCsv = None,
     as_json: Json = False,
 ) -> None:
-    """Tabulate and draw one or several runs."""
-    kind = _kind(out) if out else ""
-    if out is not None:
-        check_writable(out)
-    folders = [RunFolder.open(path) for path in runs]
-    rows = [(folder, folder.parameters(), folder.points()) for folder in folders]
+    """Tabulate and draw one or several runs: loss and accuracy, and what the devices have spent."""
+    kind = picture_kind(out) if out else ""
+    for path in (out, usage_csv):
+        if path is not None:
+            check_writable(path)
+    powers = power.powers()
+    rows = [_Shown.read(path, powers) for path in runs]
     if as_json:
-        typer.echo(json.dumps([_summary(*row) for row in rows], indent=2))
+        typer.echo(json.dumps([_summary(row, per_device) for row in rows], indent=2))
     else:
-        Console().print(_table(rows))
+        _print(rows, per_device)
     if out is not None:
-        curves = {_name(runs, folder, parameters): points for folder, parameters, points in rows}
+        curves = {_label(rows, row): row.points for row in rows}
         write_atomically(out, draw_curves(curves, kind))
         typer.echo(f"wrote {out}", err=True)
+    if usage_csv is not None:
+        _write_csv(usage_csv, rows)
 
 
-def _kind(out: Path) -> str:
-    kind = out.suffix.lstrip(".").lower()
-    if kind not in KINDS:
-        raise InputError("out", out, "a file that ends in .png, .svg or .pdf")
-    return kind
+def _played(folder: RunFolder, parameters: RunParameters, rounds: int) -> Timeline:
+    timeline = parameters.timeline()
+    if rounds > timeline.rounds:
+        raise UserError(f"{folder.path}: its history.csv and its run.json are not of the same run")
+    return timeline.beginning(rounds)
 
 
-def _name(runs: list[Path], folder: RunFolder, parameters: RunParameters) -> str:
+def _print(rows: Sequence[_Shown], per_device: bool) -> None:
+    console = Console()
+    console.print(_table(rows))
+    if len(rows) > 1:
+        spent = [SpendingRow((row.name,), row.spending) for row in rows]
+        console.print(spending_table(("run",), spent, "What the devices have spent"))
+    for row in rows:
+        if row.spending is not None and (per_device or len(rows) == 1):
+            title = f"{row.name}: what the devices have spent in {row.spending.slots:,} slots"
+            console.print((device_table if per_device else summary_table)(row.spending, title))
+
+
+def _write_csv(path: Path, rows: Sequence[_Shown]) -> None:
+    spendings = {str(row.folder.path): row.spending for row in rows if row.spending is not None}
+    write_atomically(path, device_csv(spendings))
+    typer.echo(f"wrote {path}", err=True)
+
+
+def _label(rows: Sequence[_Shown], row: _Shown) -> str:
     """The folder's name; its path where several have the same."""
-    names = [path.resolve().name for path in runs]
-    name = folder.path.resolve().name
-    shown = name if names.count(name) == 1 else str(folder.path)
-    return f"{shown}: {parameters.schedule} S={parameters.group_size}"
+    names = [other.name for other in rows]
+    shown = row.name if names.count(row.name) == 1 else str(row.folder.path)
+    return f"{shown}: {row.parameters.schedule} S={row.parameters.group_size}"
 
 
-def _summary(folder: RunFolder, parameters: RunParameters, points: list[Point]) -> dict[str, Any]:
+def _summary(row: _Shown, per_device: bool) -> dict[str, Any]:
+    parameters, points = row.parameters, row.points
     return {
-        "run": str(folder.path),
-        "status": folder.status,
+        "run": str(row.folder.path),
+        "status": row.folder.status,
         "schedule": parameters.schedule,
         "group_size": parameters.group_size,
         "seed": parameters.seed,
         "final": points[-1]._asdict() if points else None,
         "best": min(points, key=lambda p: p.loss)._asdict() if points else None,
+        "usage": None if row.spending is None else usage_as_dict(row.spending, per_device),
     }
 
 
-def _table(rows: list[tuple[RunFolder, RunParameters, list[Point]]]) -> Table:
+def _table(rows: Sequence[_Shown]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("run", overflow="fold", min_width=14)
     for heading in ("status", "schedule"):
@@ -79,14 +145,14 @@ def _table(rows: list[tuple[RunFolder, RunParameters, list[Point]]]) -> Table:
     for heading in ("S", "round", "slot", "loss", "acc"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("loss curve", no_wrap=True)
-    for folder, parameters, points in rows:
+    for row in rows:
         table.add_row(
-            folder.path.resolve().name,
-            folder.status,
-            parameters.schedule,
-            str(parameters.group_size),
-            *_figures(points),
-            sparkline([p.loss for p in points], width=12),
+            row.name,
+            row.folder.status,
+            row.parameters.schedule,
+            str(row.parameters.group_size),
+            *_figures(row.points),
+            sparkline([p.loss for p in row.points], width=12),
         )
     return table
 

@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from slotwise.cli.fleet_options import FleetFlags
+from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import (
     OUTPUT,
     SCHEDULE,
     BatchSize,
-    ComputeDistribution,
     ComputeSlots,
     DelayText,
     Devices,
-    FleetFile,
     GroupSize,
-    Jitter,
     Json,
-    LinkDistribution,
     LinkSlots,
     LocalSteps,
-    Loss,
-    MeanAway,
-    MeanPresent,
     ParticipationName,
-    RetransmissionName,
     SamplesPerSlot,
     ScheduleName,
-    UplinkSlots,
     delay_of,
-    fleet_options,
+    refuse_too_many,
     slots_of_training,
 )
+from slotwise.cli.power_options import PowerOptions
+from slotwise.cli.spending_tables import PerDevice, device_table, spending_line, usage_as_dict
 from slotwise.errors import InputError
 from slotwise.report.gantt import check_picture_path, picture_window, write_gantt
 from slotwise.report.gantt_text import gantt_text
 from slotwise.report.window import Window, window_of
-from slotwise.scenario import LARGEST, Scenario
+from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
+from slotwise.spending import Spending
 
-MOST_UPLINKS = 20_000_000
 
-
+@with_option_groups
 def timeline(
+    *,
     devices: Devices = 6,
     group_size: GroupSize = 2,
     compute_slots: ComputeSlots = None,
@@ -56,15 +53,7 @@ def timeline(
     schedule: ScheduleName = "async",
     delay: DelayText = "auto",
     participation: ParticipationName = "round-robin",
-    compute_distribution: ComputeDistribution = None,
-    link_distribution: LinkDistribution = None,
-    fleet_file: FleetFile = None,
-    uplink_slots: UplinkSlots = None,
-    jitter: Jitter = None,
-    loss: Loss = None,
-    retransmission: RetransmissionName = None,
-    mean_present: MeanPresent = None,
-    mean_away: MeanAway = None,
+    fleet: FleetFlags,
     seed: Annotated[
         int, typer.Option(help="Of the random participation and of the fleet.", rich_help_panel=SCHEDULE)
     ] = 0,
@@ -84,6 +73,8 @@ def timeline(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    power: PowerOptions,
+    per_device: PerDevice = False,
     as_json: Json = False,
     out: Annotated[
         Path | None,
@@ -96,13 +87,13 @@ def timeline(
 
     The defaults are the worked example of the paper: six devices, two per group, two compute slots.
     """
-    given = locals()
     if out is not None:
         check_picture_path(out)
     if as_json and out is None and slots is not None:
         raise InputError("slots", slots, "left out with --json, which lists every round")
     training = slots_of_training(compute_slots, samples_per_slot, local_steps, batch_size, default=2)
-    count, options = fleet_options(given, devices, link_slots)
+    count, options = fleet.options(devices, link_slots)
+    powers = power.powers()
     scenario = Scenario(
         devices=count,
         group_size=group_size,
@@ -112,7 +103,7 @@ def timeline(
     )
     if rounds is None and deadline is None:
         rounds = 2 * scenario.groups
-    _refuse_too_many(scenario, rounds)
+    refuse_too_many(scenario, rounds)
     result = simulate(
         scenario,
         schedule,
@@ -125,12 +116,29 @@ def timeline(
     window = None if slots is None else window_of(slots, result)
     if out is not None:
         write_gantt(result, out, picture_window(result, window))
+    spending = Spending.of(result, powers)
     if as_json:
-        typer.echo(result.to_json())
+        typer.echo(_json(result, spending, per_device or powers is not None, per_device))
     elif out is not None:
         typer.echo(f"wrote {out}")
     else:
         _print_chart(result, window)
+        _print_spending(spending, per_device)
+
+
+def _json(result: Timeline, spending: Spending, with_usage: bool, per_device: bool) -> str:
+    """The timeline; what the devices spend only if it was asked for, so that others read what they know."""
+    if not with_usage:
+        return result.to_json()
+    return json.dumps(result.as_dict() | {"usage": usage_as_dict(spending, per_device)})
+
+
+def _print_spending(spending: Spending, per_device: bool) -> None:
+    console = Console()
+    console.print()
+    console.print(spending_line(spending))
+    if per_device:
+        console.print(device_table(spending, f"Each device, in {spending.slots:,} slots"))
 
 
 def _print_chart(result: Timeline, window: Window | None) -> None:
@@ -138,15 +146,3 @@ def _print_chart(result: Timeline, window: Window | None) -> None:
     ascii_only = not console.encoding.startswith("utf")
     chart = gantt_text(result, width=console.width, window=window, ascii_only=ascii_only)
     console.print(chart, no_wrap=True, overflow="ignore", crop=False)
-
-
-def _refuse_too_many(scenario: Scenario, rounds: int | None) -> None:
-    """Nobody reads a timeline of hundreds of millions of uplinks, and no memory holds it."""
-    size = scenario.group_size
-    by_deadline = (scenario.deadline or LARGEST) // scenario.communication_slots
-    if size * min(by_deadline, rounds or LARGEST) > MOST_UPLINKS:
-        what = "deadline" if rounds is None else "rounds"
-        value = scenario.deadline if rounds is None else rounds
-        raise InputError(
-            what, value, f"shorter: more than {MOST_UPLINKS:,} uplinks are too many for a timeline"
-        )

@@ -11,23 +11,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from slotwise.cli.options import (
-    AGGREGATION,
-    CHANNEL,
-    OUTPUT,
-    SCHEDULE,
-    ComputeDistribution,
-    FleetFile,
-    Jitter,
-    LinkDistribution,
-    Loss,
-    MeanAway,
-    MeanPresent,
-    RetransmissionName,
-    UplinkSlots,
-    delay_of,
-)
+from slotwise.cli.fleet_options import FleetFlags
+from slotwise.cli.option_groups import with_option_groups
+from slotwise.cli.options import AGGREGATION, CHANNEL, OUTPUT, SCHEDULE, delay_of
+from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.progress import TrainingDisplay, stop_on_signals
+from slotwise.cli.spending_tables import spending_line
+from slotwise.energy import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Task
 from slotwise.runs import RunFolder, RunParameters, execute, read_toml, run_parameters
@@ -35,6 +25,7 @@ from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.runs.parameters import STAND_INS
 from slotwise.scenario import whole
+from slotwise.spending import Spending
 
 LEARNING = "Learning"
 DATA = "Data"
@@ -49,7 +40,9 @@ def _option(name: str, text: str, panel: str) -> Any:
     )
 
 
+@with_option_groups
 def train(
+    *,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the run: created, must not hold another.", rich_help_panel=OUTPUT),
@@ -136,15 +129,8 @@ def train(
         ),
     ] = None,
     deadline: Annotated[int | None, _option("deadline", "T, slots of the whole run.", CHANNEL)] = None,
-    compute_distribution: ComputeDistribution = None,
-    link_distribution: LinkDistribution = None,
-    fleet_file: FleetFile = None,
-    uplink_slots: UplinkSlots = None,
-    jitter: Jitter = None,
-    loss: Loss = None,
-    retransmission: RetransmissionName = None,
-    mean_present: MeanPresent = None,
-    mean_away: MeanAway = None,
+    fleet: FleetFlags,
+    power: PowerOptions,
     aggregation: Annotated[
         Literal["mean", "staleness-weighted", "fedasync", "fedbuff"] | None,
         _option("aggregation", "How the updates of a round combine.", AGGREGATION),
@@ -207,9 +193,10 @@ def train(
     """
     known = {*(field.name for field in fields(RunParameters)), *STAND_INS}
     given = {name: value for name, value in locals().items() if name in known and value is not None}
+    given |= fleet.given()
     threads = _cores() if workers is None else whole("workers", workers)
     _check_tensorboard(tensorboard)
-    session = _Session(threads, check_interval(checkpoint_every), quiet, tensorboard)
+    session = _Session(threads, check_interval(checkpoint_every), quiet, tensorboard, power.powers())
     if resume is not None:
         _refuse_options(given, out, config, overwrite)
         _resume(RunFolder.open(resume), session)
@@ -298,6 +285,7 @@ class _Session:
     checkpoint_every: float
     quiet: bool
     tensorboard: Path | None
+    powers: Powers | None
 
     def run(
         self,
@@ -330,6 +318,9 @@ class _Session:
             f"{outcome.status} after {outcome.history.round} rounds: loss {last.loss:.4f}, "
             f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({folder.path})"
         )
+        if outcome.history.round:
+            played = parameters.timeline().beginning(outcome.history.round)
+            typer.echo(spending_line(Spending.of(played, self.powers)))
         if outcome.status == "interrupted":
             typer.echo(f"go on with: slotwise train --resume {shlex.quote(str(folder.path))}", err=True)
             raise typer.Exit(130)

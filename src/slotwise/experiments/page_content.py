@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from slotwise.energy import Powers
 from slotwise.experiments.catalogue import PAPER, all_runs
 from slotwise.experiments.claims import judge_cifar10, judge_mnist
 from slotwise.experiments.comparison import Comparison
@@ -13,6 +14,7 @@ from slotwise.experiments.final_figures import final_figures
 from slotwise.experiments.folder import Manifest
 from slotwise.experiments.page_claims import claims_section
 from slotwise.experiments.page_runs import making_section, runs_section
+from slotwise.experiments.page_spending import spending_section
 from slotwise.experiments.readings import Reading, Readings
 from slotwise.experiments.results import FolderResults, Results
 from slotwise.experiments.run import Run
@@ -46,8 +48,9 @@ def compose(
     results: FolderResults,
     figures: Sequence[CurveFigure],
     failures: Sequence[Failure],
+    powers: Powers | None = None,
 ) -> Page:
-    """The page of a folder."""
+    """The page of a folder; with joules, if powers are known."""
     runs = _runs(manifest)
     mnist = study_evidence(manifest, results, "mnist")
     cifar10 = study_evidence(manifest, results, "cifar10")
@@ -58,6 +61,7 @@ def compose(
         claims_section(judgements, _notes(manifest)),
         _curves_section(figures),
         _table1_section(),
+        spending_section(runs, powers),
         _timeline_section(),
         *_readings_section(manifest, results),
         runs_section(results, runs, failures),

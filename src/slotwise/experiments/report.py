@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from slotwise.energy import Powers
 from slotwise.experiments.folder import Manifest, ReproductionFolder
 from slotwise.experiments.page_content import compose
 from slotwise.experiments.results import FolderResults, Results
@@ -32,7 +33,12 @@ class Drawable(Protocol):
 
 
 def write_report(
-    folder: ReproductionFolder, manifest: Manifest, failures: Sequence[Failure] = (), *, files: bool = True
+    folder: ReproductionFolder,
+    manifest: Manifest,
+    failures: Sequence[Failure] = (),
+    *,
+    files: bool = True,
+    powers: Powers | None = None,
 ) -> Path:
     """Write the page and, unless there is no time for them, the figures as files; gives the page's path."""
     results = FolderResults(folder.runs)
@@ -44,7 +50,7 @@ def write_report(
     if files:
         _write_figures(folder.path / "figures", [figure for figure in figures if figure.lines])
     page = folder.path / "report.html"
-    write_atomically(page, render(compose(folder.path, manifest, results, figures, failures)))
+    write_atomically(page, render(compose(folder.path, manifest, results, figures, failures, powers)))
     return page
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal
@@ -19,6 +19,13 @@ from slotwise.scenario import Scenario
 Schedule = Literal["sync", "async", "idfl"]
 Column = NDArray[np.integer[Any]]
 Uplink = tuple[int, int, int, int, int]  # round, device, version, start, end
+UPLINK_COLUMNS = {
+    "round": np.int32,
+    "device": np.int32,
+    "version": np.int32,
+    "start": np.int64,
+    "end": np.int64,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +132,22 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         ends = np.concatenate([np.zeros(1, dtype=np.int64), self.broadcast_end])
         return ends[version]
 
+    def beginning(self, rounds: int) -> Timeline:
+        """The first ``rounds`` rounds alone, as if the run had ended with them."""
+        uplinks, receivers = self.round_offsets[rounds], self.receiver_offsets[: rounds + 2]
+        rows = {
+            name: getattr(self, name)[:uplinks] for name in ("round", "device", "version", "start", "end")
+        }
+        return replace(
+            self,
+            **rows,
+            broadcast_start=self.broadcast_start[:rounds],
+            broadcast_end=self.broadcast_end[:rounds],
+            receiver=self.receiver[: receivers[-1]],
+            receiver_offsets=receivers,
+            lost=self.lost[self.lost[:, 0] < rounds],
+        )
+
     def max_staleness(self) -> int:
         """The oldest update applied, in rounds; 0 if there is none."""
         return int(self.staleness.max(initial=0))
@@ -229,8 +252,7 @@ def uplink_table(rows: Sequence[Uplink]) -> Column:
 def uplink_columns(rows: Sequence[Uplink]) -> dict[str, Column]:
     """Uplinks as named columns."""
     table = uplink_table(rows)
-    columns = {"round": np.int32, "device": np.int32, "version": np.int32, "start": np.int64, "end": np.int64}
-    return {name: table[:, i].astype(kind) for i, (name, kind) in enumerate(columns.items())}
+    return {name: table[:, i].astype(kind) for i, (name, kind) in enumerate(UPLINK_COLUMNS.items())}
 
 
 def broadcast_columns(
