@@ -65,7 +65,9 @@ def compose(
         _timeline_section(),
         *_readings_section(manifest, results),
         runs_section(results, runs, failures),
-        making_section(path, manifest, results, runs, [evidence.base for evidence in asked or [mnist]]),
+        making_section(
+            path, manifest, results, runs, [evidence.base for evidence in asked or [mnist]], powers
+        ),
     )
     drawn = tuple(figure for figure in figures if figure.lines)
     shown = tuple(section for section in sections if section.parts)

@@ -6,9 +6,11 @@ import os
 import platform
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from slotwise.energy import Powers
 from slotwise.experiments.folder import Manifest
 from slotwise.experiments.results import FolderResults
 from slotwise.experiments.run import Run
@@ -38,13 +40,14 @@ def making_section(
     results: FolderResults,
     runs: Sequence[Run],
     bases: Sequence[RunParameters],
+    powers: Powers | None = None,
 ) -> Section:
     """Parameters, machine and versions, and the commands."""
     return Section(
         "making",
         "How this was made",
         (
-            *_again(path, manifest),
+            *_again(path, manifest, powers),
             paragraph(
                 "Finished runs are kept, broken ones resumed; the result does not depend on the number of "
                 "workers. The same figures are in figures/ as PNG and PDF, the numbers in "
@@ -58,14 +61,14 @@ def making_section(
     )
 
 
-def _again(path: Path, manifest: Manifest) -> Iterator[Html]:
-    lines = tuple(commands(path, manifest))
+def _again(path: Path, manifest: Manifest, powers: Powers | None) -> Iterator[Html]:
+    lines = tuple(commands(path, manifest, powers))
     if lines:
         yield heading("Again")
         yield code(*lines)
 
 
-def commands(path: Path, manifest: Manifest) -> Iterator[str]:
+def commands(path: Path, manifest: Manifest, powers: Powers | None = None) -> Iterator[str]:
     """What was asked for, as commands."""
     for study, request in manifest.requests.items():
         if study == "schedule":
@@ -74,7 +77,13 @@ def commands(path: Path, manifest: Manifest) -> Iterator[str]:
         words += ["--quick"] if manifest.quick else []
         words += ["--seeds", str(request.seeds)] if request.seeds > 1 else []
         words += ["--deadline", str(request.deadline)] if request.deadline else []
-        yield shlex.join(words)
+        yield shlex.join([*words, *_power_flags(powers)])
+
+
+def _power_flags(powers: Powers | None) -> Iterator[str]:
+    for name, value in asdict(powers).items() if powers else ():
+        yield "--slot-seconds" if name == "slot_seconds" else f"--power-{name}"
+        yield str(value)
 
 
 def _trouble(results: FolderResults, run: Run, reasons: dict[str, str]) -> str:

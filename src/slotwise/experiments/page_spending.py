@@ -12,13 +12,14 @@ from slotwise.experiments.lines import data_title
 from slotwise.experiments.run import Run
 from slotwise.report.page import Content, Html, Section, heading, paragraph, table
 from slotwise.runs import RunParameters
+from slotwise.runs.parameters import DataName
 from slotwise.schedule import Timeline
 from slotwise.spending import Spending, Spread
 
 WORDS = (
-    "How full the channel is, and what the devices do meanwhile. Air time: the slots in which a device sends. "
-    "Shares of the devices' time are those of all together; who neither computes, sends nor receives waits, "
-    "for the channel or for a model."
+    "How full the channel is, and what the devices do meanwhile. Air time: the slots in which a device "
+    "sends. Shares of the devices' time are those of all together; who neither computes, sends nor receives "
+    "waits, for the channel or for a model."
 )
 HEADINGS = (
     "schedule",
@@ -47,14 +48,14 @@ def spending_section(runs: Iterable[Run], powers: Powers | None = None) -> Secti
 
 def _schedules(runs: Iterable[Run]) -> Sequence[RunParameters]:
     """One run of each schedule: seeds, data partitions and readings change nothing about it."""
-    found = {}
+    found: dict[object, RunParameters] = {}
     for run in runs:
         parameters = run.parameters
         found.setdefault((parameters.data, parameters.scenario(), parameters.schedule), parameters)
     return sorted(found.values(), key=_case)
 
 
-def _case(parameters: RunParameters) -> tuple[str, int, int]:
+def _case(parameters: RunParameters) -> tuple[DataName, int, int]:
     return parameters.data, parameters.devices, parameters.deadline
 
 
