@@ -87,6 +87,19 @@ def test_a_second_time_nothing_is_trained_and_nothing_drawn_again(finished: Path
     assert figures == {path: path.stat().st_mtime_ns for path in finished.glob("figures/*.p*")}
 
 
+def test_the_report_has_the_air_time_and_with_powers_the_joules_of_every_schedule(
+    finished: Path, call: Call
+) -> None:
+    page = finished / "report.html"
+    assert "MNIST: N=100, T=160" in page.read_text(encoding="utf-8")
+    assert ">joules<" not in page.read_text(encoding="utf-8")
+    watts = ["--power-computing", "2", "--power-sending", "1", "--power-receiving", "0.5"]
+    assert call(*TINY, "--out", finished, *watts)[0] == 0
+    text = page.read_text(encoding="utf-8")
+    assert ">joules<" in text
+    assert "--power-computing 2.0 --power-sending 1.0 --power-receiving 0.5" in text
+
+
 def test_a_run_that_is_lost_is_trained_again_to_the_same_model(finished: Path, call: Call) -> None:
     run = finished / "runs" / "mnist-async-S1-link5-T160-seed0"
     model = json.loads((run / "run.json").read_text())["model_sha256"]

@@ -341,6 +341,30 @@ def test_slots_of_each_device_are_counted_as_the_dumb_loop_counts_them(case: Cas
     assert sum(counted).tolist() == [timeline.last_slot - seen.count("away") for seen in by_device]
 
 
+@MANY
+@given(case=cases(planned=False), data=st.data())
+def test_the_beginning_of_a_run_has_spent_what_the_dumb_loop_has_by_then(
+    case: Case, data: st.DataObject
+) -> None:
+    if (timeline := case.play()) is None:
+        return
+    rounds = data.draw(st.integers(1, timeline.rounds))
+    beginning = timeline.beginning(rounds)
+    assert beginning.last_slot == timeline.broadcast_end[rounds - 1]
+    by_device = list(zip(*naive(case).seen[: beginning.last_slot], strict=True))
+    counted = usage(beginning)
+    assert counted.computing.tolist() == [seen.count("computing") for seen in by_device]
+    assert counted.sending.tolist() == [seen.count("sending") for seen in by_device]
+    assert counted.receiving.tolist() == [seen.count("receiving") for seen in by_device]
+    assert counted.idle.tolist() == [seen.count("waiting") + seen.count("ready") for seen in by_device]
+
+
+@given(cases())
+def test_the_beginning_of_all_rounds_is_the_whole(case: Case) -> None:
+    if (timeline := case.play()) is not None:
+        assert timeline.beginning(timeline.rounds) == timeline
+
+
 def driven(scenario: Scenario, fleet: Fleet, policy: Any, kind: type[Scheduler] = Scheduler) -> Record:
     scheduler = kind(
         scenario.group_size, policy, retransmission=fleet.retransmission, absent=fleet.absent_at_first

@@ -39,7 +39,8 @@ class PowerOptions:
             return None
         for name in REQUIRED:
             if name not in given:
-                raise InputError(name, "missing", f"given, in watts, where {next(iter(given))} is")
+                other = next(iter(given)).replace("_", "-")
+                raise InputError(name, "missing", f"given, in watts, where --{other} is")
         try:
             return Powers(**{name.removeprefix("power_"): value for name, value in given.items()})
         except InputError as error:
