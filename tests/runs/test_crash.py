@@ -22,8 +22,8 @@ from slotwise.runs import RunFolder, RunParameters, execute
 PARAMETERS = RunParameters(devices=6, group_size=2, compute_slots=2, deadline=8, evaluate_every=1)
 if len(sys.argv) > 3:
     PARAMETERS = RunParameters(
-        devices=6, group_size=2, deadline=40, evaluate_every=1, compute_distribution="two-classes:2:7:0.5",
-        jitter=0.3, loss=0.3, mean_present=15, mean_away=4, aggregation="fedbuff", seed=1)
+        devices=6, deadline=40, evaluate_every=1, compute_distribution="two-classes:2:7:0.5",
+        jitter=0.3, loss=0.3, mean_present=15, mean_away=4, seed=1, **json.loads(sys.argv[3]))
 CHANGES = [(os, "fsync"), (Path, "replace"), (Path, "mkdir"), (Path, "unlink")]
 
 def in_child(action, path, deadly_call=0, after=False):
@@ -138,8 +138,21 @@ def test_kill_after_kill_the_run_still_gets_to_its_end(tmp_path: Path, when: str
     assert report["result"] == report["undisturbed"]
 
 
-def test_kills_do_not_change_a_run_of_a_lossy_unequal_fleet(tmp_path: Path) -> None:
-    report = play(MANY_KILLS, tmp_path, "after", "fleet")
+BASELINES: dict[str, dict[str, Any]] = {
+    "federated averaging": {"schedule": "sync", "participation": "random", "group_size": 2},
+    "async": {"schedule": "async", "group_size": 2},
+    "just in time, at once": {"schedule": "idfl", "group_size": 2, "retransmission": "at-once"},
+    "staleness-weighted": {"aggregation": "staleness-weighted", "discount": "hinge", "group_size": 2},
+    "fedasync": {"aggregation": "fedasync", "schedule": "async", "group_size": 1},
+    "fedbuff": {"aggregation": "fedbuff", "schedule": "async", "group_size": 3},
+}
+
+
+@pytest.mark.parametrize("options", BASELINES.values(), ids=BASELINES)
+def test_kills_do_not_change_any_baseline_on_a_lossy_unequal_fleet(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    report = play(MANY_KILLS, tmp_path, "after", json.dumps(options))
     assert report["kills"] >= 4
     assert report["result"] == report["undisturbed"]
 

@@ -1,5 +1,7 @@
 import doctest
 from collections import defaultdict
+from dataclasses import replace
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 import slotwise
 from slotwise import InputError, Scenario, Timeline, simulate
+from slotwise.fleet import Fleet
 from slotwise.schedule import automatic_delay, round_ends
 
 EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=2)
@@ -280,3 +283,21 @@ def test_a_deadline_in_which_no_round_fits_is_refused(schedule: Any, event_by_ev
     limited = Scenario(**EXAMPLE.as_dict() | {"deadline": 4})
     with pytest.raises(InputError, match=r"^deadline = 4: must be at least 5, the slots of the first round$"):
         simulate(limited, schedule, event_by_event=event_by_event)
+
+
+@pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
+def test_equal_faultless_devices_take_the_short_cut_however_they_are_said(
+    schedule: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = simulate(EXAMPLE, schedule, rounds=9)
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("driven event by event")
+
+    monkeypatch.setattr(import_module("slotwise.schedule.simulate"), "drive", never)
+    said = Fleet(compute_slots=(2,) * 6, link_slots=(1,) * 6, retransmission="at-once", seed=7)
+    timeline = simulate(EXAMPLE, schedule, fleet=said, rounds=9)
+    assert timeline == plain
+    assert timeline.fleet is None
+    with pytest.raises(AssertionError, match="driven event by event"):
+        simulate(EXAMPLE, schedule, fleet=replace(said, loss=0.1), rounds=9)
