@@ -1,6 +1,9 @@
 """Fleets on the command line: what is shown, and how mistakes are told."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +30,18 @@ def test_an_unequal_fleet_has_a_timeline(slotwise: Call) -> None:
     assert other[1] != out
 
 
+def test_a_fleet_does_not_depend_on_the_process_that_draws_it() -> None:
+    fleet = "--compute-distribution lognormal:9:0.8 --loss 0.3 --jitter 0.5 --mean-present 40 --mean-away 9"
+    command = [sys.executable, "-c", "import slotwise.cli; slotwise.cli.main()", "timeline", "--json"]
+    command += [*fleet.split(), "--deadline", "300", "--schedule", "idfl", "--seed", "4"]
+    said = set()
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        done = subprocess.run(command, env=environment, capture_output=True, check=True)
+        said.add(done.stdout)
+    assert len(said) == 1
+
+
 def test_equal_devices_however_said_have_the_same_timeline(slotwise: Call) -> None:
     plain = slotwise("timeline", "--json")
     assert plain == slotwise("timeline", "--json", "--compute-distribution", "constant:2", "--seed", 4)
@@ -39,12 +54,17 @@ def test_a_file_says_how_many_devices_there_are(slotwise: Call, tmp_path: Path) 
     assert json.loads(out)["scenario"]["devices"] == 3
 
 
-@pytest.mark.parametrize("command", ["timeline", "train"])
+@pytest.mark.parametrize("command", ["plan", "timeline", "train"])
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("", "empty: must have a header row"),
         ("device,compute_slots\n", "no devices"),
+        ("device,compute_slots\n1,2\n2,slow\n", "row 3, column compute_slots: slow: must be a whole number"),
+        ("device,compute_slots,link_slots\n1,2,0\n", "row 2, column link_slots: 0: must be a whole number"),
+        ("device,compute_slots\n1,2\n1,3\n", "row 3, column device: 1: is there twice"),
+        ("device,compute_slots\n1,2\n3,3\n", "row 3, column device: 3: must be 1 to 2, each once, and 2 is"),
+        ("device,link_slots\n1,2\n", "row 1, column compute_slots: missing"),
         ("device,compute_slots\n1,-2\n", "row 2, column compute_slots: -2: must be a whole number"),
         ("device,compute_slots,colour\n1,2,red\n", "row 1, column colour: unknown: allowed are device"),
     ],
@@ -64,13 +84,14 @@ def test_a_bad_file_is_one_line(slotwise: Call, tmp_path: Path, command: str, te
     [
         (["--loss", "1"], "--loss 1.0: must be a probability from 0 to below 1"),
         (["--loss", "-0.5"], "--loss -0.5: must be"),
+        (["--loss", "nan"], "--loss nan: must be a probability from 0 to below 1"),
         (["--jitter", "1"], "--jitter 1.0: must be"),
         (["--compute-distribution", "constant:-3"], "--compute-distribution constant:-3: must be"),
         (["--uplink-slots", "0"], "--uplink-slots 0: must be"),
         (["--mean-present", "5"], "--mean-away missing: must be given"),
     ],
 )
-@pytest.mark.parametrize("command", ["timeline", "train"])
+@pytest.mark.parametrize("command", ["plan", "timeline", "train"])
 def test_a_bad_flag_is_one_line(
     slotwise: Call, tmp_path: Path, command: str, flags: list[str], told: str
 ) -> None:

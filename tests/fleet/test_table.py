@@ -135,7 +135,7 @@ def test_a_row_of_another_length_is_refused(write: Write, row: str, count: int) 
 
 
 def test_a_missing_device_is_named(write: Write) -> None:
-    message = "fleet.csv, column device: 2 is missing: must be 1 to 3, each once"
+    message = "fleet.csv, row 4, column device: 4: must be 1 to 3, each once, and 2 is missing"
     assert refusal(write("device,compute_slots\n1,5\n3,5\n4,5\n")) == message
 
 
@@ -175,3 +175,8 @@ def test_every_refusal_is_short_whatever_the_file_holds(write: Write) -> None:
 def test_the_given_links_must_be_whole_slots(write: Write) -> None:
     with pytest.raises(InputError, match="link_slots = 0: must be a whole number of at least 1"):
         read_fleet(write("device,compute_slots\n1,5\n"), link_slots=0)
+
+
+def test_what_a_terminal_cannot_show_is_not_repeated(write: Write) -> None:
+    message = "fleet.csv, row 2, column compute_slots: ?[2J5: must be a whole number from 1 to 1,000,000,000"
+    assert refusal(write("device,compute_slots\n1,\x1b[2J5\n")) == message

@@ -36,7 +36,7 @@ def read_fleet(path: Path, *, link_slots: int = 1, devices: int | None = None) -
     whole("link_slots", link_slots)
     table = _Table(path, list(_lines(path)))
     rows = table.rows()
-    count = _checked_count(path, rows, devices)
+    count = table.checked_count(rows, devices)
     return Fleet(
         compute_slots=tuple(rows[n]["compute_slots"] for n in range(1, count + 1)),
         link_slots=tuple(rows[n].get("link_slots", link_slots) for n in range(1, count + 1)),
@@ -80,6 +80,20 @@ class _Table:
             result[row["device"]] = row
         return result
 
+    def checked_count(self, rows: Mapping[int, object], devices: int | None) -> int:
+        """N, if there is a row for each of devices 1 to N; ``rows`` are in the order of the file."""
+        count = len(rows)
+        if not count:
+            raise UserError(f"{self.path}: no devices: must have a row for each")
+        if devices is not None and count != devices:
+            raise UserError(f"{self.path}: {count} devices: must be {devices}")
+        for (number, _), device in zip(self.lines[1:], rows, strict=True):
+            if device > count:
+                missing = next(n for n in range(1, count + 1) if n not in rows)
+                allowed = f"must be 1 to {count}, each once, and {missing} is missing"
+                raise self._error(number, "device", f"{device}: {allowed}")
+        return count
+
     def _columns(self) -> list[str]:
         if not self.lines:
             raise UserError(f"{self.path}: empty: must have a header row and a row for each device")
@@ -113,21 +127,14 @@ class _Table:
         value = int(text) if re.fullmatch("[0-9]{1,10}", text) else -1
         if not smallest <= value <= LARGEST:
             allowed = f"must be a whole number from {smallest} to {LARGEST:,}"
-            raise self._error(number, column, f"{text[:40] or 'empty'}: {allowed}")
+            raise self._error(number, column, f"{_printable(text) or 'empty'}: {allowed}")
         return value
 
     def _error(self, row: int, column: str | None, what: str) -> UserError:
-        place = f"{self.path}, row {row}" + (f", column {column[:40]}" if column is not None else "")
+        place = f"{self.path}, row {row}" + (f", column {_printable(column)}" if column is not None else "")
         return UserError(f"{place}: {what}")
 
 
-def _checked_count(path: Path, rows: Mapping[int, object], devices: int | None) -> int:
-    """N, if there is a row for each of devices 1 to N."""
-    if not rows:
-        raise UserError(f"{path}: no devices: must have a row for each")
-    if devices is not None and len(rows) != devices:
-        raise UserError(f"{path}: {len(rows)} devices: must be {devices}")
-    missing = next((n for n in range(1, len(rows) + 1) if n not in rows), None)
-    if missing is not None:
-        raise UserError(f"{path}, column device: {missing} is missing: must be 1 to {len(rows)}, each once")
-    return len(rows)
+def _printable(text: str) -> str:
+    """What a terminal can show of a field, and no more of it than is needed to find it."""
+    return "".join(character if character.isprintable() else "?" for character in text[:40])
