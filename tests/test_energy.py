@@ -27,3 +27,8 @@ def test_powers_are_finite_numbers(name: str, value: Any) -> None:
 def test_a_slot_takes_time() -> None:
     with pytest.raises(InputError, match=r"^slot_seconds = 0: must be above 0$"):
         Powers(computing=1, sending=1, receiving=1, idle=1, slot_seconds=0)
+
+
+def test_powers_no_device_has_are_refused_before_their_sum_overflows() -> None:
+    with pytest.raises(InputError, match=r"^sending = 1e\+300: must be at most 1,000,000,000$"):
+        Powers(computing=1, sending=1e300, receiving=1)

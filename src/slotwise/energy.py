@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from slotwise.errors import InputError
 from slotwise.schedule.usage import TotalUsage, Usage
 
+LARGEST_POWER = 1_000_000_000  # far from what a device draws, and from where sums of joules overflow
+
 
 @dataclass(frozen=True, kw_only=True)
 class Powers:
@@ -36,6 +38,8 @@ class Powers:
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
                 raise InputError(field.name, value, "a finite number, at least 0")
+            if value > LARGEST_POWER:
+                raise InputError(field.name, value, f"at most {LARGEST_POWER:,}")
         if not self.slot_seconds:
             raise InputError("slot_seconds", self.slot_seconds, "above 0")
 

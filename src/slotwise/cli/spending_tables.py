@@ -58,7 +58,7 @@ def spending_table(headings: Sequence[str], rows: Sequence[SpendingRow], title: 
     for heading in headings:
         table.add_column(heading, overflow="fold", justify="right" if heading.endswith("size") else "left")
     for heading in (*SHARES, "air time\nof each (mean)", *["joules"] * with_joules):
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right", overflow="fold")
     for row in rows:
         cells = ["–"] * 5 if row.spending is None else _cells(row.spending)
         table.add_row(*row.names, *cells, *[_joules(row.spending)] * with_joules)
@@ -94,7 +94,7 @@ def summary_table(spending: Spending, title: str) -> Table:
 def _table_of(headings: Sequence[str], title: str) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right", overflow="fold")
     return table
 
 
