@@ -12,7 +12,7 @@ from slotwise.energy import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.experiments.run import Run
 from slotwise.runs import run_parameters
-from slotwise.runs.parameters import load_toml, toml_options
+from slotwise.runs.toml_file import load_toml, toml_options
 from slotwise.scenario import whole
 
 NAME = "at most 60 letters, digits, dots, dashes and underscores, a letter or digit first"

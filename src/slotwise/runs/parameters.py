@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from math import inf
@@ -244,7 +243,7 @@ def run_parameters(options: Mapping[str, Any]) -> RunParameters:
     what is said of each. The file is read here and never again.
     """
     chosen = {name: value for name, value in options.items() if name not in STAND_INS}
-    _refuse_unknown(chosen)
+    refuse_unknown(chosen)
     case = PAPER_CASES.get(str(chosen.get("data", RunParameters.data)), {})
     chosen |= _slots_of_link(options, {**case, **chosen})
     chosen |= _devices_of_file(options, chosen)
@@ -292,35 +291,8 @@ def _devices_of_file(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> d
     return options_of_file(Path(path), link_slots=usual, devices=chosen.get("devices"))
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The options a TOML file holds, by the names of the flags (dashes or underscores)."""
-    options = toml_options(path, load_toml("config", path))
-    try:
-        _refuse_unknown({name: value for name, value in options.items() if name not in STAND_INS})
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
-    return options
-
-
-def load_toml(option: str, path: Path) -> dict[str, Any]:
-    """The document in a TOML file; ``option`` is what the command line calls it."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(option, path, f"a readable TOML file ({error})") from None
-    except ValueError as error:  # TOML's own errors, and Python's for a number of thousands of digits
-        raise InputError(option, path, f"valid TOML ({error})") from None
-
-
-def toml_options(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
-    """A table's options by the names of parameters; a fleet file is looked for beside the TOML file."""
-    options = {name.replace("-", "_"): value for name, value in table.items()}
-    if isinstance(options.get("fleet_file"), str):
-        options["fleet_file"] = str(path.parent / options["fleet_file"])
-    return options
-
-
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
+def refuse_unknown(options: Mapping[str, Any]) -> None:
+    """A UserError for the first name that is no parameter of a run."""
     known = {field.name for field in fields(RunParameters)}
     for name in options:
         if name not in known:

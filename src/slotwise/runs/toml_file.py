@@ -1,0 +1,39 @@
+"""Options of a run from a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from slotwise.errors import InputError, UserError
+from slotwise.runs.parameters import STAND_INS, refuse_unknown
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The options a TOML file holds, by the names of the flags (dashes or underscores)."""
+    options = toml_options(path, load_toml("config", path))
+    try:
+        refuse_unknown({name: value for name, value in options.items() if name not in STAND_INS})
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    return options
+
+
+def load_toml(option: str, path: Path) -> dict[str, Any]:
+    """The document in a TOML file; ``option`` is what the command line calls it."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(option, path, f"a readable TOML file ({error})") from None
+    except ValueError as error:  # TOML's own errors, and Python's for a number of thousands of digits
+        raise InputError(option, path, f"valid TOML ({error})") from None
+
+
+def toml_options(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table's options by the names of parameters; a fleet file is looked for beside the TOML file."""
+    options = {name.replace("-", "_"): value for name, value in table.items()}
+    if isinstance(options.get("fleet_file"), str):
+        options["fleet_file"] = str(path.parent / options["fleet_file"])
+    return options
