@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from typing import NamedTuple
@@ -30,29 +29,30 @@ class Work(NamedTuple):
         return f"{self.version}:{self.training}"
 
 
-class Counts:
-    """What a device has done so far."""
-
-    def __init__(self) -> None:
-        self.trainings = 0
-        self.updates = 0
-        self.ignored = 0
-
-
 class Device:
     """Device ``number``: one client of the channel, from the first call to the end of the run.
 
     It listens to the broadcast of models only while it waits for one, and does so before it sends, so the
     model that its update is part of cannot pass it by.
+
+    Attributes:
+        trainings: how many it has finished.
+        ignored: messages that were not for it, or no frames.
     """
 
     def __init__(
-        self, number: int, topics: Topics, channel: Channel, make_task: TaskMaker, executor: Executor
+        self,
+        number: int,
+        topics: Topics,
+        channel: Channel,
+        make_task: TaskMaker,
+        executor: Executor,
+        boot: str = "",
     ) -> None:
         self.number, self._topics, self._channel = number, topics, channel
         self._make_task, self._executor = make_task, executor
-        self.boot = secrets.token_hex(8)
-        self.counts = Counts()
+        self._boot = boot
+        self.trainings, self.ignored = 0, 0
         self.run_id = ""
         self._task: Task | None = None
         self._work: Work | None = None
@@ -64,10 +64,10 @@ class Device:
         self._training: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def farewell(self) -> Message:
-        """The last will: what the broker says for a device that vanishes."""
-        label = Label(self.run_id, self.number)
-        return Message(self._topics.from_device(self.number, "gone"), encode(label, boot=self.boot))
+    @staticmethod
+    def farewell(topics: Topics, number: int, boot: str) -> Message:
+        """The last will: what the broker says for a device that vanishes, which may know of no run yet."""
+        return Message(topics.from_device(number, "gone"), encode(Label("", number), boot=boot))
 
     async def run(self) -> None:
         """Take part until the server says that it is over.
@@ -105,12 +105,12 @@ class Device:
         try:
             frame = decode(arrival.payload)
         except BadFrame:
-            self.counts.ignored += 1
+            self.ignored += 1
             return False
         if kind == "call":
             await self._answer_call(frame)
         elif frame.label.run != self.run_id:
-            self.counts.ignored += 1
+            self.ignored += 1
         elif kind == "end":
             return True
         else:
@@ -131,7 +131,7 @@ class Device:
         self._confirmed = False
         await self._listen()
         holds = str(self._work) if self._work else ""
-        await self._say("here", Label(self.run_id, self.number), boot=self.boot, holds=holds)
+        await self._say("here", Label(self.run_id, self.number), boot=self._boot, holds=holds)
 
     async def _obey(self, kind: str, frame: Frame) -> None:
         if kind == "model":
@@ -173,7 +173,7 @@ class Device:
     async def _begin(self, work: Work, model: Vector | None) -> None:
         """Train; the model must be one of this task."""
         if self._task is None or model is None:
-            self.counts.ignored += 1
+            self.ignored += 1
             return
         expected = len(self._task.initial_model())
         if len(model) != expected:
@@ -194,7 +194,7 @@ class Device:
         )
         if self._work != work:
             return  # the server has changed its mind
-        self.counts.trainings += 1
+        self.trainings += 1
         self._update = np.asarray(update, dtype=np.float32)
         await self._say_ready(work)
         if self._grant is not None:
@@ -203,7 +203,6 @@ class Device:
     async def _send(self, update: Vector, grant: Frame) -> None:
         await self._listen()
         self._grant, self._sent = None, True
-        self.counts.updates += 1
         topic = self._topics.from_device(self.number, "update")
         await self._channel.publish(topic, encode(grant.label, update, grant=grant.words.get("grant", "")))
 

@@ -6,10 +6,12 @@ import asyncio
 import json
 import secrets
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.files import write_atomically
 from slotwise.fleet import Fleet
@@ -28,6 +30,7 @@ from slotwise.runtime.state import LiveState, decode_state, encode_state
 from slotwise.runtime.topics import Topics
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
 
+GRACE = 3.0  # seconds to finish the round that is on when asked to end
 LOGGED = 100_000  # rejections told one by one; beyond that they are only counted
 
 
@@ -93,8 +96,8 @@ def live_plan(parameters: RunParameters) -> Timeline:
     return parameters.timeline()
 
 
-def scheduler_of(parameters: RunParameters) -> Scheduler:
-    """The Scheduler that the run's plan shows."""
+def scheduler_of(parameters: RunParameters, absent: Iterable[int] = ()) -> Scheduler:
+    """The Scheduler that the run's plan shows; it may begin without some of the devices."""
     return scheduler_for(
         parameters.scenario(),
         parameters.schedule,
@@ -102,6 +105,7 @@ def scheduler_of(parameters: RunParameters) -> Scheduler:
         fleet=parameters.fleet(),
         participation=parameters.participation,
         seed=parameters.seed,
+        absent=absent,
     )
 
 
@@ -163,7 +167,6 @@ class _LiveRun:
         self._run_id = str(folder.description().get("live_run") or secrets.token_hex(8))
         self._saved = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
-        self._log = self._live.rejections.open("a", encoding="utf-8", buffering=1)
         self._logged = 0
 
     async def play(self, channel: Channel, clock: Clock) -> LiveOutcome:
@@ -183,18 +186,45 @@ class _LiveRun:
         await channel.subscribe(topics.from_all_devices)
         listening = asyncio.create_task(server.listen())
         evaluating = asyncio.create_task(self._evaluate(state))
+        playing = asyncio.create_task(self._gather_and_play(server, mailbox, state, resumed=resumed))
         try:
-            if not resumed:
-                await self._gather(server, mailbox, state)
-            status = await self._play(server, state)
-            await self._until_evaluated(state, evaluating)
+            status = await self._watched(playing)
+            if status is None:  # in the middle of a round: what was saved last is what counts
+                status, state = "interrupted", self._saved_state(model)
+            else:
+                await self._until_evaluated(state, evaluating)
         finally:
-            for background in (listening, evaluating):
+            for background in (listening, evaluating, playing):
                 background.cancel()
-            self._log.close()
         if status != "interrupted":
             await server.end()
         return await self._close(state, status)
+
+    async def _watched(self, playing: asyncio.Task[Status]) -> Status | None:
+        """How it ended; None if it was asked to and could not finish its round."""
+        asked_at = None
+        while not playing.done():
+            await asyncio.wait([playing], timeout=0.2)
+            if self._watcher.wants_stop():
+                asked_at = asked_at or time.monotonic()
+                if time.monotonic() - asked_at > GRACE:
+                    return None
+        return playing.result()
+
+    def _saved_state(self, model: Vector) -> LiveState:
+        state = self._live.load(scheduler_of(self._parameters))
+        return state or LiveState(scheduler_of(self._parameters), models={0: model})
+
+    async def _gather_and_play(
+        self, server: Server, mailbox: Mailbox, state: LiveState, *, resumed: bool
+    ) -> Status:
+        if not resumed:
+            await self._gather(server, mailbox, state)
+        try:
+            await server.play(self._watcher.wants_stop)
+        except NotFinite:
+            return "diverged"
+        return "finished" if state.round == self._plan.rounds else "interrupted"
 
     async def _gather(self, server: Server, mailbox: Mailbox, state: LiveState) -> None:
         """Wait for the devices; those who are not there when it starts are absent."""
@@ -204,14 +234,7 @@ class _LiveRun:
         mailbox.unplanned.clear()
         missing = sorted(everyone - mailbox.present)
         if missing:
-            state.scheduler = scheduler_for_present(self._parameters, missing)
-
-    async def _play(self, server: Server, state: LiveState) -> Status:
-        try:
-            await server.play(self._watcher.wants_stop)
-        except NotFinite:
-            return "diverged"
-        return "finished" if state.round == self._plan.rounds else "interrupted"
+            state.scheduler = scheduler_of(self._parameters, missing)
 
     def _terms(self) -> Terms:
         parameters = self._parameters
@@ -244,7 +267,8 @@ class _LiveRun:
         if self._logged < LOGGED:
             self._logged += 1
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
-            self._log.write(f"{stamp}Z {rejection.topic}: {rejection.reason}\n")
+            with self._live.rejections.open("a", encoding="utf-8") as log:
+                log.write(f"{stamp}Z {rejection.topic}: {rejection.reason}\n")
         self._watcher.rejected(rejection)
 
     # Saving
@@ -311,19 +335,6 @@ class _LiveRun:
             if evaluating.done():
                 evaluating.result()
             await asyncio.sleep(0.02)
-
-
-def scheduler_for_present(parameters: RunParameters, absent: list[int]) -> Scheduler:
-    """The Scheduler of a run that begins without some of its devices."""
-    return scheduler_for(
-        parameters.scenario(),
-        parameters.schedule,
-        delay=parameters.delay,
-        fleet=parameters.fleet(),
-        participation=parameters.participation,
-        seed=parameters.seed,
-        absent=absent,
-    )
 
 
 def _point(state: LiveState, version: int, loss: float, accuracy: float) -> Point:
