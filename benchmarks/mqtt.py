@@ -34,19 +34,20 @@ HERE = Path(__file__).resolve().parent
 class Cheap:
     """A task that costs nothing, so that only the network is measured."""
 
-    def __init__(self) -> None:
-        self._update = np.full(PARAMETERS, 1e-3, dtype=np.float32)
-
     def initial_model(self) -> np.ndarray:
+        """Zeros."""
         return np.zeros(PARAMETERS, dtype=np.float32)
 
     def local_update(self, model: np.ndarray, device: int, training: int) -> np.ndarray:
-        return self._update
+        """Hardly anything."""
+        return model * np.float32(0.001) + np.float32(device + training)
 
     def evaluate(self, model: np.ndarray) -> Evaluation:
-        return Evaluation(0.0, 0.0)
+        """Hardly anything."""
+        return Evaluation(float(model[0]), 0.0)
 
     def named_arrays(self, model: np.ndarray) -> Mapping[str, np.ndarray]:
+        """The one there is."""
         return {"model": model}
 
 

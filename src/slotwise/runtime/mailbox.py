@@ -118,8 +118,13 @@ class Mailbox:
         return device in self.assigned and self._ready.get(device) == self.assigned[device]
 
     def expect(self, label: Label, number: str) -> None:
-        """A grant is out: one update with this label and this number of the grant is wanted."""
-        self._grant, self.update, self.spoiled = (label, number), None, False
+        """A grant is out: one update with this label and this number of the grant is wanted.
+
+        Unless the device has gone since: then nothing is.
+        """
+        still = self.assigned.get(label.device) == (label.version, label.training)
+        self._grant = (label, number) if still else None
+        self.update, self.spoiled = None, False
 
     def close(self) -> Vector | None:
         """The slots of the grant are over: what came, if anything good did. Three bad ones bar a device."""

@@ -193,7 +193,7 @@ class Server:
         if self._clock.paced:
             self._late[device] = (event.slot, event.version)
         else:
-            self._silent(device, "ready")
+            await self._silent(device, "ready")
         return None
 
     async def _settled_uplink(self, event: Sent, slot: int) -> Event:
@@ -210,7 +210,7 @@ class Server:
             self._lost.append(uplink)
             self._state.late.append(Late(device, label.round, "uplink", slot, -1))
             if silent and not self._clock.paced:
-                self._silent(device, "update")
+                await self._silent(device, "update")
             return Lost(device, slot)
         self._uplinks.append(uplink)
         start_model = self._state.models[label.version]
@@ -220,11 +220,12 @@ class Server:
         mailbox.assigned.pop(device, None)
         return Sent(device)
 
-    def _silent(self, device: int, kind: str) -> None:
-        """A device that says nothing any more counts as gone until it says that it is here."""
+    async def _silent(self, device: int, kind: str) -> None:
+        """A device that says nothing any more counts as gone until it answers the call."""
         topic = f"{self._topics.root}/from/{device}/{kind}"
         self._mailbox.reject(topic, f"missing after {self._terms.patience:g} s: the device counts as gone")
         self._mailbox.vanish(device)
+        await self._remind(device, "")
 
     # What the Scheduler wants done
 
