@@ -642,3 +642,24 @@ def test_the_paper_s_mnist_job_needs_less_than_600_megabytes(tmp_path: Path) -> 
     )
     (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", done.stdout)
     assert int(peak) < 600 * 1024
+
+
+def test_a_task_of_the_user_s_own_is_trained_shown_and_gone_on_with(
+    slotwise: Slotwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(Path(__file__).parents[2])
+    own = ["--task", "examples.own_task.logistic:make_task", "--devices", 20, "--group-size", 4]
+    said = slotwise(*own, "--deadline", 500, "--out", tmp_path / "run", "--quiet")
+    assert said.code == 0
+    assert "finished after" in said.out
+    assert "finished already" in slotwise("--resume", tmp_path / "run").err
+
+
+def test_a_task_that_is_not_there_is_refused_before_a_folder_is_made(
+    slotwise: Slotwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    said = slotwise("--task", "no_such_module:make_task", "--out", tmp_path / "run")
+    assert "there is no module no_such_module" in said.refusal
+    assert not (tmp_path / "run").exists()

@@ -15,8 +15,10 @@ from slotwise.cli.bench import bench
 from slotwise.cli.bound import bound
 from slotwise.cli.compare import compare
 from slotwise.cli.data import data
+from slotwise.cli.device import device, fleet
 from slotwise.cli.plan import plan
 from slotwise.cli.reproduce import reproduce
+from slotwise.cli.serve import serve
 from slotwise.cli.show import show
 from slotwise.cli.timeline import timeline
 from slotwise.cli.train import train
@@ -26,7 +28,7 @@ USAGE_ERROR = 2
 
 app = typer.Typer(
     name="slotwise",
-    help="Federated learning over time-slotted channels: plan it, simulate it, train it.",
+    help="Federated learning over time-slotted channels: plan it, simulate it, train it, run it.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -38,6 +40,9 @@ app.command()(train)
 app.command()(show)
 app.command()(reproduce)
 app.command()(compare)
+app.command()(serve)
+app.command()(device)
+app.command()(fleet)
 app.command()(bench)
 app.command()(bound)
 app.add_typer(data, name="data")

@@ -75,7 +75,9 @@ def measured_case(
     if parameters.schedule == "sync" and parameters.participation == "random":
         raise InputError("estimate", folder.path, "a run whose groups take turns: no --participation random")
     if any(getattr(parameters, name) != getattr(RunParameters, name) for name in BEYOND_THE_PAPER):
-        raise InputError("estimate", folder.path, "a run of equal, faultless devices, --bits 32 and the mean")
+        raise InputError(
+            "estimate", folder.path, "a run of equal, faultless devices, --bits 32, the mean and no --task"
+        )
     setting = _setting_of(parameters, rounds, rate)
     task = one_step(
         cast(SgdTask, build_task(parameters)),

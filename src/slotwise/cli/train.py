@@ -80,6 +80,15 @@ def train(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)] = False,
     data: Annotated[Literal["mnist", "cifar10"] | None, _option("data", "Data set.", DATA)] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help="A task of your own instead of a data set and network: module:function, as in "
+            "my_module:make_task.",
+            metavar="MODULE:FUNCTION",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
     partition: Annotated[
         Literal["one-label", "k-labels", "dirichlet", "iid"] | None,
         _option("partition", "Which samples a device holds.", DATA),
@@ -204,9 +213,9 @@ def train(
     if out is None:
         raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
     parameters = _parameters(config, _parsed(given))
-    task = build_task(parameters)  # every mistake is told before a folder is made
+    learned = build_task(parameters)  # every mistake is told before a folder is made
     folder = RunFolder.create(out, parameters, overwrite=overwrite)
-    session.run(folder, parameters, task=task)
+    session.run(folder, parameters, task=learned)
 
 
 def _check_tensorboard(folder: Path | None) -> None:

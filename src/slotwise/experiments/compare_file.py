@@ -12,6 +12,7 @@ from slotwise.energy import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.experiments.run import Run
 from slotwise.runs import run_parameters
+from slotwise.runs.build import check_task
 from slotwise.runs.toml_file import load_toml, toml_options
 from slotwise.scenario import whole
 
@@ -101,7 +102,7 @@ def _runs(path: Path, name: str, options: Mapping[str, Any], seeds: Sequence[int
 def _run(name: str, options: Mapping[str, Any]) -> Run:
     parameters = run_parameters(options)
     parameters.timeline()
-    parameters.network()
+    check_task(parameters)
     return Run(f"{name}-seed{parameters.seed}", parameters)
 
 

@@ -30,4 +30,6 @@ def evaluation_work_per_round(parameters: RunParameters, timeline: Timeline) -> 
 
 
 def _per_image(parameters: RunParameters) -> float:
+    if parameters.task is not None:
+        return 1.0  # what a task of the user's own computes is not known; its samples count alike
     return float(parameters.network().dense_multiply_adds)

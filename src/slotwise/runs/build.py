@@ -6,22 +6,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.data import Dataset, dirichlet, iid, k_labels, load_cifar10, load_mnist, one_label
-from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_sgd import DeviceSamples
 from slotwise.learning.quantised import UNQUANTISED, Quantised
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import Task
+from slotwise.runs.own_task import find_maker, own_task
 from slotwise.runs.parameters import RunParameters
 
 
 def build_task(parameters: RunParameters) -> Task:
     """The task a run trains; its devices send in as many bits as the run says."""
-    network = parameters.network()  # refused, if it does not fit, before anything is loaded
-    task = _unquantised_task(parameters, network)
+    task = _unquantised_task(parameters)
     return task if parameters.bits == UNQUANTISED else Quantised(task, parameters.bits, parameters.seed)
 
 
-def _unquantised_task(parameters: RunParameters, network: Architecture) -> Task:
+def check_task(parameters: RunParameters) -> None:
+    """Refuse a network that does not fit, or a task of the user's own that is not there; loads no data."""
+    if parameters.task is None:
+        parameters.network()
+    else:
+        find_maker(parameters.task)
+
+
+def _unquantised_task(parameters: RunParameters) -> Task:
+    if parameters.task is not None:
+        return own_task(parameters.task, parameters)
+    network = parameters.network()  # refused, if it does not fit, before anything is loaded
     dataset = load(parameters)
     samples = DeviceSamples(dataset, partition(parameters, dataset))
     offset, scale = dataset.offset, dataset.scale

@@ -1,23 +1,15 @@
-"""Checkpoints: the state of a run in one file that proves itself by its checksum.
-
-A file is the sha256 of what follows, in hexadecimal, a line feed, and a numpy archive without pickles.
-The newest two are kept, so that a damaged one costs the rounds since the one before it.
-"""
+"""Checkpoints: the state of a training in a sealed file, a numpy archive without pickles."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import zipfile
 from pathlib import Path
 
 import numpy as np
 
-from slotwise.errors import UserError
-from slotwise.files import leftovers, write_atomically
 from slotwise.learning import History, Point
-
-KEPT = 2
+from slotwise.runs.sealed import SealedFiles
 
 
 class Checkpoints:
@@ -25,52 +17,19 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._files = SealedFiles(folder)
 
     def save(self, history: History) -> None:
-        """Write a checkpoint, then drop the oldest, and those of later rounds: they were found damaged."""
-        data = _encode(history)
-        digest = hashlib.sha256(data).hexdigest().encode()
-        self._make_folder()
-        newest = self.folder / f"round-{history.round:09d}.checkpoint"
-        write_atomically(newest, digest + b"\n" + data)
-        files = self._files()
-        for path in [*files[: files.index(newest)], *files[files.index(newest) + KEPT :]]:
-            path.unlink(missing_ok=True)
+        """Write a checkpoint; the newest two stay."""
+        self._files.save(history.round, _encode(history))
 
     def load(self) -> tuple[History | None, list[Path]]:
         """The newest intact checkpoint, if any, and the damaged ones that were passed over."""
-        damaged: list[Path] = []
-        for path in self._files():
-            history = _read(path)
-            if history is not None:
-                return history, damaged
-            damaged.append(path)
-        return None, damaged
+        return self._files.load(_decode)
 
     def clear(self) -> None:
         """Remove them all, and what a killed process has left of one."""
-        for path in (*self._files(), *leftovers(self.folder)):
-            path.unlink(missing_ok=True)
-
-    def _make_folder(self) -> None:
-        try:
-            self.folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise UserError(f"cannot write {self.folder}: {error.strerror or error}") from None
-
-    def _files(self) -> list[Path]:
-        """Newest first."""
-        return sorted(self.folder.glob("round-*.checkpoint"), reverse=True)
-
-
-def _read(path: Path) -> History | None:
-    try:
-        digest, _, data = path.read_bytes().partition(b"\n")
-    except OSError:
-        return None
-    if hashlib.sha256(data).hexdigest().encode() != digest:
-        return None
-    return _decode(data)
+        self._files.clear()
 
 
 def _encode(history: History) -> bytes:

@@ -74,6 +74,7 @@ class RunParameters:
         absences: (device, leaves, returns) for each; returns is None for good.
         mean_present: mean slots for which a device is there, if devices come and go at random.
         mean_away: mean slots for which it is then away.
+        task: module:function that makes the user's own task of these parameters; see docs/own-task.md.
     """
 
     data: DataName = "mnist"
@@ -118,6 +119,7 @@ class RunParameters:
     absences: tuple[tuple[int, int, int | None], ...] = ()
     mean_present: float | None = None
     mean_away: float | None = None
+    task: str | None = None
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -140,6 +142,7 @@ class RunParameters:
         self.sgd()
         self.combine()
         self.fleet()
+        self._check_task()
 
     def scenario(self) -> Scenario:
         """Devices and channel."""
@@ -209,7 +212,20 @@ class RunParameters:
         """By name, as run.json holds them."""
         return asdict(self)
 
+    def _check_task(self) -> None:
+        """A task of one's own has its own data and model; nothing else may be said about them."""
+        if self.task is None:
+            return
+        module, _, function = self.task.partition(":")
+        if not all(part.isidentifier() for part in (*module.split("."), function)):
+            raise InputError("task", self.task, "module:function, as in my_module:make_task")
+        for name in BUILT_IN_ONLY:
+            if getattr(self, name) != getattr(type(self), name):
+                raise InputError(name, getattr(self, name), "left out where --task is given")
 
+
+# What describes slotwise's own data sets and networks, and nothing else.
+BUILT_IN_ONLY = ("data", "input_scale", "channels", "hidden", "backend")
 # The paper's experiments: what differs from the defaults for each data set.
 PAPER_CASES: Mapping[str, Mapping[str, Any]] = {
     "mnist": {},
@@ -231,7 +247,7 @@ BEYOND_THE_PAPER = tuple(
     for field in fields(RunParameters)
     if field.name in FLEET_OPTIONS
     or field.name.startswith("discount")
-    or field.name in {"aggregation", "mixing", "server_rate", "bits"}
+    or field.name in {"aggregation", "mixing", "server_rate", "bits", "task"}
 )
 
 
@@ -265,6 +281,8 @@ def _slots_of_link(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dic
     for name in ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"):
         if name in options:
             raise InputError("bits_per_slot", rate, f"left out where {name} is given")
+    if options.get("task") is not None:
+        raise InputError("bits_per_slot", rate, "left out where --task is given (--link-slots instead)")
     names = ("data", "channels", "hidden", "bits")
     own = RunParameters(**{name: chosen[name] for name in names if name in chosen})
     size, arrays = own.network().parameters, len(own.network().parameter_shapes)

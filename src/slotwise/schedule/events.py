@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from heapq import heappop, heappush
+from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
 from slotwise.fleet import Fleet
+from slotwise.schedule.agenda import Agenda
 from slotwise.schedule.scheduler import (
     Deliver,
     Delivered,
-    Event,
     Grant,
     Joined,
     Left,
@@ -38,29 +37,6 @@ class Record(NamedTuple):
     lost: list[Uplink]
     broadcasts: list[tuple[int, int]]
     receivers: list[Sequence[int]]
-
-
-class Agenda:
-    """What will happen, instant by instant: a heap of slots, and the events of each slot."""
-
-    def __init__(self) -> None:
-        self._slots: list[int] = []
-        self._events: dict[int, list[Event]] = {}
-
-    def add(self, slot: int, event: Event) -> None:
-        """Note an event; those of one slot keep no order, as the Scheduler asks for none."""
-        events = self._events.get(slot)
-        if events is None:
-            heappush(self._slots, slot)
-            self._events[slot] = [event]
-        else:
-            events.append(event)
-
-    def __iter__(self) -> Iterator[tuple[int, list[Event]]]:
-        """The slots in which something happens, in order, and all that happens in each; more may be added."""
-        while self._slots:
-            slot = heappop(self._slots)
-            yield slot, self._events.pop(slot)
 
 
 class Drive:

@@ -82,6 +82,32 @@ _Update = tuple[int, int, int]  # whose turn comes when: (turn, device, the mode
 _AT_ONCE = -1  # a turn before every slot
 
 
+class SchedulerState(NamedTuple):
+    """What a Scheduler knows at one instant.
+
+    Attributes:
+        round: k.
+        absent: the devices that are away.
+        booked: who receives which later model.
+        computing: the model each device trains on.
+        ready: (turn, device, version) of those who wait for the channel.
+        granted: the same of the last that was let onto it.
+        senders: those of this round who are still there.
+        missing: updates the round has not got yet.
+        channel_taken: whether somebody sends, or the server broadcasts.
+    """
+
+    round: int
+    absent: list[int]
+    booked: dict[int, list[int]]
+    computing: dict[int, int]
+    ready: list[_Update]
+    granted: _Update | None
+    senders: list[int]
+    missing: int
+    channel_taken: bool
+
+
 class Scheduler:
     """One server, one channel, rounds of ``group_size`` uplinks followed by one broadcast.
 
@@ -116,6 +142,29 @@ class Scheduler:
         self._missing = group_size  # updates the round has not got yet
         self._channel_taken = False
         self._book(delivery.initial(self._absent))
+
+    @property
+    def state(self) -> SchedulerState:
+        """Everything it knows, as a value of its own: `restore` goes on from there."""
+        return SchedulerState(
+            self.round,
+            sorted(self._absent),
+            {version: list(devices) for version, devices in self._booked.items()},
+            dict(self._computing),
+            sorted(self._ready),
+            self._granted,
+            list(self._senders),
+            self._missing,
+            self._channel_taken,
+        )
+
+    def restore(self, state: SchedulerState) -> None:
+        """Be as the Scheduler was that this state is of."""
+        self.round, self._missing, self._channel_taken = state.round, state.missing, state.channel_taken
+        self._absent, self._senders = set(state.absent), list(state.senders)
+        self._booked = {version: list(devices) for version, devices in state.booked.items()}
+        self._computing, self._ready = dict(state.computing), list(state.ready)  # sorted, so a heap
+        self._granted = state.granted
 
     def start(self) -> Deliver:
         """Hand out w_0: the devices named here compute from the first slot on."""

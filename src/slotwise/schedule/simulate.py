@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal, get_args
 
@@ -107,17 +108,50 @@ def _no_round_fits(scenario: Scenario, fleet: Fleet | None) -> InputError:
     return InputError("deadline", scenario.deadline, "long enough for the first round of the fleet to end")
 
 
+def scheduler_for(
+    scenario: Scenario,
+    schedule: Schedule,
+    *,
+    delay: Delay = "auto",
+    fleet: Fleet | None = None,
+    participation: Participation = "round-robin",
+    seed: int = 0,
+    absent: Iterable[int] = (),
+) -> Scheduler:
+    """The Scheduler whose doings `simulate` shows, for a driver on a real network.
+
+    ``absent`` are the devices that are not there when it starts.
+    """
+    delivery: Delayed | Synchronous | Planned
+    if fleet is None or fleet.is_equal_to(scenario) or schedule != "idfl" or delay != "auto":
+        delivery = delivery_policy(scenario, schedule, delay, participation, seed)
+    else:
+        delivery = _planned(scenario, fleet.without_faults(), None)
+    retransmission = Fleet.retransmission if fleet is None else fleet.retransmission
+    return Scheduler(scenario.group_size, delivery, retransmission=retransmission, absent=absent)
+
+
 def _just_in_time_timeline(scenario: Scenario, fleet: Fleet, rounds: int | None) -> Timeline:
     """Exact for a faultless fleet; otherwise a plan for it without faults, followed as far as possible."""
-    expected = fleet.without_faults()
-    plain = Delayed(scenario.devices, scenario.group_size)
-    shown = _event_timeline(scenario, "async", plain, expected, rounds)
-    beyond = shown.rounds + _rounds_until_all_have_sent(scenario, expected)
-    longer = _event_timeline(replace(scenario, deadline=None), "async", plain, expected, beyond)
     if fleet.faultless:
-        return replace(just_in_time(longer, fleet.compute_slots, shown.rounds), scenario=scenario)
-    plan = just_in_time(longer, expected.compute_slots, beyond)
-    return _event_timeline(scenario, "idfl", Planned.of(plan), fleet, rounds)
+        shown, plain = _asynchronous(scenario, fleet, rounds)
+        return replace(just_in_time(plain, fleet.compute_slots, shown), scenario=scenario)
+    return _event_timeline(
+        scenario, "idfl", _planned(scenario, fleet.without_faults(), rounds), fleet, rounds
+    )
+
+
+def _planned(scenario: Scenario, fleet: Fleet, rounds: int | None) -> Planned:
+    _, plain = _asynchronous(scenario, fleet, rounds)
+    return Planned.of(just_in_time(plain, fleet.compute_slots, plain.rounds))
+
+
+def _asynchronous(scenario: Scenario, fleet: Fleet, rounds: int | None) -> tuple[int, Timeline]:
+    """How many rounds there are without delay, and the timeline until all their receivers have sent."""
+    delivery = Delayed(scenario.devices, scenario.group_size)
+    shown = _event_timeline(scenario, "async", delivery, fleet, rounds).rounds
+    beyond = shown + _rounds_until_all_have_sent(scenario, fleet)
+    return shown, _event_timeline(replace(scenario, deadline=None), "async", delivery, fleet, beyond)
 
 
 def _rounds_until_all_have_sent(scenario: Scenario, fleet: Fleet) -> int:

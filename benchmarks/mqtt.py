@@ -1,0 +1,158 @@
+"""Granted updates per second of a live run, beside a raw grant/echo loop on the same broker in the same run.
+
+200 devices with models of 21,840 numbers on one machine. The raw loop is what MQTT alone can do: a client
+publishes a grant, the granted client echoes as many bytes as an update has, and only then comes the next.
+slotwise does the same and schedules, checks, aggregates and broadcasts besides. The two take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import aiomqtt
+import numpy as np
+
+from slotwise.learning import Evaluation
+from slotwise.runs import RunFolder, RunParameters, run_parameters
+from slotwise.runtime.clock import Clock
+from slotwise.runtime.mqtt import AT_ONCE, broker_of, connected_channel
+from slotwise.runtime.run import ServerOptions, serve
+
+PARAMETERS = 21_840
+HERE = Path(__file__).resolve().parent
+
+
+class Cheap:
+    """A task that costs nothing, so that only the network is measured."""
+
+    def initial_model(self) -> np.ndarray:
+        """Zeros."""
+        return np.zeros(PARAMETERS, dtype=np.float32)
+
+    def local_update(self, model: np.ndarray, device: int, training: int) -> np.ndarray:
+        """Hardly anything."""
+        return model * np.float32(0.001) + np.float32(device + training)
+
+    def evaluate(self, model: np.ndarray) -> Evaluation:
+        """Hardly anything."""
+        return Evaluation(float(model[0]), 0.0)
+
+    def named_arrays(self, model: np.ndarray) -> Mapping[str, np.ndarray]:
+        """The one there is."""
+        return {"model": model}
+
+
+def make_task(parameters: RunParameters) -> Cheap:
+    del parameters
+    return Cheap()
+
+
+async def echo(address: str, devices: int) -> None:
+    """The other side of the raw loop: ``devices`` clients that answer grants with an update's bytes."""
+    broker, payload = broker_of(address), bytes(4 * PARAMETERS)
+
+    async def one(number: int) -> None:
+        async with aiomqtt.Client(
+            broker.host, broker.port, identifier=f"raw-{number}", socket_options=AT_ONCE
+        ) as client:
+            await client.subscribe(f"raw/to/{number}", qos=1)
+            await client.publish("raw/here", str(number), qos=1)
+            async for message in client.messages:
+                if message.payload == b"end":
+                    return
+                await client.publish(f"raw/from/{number}", payload, qos=1)
+
+    await asyncio.gather(*(one(number) for number in range(1, devices + 1)))
+
+
+async def raw_loop(address: str, devices: int, grants: int) -> float:
+    """Grants a second of the raw loop."""
+    broker = broker_of(address)
+    async with aiomqtt.Client(
+        broker.host, broker.port, identifier="raw-server", socket_options=AT_ONCE
+    ) as client:
+        await client.subscribe("raw/from/+", qos=1)
+        await client.subscribe("raw/here", qos=1)
+        command = [sys.executable, __file__, "--echo", address, "--devices", str(devices)]
+        child = subprocess.Popen(command)
+        messages = client.messages
+        for _ in range(devices):
+            await anext(messages)
+        began = time.perf_counter()
+        for grant in range(grants):
+            await client.publish(f"raw/to/{grant % devices + 1}", b"grant", qos=1)
+            await anext(messages)
+        seconds = time.perf_counter() - began
+        for number in range(1, devices + 1):
+            await client.publish(f"raw/to/{number}", b"end", qos=1)
+        await asyncio.to_thread(child.wait)
+    return grants / seconds
+
+
+async def live_run(address: str, devices: int, group_size: int, grants: int, folder: Path) -> float:
+    """Granted updates a second of a live run."""
+    rounds = grants // group_size
+    compute = (devices - group_size) // group_size * (group_size + 1)
+    options = {"devices": devices, "group_size": group_size, "schedule": "async", "compute_slots": compute}
+    deadline = compute + (rounds + 1) * (group_size + 1)
+    parameters = run_parameters({**options, "deadline": deadline, "task": "mqtt:make_task"})
+    name = f"bench{time.monotonic_ns()}"
+    command = [sys.executable, "-c", "from slotwise.cli import main; main()", "fleet", "--quiet"]
+    command += ["--devices", str(devices), "--broker", address, "--name", name, "--task", "mqtt:make_task"]
+    child = subprocess.Popen(command, cwd=HERE)
+    async with AsyncExitStack() as stack:
+        channel = await stack.enter_async_context(connected_channel(broker_of(address), f"{name}-server"))
+        outcome = await serve(
+            RunFolder.create(folder, parameters),
+            parameters,
+            Cheap(),
+            channel,
+            clock=Clock(),
+            options=ServerOptions(name=name, checkpoint_every=10.0),
+        )
+    await asyncio.to_thread(child.wait)
+    state = outcome.state
+    first, last = state.round_seconds[0], state.round_seconds[-1]
+    return group_size * (state.round - 1) / (last - first)
+
+
+async def compare(address: str, devices: int, group_size: int, grants: int, repeats: int) -> None:
+    raw, live = [], []
+    for _ in range(repeats):
+        raw.append(await raw_loop(address, devices, grants))
+        with tempfile.TemporaryDirectory() as folder:
+            live.append(await live_run(address, devices, group_size, grants, Path(folder) / "run"))
+        print(f"raw {raw[-1]:.0f}/s  slotwise {live[-1]:.0f}/s  {live[-1] / raw[-1]:.0%}", flush=True)
+    ratio = statistics.median(b / a for a, b in zip(raw, live, strict=True))
+    print(f"{devices} devices, S={group_size}: raw grant/echo {statistics.median(raw):.0f}/s, ", end="")
+    print(f"granted updates {statistics.median(live):.0f}/s, {ratio:.0%} of it")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("broker", nargs="?", default="mqtt://127.0.0.1:1883")
+    parser.add_argument("--devices", type=int, default=200)
+    parser.add_argument("--group-size", type=int, default=10)
+    parser.add_argument("--grants", type=int, default=2000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--echo", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.echo:
+        asyncio.run(echo(options.echo, options.devices))
+    else:
+        asyncio.run(
+            compare(options.broker, options.devices, options.group_size, options.grants, options.repeats)
+        )
+
+
+if __name__ == "__main__":
+    main()

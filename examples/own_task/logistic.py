@@ -1,0 +1,73 @@
+"""A task of one's own: logistic regression in numpy, on data that is made up here.
+
+slotwise train --task examples.own_task.logistic:make_task --devices 20 --group-size 4 --out runs/own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.learning import Evaluation, Task
+from slotwise.learning.randomness import Purpose, draw_batches, generator
+from slotwise.runs import RunParameters
+
+Array = NDArray[np.float32]
+FEATURES = 8
+TEST_SAMPLES = 2_000
+SPREAD = 1.5  # how far a device's data lies from the others': the larger, the more staleness hurts
+
+
+class Logistic:
+    """Two classes, a plane between them, and devices that each see another corner of the space."""
+
+    def __init__(self, parameters: RunParameters) -> None:
+        self._parameters = parameters
+        draw = generator(parameters.seed, Purpose.PARTITION)
+        self._truth = draw.normal(size=FEATURES)
+        centres = SPREAD * draw.normal(size=(parameters.devices, 1, FEATURES))
+        scattered = draw.normal(size=(parameters.devices, parameters.samples_per_device, FEATURES))
+        self._inputs = (centres + scattered).astype(np.float32)
+        self._labels = self._inputs @ self._truth > draw.logistic(size=self._inputs.shape[:2])
+        self._test = (SPREAD * draw.normal(size=(TEST_SAMPLES, FEATURES))).astype(np.float32)
+
+    def initial_model(self) -> Array:
+        """The plane through the origin that says nothing: weights, then the bias."""
+        return np.zeros(FEATURES + 1, dtype=np.float32)
+
+    def local_update(self, model: Array, device: int, training: int) -> Array:
+        """H steps of SGD; batches depend on (seed, device, training) alone, never on a shared generator."""
+        own = self._parameters
+        weights = model.copy()
+        batches = draw_batches(
+            own.seed, device, training, own.samples_per_device, own.local_steps, own.batch_size
+        )
+        for rows in batches:
+            inputs, labels = self._inputs[device - 1, rows], self._labels[device - 1, rows]
+            wrong = _probability(weights, inputs) - labels
+            weights[:-1] -= np.float32(own.learning_rate) * (wrong @ inputs) / np.float32(len(rows))
+            weights[-1] -= np.float32(own.learning_rate) * wrong.mean()
+        return model - weights
+
+    def evaluate(self, model: Array) -> Evaluation:
+        """The mean loss over all devices' samples, and how often the plane is right on fresh ones."""
+        scores = self._inputs.reshape(-1, FEATURES) @ model[:-1] + model[-1]
+        loss = np.logaddexp(0, np.where(self._labels.ravel(), -scores, scores)).mean()
+        right = (self._test @ model[:-1] + model[-1] > 0) == (self._test @ self._truth > 0)
+        return Evaluation(float(loss), float(right.mean()))
+
+    def named_arrays(self, model: Array) -> Mapping[str, Array]:
+        """For model.npz."""
+        return {"weight": model[:-1], "bias": model[-1:]}
+
+
+def make_task(parameters: RunParameters) -> Task:
+    """What --task names."""
+    return Logistic(parameters)
+
+
+def _probability(weights: Array, inputs: Array) -> Array:
+    scores = inputs @ weights[:-1] + weights[-1]
+    return (1 / (1 + np.exp(-scores))).astype(np.float32)

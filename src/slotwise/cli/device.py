@@ -1,0 +1,188 @@
+"""slotwise device and slotwise fleet."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from slotwise.cli.jobs import INTERRUPTED
+from slotwise.cli.live import (
+    PORT,
+    Authority,
+    BrokerAddress,
+    ChannelName,
+    Credentials,
+    PasswordFile,
+    User,
+    chosen_broker,
+    need_mqtt,
+)
+from slotwise.cli.options import OUTPUT
+from slotwise.errors import InputError
+from slotwise.scenario import whole
+
+DATA = "Data"
+DEFAULT_BROKER = f"mqtt://127.0.0.1:{PORT}"
+
+DataName = Annotated[
+    Literal["mnist", "cifar10"] | None,
+    typer.Option(help="Data set. Default: what the server says.", rich_help_panel=DATA),
+]
+PartitionName = Annotated[
+    Literal["one-label", "k-labels", "dirichlet", "iid"] | None,
+    typer.Option(
+        help="Which of its samples are this device's. Default: as the server says.", rich_help_panel=DATA
+    ),
+]
+TaskName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION",
+        help="A task of your own, with data of your own: my_module:make_task.",
+        rich_help_panel=DATA,
+    ),
+]
+Patience = Annotated[
+    float, typer.Option(help="Seconds to wait for the broker to be there.", rich_help_panel=OUTPUT)
+]
+Workers = Annotated[int | None, typer.Option(help="Trainings at once. Default: all cores.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.", rich_help_panel=OUTPUT)]
+
+
+def device(
+    number: Annotated[int, typer.Option("--id", help="Which device this is, from 1.")],
+    broker: BrokerAddress = None,
+    name: ChannelName = "trial",
+    credentials: Credentials = None,
+    user: User = None,
+    password_file: PasswordFile = None,
+    ca: Authority = None,
+    data: DataName = None,
+    partition: PartitionName = None,
+    task: TaskName = None,
+    patience: Patience = 60.0,
+    quiet: Quiet = False,
+) -> None:
+    """Be one device: train what the server assigns, send when it grants the channel.
+
+    It waits for the broker and for the server, survives the restart of both, and ends when the run does.
+    """
+    need_mqtt()
+    chosen = chosen_broker(
+        broker or (None if credentials else DEFAULT_BROKER), credentials, user, password_file, ca
+    )
+    assert chosen is not None
+    own = {"data": data, "partition": partition, "task": task}
+    _take_part([whole("id", number)], name, {number: chosen}, own, 1, patience, quiet)
+
+
+def fleet(
+    devices: Annotated[int, typer.Option(help="How many devices.")] = 20,
+    first: Annotated[int, typer.Option(help="The number of the first.")] = 1,
+    processes: Annotated[int, typer.Option(help="Spread them over so many processes.")] = 1,
+    workers: Workers = None,
+    broker: BrokerAddress = None,
+    name: ChannelName = "trial",
+    credentials: Annotated[
+        Path | None,
+        typer.Option(help="Folder with device-1.toml, device-2.toml, … as slotwise enroll writes them."),
+    ] = None,
+    data: DataName = None,
+    partition: PartitionName = None,
+    task: TaskName = None,
+    patience: Patience = 60.0,
+    quiet: Quiet = False,
+) -> None:
+    """Be many devices at once, each with a connection of its own, for a trial on one machine."""
+    need_mqtt()
+    whole("devices", devices)
+    whole("first", first)
+    threads = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers)
+    if whole("processes", processes) > 1:
+        _spread(devices, first, min(processes, devices), threads)
+        return
+    numbers = range(first, first + devices)
+    brokers = {
+        n: chosen_broker(
+            broker or (None if credentials else DEFAULT_BROKER),
+            None if credentials is None else credentials / f"device-{n}.toml",
+            None,
+            None,
+            None,
+        )
+        for n in numbers
+    }
+    own = {"data": data, "partition": partition, "task": task}
+    _take_part(numbers, name, brokers, own, threads, patience, quiet)
+
+
+def _take_part(
+    numbers: Sequence[int],
+    name: str,
+    brokers: dict[int, Any],
+    own: dict[str, str | None],
+    workers: int,
+    patience: float,
+    quiet: bool,
+) -> None:
+    from slotwise.runtime.fleet import take_part  # noqa: PLC0415
+    from slotwise.runtime.topics import Topics  # noqa: PLC0415
+
+    if not 0 <= patience < float("inf"):
+        raise InputError("patience", patience, "a number of seconds, at least 0")
+    topics = Topics(name)
+    options = {key: value for key, value in own.items() if value is not None}
+
+    def tell(text: str) -> None:
+        if not quiet:
+            typer.echo(text, err=True)
+
+    async def run() -> bool:
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        return await take_part(
+            numbers, topics, brokers, options, workers=workers, patience=patience, stop=stop, tell=tell
+        )
+
+    if not asyncio.run(run()):
+        raise typer.Exit(INTERRUPTED)
+
+
+def _spread(devices: int, first: int, processes: int, workers: int) -> None:
+    """The same command once for each process, with its share of the devices and of the cores."""
+    base, more = divmod(devices, processes)
+    arguments = _without_options(sys.argv[2:], {"--devices", "--first", "--processes", "--workers"})
+    children = []
+    for index in range(processes):
+        share = base + (index < more)
+        own = ["--devices", str(share), "--first", str(first), "--workers", str(max(1, workers // processes))]
+        command = [sys.executable, "-c", "from slotwise.cli import main; main()", "fleet", *arguments, *own]
+        children.append(subprocess.Popen(command))
+        first += share
+    try:
+        codes = [child.wait() for child in children]
+    except KeyboardInterrupt:
+        codes = [child.wait() for child in children]  # they were interrupted as well
+    if any(codes):
+        raise typer.Exit(max(abs(code) for code in codes))
+
+
+def _without_options(arguments: Sequence[str], names: set[str]) -> list[str]:
+    """The arguments without these options and their values."""
+    kept: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in names:
+            next(rest, None)
+        elif argument.partition("=")[0] not in names:
+            kept.append(argument)
+    return kept

@@ -1,0 +1,215 @@
+"""What the commands of a live run share: options of the broker, and what a person sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Self
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from slotwise.cli.progress import Stopping
+from slotwise.errors import InputError, UserError
+from slotwise.learning import Point
+from slotwise.runtime.mailbox import Rejection
+from slotwise.runtime.report import Comparison, Figures
+from slotwise.runtime.run import LiveWatcher
+from slotwise.runtime.state import LiveState
+
+if TYPE_CHECKING:
+    from slotwise.runtime.mqtt import Broker
+
+BROKER = "Broker"
+PORT = 1883
+
+BrokerAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--broker", metavar="mqtt[s]://HOST[:PORT]", help="The MQTT broker.", rich_help_panel=BROKER
+    ),
+]
+ChannelName = Annotated[
+    str,
+    typer.Option(
+        "--name",
+        help="Name of the channel on the broker: server and devices must agree on it.",
+        rich_help_panel=BROKER,
+    ),
+]
+Credentials = Annotated[
+    Path | None,
+    typer.Option(
+        help="TOML file with broker, user, password, ca, certificate and key, as slotwise enroll writes it.",
+        rich_help_panel=BROKER,
+    ),
+]
+User = Annotated[str | None, typer.Option(help="To log in with.", rich_help_panel=BROKER)]
+PasswordFile = Annotated[
+    Path | None, typer.Option(help="File with the password in its first line.", rich_help_panel=BROKER)
+]
+Authority = Annotated[
+    Path | None,
+    typer.Option("--ca", help="Certificates to trust. Default: the system's.", rich_help_panel=BROKER),
+]
+
+
+def need_mqtt() -> None:
+    """Say which extra is missing."""
+    for module in ("aiomqtt", "amqtt"):
+        if find_spec(module) is None:
+            raise UserError(f"{module} is not installed: pip install 'slotwise[mqtt]'")
+
+
+def chosen_broker(
+    address: str | None,
+    credentials: Path | None,
+    user: str | None,
+    password_file: Path | None,
+    ca: Path | None,
+) -> Broker | None:
+    """The broker that the options name, if they name one."""
+    from slotwise.runtime.credentials import read_credentials  # noqa: PLC0415
+    from slotwise.runtime.mqtt import broker_of  # noqa: PLC0415
+
+    if credentials is not None:
+        for name, value in {"user": user, "password_file": password_file, "ca": ca}.items():
+            if value is not None:
+                raise InputError(name, value, "left out where --credentials is given")
+        broker = read_credentials(credentials)
+        if address is not None:
+            told = broker_of(address)
+            broker = replace(broker, host=told.host, port=told.port, tls=told.tls)
+        return broker
+    if address is None:
+        for name, value in {"user": user, "password_file": password_file, "ca": ca}.items():
+            if value is not None:
+                raise InputError(name, value, "given together with --broker")
+        return None
+    password = None if password_file is None else _password(password_file)
+    return replace(broker_of(address), user=user, password=password, ca=ca)
+
+
+def _password(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").split("\n", 1)[0]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("password_file", path, f"a readable file ({error})") from None
+
+
+class LiveDisplay(LiveWatcher):
+    """A progress bar: first the devices that have come, then the rounds."""
+
+    def __init__(self, stopping: Stopping, rounds: int, *, quiet: bool) -> None:
+        self._stopping, self._rounds = stopping, rounds
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[text]}"),
+            console=self._console,
+            disable=quiet,
+        )
+        self._told: set[str] = set()
+        self._point: Point | None = None
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        self._row = self._bar.add_task("devices here", total=None, text="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def waiting(self, present: int, wanted: int) -> None:
+        """Show who has come."""
+        self._bar.update(self._row, description="devices here", total=wanted, completed=present)
+
+    def round_done(self, state: LiveState) -> None:
+        """Move the bar."""
+        text = "" if self._point is None else f"loss {self._point.loss:.3f} acc {self._point.accuracy:.1%}"
+        self._bar.update(
+            self._row, description="rounds", total=self._rounds, completed=state.round, text=text
+        )
+
+    def evaluated(self, point: Point) -> None:
+        """Show the newest loss and accuracy from now on."""
+        self._point = point
+
+    def rejected(self, rejection: Rejection) -> None:
+        """Tell the first rejection of each kind; all of them are in the log."""
+        told = f"{rejection.topic}: {rejection.reason}"
+        if told not in self._told and len(self._told) < 1000:
+            self._told.add(told)
+            self._console.print(f"rejected: {told}", markup=False, highlight=False)
+
+    def wants_stop(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self._stopping.asked
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Plan and reality side by side."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("")
+    for heading in ("planned", "measured"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    columns = [_cells(figures) for figures in (comparison.planned, comparison.measured)]
+    for name, planned, measured in zip(_ROWS, *columns, strict=True):
+        table.add_row(name, planned, measured)
+    return table
+
+
+_ROWS = (
+    "rounds",
+    "updates",
+    "uplinks lost",
+    "mean staleness, rounds",
+    "largest staleness",
+    "slots",
+    "slots per round",
+    "channel in use",
+)
+
+
+def _cells(figures: Figures) -> list[str]:
+    return [
+        f"{figures.rounds:,}",
+        f"{figures.updates:,}",
+        f"{figures.lost:,}",
+        f"{figures.mean_staleness:.3f}",
+        f"{figures.max_staleness:,}",
+        f"{figures.slots:,}",
+        f"{figures.slots_per_round:.2f}",
+        f"{figures.channel_use:.1%}",
+    ]
+
+
+def comparison_lines(comparison: Comparison) -> Sequence[str]:
+    """What the table does not say."""
+    planned, measured = comparison.planned, comparison.measured
+    speed = measured.updates / comparison.seconds if comparison.seconds else 0.0
+    lines = [
+        f"{comparison.as_planned:,} of {planned.updates:,} updates as planned; {comparison.seconds:.1f} s, "
+        f"{1000 * comparison.seconds / max(1, measured.rounds):.1f} ms a round, {speed:.0f} updates/s"
+    ]
+    if comparison.first_difference is not None:
+        lines.append(f"first difference: {comparison.first_difference}")
+    if comparison.late:
+        worst = sorted(comparison.late.items(), key=lambda item: (-item[1], item[0]))[:10]
+        named = ", ".join(f"device {device} ({times} times)" for device, times in worst)
+        lines.append(f"did not keep pace: {named}")
+    lines += [f"rejected {times} times: {reason}" for reason, times in comparison.rejected.items()]
+    return lines

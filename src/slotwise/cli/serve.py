@@ -1,0 +1,290 @@
+"""slotwise serve."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
+from slotwise.cli.live import (
+    BROKER,
+    PORT,
+    Authority,
+    BrokerAddress,
+    ChannelName,
+    Credentials,
+    LiveDisplay,
+    PasswordFile,
+    User,
+    chosen_broker,
+    comparison_lines,
+    comparison_table,
+    need_mqtt,
+)
+from slotwise.cli.options import CHANNEL, OUTPUT, SCHEDULE, delay_of
+from slotwise.cli.progress import stop_on_signals
+from slotwise.errors import InputError, UserError
+from slotwise.learning import Task
+from slotwise.runs import RunFolder, RunParameters, read_toml, run_parameters
+from slotwise.runs.build import build_task
+from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
+from slotwise.runs.parameters import STAND_INS
+from slotwise.runtime.clock import Clock, PacedClock
+from slotwise.runtime.run import LiveOutcome, ServerOptions, live_plan
+from slotwise.runtime.run import serve as serve_live
+
+if TYPE_CHECKING:
+    from slotwise.runtime.mqtt import Broker
+
+LEARNING = "What is learned"
+TIME = "Time"
+DEVICES = "Devices"
+
+
+def serve(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the run: created, must not hold another.", rich_help_panel=OUTPUT),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Go on with the run in this folder, after a crash too.", rich_help_panel=OUTPUT),
+    ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(help="Run what was simulated in this folder (slotwise train).", rich_help_panel=OUTPUT),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML file with any option of slotwise train; flags win.", rich_help_panel=OUTPUT),
+    ] = None,
+    checkpoint_every: Annotated[
+        float, typer.Option(help="Seconds between checkpoints.", rich_help_panel=OUTPUT)
+    ] = SECONDS_BETWEEN_CHECKPOINTS,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)] = False,
+    broker: BrokerAddress = None,
+    name: ChannelName = "trial",
+    credentials: Credentials = None,
+    user: User = None,
+    password_file: PasswordFile = None,
+    ca: Authority = None,
+    listen: Annotated[
+        str,
+        typer.Option(help="Where the embedded broker listens, if no other is given.", rich_help_panel=BROKER),
+    ] = f"127.0.0.1:{PORT}",
+    slot_ms: Annotated[
+        float | None,
+        typer.Option(help="Milliseconds of a slot: the channel keeps to the plan.", rich_help_panel=TIME),
+    ] = None,
+    as_fast_as_possible: Annotated[
+        bool,
+        typer.Option(
+            "--as-fast-as-possible",
+            help="A slot takes as long as what happens in it (the default).",
+            rich_help_panel=TIME,
+        ),
+    ] = False,
+    wait: Annotated[
+        float,
+        typer.Option(
+            help="Seconds to wait for all devices; then it starts with those that are there.",
+            rich_help_panel=DEVICES,
+        ),
+    ] = 3600.0,
+    patience: Annotated[
+        float,
+        typer.Option(
+            help="Seconds for which a device may stay silent before it counts as gone.",
+            rich_help_panel=DEVICES,
+        ),
+    ] = 60.0,
+    clip_norm: Annotated[
+        float | None,
+        typer.Option(help="Shorten updates that are longer than this (L2 norm).", rich_help_panel=DEVICES),
+    ] = None,
+    data: Annotated[
+        Literal["mnist", "cifar10"] | None, typer.Option(help="Data set.", rich_help_panel=LEARNING)
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="A task of your own instead.", rich_help_panel=LEARNING),
+    ] = None,
+    partition: Annotated[
+        Literal["one-label", "k-labels", "dirichlet", "iid"] | None,
+        typer.Option(help="Which samples a device holds.", rich_help_panel=LEARNING),
+    ] = None,
+    aggregation: Annotated[
+        Literal["mean", "staleness-weighted", "fedasync", "fedbuff"] | None,
+        typer.Option(help="How the updates of a round combine.", rich_help_panel=LEARNING),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of model, partition and batches.", rich_help_panel=LEARNING)
+    ] = None,
+    schedule: Annotated[
+        Literal["sync", "async", "idfl"] | None, typer.Option(help="The schedule.", rich_help_panel=SCHEDULE)
+    ] = None,
+    delay: Annotated[
+        str | None, typer.Option(help="Intentional delay of idfl: rounds, or auto.", rich_help_panel=SCHEDULE)
+    ] = None,
+    devices: Annotated[
+        int | None, typer.Option(help="N, the number of devices.", rich_help_panel=CHANNEL)
+    ] = None,
+    group_size: Annotated[
+        int | None, typer.Option(help="S, the uplinks of one round.", rich_help_panel=CHANNEL)
+    ] = None,
+    compute_slots: Annotated[
+        int | None, typer.Option(help="Slots of one local training.", rich_help_panel=CHANNEL)
+    ] = None,
+    link_slots: Annotated[
+        int | None,
+        typer.Option(help="r, slots of one uplink and of one broadcast.", rich_help_panel=CHANNEL),
+    ] = None,
+    deadline: Annotated[
+        int | None, typer.Option(help="T, slots of the whole run.", rich_help_panel=CHANNEL)
+    ] = None,
+    fleet_file: Annotated[
+        Path | None,
+        typer.Option(help="CSV file with a row for each device (see train).", rich_help_panel=CHANNEL),
+    ] = None,
+) -> None:
+    """Run a plan with real devices: grant the channel, collect updates, broadcast models.
+
+    Without --broker an MQTT broker is started in this process, so that this and 'slotwise fleet --devices 20'
+    on the same machine are a complete trial. Devices are told what to train unless they bring a task of their
+    own. Options that are not here (learning rate, network, …) go into --config.
+
+    Ctrl-C ends after the current round; --resume goes on, and so it does after a crash.
+    """
+    known = {*(field.name for field in fields(RunParameters)), *STAND_INS}
+    given = {key: value for key, value in locals().items() if key in known and value is not None}
+    if delay is not None:
+        given["delay"] = delay_of(delay)
+    need_mqtt()
+    if slot_ms is not None and as_fast_as_possible:
+        raise InputError("slot_ms", slot_ms, "left out with --as-fast-as-possible")
+    clock = Clock() if slot_ms is None else PacedClock(slot_ms)
+    options = _options(name, patience, wait, clip_norm, checkpoint_every)
+    chosen = chosen_broker(broker, credentials, user, password_file, ca)
+    address = _address(listen)
+    folder, parameters, learned = _run(out, resume, like, config, given)
+    session = _Session(folder, parameters, learned, clock, options, quiet)
+    _report(folder, session.run(chosen, address))
+
+
+def _options(
+    name: str, patience: float, wait: float, clip_norm: float | None, checkpoint_every: float
+) -> ServerOptions:
+    for what, seconds in {"patience": patience, "wait": wait}.items():
+        if not 0 < seconds < float("inf"):
+            raise InputError(what, seconds, "a number of seconds above 0")
+    if clip_norm is not None and not 0 < clip_norm < float("inf"):
+        raise InputError("clip_norm", clip_norm, "a finite number above 0")
+    return ServerOptions(name, patience, wait, clip_norm, check_interval(checkpoint_every))
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise InputError("listen", listen, "HOST:PORT, as in 127.0.0.1:1883")
+    return host, int(port)
+
+
+def _run(
+    out: Path | None, resume: Path | None, like: Path | None, config: Path | None, given: dict[str, Any]
+) -> tuple[RunFolder, RunParameters, Task]:
+    """The folder, what is run in it, and what is learned; every mistake is told before a folder is made."""
+    if resume is not None:
+        return _resumed(resume, {"out": out, "like": like, "config": config, **given})
+    if out is None:
+        raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
+    if like is not None and config is not None:
+        raise InputError("config", config, "left out with --like")
+    options: dict[str, Any] = {}
+    if config is not None:
+        options = read_toml(config)
+    if like is not None:
+        options = RunFolder.open(like).parameters().as_dict()
+    parameters = run_parameters({**options, **given})
+    live_plan(parameters)
+    task = build_task(parameters)
+    return RunFolder.create(out, parameters), parameters, task
+
+
+def _resumed(path: Path, others: dict[str, Any]) -> tuple[RunFolder, RunParameters, Task]:
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(name, value, "left out with --resume: the run keeps its parameters")
+    folder = RunFolder.open(path)
+    if "live_run" not in folder.description():
+        raise UserError(f"{path}: a simulated run; slotwise train --resume goes on with it")
+    if folder.status in {"finished", "diverged"}:
+        raise UserError(f"{path}: {folder.status} already; slotwise show shows it")
+    parameters = folder.parameters()
+    return folder, parameters, build_task(parameters)
+
+
+@dataclass(frozen=True)
+class _Session:
+    """One call of the command."""
+
+    folder: RunFolder
+    parameters: RunParameters
+    task: Task
+    clock: Clock
+    options: ServerOptions
+    quiet: bool
+
+    def run(self, broker: Broker | None, listen: tuple[str, int]) -> LiveOutcome:
+        """Serve until it is done, or until the user has had enough."""
+        rounds = live_plan(self.parameters).rounds
+        with stop_on_signals() as stopping, LiveDisplay(stopping, rounds, quiet=self.quiet) as display:
+            return asyncio.run(self._serve(broker, listen, display))
+
+    async def _serve(
+        self, broker: Broker | None, listen: tuple[str, int], display: LiveDisplay
+    ) -> LiveOutcome:
+        from slotwise.runtime.embedded import embedded_broker  # noqa: PLC0415
+        from slotwise.runtime.mqtt import connected_channel  # noqa: PLC0415
+
+        async with AsyncExitStack() as stack:
+            if broker is None:
+                broker = await stack.enter_async_context(embedded_broker(listen[1], listen[0]))
+                typer.echo(
+                    f"broker at {broker}; start devices with: slotwise fleet --devices "
+                    f"{self.parameters.devices}",
+                    err=True,
+                )
+            identity = f"slotwise-{self.options.name}-server"
+            channel = await stack.enter_async_context(connected_channel(broker, identity))
+            return await serve_live(
+                self.folder,
+                self.parameters,
+                self.task,
+                channel,
+                clock=self.clock,
+                options=self.options,
+                watcher=display,
+            )
+
+
+def _report(folder: RunFolder, outcome: LiveOutcome) -> None:
+    state = outcome.state
+    if outcome.comparison is not None:
+        Console().print(comparison_table(outcome.comparison))
+        for line in comparison_lines(outcome.comparison):
+            typer.echo(line)
+    last = state.points[-1] if state.points else None
+    figures = f": loss {last.loss:.4f}, accuracy {last.accuracy:.2%}" if last else ""
+    typer.echo(f"{outcome.status} after {state.round} rounds{figures}  ({folder.path})")
+    if outcome.status == "interrupted":
+        typer.echo(f"go on with: slotwise serve --resume {shlex.quote(str(folder.path))}", err=True)
+        raise typer.Exit(INTERRUPTED)
+    if outcome.status == "diverged":
+        raise typer.Exit(SOME_FAILED)

@@ -1,0 +1,43 @@
+"""Channel: all that a driver knows of a network."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import NamedTuple, Protocol
+
+
+class Message(NamedTuple):
+    """What was published, and where."""
+
+    topic: str
+    payload: bytes
+
+
+class Connected(NamedTuple):
+    """The connection is there, for the first time or again; what was published meanwhile may be lost."""
+
+
+Arrival = Message | Connected
+
+
+class Channel(Protocol):
+    """Publish and subscribe, as MQTT has it. A lost connection is made again, and told by `Connected`."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection at the moment."""
+
+    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        """Send to whoever reads ``topic``; waits while there is no connection.
+
+        With ``retain`` the broker keeps the message for those who subscribe later; an empty one removes it.
+        """
+
+    async def subscribe(self, topic: str) -> None:
+        """Read a topic from now on, whatever happens to the connection; ``+`` stands for any one level."""
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Read it no more."""
+
+    def arrivals(self) -> AsyncIterator[Arrival]:
+        """What comes in, in order, without end."""

@@ -1,0 +1,236 @@
+"""The device's driver: train what the server assigns, send when granted, and otherwise keep silent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+import numpy as np
+
+from slotwise.aggregation import Vector
+from slotwise.errors import UserError
+from slotwise.learning import Task
+from slotwise.runtime.channel import Arrival, Channel, Connected, Message
+from slotwise.runtime.topics import FromDevice, Topics
+from slotwise.runtime.wire import BadFrame, Frame, Label, decode, encode
+
+TaskMaker = Callable[[Mapping[str, str]], Awaitable[Task]]
+
+
+class Work(NamedTuple):
+    """Training number ``training``, on model ``version``."""
+
+    version: int
+    training: int
+
+    def __str__(self) -> str:
+        return f"{self.version}:{self.training}"
+
+
+class Device:
+    """Device ``number``: one client of the channel, from the first call to the end of the run.
+
+    It listens to the broadcast of models only while it waits for one, and does so before it sends, so the
+    model that its update is part of cannot pass it by.
+
+    Attributes:
+        trainings: how many it has finished.
+        ignored: messages that were not for it, or no frames.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        topics: Topics,
+        channel: Channel,
+        make_task: TaskMaker,
+        executor: Executor,
+        boot: str = "",
+    ) -> None:
+        self.number, self._topics, self._channel = number, topics, channel
+        self._make_task, self._executor = make_task, executor
+        self._boot = boot
+        self.trainings, self.ignored = 0, 0
+        self.run_id = ""
+        self._task: Task | None = None
+        self._work: Work | None = None
+        self._update: Vector | None = None
+        self._grant: Frame | None = None
+        self._sent = False  # kept all the same: it may have been lost
+        self._listening = False
+        self._confirmed = False  # whether the server has said what to do since this device said it is here
+        self._training: asyncio.Task[None] | None = None
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @staticmethod
+    def farewell(topics: Topics, number: int, boot: str) -> Message:
+        """The last will: what the broker says for a device that vanishes, which may know of no run yet."""
+        return Message(topics.from_device(number, "gone"), encode(Label("", number), boot=boot))
+
+    async def run(self) -> None:
+        """Take part until the server says that it is over.
+
+        Raises:
+            UserError: the server's model is not one of this device's task.
+        """
+        await self._channel.subscribe(self._topics.to_device(self.number, "+"))
+        await self._channel.subscribe(self._topics.to_all("end"))
+        await self._channel.subscribe(self._topics.to_all("call"))
+        listening = asyncio.create_task(self._listen_to_all())
+        try:
+            await asyncio.wait([listening, self._failure], return_when=asyncio.FIRST_COMPLETED)
+            for ended in (self._failure, listening):
+                if ended.done():
+                    ended.result()
+        finally:
+            listening.cancel()
+            self._forget()
+
+    async def _listen_to_all(self) -> None:
+        async for arrival in self._channel.arrivals():
+            if await self._take(arrival):
+                return
+
+    async def _take(self, arrival: Arrival) -> bool:
+        """Do what was said; True if it is over."""
+        if isinstance(arrival, Connected):
+            if self.run_id:
+                await self._say_here()
+            return False
+        kind = self._topics.kind(arrival.topic)
+        if not arrival.payload:
+            return False  # a call that was taken back
+        try:
+            frame = decode(arrival.payload)
+        except BadFrame:
+            self.ignored += 1
+            return False
+        if kind == "call":
+            await self._answer_call(frame)
+        elif frame.label.run != self.run_id:
+            self.ignored += 1
+        elif kind == "end":
+            return True
+        else:
+            await self._obey(kind, frame)
+        return False
+
+    async def _answer_call(self, frame: Frame) -> None:
+        """Say here; of a new run, learn first what it is about. A call to this device alone tells nothing."""
+        if frame.label.run != self.run_id:
+            if "devices" not in frame.words:
+                return
+            self._forget()
+            self.run_id = frame.label.run
+            self._task = await self._make_task(frame.words)
+        await self._say_here()
+
+    async def _say_here(self) -> None:
+        self._confirmed = False
+        await self._listen()
+        holds = str(self._work) if self._work else ""
+        await self._say("here", Label(self.run_id, self.number), boot=self._boot, holds=holds)
+
+    async def _obey(self, kind: str, frame: Frame) -> None:
+        if kind == "model":
+            await self._take_model(frame)
+        elif kind == "work":
+            await self._take_work(frame)
+        elif kind == "rest":
+            self._forget()
+            self._confirmed = True
+        elif kind == "grant":
+            await self._take_grant(frame)
+
+    async def _take_model(self, frame: Frame) -> None:
+        for receiver in filter(None, frame.words.get("receivers", "").split(",")):
+            device, _, training = receiver.partition(":")
+            if device == str(self.number):
+                await self._begin(Work(frame.label.version, int(training)), frame.vector)
+                return
+        if self._work is not None and not self._sent and self._confirmed:
+            await self._stop_listening()
+
+    async def _take_work(self, frame: Frame) -> None:
+        work = Work(frame.label.version, frame.label.training)
+        if work != self._work:
+            await self._begin(work, frame.vector)
+            return
+        self._confirmed = True
+        if self._update is not None:
+            await self._say_ready(work)
+
+    async def _take_grant(self, frame: Frame) -> None:
+        if self._work != Work(frame.label.version, frame.label.training):
+            await self._say_here()  # nothing of the kind is here: the server will say what to do
+            return
+        self._grant, self._confirmed = frame, True
+        if self._update is not None:
+            await self._send(self._update, frame)
+
+    async def _begin(self, work: Work, model: Vector | None) -> None:
+        """Train; the model must be one of this task."""
+        if self._task is None or model is None:
+            self.ignored += 1
+            return
+        expected = len(self._task.initial_model())
+        if len(model) != expected:
+            raise UserError(
+                f"the server's model has {len(model)} numbers, the task of device {self.number} has "
+                f"{expected}: server and devices must be given the same task"
+            )
+        self._forget()
+        self._work, self._confirmed = work, True
+        self._training = asyncio.create_task(self._train(self._task, work, model))
+        self._training.add_done_callback(self._note_failure)
+        await self._stop_listening()
+
+    async def _train(self, task: Task, work: Work, model: Vector) -> None:
+        loop = asyncio.get_running_loop()
+        update = await loop.run_in_executor(
+            self._executor, task.local_update, model, self.number, work.training
+        )
+        if self._work != work:
+            return  # the server has changed its mind
+        self.trainings += 1
+        self._update = np.asarray(update, dtype=np.float32)
+        await self._say_ready(work)
+        if self._grant is not None:
+            await self._send(self._update, self._grant)
+
+    async def _send(self, update: Vector, grant: Frame) -> None:
+        await self._listen()
+        self._grant, self._sent = None, True
+        topic = self._topics.from_device(self.number, "update")
+        await self._channel.publish(topic, encode(grant.label, update, grant=grant.words.get("grant", "")))
+
+    async def _say_ready(self, work: Work) -> None:
+        await self._say("ready", Label(self.run_id, self.number, 0, work.version, work.training))
+
+    async def _say(self, kind: FromDevice, label: Label, **words: str) -> None:
+        await self._channel.publish(self._topics.from_device(self.number, kind), encode(label, **words))
+
+    async def _listen(self) -> None:
+        if not self._listening:
+            self._listening = True
+            await self._channel.subscribe(self._topics.to_all("model"))
+
+    async def _stop_listening(self) -> None:
+        if self._listening:
+            self._listening = False
+            await self._channel.unsubscribe(self._topics.to_all("model"))
+
+    def _forget(self) -> None:
+        """Drop what is in hand; a training under way comes to nothing."""
+        self._work = self._update = self._grant = None
+        self._sent = False
+        if self._training is not None:
+            self._training.cancel()
+            self._training = None
+
+    def _note_failure(self, training: asyncio.Task[None]) -> None:
+        """A training that failed ends the device: silence would only stall the others."""
+        if not training.cancelled() and training.exception() is not None and not self._failure.done():
+            self._failure.set_exception(training.exception() or RuntimeError())

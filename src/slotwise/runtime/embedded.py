@@ -1,0 +1,40 @@
+"""A broker of our own, for a trial on one machine: amqtt in this process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from slotwise.errors import UserError
+from slotwise.runtime.mqtt import Broker
+
+LOOPBACK = "127.0.0.1"
+
+
+@asynccontextmanager
+async def embedded_broker(port: int, host: str = LOOPBACK) -> AsyncIterator[Broker]:
+    """A broker that lets everybody in who reaches ``host``; for more than a trial, use a real one.
+
+    Raises:
+        UserError: the port is taken.
+    """
+    from amqtt.broker import Broker as AmqttBroker  # noqa: PLC0415  (slow to import)
+    from amqtt.errors import BrokerError  # noqa: PLC0415
+
+    for name in ("amqtt", "transitions"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    broker = AmqttBroker(
+        {
+            "listeners": {"default": {"type": "tcp", "bind": f"{host}:{port}"}},
+            "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
+        }
+    )
+    try:
+        await broker.start()
+    except BrokerError as error:
+        raise UserError(f"cannot start a broker at {host}:{port}: {error.__cause__ or error}") from None
+    try:
+        yield Broker(LOOPBACK if host == "0.0.0.0" else host, port)
+    finally:
+        await broker.shutdown()

@@ -1,0 +1,226 @@
+"""Mailbox: what the server has been told, and what of it counts.
+
+Nothing here waits and nothing here decides what the channel does. Every message is either taken in or
+rejected for a reason, and rejections are counted and told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from slotwise.aggregation import Vector
+from slotwise.runtime.channel import Message
+from slotwise.runtime.topics import Topics
+from slotwise.runtime.wire import BadFrame, Frame, Label, decode
+from slotwise.schedule import Event, Joined, Left
+
+WORDS_LIMIT = 1 << 12  # bytes of a message without numbers
+STRIKES = 3  # bad updates in a row after which a device is out for good
+
+
+class Rejection(NamedTuple):
+    """A message that did not count."""
+
+    topic: str
+    reason: str
+
+
+class Rejected(Exception):
+    """Why a message does not count; `spoils` if it was the update the channel waits for."""
+
+    def __init__(self, reason: str, *, spoils: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.spoils = reason, spoils
+
+
+class Admission(NamedTuple):
+    """What an update must be.
+
+    Attributes:
+        size: how many numbers.
+        clip_norm: longer ones are shortened to this length; None leaves them as they are.
+    """
+
+    size: int
+    clip_norm: float | None = None
+
+    @property
+    def limit(self) -> int:
+        """Bytes beyond which a message is not even looked at."""
+        return 4 * self.size + WORDS_LIMIT
+
+    def admitted(self, vector: Vector | None) -> Vector:
+        """The update, checked and clipped."""
+        if vector is None:
+            raise Rejected("no numbers", spoils=True)
+        if len(vector) != self.size:
+            raise Rejected(f"{len(vector)} numbers instead of {self.size}", spoils=True)
+        if not np.isfinite(vector).all():
+            raise Rejected("numbers that are not finite", spoils=True)
+        if self.clip_norm is None:
+            return vector
+        length = float(np.linalg.norm(vector.astype(np.float64)))
+        return vector if length <= self.clip_norm else (vector * np.float32(self.clip_norm / length))
+
+
+class Mailbox:
+    """The server's side of what the devices say.
+
+    Attributes:
+        present: the devices that are there.
+        assigned: for each that trains or has trained, the model and the number of the training.
+        said_here: devices that want to be told what to do, each with the work it says it holds.
+        unplanned: who has come and gone since the driver last looked.
+        rejected: how often, by reason.
+    """
+
+    def __init__(
+        self, topics: Topics, run: str, devices: int, admission: Admission, told: Callable[[Rejection], None]
+    ) -> None:
+        self._topics, self._run, self._devices, self._admission = topics, run, devices, admission
+        self._told = told
+        self._boots: dict[int, str] = {}
+        self._ready: dict[int, tuple[int, int]] = {}
+        self._strikes: Counter[int] = Counter()
+        self._barred: set[int] = set()
+        self._grant: tuple[Label, str] | None = None
+        self.present: set[int] = set()
+        self.assigned: dict[int, tuple[int, int]] = {}
+        self.said_here: dict[int, str] = {}
+        self.unplanned: list[Event] = []
+        self.rejected: Counter[str] = Counter()
+        self.update: Vector | None = None
+        self.spoiled = False
+        self.changed = asyncio.Event()
+
+    def take(self, message: Message) -> None:
+        """Let a message count, or reject it."""
+        try:
+            self._take(message)
+        except Rejected as rejection:
+            self.reject(message.topic, rejection.reason)
+            if rejection.spoils:
+                self.spoiled = True
+        self.changed.set()
+
+    def reject(self, topic: str, reason: str) -> None:
+        """Count and tell."""
+        self.rejected[reason] += 1
+        self._told(Rejection(topic, reason))
+
+    def is_ready(self, device: int) -> bool:
+        """Whether it has said that what it was assigned is done."""
+        return device in self.assigned and self._ready.get(device) == self.assigned[device]
+
+    def expect(self, label: Label, number: str) -> None:
+        """A grant is out: one update with this label and this number of the grant is wanted.
+
+        Unless the device has gone since: then nothing is.
+        """
+        still = self.assigned.get(label.device) == (label.version, label.training)
+        self._grant = (label, number) if still else None
+        self.update, self.spoiled = None, False
+
+    def close(self) -> Vector | None:
+        """The slots of the grant are over: what came, if anything good did. Three bad ones bar a device."""
+        grant, update = self._grant, self.update
+        self._grant, self.update = None, None
+        if grant is not None and update is not None:
+            self._strikes.pop(grant[0].device, None)
+        elif grant is not None and self.spoiled:
+            self._strike(grant[0].device)
+        return update
+
+    @property
+    def waits_for_update(self) -> bool:
+        """Whether the update that was granted may still come."""
+        return self._grant is not None and self.update is None and not self.spoiled
+
+    def vanish(self, device: int) -> None:
+        """Count a device as gone."""
+        if self._grant is not None and self._grant[0].device == device and self.update is None:
+            self._grant = None
+        if device in self.present:
+            self.present.discard(device)
+            self.unplanned.append(Left(device))
+        self.assigned.pop(device, None)
+        self._ready.pop(device, None)
+        self.changed.set()
+
+    def _strike(self, device: int) -> None:
+        self._strikes[device] += 1
+        if self._strikes[device] >= STRIKES:
+            self._barred.add(device)
+            self.vanish(device)
+
+    def _take(self, message: Message) -> None:
+        sender = self._topics.sender(message.topic)
+        if sender is None:
+            raise Rejected("a topic of no device")
+        device, kind = sender
+        if device > self._devices:
+            raise Rejected("a stranger: no device of this run")
+        if device in self._barred:
+            raise Rejected(f"out since {STRIKES} bad updates in a row")
+        granted = kind == "update" and self._grant is not None and self._grant[0].device == device
+        if len(message.payload) > (self._admission.limit if kind == "update" else WORDS_LIMIT):
+            raise Rejected("too large", spoils=granted)
+        try:
+            frame = decode(message.payload)
+        except BadFrame as error:
+            raise Rejected(f"garbage: {error}", spoils=granted) from None
+        self._take_frame(device, kind, frame)
+
+    def _take_frame(self, device: int, kind: str, frame: Frame) -> None:
+        if frame.label.device != device:
+            raise Rejected("speaks for another device")
+        if kind == "gone":  # written before the device knew of any run: its boot says whether it counts
+            self._take_gone(device, frame)
+        elif frame.label.run != self._run:
+            raise Rejected("of another run")
+        elif kind == "here":
+            self._take_here(device, frame)
+        elif device not in self.present:
+            self.said_here.setdefault(device, "")
+            raise Rejected("from a device that counts as gone")
+        elif kind == "ready":
+            self._take_ready(device, frame)
+        elif kind == "update":
+            self._take_update(device, frame)
+        else:
+            raise Rejected("a topic of no device")
+
+    def _take_here(self, device: int, frame: Frame) -> None:
+        self._boots[device] = frame.words.get("boot", "")
+        self.said_here[device] = frame.words.get("holds", "")
+        if device not in self.present:
+            self.present.add(device)
+            self.unplanned.append(Joined(device))
+
+    def _take_gone(self, device: int, frame: Frame) -> None:
+        if device not in self.present or frame.words.get("boot") != self._boots.get(device):
+            raise Rejected("a farewell of somebody who had gone before")
+        self.vanish(device)
+
+    def _take_ready(self, device: int, frame: Frame) -> None:
+        key = (frame.label.version, frame.label.training)
+        if self.assigned.get(device) != key:
+            raise Rejected("ready with something that was not asked for")
+        if self._ready.get(device) == key:
+            raise Rejected("ready, said twice")
+        self._ready[device] = key
+
+    def _take_update(self, device: int, frame: Frame) -> None:
+        if self._grant is None or self._grant[0].device != device:
+            raise Rejected("an update without a grant")
+        label, number = self._grant
+        if frame.label != label or frame.words.get("grant") != number:
+            raise Rejected("an update of an earlier grant")
+        if self.update is not None:
+            raise Rejected("an update sent twice")
+        self.update = self._admission.admitted(frame.vector)

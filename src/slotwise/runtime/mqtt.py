@@ -1,0 +1,230 @@
+"""The channel on MQTT 3.1.1, which every broker speaks. A lost connection is made again, for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from aiomqtt import Client, MqttCodeError, MqttError, Will
+
+from slotwise.errors import InputError, UserError
+from slotwise.runtime.channel import Arrival, Connected, Message
+
+KEEPALIVE = 10  # seconds; a client that is silent for one and a half times as long is dead to the broker
+SECONDS_BETWEEN_TRIES = 0.5
+# Small messages go out at once: otherwise a grant may wait 40 ms for the acknowledgement of the one before.
+AT_ONCE = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
+PORTS = {"mqtt": 1883, "mqtts": 8883}
+_REFUSED = {
+    4: "wrong user or password",
+    5: "not authorised",
+    134: "wrong user or password",
+    135: "not authorised",
+}
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Where a broker is, and how to be let in.
+
+    Attributes:
+        host: its name or address.
+        port: its port.
+        tls: whether to speak TLS, and to accept only a certificate that is in order.
+        user: name to log in with; None for a broker that asks for none.
+        password: to log in with.
+        ca: file of the certificates to trust; None trusts those the system does.
+        certificate: file of this client's certificate, if the broker asks for one.
+        key: file of its private key.
+    """
+
+    host: str
+    port: int
+    tls: bool = False
+    user: str | None = None
+    password: str | None = None
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def __str__(self) -> str:
+        return f"{'mqtts' if self.tls else 'mqtt'}://{self.host}:{self.port}"
+
+    def context(self) -> ssl.SSLContext | None:
+        """How TLS is spoken."""
+        if not self.tls:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=None if self.ca is None else str(self.ca))
+            if self.certificate is not None:
+                context.load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            files = ", ".join(str(path) for path in (self.ca, self.certificate, self.key) if path)
+            raise UserError(f"cannot use the certificates {files}: {error.strerror or error}") from None
+        return context
+
+
+def broker_of(address: str) -> Broker:
+    """The broker at ``mqtt://host[:port]`` or ``mqtts://host[:port]``."""
+    allowed = "mqtt://HOST[:PORT] or mqtts://HOST[:PORT]"
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise InputError("broker", address, allowed) from None
+    if parts.scheme not in PORTS or not host or parts.path.strip("/") or parts.username is not None:
+        raise InputError("broker", address, allowed)
+    return Broker(host, port or PORTS[parts.scheme], tls=parts.scheme == "mqtts")
+
+
+class MqttChannel:
+    """One client of a broker; `connected_channel` makes it."""
+
+    def __init__(self, make_client: Callable[[], Client]) -> None:
+        self._make_client = make_client
+        self._client: Client | None = None
+        self._up = asyncio.Event()
+        self._topics: set[str] = set()
+        self._inbox: asyncio.Queue[Arrival] = asyncio.Queue()
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection at the moment."""
+        return self._up.is_set()
+
+    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        """Send, and wait until the broker has it; across a lost connection it may be sent twice."""
+        while True:
+            await self._up.wait()
+            with suppress(MqttError):
+                assert self._client is not None
+                await self._client.publish(topic, payload, qos=1, retain=retain)
+                return
+            await asyncio.sleep(0.05)
+
+    async def subscribe(self, topic: str) -> None:
+        """Read a topic from now on."""
+        self._topics.add(topic)
+        if self._up.is_set() and self._client is not None:
+            with suppress(MqttError):  # a connection that is lost is made again with all topics
+                await self._client.subscribe(topic, qos=1)
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Read it no more."""
+        self._topics.discard(topic)
+        if self._up.is_set() and self._client is not None:
+            with suppress(MqttError):
+                await self._client.unsubscribe(topic)
+
+    async def arrivals(self) -> AsyncIterator[Arrival]:
+        """What comes in."""
+        while True:
+            yield await self._inbox.get()
+
+    async def stay(self) -> None:
+        """Keep a connection, until cancelled."""
+        while True:
+            with suppress(MqttError):
+                await self._one_connection()
+            await asyncio.sleep(SECONDS_BETWEEN_TRIES)
+
+    async def _one_connection(self) -> None:
+        try:
+            async with self._make_client() as client:
+                await self._subscribe_all(client)
+                self._client = client
+                self._up.set()
+                self._inbox.put_nowait(Connected())
+                async for message in client.messages:
+                    payload = message.payload if isinstance(message.payload, bytes) else b""
+                    self._inbox.put_nowait(Message(str(message.topic), payload))
+        finally:
+            self._up.clear()
+
+    async def _subscribe_all(self, client: Client) -> None:
+        """All topics, those included that are added while this goes on."""
+        done: set[str] = set()
+        while missing := self._topics - done:
+            for topic in sorted(missing):
+                await client.subscribe(topic, qos=1)
+                done.add(topic)
+
+
+@asynccontextmanager
+async def connected_channel(
+    broker: Broker,
+    identifier: str,
+    *,
+    will: Message | None = None,
+    keepalive: int = KEEPALIVE,
+    patience: float = 0.0,
+    waiting: Callable[[str], None] | None = None,
+) -> AsyncIterator[MqttChannel]:
+    """A channel that is connected once; from then on a lost connection is made again without a word.
+
+    Args:
+        broker: where to.
+        identifier: the client's name; of two with the same name the broker keeps the newer.
+        will: what the broker publishes when this client vanishes.
+        keepalive: seconds of silence after which the two ask whether the other is still there.
+        patience: seconds for which a broker that does not answer is tried again.
+        waiting: is told why it takes so long.
+
+    Raises:
+        UserError: it cannot be reached, or lets nobody in who comes like this.
+    """
+    context = broker.context()
+
+    def make_client() -> Client:
+        return Client(
+            broker.host,
+            broker.port,
+            username=broker.user,
+            password=broker.password,
+            identifier=identifier,
+            will=None if will is None else Will(will.topic, will.payload, qos=1),
+            keepalive=keepalive,
+            tls_context=context,
+            max_inflight_messages=100,
+            socket_options=AT_ONCE,
+        )
+
+    await _try_out(broker, make_client, patience, waiting)
+    channel = MqttChannel(make_client)
+    staying = asyncio.create_task(channel.stay())
+    try:
+        yield channel
+    finally:
+        staying.cancel()
+        with suppress(asyncio.CancelledError):
+            await staying
+
+
+async def _try_out(
+    broker: Broker,
+    make_client: Callable[[], Client],
+    patience: float,
+    waiting: Callable[[str], None] | None,
+) -> None:
+    """Connect once, to tell mistakes apart from a connection that is lost later."""
+    until = asyncio.get_running_loop().time() + patience
+    while True:
+        try:
+            async with make_client():
+                return
+        except (MqttError, ssl.SSLError) as error:
+            if isinstance(error, MqttCodeError) and getattr(error.rc, "value", None) in _REFUSED:
+                raise UserError(f"{broker} lets nobody in like this: {error.rc}") from None
+            if "CERTIFICATE_VERIFY_FAILED" in str(error) or "certificate" in str(error).lower():
+                raise UserError(f"{broker}: its certificate is not trusted ({error}); see --ca") from None
+            if asyncio.get_running_loop().time() >= until:
+                raise UserError(f"cannot reach a broker at {broker} ({error})") from None
+            if waiting is not None:
+                waiting(str(error))
+        await asyncio.sleep(SECONDS_BETWEEN_TRIES)

@@ -1,0 +1,345 @@
+"""serve(folder, ...): a live run from its parameters to its folder, and on after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from slotwise.aggregation import Vector
+from slotwise.errors import UserError
+from slotwise.files import write_atomically
+from slotwise.fleet import Fleet
+from slotwise.learning import Point, Task
+from slotwise.learning.engine import evaluation_rounds
+from slotwise.runs import RunFolder, RunParameters
+from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.runs.folder import Status, model_sha256
+from slotwise.runs.sealed import SealedFiles
+from slotwise.runtime.channel import Channel
+from slotwise.runtime.clock import Clock
+from slotwise.runtime.mailbox import Admission, Mailbox, Rejection
+from slotwise.runtime.report import Comparison, compared, measured_timeline
+from slotwise.runtime.server import NotFinite, Server, Terms
+from slotwise.runtime.state import LiveState, decode_state, encode_state
+from slotwise.runtime.topics import Topics
+from slotwise.schedule import Scheduler, Timeline, scheduler_for
+
+GRACE = 3.0  # seconds to finish the round that is on when asked to end
+LOGGED = 100_000  # rejections told one by one; beyond that they are only counted
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """What the server decides and the plan does not.
+
+    Attributes:
+        name: of the channel on the broker.
+        patience: seconds for which a device may stay silent before it counts as gone.
+        wait: seconds to wait for all devices before starting with those that are there.
+        clip_norm: longer updates are shortened to this length.
+        checkpoint_every: seconds between checkpoints.
+    """
+
+    name: str = "trial"
+    patience: float = 60.0
+    wait: float = 3600.0
+    clip_norm: float | None = None
+    checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS
+
+
+class LiveWatcher:
+    """Is told how a live run goes on, and asked whether to end it; this one stays silent."""
+
+    def waiting(self, present: int, wanted: int) -> None:
+        """So many devices are there."""
+
+    def round_done(self, state: LiveState) -> None:
+        """A round is complete."""
+
+    def evaluated(self, point: Point) -> None:
+        """A point of the curve is known."""
+
+    def rejected(self, rejection: Rejection) -> None:
+        """A message did not count."""
+
+    def wants_stop(self) -> bool:
+        """Whether to end early, with a checkpoint."""
+        return False
+
+
+@dataclass(frozen=True)
+class LiveOutcome:
+    """How a live run ended."""
+
+    status: Status
+    state: LiveState
+    comparison: Comparison | None
+
+
+def live_plan(parameters: RunParameters) -> Timeline:
+    """The plan of a live run.
+
+    Raises:
+        UserError: the parameters make up faults.
+    """
+    fleet = parameters.fleet()
+    if fleet is not None and not fleet.faultless:
+        raise UserError(
+            "jitter, loss and absences are for simulations: on a network they are real, so leave them out"
+        )
+    return parameters.timeline()
+
+
+def scheduler_of(parameters: RunParameters, absent: Iterable[int] = ()) -> Scheduler:
+    """The Scheduler that the run's plan shows; it may begin without some of the devices."""
+    return scheduler_for(
+        parameters.scenario(),
+        parameters.schedule,
+        delay=parameters.delay,
+        fleet=parameters.fleet(),
+        participation=parameters.participation,
+        seed=parameters.seed,
+        absent=absent,
+    )
+
+
+class LiveFolder:
+    """What a live run keeps beside the files of every run."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.states = SealedFiles(folder.path / "live")
+
+    @property
+    def rejections(self) -> Path:
+        """One line for each message that did not count."""
+        return self.folder.path / "rejections.log"
+
+    def load(self, scheduler: Scheduler) -> LiveState | None:
+        """The newest intact state."""
+        state, _ = self.states.load(lambda data: decode_state(data, scheduler))
+        return state
+
+    def write_results(self, timeline: Timeline, comparison: Comparison) -> None:
+        """timeline.json and live.json."""
+        write_atomically(self.folder.path / "timeline.json", timeline.to_json())
+        text = json.dumps(comparison.as_dict(), indent=2)
+        write_atomically(self.folder.path / "live.json", text + "\n")
+
+
+async def serve(
+    folder: RunFolder,
+    parameters: RunParameters,
+    task: Task,
+    channel: Channel,
+    *,
+    clock: Clock,
+    options: ServerOptions,
+    watcher: LiveWatcher | None = None,
+) -> LiveOutcome:
+    """Run it with the devices on ``channel``, from the start or from the folder's last checkpoint."""
+    run = _LiveRun(folder, parameters, task, options, watcher or LiveWatcher())
+    with folder.held():
+        return await run.play(channel, clock)
+
+
+class _LiveRun:
+    """One call of `serve`."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        parameters: RunParameters,
+        task: Task,
+        options: ServerOptions,
+        watcher: LiveWatcher,
+    ) -> None:
+        self._live, self._parameters, self._task = LiveFolder(folder), parameters, task
+        self._options, self._watcher = options, watcher
+        self._plan = live_plan(parameters)
+        self._due = evaluation_rounds(self._plan, parameters.slots_between_evaluations)
+        self._run_id = str(folder.description().get("live_run") or secrets.token_hex(8))
+        self._saved = time.monotonic()
+        self._saving: asyncio.Task[None] | None = None
+        self._logged = 0
+
+    async def play(self, channel: Channel, clock: Clock) -> LiveOutcome:
+        folder = self._live.folder
+        folder.write_description(self._parameters, "running", live_run=self._run_id)
+        model = self._task.initial_model()
+        state = self._live.load(scheduler_of(self._parameters))
+        resumed = state is not None
+        if state is None:
+            state = LiveState(scheduler_of(self._parameters), models={0: model})
+        self._evaluate_if_due(state)
+        topics = Topics(self._options.name)
+        admission = Admission(len(model), self._options.clip_norm)
+        devices = self._parameters.devices
+        mailbox = Mailbox(topics, self._run_id, devices, admission, self._reject)
+        server = Server(self._terms(), state, channel, topics, mailbox, clock, self)
+        await channel.subscribe(topics.from_all_devices)
+        listening = asyncio.create_task(server.listen())
+        evaluating = asyncio.create_task(self._evaluate(state))
+        playing = asyncio.create_task(self._gather_and_play(server, mailbox, state, resumed=resumed))
+        try:
+            status = await self._watched(playing)
+            if status is None:  # in the middle of a round: what was saved last is what counts
+                status, state = "interrupted", self._saved_state(model)
+            else:
+                await self._until_evaluated(state, evaluating)
+        finally:
+            for background in (listening, evaluating, playing):
+                background.cancel()
+        if status != "interrupted":
+            await server.end()
+        return await self._close(state, status)
+
+    async def _watched(self, playing: asyncio.Task[Status]) -> Status | None:
+        """How it ended; None if it was asked to and could not finish its round."""
+        asked_at = None
+        while not playing.done():
+            await asyncio.wait([playing], timeout=0.2)
+            if self._watcher.wants_stop():
+                asked_at = asked_at or time.monotonic()
+                if time.monotonic() - asked_at > GRACE:
+                    return None
+        return playing.result()
+
+    def _saved_state(self, model: Vector) -> LiveState:
+        state = self._live.load(scheduler_of(self._parameters))
+        return state or LiveState(scheduler_of(self._parameters), models={0: model})
+
+    async def _gather_and_play(
+        self, server: Server, mailbox: Mailbox, state: LiveState, *, resumed: bool
+    ) -> Status:
+        if not resumed:
+            await self._gather(server, mailbox, state)
+        try:
+            await server.play(self._watcher.wants_stop)
+        except NotFinite:
+            return "diverged"
+        return "finished" if state.round == self._plan.rounds else "interrupted"
+
+    async def _gather(self, server: Server, mailbox: Mailbox, state: LiveState) -> None:
+        """Wait for the devices; those who are not there when it starts are absent."""
+        everyone = set(mailbox.present)
+        mailbox.present.clear()
+        await server.gather(len(everyone), self._options.wait)
+        mailbox.unplanned.clear()
+        missing = sorted(everyone - mailbox.present)
+        if missing:
+            state.scheduler = scheduler_of(self._parameters, missing)
+
+    def _terms(self) -> Terms:
+        parameters = self._parameters
+        known = {field.name for field in fields(parameters)} - {"task"}  # code is never taken from a network
+        options = {name: value for name, value in parameters.as_dict().items() if name in known}
+        return Terms(
+            run=self._run_id,
+            rounds=self._plan.rounds,
+            fleet=parameters.fleet() or Fleet.equal(parameters.scenario()),
+            broadcast_slots=parameters.link_slots,
+            aggregation=parameters.combine(),
+            patience=self._options.patience,
+            announcement={"devices": str(parameters.devices), "parameters": json.dumps(options)},
+        )
+
+    # What the server tells
+
+    def waiting(self, present: int, wanted: int) -> None:
+        """So many devices are there."""
+        self._watcher.waiting(present, wanted)
+
+    def round_done(self, state: LiveState) -> None:
+        """Note what is to be evaluated, save the state every few seconds, pass it on."""
+        self._evaluate_if_due(state)
+        self._watcher.round_done(state)
+        if time.monotonic() - self._saved >= self._options.checkpoint_every or self._watcher.wants_stop():
+            self._save(state)
+
+    def _reject(self, rejection: Rejection) -> None:
+        if self._logged < LOGGED:
+            self._logged += 1
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+            with self._live.rejections.open("a", encoding="utf-8") as log:
+                log.write(f"{stamp}Z {rejection.topic}: {rejection.reason}\n")
+        self._watcher.rejected(rejection)
+
+    # Saving
+
+    def _save(self, state: LiveState) -> None:
+        """Write a checkpoint beside the run; one at a time."""
+        if self._saving is not None and not self._saving.done():
+            return
+        data, points = encode_state(state), list(state.points)
+        self._saving = asyncio.create_task(asyncio.to_thread(self._write, state.round, data, points))
+        self._saved = time.monotonic()
+
+    def _write(self, round_number: int, data: bytes, points: list[Point]) -> None:
+        self._live.states.save(round_number, data)
+        self._live.folder.write_points(points)
+
+    async def _close(self, state: LiveState, status: Status) -> LiveOutcome:
+        """Save everything; run.json comes last, so that its status speaks of files that are there."""
+        if self._saving is not None:
+            await self._saving
+        self._write(state.round, encode_state(state), state.points)
+        folder, comparison = self._live.folder, None
+        model = state.models[state.round]
+        folder.write_model(self._task.named_arrays(model))
+        if state.round:
+            measured = measured_timeline(self._parameters, self._plan, state)
+            comparison = compared(self._plan, measured, state)
+            self._live.write_results(measured, comparison)
+        last = state.points[-1] if state.points else None
+        folder.write_description(
+            self._parameters,
+            status,
+            live_run=self._run_id,
+            model_sha256=model_sha256(model),
+            rounds=state.round,
+            final=last._asdict() if last else None,
+            seconds=round(state.seconds, 3),
+        )
+        return LiveOutcome(status, state, comparison)
+
+    # The curve
+
+    def _evaluate_if_due(self, state: LiveState) -> None:
+        if state.round in self._due and all(point.round != state.round for point in state.points):
+            state.unevaluated[state.round] = state.models[state.round]
+
+    async def _evaluate(self, state: LiveState) -> None:
+        """Evaluate beside the run, one model after another; without end."""
+        with ThreadPoolExecutor(1, thread_name_prefix="evaluate") as pool:
+            while True:
+                if state.unevaluated:
+                    version = min(state.unevaluated)
+                    loop = asyncio.get_running_loop()
+                    found = await loop.run_in_executor(pool, self._task.evaluate, state.unevaluated[version])
+                    point = _point(state, version, found.loss, found.accuracy)
+                    state.points.append(point)
+                    del state.unevaluated[version]
+                    self._watcher.evaluated(point)
+                else:
+                    await asyncio.sleep(0.05)
+
+    async def _until_evaluated(self, state: LiveState, evaluating: asyncio.Task[None]) -> None:
+        while state.unevaluated:
+            if evaluating.done():
+                evaluating.result()
+            await asyncio.sleep(0.02)
+
+
+def _point(state: LiveState, version: int, loss: float, accuracy: float) -> Point:
+    if version == 0:
+        return Point(0, 0, loss, accuracy, 0)
+    slot = int(state.record.broadcasts[version - 1][1])
+    ages = [k - start for k, _, start, _, _ in state.record.uplinks if k == version - 1]
+    return Point(slot, version, loss, accuracy, max(ages, default=0))

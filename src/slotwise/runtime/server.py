@@ -1,0 +1,340 @@
+"""The server's driver: the Scheduler on a real network. `schedule.events` is its twin in virtual slots.
+
+The plan says what will happen in which slot; the driver lets each slot come, finds out whether it did happen,
+and tells the Scheduler what really did. Who may send and who receives which model is the Scheduler's to say,
+so a run in which all goes to plan is the simulated one, model by model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from slotwise.aggregation import Aggregation, Contribution, Vector, next_model
+from slotwise.fleet import Fleet
+from slotwise.runtime.channel import Channel, Connected
+from slotwise.runtime.clock import Clock
+from slotwise.runtime.mailbox import Mailbox
+from slotwise.runtime.state import Late, LiveState
+from slotwise.runtime.topics import Topics
+from slotwise.runtime.wire import Label, encode
+from slotwise.schedule import Deliver, Delivered, Event, Grant, Left, Lost, Ready, Sent
+from slotwise.schedule.timeline import Uplink
+
+
+class NotFinite(Exception):
+    """A model is not finite any more."""
+
+    def __init__(self, round_number: int) -> None:
+        super().__init__(f"diverged in round {round_number}")
+        self.round = round_number
+
+
+class Onlooker(Protocol):
+    """Is told how a run goes on."""
+
+    def waiting(self, present: int, wanted: int) -> None:
+        """So many of the devices are there."""
+
+    def round_done(self, state: LiveState) -> None:
+        """A round is complete: its model is on its way."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a server has to know of a run and keeps to.
+
+    Attributes:
+        run: its identity.
+        rounds: how many.
+        fleet: the slots of every device's training and uplink.
+        broadcast_slots: r.
+        aggregation: how updates combine.
+        patience: seconds for which a device may stay silent before it counts as gone.
+        announcement: what devices are told about the run.
+    """
+
+    run: str
+    rounds: int
+    fleet: Fleet
+    broadcast_slots: int
+    aggregation: Aggregation
+    patience: float = 60.0
+    announcement: dict[str, str] = field(default_factory=dict)
+
+
+class Server:
+    """One run, from where its state stands to its last round."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        state: LiveState,
+        channel: Channel,
+        topics: Topics,
+        mailbox: Mailbox,
+        clock: Clock,
+        onlooker: Onlooker,
+    ) -> None:
+        self._terms, self._state, self._channel, self._topics = terms, state, channel, topics
+        self._mailbox, self._clock, self._onlooker = mailbox, clock, onlooker
+        self._uplinks: list[Uplink] = []  # of the round that is on
+        self._lost: list[Uplink] = []
+        self._contributions: list[Contribution] = []
+        self._granted: tuple[Label, str, int] | None = None
+        self._late: dict[int, tuple[int, int]] = {}
+        self._connected_at = time.monotonic()
+        self._began = self._connected_at - state.seconds
+        mailbox.assigned = {n: (version, state.sent[n]) for n, version in state.assigned.items()}
+        mailbox.present = set(range(1, terms.fleet.devices + 1)) - set(state.scheduler.state.absent)
+        mailbox.rejected = state.rejected
+
+    async def gather(self, wanted: int, seconds: float) -> None:
+        """Wait until ``wanted`` devices are there, or as many as come within so many seconds, but one."""
+        until = time.monotonic() + seconds
+        while True:
+            here = len(self._mailbox.present)
+            self._onlooker.waiting(here, wanted)
+            left = until - time.monotonic()
+            if here >= wanted or (here and left <= 0):
+                return
+            await self._change(max(left, 0.05) if here else 1.0)
+
+    async def listen(self) -> None:
+        """Take in what the devices say, and answer those who ask what to do; without end."""
+        async for arrival in self._channel.arrivals():
+            if isinstance(arrival, Connected):
+                self._connected_at = time.monotonic()
+                await self._call()
+            else:
+                self._mailbox.take(arrival)
+                await self._answer()
+
+    async def play(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Play rounds until all are done, or until ``stop``, asked after each, says so.
+
+        Raises:
+            NotFinite: the model diverged.
+        """
+        self._clock.start(self._state.slot)
+        if not self._state.record.receivers:
+            await self._hand_out(self._state.scheduler.start(), 0)
+        while self._state.round < self._terms.rounds:
+            await self._next_instant()
+            slot, planned = self._state.agenda.pop()
+            happened = [await self._settled(event, slot) for event in planned]
+            self._state.slot = slot
+            action = self._state.scheduler.step([event for event in happened if event is not None])
+            if isinstance(action, Grant):
+                await self._grant(action, slot)
+            elif isinstance(action, Deliver):
+                await self._broadcast(action, slot)
+                if stop():
+                    return
+
+    async def end(self) -> None:
+        """Tell everybody that it is over."""
+        await self._channel.publish(self._topics.to_all("call"), b"", retain=True)
+        await self._channel.publish(self._topics.to_all("end"), encode(self._label()))
+
+    # What happens in a slot
+
+    async def _next_instant(self) -> None:
+        """Let the next slot come in which something happens, planned or not."""
+        agenda, clock = self._state.agenda, self._clock
+        await asyncio.sleep(0)
+        while True:
+            self._note_unplanned()
+            planned = agenda.next_slot
+            left = 1.0 if planned is None else clock.seconds_until(planned)
+            if planned is not None and left <= 0:
+                return
+            await self._change(left)
+
+    def _note_unplanned(self) -> None:
+        """Put on the agenda who has come, gone, or got ready late."""
+        state, mailbox = self._state, self._mailbox
+        slot = self._clock.next_slot(state.slot)
+        if not self._clock.paced and state.agenda.next_slot is not None:
+            slot = state.agenda.next_slot
+        for event in mailbox.unplanned:
+            state.agenda.add(slot, event)
+            if isinstance(event, Left):
+                self._late.pop(event.device, None)
+                state.assigned.pop(event.device, None)
+        mailbox.unplanned.clear()
+        for device in [n for n in self._late if mailbox.is_ready(n)]:
+            planned, version = self._late.pop(device)
+            state.late.append(Late(device, state.round, "training", planned, slot))
+            state.agenda.add(slot, Ready(device, slot, version))
+
+    async def _settled(self, event: Event, slot: int) -> Event | None:
+        """What has become of what was planned."""
+        if isinstance(event, Ready):
+            return await self._settled_ready(event)
+        if isinstance(event, Sent):
+            return await self._settled_uplink(event, slot)
+        return event
+
+    async def _settled_ready(self, event: Ready) -> Event | None:
+        mailbox, device = self._mailbox, event.device
+        work = (event.version, self._state.sent[device])
+        if not self._clock.paced:
+            await self._patiently(lambda: mailbox.is_ready(device) or mailbox.assigned.get(device) != work)
+        if mailbox.assigned.get(device) != work:
+            return None  # it has gone since
+        if mailbox.is_ready(device):
+            return event
+        if self._clock.paced:
+            self._late[device] = (event.slot, event.version)
+        else:
+            await self._silent(device, "ready")
+        return None
+
+    async def _settled_uplink(self, event: Sent, slot: int) -> Event:
+        """Sent if a good update has come, Lost if not; then the channel is free again."""
+        mailbox, device = self._mailbox, event.device
+        if not self._clock.paced:
+            await self._patiently(lambda: not mailbox.waits_for_update)
+        assert self._granted is not None
+        label, _, start = self._granted
+        self._granted = None
+        silent, update = mailbox.waits_for_update, mailbox.close()
+        uplink = (label.round, device, label.version, start, slot)
+        if update is None:
+            self._lost.append(uplink)
+            self._state.late.append(Late(device, label.round, "uplink", slot, -1))
+            if silent and not self._clock.paced:
+                await self._silent(device, "update")
+            return Lost(device, slot)
+        self._uplinks.append(uplink)
+        start_model = self._state.models[label.version]
+        self._contributions.append(Contribution(update, label.round - label.version, start_model))
+        self._state.sent[device] += 1
+        self._state.assigned.pop(device, None)
+        mailbox.assigned.pop(device, None)
+        return Sent(device)
+
+    async def _silent(self, device: int, kind: str) -> None:
+        """A device that says nothing any more counts as gone until it answers the call."""
+        topic = f"{self._topics.root}/from/{device}/{kind}"
+        self._mailbox.reject(topic, f"missing after {self._terms.patience:g} s: the device counts as gone")
+        self._mailbox.vanish(device)
+        await self._remind(device, "")
+
+    # What the Scheduler wants done
+
+    async def _grant(self, grant: Grant, slot: int) -> None:
+        device, round_number, version = grant
+        state = self._state
+        state.grants += 1
+        label = Label(self._terms.run, device, round_number, version, state.sent[device])
+        self._granted = label, str(state.grants), slot
+        state.agenda.add(slot + self._terms.fleet.slots_of_uplink(device), Sent(device))
+        self._mailbox.expect(label, str(state.grants))
+        await self._send_grant()
+
+    async def _send_grant(self) -> None:
+        if self._granted is not None:
+            label, number, slot = self._granted
+            topic = self._topics.to_device(label.device, "grant")
+            await self._channel.publish(topic, encode(label, grant=number, slot=str(slot)))
+
+    async def _broadcast(self, delivery: Deliver, slot: int) -> None:
+        """The last word on a round: its updates make the next model, and from now on it counts."""
+        state, end = self._state, slot + self._terms.broadcast_slots
+        model = self._next_model(delivery.version)
+        if not np.isfinite(model).all():
+            raise NotFinite(delivery.version - 1)
+        state.models[delivery.version] = model
+        record = state.record
+        record.broadcasts.append((slot, end))
+        record.uplinks.extend(self._uplinks)
+        record.lost.extend(self._lost)
+        self._uplinks, self._lost, self._contributions = [], [], []
+        state.round_seconds.append(round(time.monotonic() - self._began, 6))
+        await self._hand_out(delivery, end)
+        state.forget_models()
+        self._onlooker.round_done(state)
+
+    def _next_model(self, version: int) -> Vector:
+        with np.errstate(over="ignore", invalid="ignore"):
+            before = self._state.models[version - 1]
+            return next_model(self._terms.aggregation, before, self._contributions)
+
+    async def _hand_out(self, delivery: Deliver, slot: int) -> None:
+        """Publish a model once, for all its receivers, who compute from ``slot`` on."""
+        version, receivers = delivery
+        state, mailbox = self._state, self._mailbox
+        state.agenda.add(slot, Delivered(version))
+        for device in receivers:
+            ready = slot + self._terms.fleet.slots_of_training(device, state.sent[device])
+            state.agenda.add(ready, Ready(device, ready, version))
+            if device in mailbox.present:
+                state.assigned[device] = version
+                mailbox.assigned[device] = (version, state.sent[device])
+        state.record.receivers.append(list(receivers))
+        names = ",".join(f"{device}:{state.sent[device]}" for device in receivers)
+        label = self._label(round_number=max(0, version - 1), version=version)
+        frame = encode(label, state.models[version], slot=str(slot), receivers=names)
+        await self._channel.publish(self._topics.to_all("model"), frame)
+
+    # What a device has to be told besides
+
+    async def _call(self) -> None:
+        """Ask everybody who is there to say so; the broker keeps it for those who come later."""
+        label = self._label(round_number=self._state.round)
+        await self._channel.publish(
+            self._topics.to_all("call"), encode(label, **self._terms.announcement), retain=True
+        )
+
+    async def _answer(self) -> None:
+        """Tell those who have said that they are here what they are to do."""
+        asked, self._mailbox.said_here = self._mailbox.said_here, {}
+        for device, holds in asked.items():
+            await self._remind(device, holds)
+
+    async def _remind(self, device: int, holds: str) -> None:
+        state, assigned = self._state, self._mailbox.assigned.get(device)
+        topics, label = self._topics, self._label(device, state.round)
+        if device not in self._mailbox.present:
+            await self._channel.publish(topics.to_device(device, "call"), encode(label))
+        elif assigned is None or assigned[0] not in state.models:
+            await self._channel.publish(topics.to_device(device, "rest"), encode(label))
+        else:
+            version, training = assigned
+            model = None if holds == f"{version}:{training}" else state.models[version]
+            work = encode(label._replace(version=version, training=training), model)
+            await self._channel.publish(topics.to_device(device, "work"), work)
+            if self._granted is not None and self._granted[0].device == device:
+                await self._send_grant()
+
+    # Waiting
+
+    def _label(self, device: int = 0, round_number: int = 0, version: int = 0) -> Label:
+        return Label(self._terms.run, device, round_number, version)
+
+    async def _patiently(self, happened: Callable[[], bool]) -> None:
+        """Wait until it has, or for as long as patience lasts; time without a connection does not count."""
+        began = time.monotonic()
+        while not happened():
+            now = time.monotonic()
+            if not self._channel.connected:
+                began = now
+            left = self._terms.patience - (now - max(began, self._connected_at))
+            if left <= 0:
+                return
+            await self._change(min(left, 1.0))
+
+    async def _change(self, seconds: float) -> None:
+        """Wait for the next message, but not for longer than so many seconds."""
+        self._mailbox.changed.clear()
+        try:
+            await asyncio.wait_for(self._mailbox.changed.wait(), max(0.0, seconds))
+        except TimeoutError:
+            return

@@ -1,0 +1,139 @@
+"""A task of the user's own: found, made, checked, trained; and what is said when it is none."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slotwise.errors import InputError, UserError
+from slotwise.runs import RunFolder, RunParameters, execute, run_parameters
+from slotwise.runs.build import build_task, check_task
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = "examples.own_task.logistic:make_task"
+
+
+def options(task: str) -> dict[str, object]:
+    return {
+        "task": task,
+        "devices": 6,
+        "group_size": 2,
+        "compute_slots": 2,
+        "deadline": 300,
+        "samples_per_device": 40,
+    }
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """The name of a module in the current directory, forgotten afterwards."""
+    name = f"own_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(
+        "from slotwise.errors import UserError\n"
+        "number = 3\n"
+        "def nothing(parameters): pass\n"
+        "def fails(parameters):\n"
+        "    raise ValueError('two\\nlines')\n"
+        "def ends(parameters): raise SystemExit(0)\n"
+        "def refuses(parameters): raise UserError('the file is missing')\n"
+        "class Half:\n"
+        "    def __init__(self, parameters): pass\n"
+        "    def initial_model(self): return [1.0]\n"
+        "    def evaluate(self, model): pass\n"
+        "class Listed(Half):\n"
+        "    def local_update(self, model, device, training): pass\n"
+        "    def named_arrays(self, model): return {}\n"
+        "class Nameless(Listed):\n"
+        "    def initial_model(self):\n"
+        "        import numpy\n"
+        "        return numpy.zeros(3, dtype='float32')\n"
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    return name
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> RunParameters:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(ROOT)
+    return run_parameters(options(EXAMPLE))
+
+
+def test_the_example_learns_and_its_run_can_be_read_back(example: RunParameters, tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", example)
+    outcome = execute(folder, example)
+    first, last = outcome.history.points[0], outcome.history.points[-1]
+    assert outcome.status == "finished"
+    assert last.loss < 0.8 * first.loss
+    assert folder.parameters() == example
+
+
+def test_any_number_of_workers_gives_the_example_the_same_bits(
+    example: RunParameters, tmp_path: Path
+) -> None:
+    folders = [RunFolder.create(tmp_path / str(workers), example) for workers in (1, 2)]
+    one, two = (execute(folder, example, workers=n + 1) for n, folder in enumerate(folders))
+    assert np.array_equal(one.history.model, two.history.model)
+
+
+def test_an_own_task_may_be_quantised(example: RunParameters) -> None:
+    quantised = build_task(run_parameters({**options(EXAMPLE), "bits": 4}))
+    model = quantised.initial_model()
+    exact = build_task(example).local_update(model, 1, 0)
+    assert not np.array_equal(quantised.local_update(model, 1, 0), exact)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("missing", "has no missing"),
+        ("number", "number cannot be called"),
+        ("nothing", "must return a slotwise.learning.Task; None has no initial_model"),
+        ("fails", r"failed: ValueError: two lines \(own_.*\.py, line 5\)"),
+        ("ends", "failed: SystemExit"),
+        ("refuses", "^the file is missing$"),
+        ("Half", "a Half has no local_update, named_arrays"),
+        ("Listed", "initial_model must give a flat float32 array; it gave a list"),
+        ("Nameless", "its named_arrays hold 0 of the 3 numbers"),
+    ],
+)
+def test_what_is_no_task_is_told_in_a_line(module: str, function: str, said: str) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        build_task(run_parameters(options(f"{module}:{function}")))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["no_such_module:f", "json.no_such_part:f"])
+def test_a_module_that_is_not_there_is_told_with_where_it_was_looked_for(module: str, name: str) -> None:
+    with pytest.raises(InputError, match=f"there is no module .* in {Path.cwd()}"):
+        check_task(run_parameters(options(name)))
+
+
+def test_a_module_that_cannot_be_imported_is_told_with_its_own_reason(module: str, tmp_path: Path) -> None:
+    (tmp_path / f"{module}_2.py").write_text("import no_such_thing_at_all\n")
+    with pytest.raises(UserError, match=r"importing it failed: .*no_such_thing_at_all"):
+        check_task(run_parameters(options(f"{module}_2:f")))
+
+
+@pytest.mark.parametrize("name", ["module", "module:", ":function", "a-b:c", "a:b:c", "a..b:c", "a:b c"])
+def test_a_name_that_is_no_module_and_function_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="module:function, as in"):
+        run_parameters(options(name))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("data", "cifar10"),
+        ("input_scale", "unit"),
+        ("channels", [4]),
+        ("hidden", []),
+        ("backend", "torch"),
+        ("bits_per_slot", 1000),
+    ],
+)
+def test_what_describes_the_built_in_networks_is_refused_beside_a_task(option: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"{option} = .*left out where --task is given"):
+        run_parameters({**options("a:b"), option: value})

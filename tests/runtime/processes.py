@@ -1,0 +1,250 @@
+"""Real processes and a real broker: what the tests of a live run are made of."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from functools import cached_property
+from pathlib import Path
+
+import paho.mqtt.client as mqtt
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+
+from slotwise.runtime.wire import BadFrame, decode
+
+HERE = Path(__file__).parent
+NAME = "test"
+PATIENT = 60.0  # seconds until a test gives up
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def until(happened, what, seconds=PATIENT):
+    """Wait for something; say what has not come."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = happened()
+        if found:
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"after {seconds} s: no {what}")
+
+
+def accepts(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Mosquitto:
+    """A broker process that can be killed and started again on the same port."""
+
+    def __init__(self, folder):
+        program = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
+        if program is None:
+            if os.environ.get("SLOTWISE_REQUIRE_MOSQUITTO"):
+                pytest.fail("mosquitto is required here and not installed")
+            pytest.skip("mosquitto is not installed (Debian: apt install mosquitto)")
+        self.port = free_port()
+        self.address = f"mqtt://127.0.0.1:{self.port}"
+        config = folder / "mosquitto.conf"
+        config.write_text(
+            f"listener {self.port} 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\nlog_dest none\n"
+        )
+        self._command = [program, "-c", str(config)]
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(lambda: accepts(self.port), "broker")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Embedded:
+    """The broker that a server starts by itself; nothing runs before the server does."""
+
+    def __init__(self, folder):
+        self.port = free_port()
+        self.address = f"mqtt://127.0.0.1:{self.port}"
+
+    def kill(self):
+        pass
+
+
+class Process:
+    """A slotwise command; its output is in a file."""
+
+    def __init__(self, folder, *arguments, script=None, environment=None):
+        command = ["-c", "from slotwise.cli import main; main()"] if script is None else [str(HERE / script)]
+        self.log = folder / f"process-{time.monotonic_ns()}.log"
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, *command, *map(str, arguments)],
+                cwd=HERE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+            )
+
+    def __getattr__(self, name):
+        return getattr(self.process, name)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill9(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def ends(self, code=0, seconds=PATIENT):
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running: {self.text}") from None
+        assert self.process.returncode == code, self.text
+
+    @property
+    def text(self):
+        return self.log.read_text(errors="replace")
+
+
+class Wire:
+    """A listener that reads everything on the broker."""
+
+    def __init__(self, port):
+        self.messages = []
+        self._changed = threading.Condition()
+        self._client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id="listener")
+        self._client.on_message = self._on_message
+        self._client.on_connect = lambda client, *_: client.subscribe("slotwise/#", qos=1)
+        self._client.connect("127.0.0.1", port)
+        self._client.loop_start()
+        until(self._client.is_connected, "listener")
+        time.sleep(0.1)
+
+    def _on_message(self, client, data, message):
+        try:
+            frame = decode(message.payload)
+        except BadFrame:
+            frame = None
+        with self._changed:
+            self.messages.append((message.topic.removeprefix(f"slotwise/{NAME}/"), frame))
+            self._changed.notify_all()
+
+    def wait_for(self, wanted, what, seconds=PATIENT):
+        """The first message, of those to come as well, that is ``wanted(topic, frame)``."""
+        start, end = 0, time.monotonic() + seconds
+        with self._changed:
+            while True:
+                for topic, frame in self.messages[start:]:
+                    if frame is not None and wanted(topic, frame):
+                        return topic, frame
+                start = len(self.messages)
+                if not self._changed.wait(end - time.monotonic()):
+                    raise AssertionError(f"after {seconds} s: no {what} on the wire")
+
+    def round_reached(self, version):
+        return self.wait_for(
+            lambda topic, frame: topic == "all/model" and frame.label.version >= version, f"model {version}"
+        )
+
+    def models(self):
+        return {f.label.version: f.vector for topic, f in list(self.messages) if f and topic == "all/model"}
+
+    def close(self):
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+class Trial:
+    """A broker, a listener, and the processes of one live run."""
+
+    def __init__(self, folder, broker):
+        self.folder, self.broker = folder, broker
+        self.out = folder / "run"
+        self.started = []
+
+    @cached_property
+    def wire(self):
+        return Wire(self.broker.port)
+
+    def process(self, *arguments, **options):
+        started = Process(self.folder, *arguments, **options)
+        self.started.append(started)
+        return started
+
+    @property
+    def where(self):
+        return ["--broker", self.broker.address, "--name", NAME]
+
+    def serve(self, *more, task="tasks:make", devices=5, group_size=2, compute_slots=4, deadline=60):
+        options = ["--devices", devices, "--group-size", group_size, "--compute-slots", compute_slots]
+        options += ["--deadline", deadline, "--checkpoint-every", "0", "--quiet", "--out", self.out]
+        own = ["--task", task] if task else []
+        where = ["--listen", f"127.0.0.1:{self.broker.port}", "--name", NAME]
+        return self.process("serve", *(where if self.embedded else self.where), *options, *own, *more)
+
+    @property
+    def embedded(self):
+        return isinstance(self.broker, Embedded)
+
+    def resume(self, *more):
+        return self.process(
+            "serve", *self.where, "--resume", self.out, "--checkpoint-every", "0", "--quiet", *more
+        )
+
+    def fleet(self, devices=5, first=1, task="tasks:make_slow", seconds="0.02"):
+        own = ["--task", task] if task else []
+        return self.process(
+            "fleet",
+            *self.where,
+            *["--devices", devices, "--first", first, "--quiet", *own],
+            environment={"SECONDS_OF_TRAINING": seconds},
+        )
+
+    def device(self, number, task="tasks:make_slow", seconds="0.02"):
+        return self.process(
+            "device",
+            *self.where,
+            *["--id", number, "--task", task, "--quiet"],
+            environment={"SECONDS_OF_TRAINING": seconds},
+        )
+
+    def rogue(self, mode, number=3):
+        return self.process(mode, self.broker.address, NAME, number, script="rogue.py")
+
+    def close(self):
+        for started in self.started:
+            if started.process.poll() is None:
+                started.process.send_signal(signal.SIGCONT)
+                started.process.kill()
+            started.process.wait()
+        if "wire" in self.__dict__:
+            self.wire.close()
+
+    @property
+    def run(self):
+        return json.loads((self.out / "run.json").read_text())
+
+    @property
+    def uplinks(self):
+        """(round, device, version) of every update that was applied."""
+        rounds = json.loads((self.out / "timeline.json").read_text())["rounds"]
+        return [(r["round"], u["device"], u["version"]) for r in rounds for u in r["uplinks"]]
+
+    @property
+    def rejections(self):
+        path = self.out / "rejections.log"
+        return path.read_text() if path.exists() else ""

@@ -1,0 +1,226 @@
+"""Faults, each with real processes over a real broker. All rounds get done, and nothing counts twice."""
+
+import signal
+
+import numpy as np
+import pytest
+from live import simulated_models
+from processes import Embedded, Mosquitto, Trial, accepts, until
+
+from slotwise.runs import RunFolder, run_parameters
+from slotwise.runs.build import build_task
+from slotwise.runs.folder import model_sha256
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def broker(tmp_path):
+    mosquitto = Mosquitto(tmp_path)
+    yield mosquitto
+    mosquitto.kill()
+
+
+@pytest.fixture
+def trial(tmp_path, broker):
+    started = Trial(tmp_path, broker)
+    assert started.wire  # listens from now on
+    yield started
+    started.close()
+
+
+def plan_of(trial):
+    return RunFolder.open(trial.out).parameters().timeline()
+
+
+def assert_all_rounds_done_once(trial):
+    assert trial.run["status"] == "finished"
+    assert trial.run["rounds"] == plan_of(trial).rounds
+    assert len({(device, version) for _, device, version in trial.uplinks}) == len(trial.uplinks)
+
+
+def assert_as_simulated(trial):
+    assert_all_rounds_done_once(trial)
+    expected = simulated_models(plan_of(trial))
+    assert trial.run["model_sha256"] == model_sha256(expected[max(expected)])
+    heard = trial.wire.models()
+    for version in heard.keys() & expected.keys():
+        assert np.array_equal(heard[version], expected[version]), version
+
+
+def test_the_models_on_the_wire_are_the_simulators_to_the_bit(trial):
+    server, fleet = trial.serve(), trial.fleet()
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+    assert trial.wire.models().keys() == set(range(plan_of(trial).models))
+    assert not trial.rejections
+
+
+def test_on_the_wire_only_the_granted_device_publishes_an_update(trial):
+    server, fleet = trial.serve(), trial.fleet()
+    server.ends()
+    fleet.ends()
+    granted = None
+    for topic, frame in trial.wire.messages:
+        if topic.endswith("/grant"):
+            granted = f"from/{frame.label.device}/update", frame.label, frame.words["grant"]
+        elif topic.endswith("/update"):
+            assert (topic, frame.label, frame.words["grant"]) == granted
+            granted = None
+    assert sum(topic.endswith("/update") for topic, _ in trial.wire.messages) == len(plan_of(trial))
+
+
+def test_a_device_killed_while_computing_costs_no_round_and_may_come_back(trial):
+    server, _ = trial.serve(deadline=150), trial.fleet(devices=4)
+    victim = trial.device(5, seconds="0.5")
+    trial.wire.wait_for(lambda topic, frame: topic == "from/5/ready", "device 5 ready")
+    trial.wire.wait_for(
+        lambda topic, frame: (
+            topic == "all/model" and frame.label.version > 0 and "5:" in frame.words["receivers"]
+        ),
+        "work for device 5",
+    )
+    victim.kill9()
+    trial.wire.wait_for(lambda topic, frame: topic == "from/5/gone", "last will of device 5")
+    gone_in = max(trial.wire.models())
+    trial.device(5)
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert any(device == 5 and k > gone_in for k, device, _ in trial.uplinks)
+
+
+def test_a_device_killed_while_sending_costs_no_round(trial):
+    server, _ = trial.serve(), trial.fleet(devices=2)
+    trial.fleet(devices=2, first=4)
+    rogue = trial.rogue("half")
+    rogue.ends(-signal.SIGKILL)
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert not any(device == 3 for _, device, _ in trial.uplinks)
+
+
+@pytest.mark.parametrize("where", ["all/model", "from/2/update"], ids=["between rounds", "inside a round"])
+def test_a_server_that_was_killed_resumes_with_the_devices_still_connected(trial, where):
+    server, fleet = trial.serve(), trial.fleet()
+    trial.wire.wait_for(lambda topic, frame: topic == where and frame.label.round >= 3, where)
+    server.kill9()
+    assert fleet.process.poll() is None
+    server = trial.resume()
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+
+
+def test_server_and_devices_survive_a_broker_that_is_killed(trial, broker):
+    server, fleet = trial.serve(deadline=100), trial.fleet()
+    trial.wire.round_reached(4)
+    broker.kill()
+    broker.start()
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+
+
+def test_a_frozen_device_costs_no_round_and_takes_part_again_when_it_thaws(trial):
+    server, _ = trial.serve("--patience", "3", deadline=400), trial.fleet(devices=4, seconds="0.05")
+    frozen = trial.device(5)
+    trial.wire.wait_for(lambda topic, frame: topic == "from/5/update", "update of device 5")
+    frozen.signal(signal.SIGSTOP)
+    until(lambda: "from/5/" in trial.rejections, "word that device 5 is missing")
+    thawed_in = max(trial.wire.models())
+    frozen.signal(signal.SIGCONT)
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert "missing after 3 s: the device counts as gone" in trial.rejections
+    assert any(device == 5 and k > thawed_in for k, device, _ in trial.uplinks)
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [
+        ("nan", "numbers that are not finite"),
+        ("shape", "501 numbers instead of 500"),
+        ("huge", "too large"),
+        ("garbage", "garbage: no header"),
+    ],
+)
+def test_a_bad_update_is_rejected_with_its_reason_and_never_applied(trial, mode, reason):
+    server = trial.serve()
+    trial.fleet(devices=2)
+    trial.fleet(devices=2, first=4)
+    trial.rogue(mode)
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert trial.rejections.count(f"from/3/update: {reason}") == 3
+    assert not any(device == 3 for _, device, _ in trial.uplinks)
+
+
+@pytest.mark.parametrize(
+    ("mode", "reasons"),
+    [
+        ("replay", ["from/3/update: an update of an earlier grant"]),
+        (
+            "impersonate",
+            ["from/1/update: an update without a grant", "from/1/update: speaks for another device"],
+        ),
+    ],
+)
+def test_replays_and_updates_in_anothers_name_change_nothing(trial, mode, reasons):
+    server = trial.serve()
+    trial.fleet(devices=2)
+    trial.fleet(devices=2, first=4)
+    trial.rogue(mode)
+    server.ends()
+    assert_as_simulated(trial)
+    assert all(reason in trial.rejections for reason in reasons)
+
+
+def test_paced_slots_keep_the_planned_staleness(trial):
+    server, fleet = trial.serve("--slot-ms", "150", deadline=40), trial.fleet()
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+    planned = len(plan_of(trial))
+    assert f"{planned} of {planned} updates as planned" in server.text
+
+
+def test_the_report_names_the_device_that_did_not_keep_pace(trial):
+    server = trial.serve("--slot-ms", "150", deadline=60)
+    trial.fleet(devices=4)
+    trial.device(5, seconds="1.5")
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert "did not keep pace: device 5" in server.text
+    assert "first difference: round" in server.text
+
+
+MNIST = {"devices": 20, "group_size": 5, "compute_slots": 10, "deadline": 70}
+
+
+@pytest.fixture(scope="module")
+def mnist_models():
+    """w_1, …, w_K of twenty MNIST devices, as simulated."""
+    parameters = run_parameters(MNIST)
+    return simulated_models(parameters.timeline(), build_task(parameters))
+
+
+@pytest.mark.parametrize("kind", [Mosquitto, Embedded])
+def test_twenty_mnist_devices_train_as_simulated(tmp_path, kind, mnist_models):
+    broker = kind(tmp_path)
+    trial = Trial(tmp_path, broker)
+    try:
+        server = trial.serve(task=None, **MNIST)
+        until(lambda: accepts(broker.port), "broker")
+        heard = trial.wire
+        fleet = trial.fleet(devices=20, task=None)
+        server.ends()
+        fleet.ends()
+        assert_all_rounds_done_once(trial)
+        assert trial.run["model_sha256"] == model_sha256(mnist_models[max(mnist_models)])
+        assert heard.models().keys() == {0, *mnist_models}
+        for version, model in mnist_models.items():
+            assert np.array_equal(heard.models()[version], model), version
+    finally:
+        trial.close()
+        broker.kill()

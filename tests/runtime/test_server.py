@@ -1,0 +1,210 @@
+import asyncio
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from live import TOPICS, planned_updates, play, prepare, simulated_models
+from tasks import Arithmetic
+
+from slotwise.fleet import Fleet
+from slotwise.runtime.clock import PacedClock
+from slotwise.runtime.state import decode_state, encode_state
+from slotwise.runtime.wire import Label, encode
+from slotwise.scenario import Scenario
+from slotwise.schedule import scheduler_for
+
+WORKED_EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=4, link_slots=1)
+
+
+def assert_as_simulated(live):
+    expected = simulated_models(live.plan)
+    assert live.updates == planned_updates(live.plan)
+    assert live.models.keys() == expected.keys()
+    assert all(np.array_equal(live.models[version], expected[version]) for version in expected)
+
+
+@pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
+def test_a_live_run_gives_the_simulators_models_to_the_bit(schedule):
+    live = asyncio.run(play(*prepare(WORKED_EXAMPLE, schedule)))
+    assert_as_simulated(live)
+    assert not live.mailbox.rejected
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    devices=st.integers(1, 9),
+    group_size=st.integers(1, 9),
+    compute=st.integers(1, 20),
+    link=st.integers(1, 3),
+    schedule=st.sampled_from(["sync", "async", "idfl"]),
+)
+def test_every_scenario_is_played_as_it_was_simulated(devices, group_size, compute, link, schedule):
+    scenario = Scenario(
+        devices=devices, group_size=min(group_size, devices), compute_slots=compute, link_slots=link
+    )
+    assert_as_simulated(asyncio.run(play(*prepare(scenario, schedule, rounds=6))))
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), schedule=st.sampled_from(["sync", "async", "idfl"]))
+def test_unequal_devices_are_played_as_they_were_simulated(data, schedule):
+    devices = data.draw(st.integers(1, 6))
+    group_size = data.draw(st.integers(1, devices))
+    slots = st.lists(st.integers(1, 12), min_size=devices, max_size=devices)
+    fleet = Fleet(compute_slots=tuple(data.draw(slots)), link_slots=tuple(data.draw(slots)))
+    scenario = Scenario(devices=devices, group_size=group_size, compute_slots=3, link_slots=1, deadline=400)
+    live = asyncio.run(play(*prepare(scenario, schedule, fleet=fleet, rounds=6)))
+    assert_as_simulated(live)
+
+
+def test_random_participation_is_the_simulators():
+    live = asyncio.run(play(*prepare(WORKED_EXAMPLE, "sync", participation="random")))
+    assert_as_simulated(live)
+
+
+def test_only_the_granted_device_publishes_an_update():
+    live = asyncio.run(play(*prepare(WORKED_EXAMPLE, "idfl")))
+    granted = None
+    updates = 0
+    for topic, frame in live.wire:
+        if topic.endswith("/grant"):
+            granted = frame.label, frame.words["grant"]
+        elif topic.endswith("/update"):
+            updates += 1
+            assert (frame.label, frame.words["grant"]) == granted
+            assert TOPICS.sender(topic) == (frame.label.device, "update")
+            granted = None
+    assert updates == len(live.plan)
+
+
+def test_a_broadcast_is_one_publish():
+    live = asyncio.run(play(*prepare(WORKED_EXAMPLE, "idfl")))
+    versions = [frame.label.version for topic, frame in live.wire if topic.endswith("/model")]
+    assert versions == list(range(live.plan.models))
+
+
+@pytest.mark.parametrize("schedule", ["async", "idfl"])
+def test_a_server_goes_on_from_any_checkpoint_to_the_same_models(schedule):
+    live, terms = prepare(WORKED_EXAMPLE, schedule)
+    live.on_round = lambda state: live.checkpoints.append(encode_state(state))
+    asyncio.run(play(live, terms))
+    for data in live.checkpoints[:-1:4]:
+        state = decode_state(data, scheduler_for(WORKED_EXAMPLE, schedule))
+        begun = state.round
+        again, _ = prepare(WORKED_EXAMPLE, schedule, state=state)
+        asyncio.run(play(again, terms, resumed=True))
+        assert again.updates == planned_updates(live.plan)
+        for version in range(begun + 1, live.plan.rounds + 1):
+            assert np.array_equal(again.models[version], live.models[version])
+
+
+def test_a_damaged_state_is_no_state():
+    live, terms = prepare(WORKED_EXAMPLE, "async")
+    data = encode_state(live.state)
+    assert decode_state(data[:-20], scheduler_for(WORKED_EXAMPLE, "async")) is None
+
+
+def test_a_device_that_vanishes_costs_no_round_and_none_of_its_updates_counts_twice():
+    live, terms = prepare(WORKED_EXAMPLE, "async", rounds=20)
+
+    async def kill(broker, live):
+        while live.state.round < 3:
+            await asyncio.sleep(0.001)
+        live.tasks[2].cancel()
+
+    asyncio.run(play(live, terms, meanwhile=kill, task=Arithmetic(0.002)))
+    assert live.state.round == 20
+    assert len(set(live.updates)) == len(live.updates)
+    assert max(k for k, device, _ in live.updates if device == 2) < 19
+    assert live.mailbox.present == {1, 3, 4, 5, 6}
+
+
+def test_a_device_that_comes_back_takes_part_again():
+    live, terms = prepare(WORKED_EXAMPLE, "async", rounds=40)
+
+    async def bounce(broker, live):
+        while live.state.round < 3:
+            await asyncio.sleep(0.001)
+        live.tasks[2].cancel()
+        while 2 in live.mailbox.present:
+            await asyncio.sleep(0.001)
+        live.came_back = live.state.round
+        live.tasks[2] = live.be(2)
+
+    asyncio.run(play(live, terms, meanwhile=bounce, task=Arithmetic(0.002)))
+    assert any(device == 2 and k > live.came_back for k, device, _ in live.updates)
+
+
+def test_a_device_that_joins_anew_takes_part():
+    live, terms = prepare(WORKED_EXAMPLE, "async", rounds=30)
+    live.state.scheduler = scheduler_for(WORKED_EXAMPLE, "async", absent=[6])
+
+    async def join(broker, live):
+        while live.state.round < 3:
+            await asyncio.sleep(0.001)
+        live.tasks[6] = live.be(6)
+
+    asyncio.run(play(live, terms, devices=range(1, 6), meanwhile=join, task=Arithmetic(0.002)))
+    assert any(device == 6 for _, device, _ in live.updates)
+
+
+class Deaf(Arithmetic):
+    """Device 2 never finishes."""
+
+    def local_update(self, model, device, training):
+        if device == 2:
+            import time
+
+            time.sleep(3)
+        return super().local_update(model, device, training)
+
+
+def test_a_device_that_stays_silent_counts_as_gone():
+    live, terms = prepare(WORKED_EXAMPLE, "async", patience=0.3)
+    asyncio.run(play(live, terms, task=Deaf()))
+    assert live.state.round == live.plan.rounds
+    assert not any(device == 2 for _, device, _ in live.updates)
+    assert [reason for reason in live.mailbox.rejected if reason.startswith("missing after 0.3 s")]
+
+
+def test_paced_slots_keep_to_the_plan_when_devices_keep_pace():
+    live, terms = prepare(WORKED_EXAMPLE, "idfl", rounds=6)
+    asyncio.run(play(live, terms, clock=PacedClock(40)))
+    assert_as_simulated(live)
+    assert [uplink[3:] for uplink in live.state.record.uplinks] == list(
+        zip(live.plan.start.tolist(), live.plan.end.tolist(), strict=True)
+    )
+    assert not live.state.late
+
+
+def test_a_device_that_does_not_keep_pace_is_named():
+    live, terms = prepare(WORKED_EXAMPLE, "idfl", rounds=6)
+
+    class Slow(Arithmetic):
+        def local_update(self, model, device, training):
+            if device == 3 and training == 0:
+                import time
+
+                time.sleep(0.5)
+            return super().local_update(model, device, training)
+
+    asyncio.run(play(live, terms, clock=PacedClock(40), task=Slow()))
+    assert live.state.round == 6
+    assert {entry.device for entry in live.state.late} == {3}
+    assert live.updates != planned_updates(live.plan)
+
+
+def test_a_stranger_is_not_heard():
+    live, terms = prepare(WORKED_EXAMPLE, "async")
+
+    async def shout(broker, live):
+        async with broker.connect() as channel:
+            for device in (0, 7, 99):
+                label = Label("run", device)
+                await channel.publish(f"slotwise/test/from/{device}/update", encode(label, grant="1"))
+                await channel.publish(f"slotwise/test/from/{device}/here", encode(label))
+
+    asyncio.run(play(live, terms, meanwhile=shout))
+    assert_as_simulated(live)
+    assert live.mailbox.rejected == {"a topic of no device": 2, "a stranger: no device of this run": 4}
