@@ -93,6 +93,8 @@ def test_runs_are_trained_tabulated_and_drawn_and_the_second_time_kept(compare: 
         assert [own[-1][name] for name in ("loss", "updates", "joules")] == [
             row[name] for name in ("loss", "updates", "joules")
         ]
+        late = [float(p["loss"]) for p in own if 4 * int(p["slot"]) >= 3 * int(own[-1]["slot"])]
+        assert float(row["late_loss"]) == pytest.approx(sum(late) / len(late))
     files = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     assert compare(question, "--out", out, "--quiet")[:2] == (0, said)
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == files

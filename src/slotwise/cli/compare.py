@@ -91,23 +91,24 @@ def _table(results: Sequence[EntryResult], *, with_joules: bool) -> Table:
         box=SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1, 0, 0),
-        caption="means over the finished seeds; stale: mean age of an update, in rounds",
+        caption="means over the finished seeds; late loss: mean of the last quarter of the slots; "
+        "stale: mean age of an update, in rounds",
         caption_justify="left",
     )
     table.add_column("run", overflow="fold", min_width=8)
-    headings = ["seeds", "loss", "acc", "rounds", "updates", "lost", "stale"]
+    headings = ["seeds", "loss", "late\nloss", "acc", "rounds", "updates", "lost", "stale"]
     for heading in headings + ["joules"] * with_joules:
         table.add_column(heading, justify="right", no_wrap=True)
     for entry in results:
         seeds = f"{entry.finished}/{len(entry.results)}"
-        table.add_row(entry.name, seeds, *_cells(entry)[: 6 + with_joules])
+        table.add_row(entry.name, seeds, *_cells(entry)[: 7 + with_joules])
     return table
 
 
 def _cells(entry: EntryResult) -> list[str]:
     if entry.figures is None:
-        return ["–"] * 7
-    loss, accuracy, rounds, updates, lost, staleness, joules = entry.figures
+        return ["–"] * 8
+    loss, late_loss, accuracy, rounds, updates, lost, staleness, joules = entry.figures
     counts = [f"{number:,.0f}" for number in (rounds, updates, lost)]
     spent = "–" if isnan(joules) else f"{joules:,.4g}" if joules < 1000 else f"{joules:,.0f}"
-    return [f"{loss:.4f}", f"{accuracy:.1%}", *counts, f"{staleness:.2f}", spent]
+    return [f"{loss:.4f}", f"{late_loss:.4f}", f"{accuracy:.1%}", *counts, f"{staleness:.2f}", spent]

@@ -26,6 +26,7 @@ from slotwise.report.curve_lines import COLOURS, CurveFigure, Line, MeasuredPoin
 from slotwise.schedule import Timeline
 
 FORMAT = 1
+LATE = 0.75
 
 
 class CompareFolder(ResultsFolder):
@@ -47,6 +48,7 @@ class Figures(NamedTuple):
 
     Attributes:
         loss: of the last model.
+        late_loss: mean of the evaluations in the last quarter of the slots; a single one is noisy.
         accuracy: of the last model, 0 to 1.
         rounds: within the deadline.
         updates: applied.
@@ -56,6 +58,7 @@ class Figures(NamedTuple):
     """
 
     loss: float
+    late_loss: float
     accuracy: float
     rounds: float
     updates: float
@@ -119,7 +122,7 @@ def _result(folder: ResultsFolder, run: Run, powers: Powers | None) -> Result:
         return Result(run, "missing", (), None)
     timeline, status = run.parameters.timeline(), run_folder.status
     points = _measured(timeline, run_folder.points(), powers)
-    figures = _figures(timeline, points[-1]) if status == "finished" and points else None
+    figures = _figures(timeline, points) if status == "finished" and points else None
     return Result(run, status, points, figures)
 
 
@@ -134,9 +137,11 @@ def _measured(
     )
 
 
-def _figures(timeline: Timeline, last: MeasuredPoint) -> Figures:
+def _figures(timeline: Timeline, points: Sequence[MeasuredPoint]) -> Figures:
+    last = points[-1]
     return Figures(
         loss=last.loss,
+        late_loss=fmean(point.loss for point in points if point.slot >= LATE * last.slot),
         accuracy=last.accuracy,
         rounds=timeline.rounds,
         updates=len(timeline),
