@@ -280,6 +280,8 @@ def _refuse_options(given: dict[str, Any], out: Path | None, config: Path | None
 
 
 def _resume(folder: RunFolder, session: _Session) -> None:
+    if "live_run" in folder.description():
+        raise UserError(f"{folder.path}: a live run; slotwise serve --resume goes on with it")
     status = folder.status
     if status == "finished":
         typer.echo(
