@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal
@@ -124,6 +124,20 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         """The slot at which the receivers of a model start to compute: its broadcast's end, 0 for w_0."""
         ends = np.concatenate([np.zeros(1, dtype=np.int64), self.broadcast_end])
         return ends[version]
+
+    def first(self, rounds: int) -> Timeline:
+        """Its beginning: the first ``rounds`` rounds, or all if there are no more."""
+        kept = min(rounds, self.rounds)
+        rows, receivers = int(self.round_offsets[kept]), int(self.receiver_offsets[kept + 1])
+        return replace(
+            self,
+            **{name: getattr(self, name)[:rows] for name in ("round", "device", "version", "start", "end")},
+            broadcast_start=self.broadcast_start[:kept],
+            broadcast_end=self.broadcast_end[:kept],
+            receiver=self.receiver[:receivers],
+            receiver_offsets=self.receiver_offsets[: kept + 2],
+            lost=self.lost[self.lost[:, 0] < kept],
+        )
 
     def max_staleness(self) -> int:
         """The oldest update applied, in rounds; 0 if there is none."""
