@@ -1,6 +1,5 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(
-    0, str(Path(__file__).parent)
-)  # live.py and tasks.py, which processes of the tests import too
+# live.py, tasks.py and processes.py; the processes that the tests start import tasks.py too.
+sys.path.insert(0, str(Path(__file__).parent))

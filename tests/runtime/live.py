@@ -13,8 +13,9 @@ from slotwise.runtime.clock import Clock
 from slotwise.runtime.device import Device
 from slotwise.runtime.mailbox import Admission, Mailbox
 from slotwise.runtime.memory import MemoryBroker
-from slotwise.runtime.server import Server, Terms
+from slotwise.runtime.server import Server
 from slotwise.runtime.state import LiveState
+from slotwise.runtime.terms import Terms
 from slotwise.runtime.topics import Topics
 from slotwise.runtime.wire import decode
 from slotwise.schedule import Timeline, scheduler_for, simulate

@@ -160,6 +160,9 @@ class Wire:
             lambda topic, frame: topic == "all/model" and frame.label.version >= version, f"model {version}"
         )
 
+    def count(self, topic):
+        return sum(heard == topic for heard, _ in list(self.messages))
+
     def models(self):
         return {f.label.version: f.vector for topic, f in list(self.messages) if f and topic == "all/model"}
 

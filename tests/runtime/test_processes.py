@@ -48,8 +48,10 @@ def assert_as_simulated(trial):
         assert np.array_equal(heard[version], expected[version]), version
 
 
-def test_the_models_on_the_wire_are_the_simulators_to_the_bit(trial):
-    server, fleet = trial.serve(), trial.fleet()
+@pytest.mark.parametrize("schedule", ["async", "idfl"])
+def test_the_worked_examples_models_on_the_wire_are_the_simulators_to_the_bit(trial, schedule):
+    server = trial.serve("--schedule", schedule, devices=6, group_size=2, compute_slots=2)
+    fleet = trial.fleet(devices=6)
     server.ends()
     fleet.ends()
     assert_as_simulated(trial)
@@ -72,7 +74,7 @@ def test_on_the_wire_only_the_granted_device_publishes_an_update(trial):
 
 
 def test_a_device_killed_while_computing_costs_no_round_and_may_come_back(trial):
-    server, _ = trial.serve(deadline=150), trial.fleet(devices=4)
+    server, others = trial.serve(deadline=150), trial.fleet(devices=4)
     victim = trial.device(5, seconds="0.5")
     trial.wire.wait_for(lambda topic, frame: topic == "from/5/ready", "device 5 ready")
     trial.wire.wait_for(
@@ -83,8 +85,11 @@ def test_a_device_killed_while_computing_costs_no_round_and_may_come_back(trial)
     )
     victim.kill9()
     trial.wire.wait_for(lambda topic, frame: topic == "from/5/gone", "last will of device 5")
+    others.signal(signal.SIGSTOP)  # the run stands still until device 5 is back
     gone_in = max(trial.wire.models())
     trial.device(5)
+    until(lambda: trial.wire.count("from/5/here") == 2, "word from the device that is back")
+    others.signal(signal.SIGCONT)
     server.ends()
     assert_all_rounds_done_once(trial)
     assert any(device == 5 and k > gone_in for k, device, _ in trial.uplinks)

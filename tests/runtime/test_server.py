@@ -14,7 +14,7 @@ from slotwise.runtime.wire import Label, encode
 from slotwise.scenario import Scenario
 from slotwise.schedule import scheduler_for
 
-WORKED_EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=4, link_slots=1)
+WORKED_EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=2, link_slots=1)
 
 
 def assert_as_simulated(live):
@@ -31,7 +31,7 @@ def test_a_live_run_gives_the_simulators_models_to_the_bit(schedule):
     assert not live.mailbox.rejected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     devices=st.integers(1, 9),
     group_size=st.integers(1, 9),
@@ -46,7 +46,7 @@ def test_every_scenario_is_played_as_it_was_simulated(devices, group_size, compu
     assert_as_simulated(asyncio.run(play(*prepare(scenario, schedule, rounds=6))))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(data=st.data(), schedule=st.sampled_from(["sync", "async", "idfl"]))
 def test_unequal_devices_are_played_as_they_were_simulated(data, schedule):
     devices = data.draw(st.integers(1, 6))
@@ -100,7 +100,7 @@ def test_a_server_goes_on_from_any_checkpoint_to_the_same_models(schedule):
 
 
 def test_a_damaged_state_is_no_state():
-    live, terms = prepare(WORKED_EXAMPLE, "async")
+    live, _ = prepare(WORKED_EXAMPLE, "async")
     data = encode_state(live.state)
     assert decode_state(data[:-20], scheduler_for(WORKED_EXAMPLE, "async")) is None
 

@@ -349,7 +349,7 @@ def test_the_beginning_of_a_run_has_spent_what_the_dumb_loop_has_by_then(
     if (timeline := case.play()) is None:
         return
     rounds = data.draw(st.integers(1, timeline.rounds))
-    beginning = timeline.beginning(rounds)
+    beginning = timeline.first(rounds)
     assert beginning.last_slot == timeline.broadcast_end[rounds - 1]
     by_device = list(zip(*naive(case).seen[: beginning.last_slot], strict=True))
     counted = usage(beginning)
@@ -362,7 +362,7 @@ def test_the_beginning_of_a_run_has_spent_what_the_dumb_loop_has_by_then(
 @given(cases())
 def test_the_beginning_of_all_rounds_is_the_whole(case: Case) -> None:
     if (timeline := case.play()) is not None:
-        assert timeline.beginning(timeline.rounds) == timeline
+        assert timeline.first(timeline.rounds) == timeline
 
 
 def driven(scenario: Scenario, fleet: Fleet, policy: Any, kind: type[Scheduler] = Scheduler) -> Record:

@@ -15,6 +15,7 @@ import typer
 
 from slotwise.cli.jobs import INTERRUPTED
 from slotwise.cli.live import (
+    BROKER,
     PORT,
     Authority,
     BrokerAddress,
@@ -53,6 +54,14 @@ TaskName = Annotated[
 Patience = Annotated[
     float, typer.Option(help="Seconds to wait for the broker to be there.", rich_help_panel=OUTPUT)
 ]
+Keepalive = Annotated[
+    int,
+    typer.Option(
+        help="Seconds of silence after which broker and device ask for a sign of life; after one and a half "
+        "times as long without one, the device counts as gone.",
+        rich_help_panel=BROKER,
+    ),
+]
 Workers = Annotated[int | None, typer.Option(help="Trainings at once. Default: all cores.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.", rich_help_panel=OUTPUT)]
 
@@ -69,6 +78,7 @@ def device(
     partition: PartitionName = None,
     task: TaskName = None,
     patience: Patience = 60.0,
+    keepalive: Keepalive = 10,
     quiet: Quiet = False,
 ) -> None:
     """Be one device: train what the server assigns, send when it grants the channel.
@@ -81,7 +91,7 @@ def device(
     )
     assert chosen is not None
     own = {"data": data, "partition": partition, "task": task}
-    _take_part([whole("id", number)], name, {number: chosen}, own, 1, patience, quiet)
+    _take_part([whole("id", number)], name, {number: chosen}, own, 1, patience, keepalive, quiet)
 
 
 def fleet(
@@ -99,6 +109,7 @@ def fleet(
     partition: PartitionName = None,
     task: TaskName = None,
     patience: Patience = 60.0,
+    keepalive: Keepalive = 10,
     quiet: Quiet = False,
 ) -> None:
     """Be many devices at once, each with a connection of its own, for a trial on one machine."""
@@ -121,7 +132,7 @@ def fleet(
         for n in numbers
     }
     own = {"data": data, "partition": partition, "task": task}
-    _take_part(numbers, name, brokers, own, threads, patience, quiet)
+    _take_part(numbers, name, brokers, own, threads, patience, keepalive, quiet)
 
 
 def _take_part(
@@ -131,6 +142,7 @@ def _take_part(
     own: dict[str, str | None],
     workers: int,
     patience: float,
+    keepalive: int,
     quiet: bool,
 ) -> None:
     from slotwise.runtime.fleet import take_part  # noqa: PLC0415
@@ -138,6 +150,7 @@ def _take_part(
 
     if not 0 <= patience < float("inf"):
         raise InputError("patience", patience, "a number of seconds, at least 0")
+    whole("keepalive", keepalive)
     topics = Topics(name)
     options = {key: value for key, value in own.items() if value is not None}
 
@@ -150,7 +163,15 @@ def _take_part(
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         return await take_part(
-            numbers, topics, brokers, options, workers=workers, patience=patience, stop=stop, tell=tell
+            numbers,
+            topics,
+            brokers,
+            options,
+            workers=workers,
+            patience=patience,
+            keepalive=keepalive,
+            stop=stop,
+            tell=tell,
         )
 
     if not asyncio.run(run()):

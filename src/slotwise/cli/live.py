@@ -124,21 +124,23 @@ class LiveDisplay(LiveWatcher):
         self._point: Point | None = None
 
     def __enter__(self) -> Self:
-        self._bar.start()
-        self._row = self._bar.add_task("devices here", total=None, text="")
+        self._row = self._bar.add_task("devices here", total=self._rounds, text="")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._bar.live.is_started:
+            self._bar.stop()
 
     def waiting(self, present: int, wanted: int) -> None:
         """Show who has come."""
+        self._bar.start()
         self._bar.update(self._row, description="devices here", total=wanted, completed=present)
 
     def round_done(self, state: LiveState) -> None:
         """Move the bar."""
+        self._bar.start()
         text = "" if self._point is None else f"loss {self._point.loss:.3f} acc {self._point.accuracy:.1%}"
         self._bar.update(
             self._row, description="rounds", total=self._rounds, completed=state.round, text=text

@@ -37,8 +37,10 @@ from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.runs.parameters import STAND_INS
 from slotwise.runtime.clock import Clock, PacedClock
-from slotwise.runtime.run import LiveOutcome, ServerOptions, live_plan
+from slotwise.runtime.plan import live_plan
+from slotwise.runtime.run import LiveOutcome, ServerOptions
 from slotwise.runtime.run import serve as serve_live
+from slotwise.runtime.topics import Topics
 
 if TYPE_CHECKING:
     from slotwise.runtime.mqtt import Broker
@@ -57,6 +59,14 @@ def serve(
         Path | None,
         typer.Option(help="Go on with the run in this folder, after a crash too.", rich_help_panel=OUTPUT),
     ] = None,
+    go_on: Annotated[
+        bool,
+        typer.Option(
+            "--go-on",
+            help="With --out: go on with the run that is there, if one is. For a service that restarts.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     like: Annotated[
         Path | None,
         typer.Option(help="Run what was simulated in this folder (slotwise train).", rich_help_panel=OUTPUT),
@@ -170,12 +180,24 @@ def serve(
     if slot_ms is not None and as_fast_as_possible:
         raise InputError("slot_ms", slot_ms, "left out with --as-fast-as-possible")
     clock = Clock() if slot_ms is None else PacedClock(slot_ms)
+    Topics(name)
     options = _options(name, patience, wait, clip_norm, checkpoint_every)
     chosen = chosen_broker(broker, credentials, user, password_file, ca)
     address = _address(listen)
-    folder, parameters, learned = _run(out, resume, like, config, given)
-    session = _Session(folder, parameters, learned, clock, options, quiet)
-    _report(folder, session.run(chosen, address))
+    if go_on and out is not None and RunFolder(out).is_run:
+        resume, out, given = out, None, {}
+    if resume is not None:
+        _refuse_options({"out": out, "like": like, "config": config, **given})
+        parameters, place = _resumed(resume), resume
+        if RunFolder(place).status == "finished":
+            shown = f"slotwise show {shlex.quote(str(place))} shows it"
+            typer.echo(f"{place}: finished already; {shown}", err=True)
+            return
+    else:
+        parameters, place = _parameters(like, config, given), _new(out)
+    learned = build_task(parameters)  # every mistake is told before a folder is made
+    session = _Session(place, parameters, learned, clock, options, quiet)
+    _report(place, session.run(chosen, address))
 
 
 def _options(
@@ -196,45 +218,54 @@ def _address(listen: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _run(
-    out: Path | None, resume: Path | None, like: Path | None, config: Path | None, given: dict[str, Any]
-) -> tuple[RunFolder, RunParameters, Task]:
-    """The folder, what is run in it, and what is learned; every mistake is told before a folder is made."""
-    if resume is not None:
-        return _resumed(resume, {"out": out, "like": like, "config": config, **given})
+def _new(out: Path | None) -> Path:
     if out is None:
         raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
+    if RunFolder(out).is_run:
+        raise InputError("out", out, "a new folder; a run is there already (--resume it, or use --go-on)")
+    return out
+
+
+def _parameters(like: Path | None, config: Path | None, given: dict[str, Any]) -> RunParameters:
+    """Of a new run; its plan is tried out."""
     if like is not None and config is not None:
         raise InputError("config", config, "left out with --like")
     options: dict[str, Any] = {}
     if config is not None:
         options = read_toml(config)
-    if like is not None:
+    elif like is not None:
         options = RunFolder.open(like).parameters().as_dict()
-    parameters = run_parameters({**options, **given})
-    live_plan(parameters)
-    task = build_task(parameters)
-    return RunFolder.create(out, parameters), parameters, task
+    try:
+        parameters = run_parameters({**options, **given})
+        live_plan(parameters)
+    except InputError as error:
+        if error.parameter in options and error.parameter not in given:
+            raise UserError(f"{config or like}: {error}") from None
+        raise
+    return parameters
 
 
-def _resumed(path: Path, others: dict[str, Any]) -> tuple[RunFolder, RunParameters, Task]:
-    for name, value in others.items():
-        if value is not None:
-            raise InputError(name, value, "left out with --resume: the run keeps its parameters")
+def _resumed(path: Path) -> RunParameters:
+    """Of a live run that is there already."""
     folder = RunFolder.open(path)
     if "live_run" not in folder.description():
         raise UserError(f"{path}: a simulated run; slotwise train --resume goes on with it")
-    if folder.status in {"finished", "diverged"}:
-        raise UserError(f"{path}: {folder.status} already; slotwise show shows it")
-    parameters = folder.parameters()
-    return folder, parameters, build_task(parameters)
+    if folder.status == "diverged":
+        raise UserError(f"{path}: diverged, and would again; start anew with other parameters")
+    return folder.parameters()
+
+
+def _refuse_options(others: dict[str, Any]) -> None:
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(name, value, "left out with --resume: the run keeps its parameters")
 
 
 @dataclass(frozen=True)
 class _Session:
     """One call of the command."""
 
-    folder: RunFolder
+    place: Path
     parameters: RunParameters
     task: Task
     clock: Clock
@@ -263,8 +294,11 @@ class _Session:
                 )
             identity = f"slotwise-{self.options.name}-server"
             channel = await stack.enter_async_context(connected_channel(broker, identity))
+            folder = RunFolder(self.place)
+            if not folder.is_run:  # nothing is made before there is a broker
+                folder = RunFolder.create(self.place, self.parameters)
             return await serve_live(
-                self.folder,
+                folder,
                 self.parameters,
                 self.task,
                 channel,
@@ -274,7 +308,7 @@ class _Session:
             )
 
 
-def _report(folder: RunFolder, outcome: LiveOutcome) -> None:
+def _report(place: Path, outcome: LiveOutcome) -> None:
     state = outcome.state
     if outcome.comparison is not None:
         Console().print(comparison_table(outcome.comparison))
@@ -282,9 +316,9 @@ def _report(folder: RunFolder, outcome: LiveOutcome) -> None:
             typer.echo(line)
     last = state.points[-1] if state.points else None
     figures = f": loss {last.loss:.4f}, accuracy {last.accuracy:.2%}" if last else ""
-    typer.echo(f"{outcome.status} after {state.round} rounds{figures}  ({folder.path})")
+    typer.echo(f"{outcome.status} after {state.round} rounds{figures}  ({place})")
     if outcome.status == "interrupted":
-        typer.echo(f"go on with: slotwise serve --resume {shlex.quote(str(folder.path))}", err=True)
+        typer.echo(f"go on with: slotwise serve --resume {shlex.quote(str(place))}", err=True)
         raise typer.Exit(INTERRUPTED)
     if outcome.status == "diverged":
         raise typer.Exit(SOME_FAILED)

@@ -95,7 +95,7 @@ def _played(folder: RunFolder, parameters: RunParameters, rounds: int) -> Timeli
     timeline = parameters.timeline()
     if rounds > timeline.rounds:
         raise UserError(f"{folder.path}: its history.csv and its run.json are not of the same run")
-    return timeline.beginning(rounds)
+    return timeline.first(rounds)
 
 
 def _print(rows: Sequence[_Shown], per_device: bool) -> None:

@@ -267,6 +267,8 @@ def _refuse_options(given: dict[str, Any], out: Path | None, config: Path | None
 
 
 def _resume(folder: RunFolder, session: _Session) -> None:
+    if "live_run" in folder.description():
+        raise UserError(f"{folder.path}: a live run; slotwise serve --resume goes on with it")
     status = folder.status
     if status == "finished":
         typer.echo(
@@ -328,7 +330,7 @@ class _Session:
             f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({folder.path})"
         )
         if outcome.history.round:
-            played = parameters.timeline().beginning(outcome.history.round)
+            played = parameters.timeline().first(outcome.history.round)
             typer.echo(spending_line(Spending.of(played, self.powers)))
         if outcome.status == "interrupted":
             typer.echo(f"go on with: slotwise train --resume {shlex.quote(str(folder.path))}", err=True)

@@ -7,6 +7,8 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from slotwise.errors import UserError
@@ -53,17 +55,27 @@ async def take_part(
     *,
     workers: int,
     patience: float,
+    keepalive: int,
     stop: asyncio.Event,
     tell: Callable[[str], None],
 ) -> bool:
-    """Be the devices ``numbers`` until the run is over; False if ``stop`` was set before."""
+    """Be the devices ``numbers`` until the run is over; False if ``stop`` was set before.
+
+    Args:
+        numbers: which devices.
+        topics: of the channel.
+        brokers: where each of them connects.
+        own: options on top of what the server says, such as a task of their own.
+        workers: trainings at once.
+        patience: seconds to wait for the broker to be there.
+        keepalive: seconds of silence after which broker and device ask for a sign of life.
+        stop: set to leave early.
+        tell: is told how it goes.
+    """
     shared = SharedTask(own, max(numbers))
-    told = _once(tell)
     with ThreadPoolExecutor(workers, thread_name_prefix="device") as pool:
-        tasks = [
-            asyncio.create_task(_one(number, topics, brokers[number], shared, pool, patience, told))
-            for number in numbers
-        ]
+        house = _House(topics, shared, pool, patience, keepalive, _once(tell))
+        tasks = [asyncio.create_task(house.live(number, brokers[number])) for number in numbers]
         stopping = asyncio.create_task(stop.wait())
         try:
             await _until_over(tasks, stopping)
@@ -88,34 +100,43 @@ async def _until_over(tasks: Sequence[asyncio.Task[int]], stopping: asyncio.Task
         waiting -= done
 
 
-async def _one(
-    number: int,
-    topics: Topics,
-    broker: Broker,
-    shared: SharedTask,
-    pool: Executor,
-    patience: float,
-    tell: Callable[[str], None],
-) -> int:
-    """One device, from its connection to its farewell."""
-    boot = secrets.token_hex(8)
-    identity = f"{topics.root.replace('/', '-')}-device-{number}"
-    farewell = Device.farewell(topics, number, boot)
+@dataclass(frozen=True)
+class _House:
+    """What the devices of one process share."""
 
-    def waiting(reason: str) -> None:
-        tell(f"waiting for the broker at {broker} ({reason})")
+    topics: Topics
+    shared: SharedTask
+    pool: Executor
+    patience: float
+    keepalive: int
+    tell: Callable[[str], None]
 
-    async with connected_channel(
-        broker, identity, will=farewell, patience=patience, waiting=waiting
-    ) as channel:
-        tell(f"connected to {broker}")
-        device = Device(number, topics, channel, shared.make, pool, boot)
-        try:
-            await device.run()
-        except asyncio.CancelledError:
-            await channel.publish(farewell.topic, farewell.payload)
-            raise
-        return device.trainings
+    async def live(self, number: int, broker: Broker) -> int:
+        """One device, from its connection to its farewell; how often it has trained."""
+        boot = secrets.token_hex(8)
+        identity = f"{self.topics.root.replace('/', '-')}-device-{number}"
+        farewell = Device.farewell(self.topics, number, boot)
+
+        def waiting(reason: str) -> None:
+            self.tell(f"waiting for the broker at {broker} ({reason})")
+
+        async with connected_channel(
+            broker,
+            identity,
+            will=farewell,
+            keepalive=self.keepalive,
+            patience=self.patience,
+            waiting=waiting,
+        ) as channel:
+            self.tell(f"connected to {broker}")
+            device = Device(number, self.topics, channel, self.shared.make, self.pool, boot)
+            try:
+                await device.run()
+            except asyncio.CancelledError:
+                with suppress(TimeoutError):  # a broker that has gone needs no farewell
+                    await asyncio.wait_for(channel.publish(farewell.topic, farewell.payload), 1.0)
+                raise
+            return device.trainings
 
 
 def _once(tell: Callable[[str], None]) -> Callable[[str], None]:

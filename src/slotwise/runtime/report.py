@@ -96,7 +96,8 @@ def measured_timeline(parameters: RunParameters, plan: Timeline, state: LiveStat
 
 
 def compared(plan: Timeline, measured: Timeline, state: LiveState) -> Comparison:
-    """Hold what happened against the plan."""
+    """Hold what happened against the plan, as far as it went."""
+    plan = plan.first(measured.rounds)
     differences = [
         (expected, actual)
         for expected, actual in zip_longest(_updates(plan), _updates(measured))

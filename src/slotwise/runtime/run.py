@@ -6,32 +6,28 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 
 from slotwise.aggregation import Vector
-from slotwise.errors import UserError
-from slotwise.files import write_atomically
 from slotwise.fleet import Fleet
 from slotwise.learning import Point, Task
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.runs import RunFolder, RunParameters
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runs.folder import Status, model_sha256
-from slotwise.runs.sealed import SealedFiles
 from slotwise.runtime.channel import Channel
 from slotwise.runtime.clock import Clock
+from slotwise.runtime.curve import Curve
+from slotwise.runtime.folder import LiveFolder
 from slotwise.runtime.mailbox import Admission, Mailbox, Rejection
+from slotwise.runtime.plan import live_plan, scheduler_of
 from slotwise.runtime.report import Comparison, compared, measured_timeline
-from slotwise.runtime.server import NotFinite, Server, Terms
-from slotwise.runtime.state import LiveState, decode_state, encode_state
+from slotwise.runtime.server import Server
+from slotwise.runtime.state import LiveState, encode_state
+from slotwise.runtime.terms import NotFinite, Terms
 from slotwise.runtime.topics import Topics
-from slotwise.schedule import Scheduler, Timeline, scheduler_for
 
 GRACE = 3.0  # seconds to finish the round that is on when asked to end
-LOGGED = 100_000  # rejections told one by one; beyond that they are only counted
 
 
 @dataclass(frozen=True)
@@ -82,57 +78,6 @@ class LiveOutcome:
     comparison: Comparison | None
 
 
-def live_plan(parameters: RunParameters) -> Timeline:
-    """The plan of a live run.
-
-    Raises:
-        UserError: the parameters make up faults.
-    """
-    fleet = parameters.fleet()
-    if fleet is not None and not fleet.faultless:
-        raise UserError(
-            "jitter, loss and absences are for simulations: on a network they are real, so leave them out"
-        )
-    return parameters.timeline()
-
-
-def scheduler_of(parameters: RunParameters, absent: Iterable[int] = ()) -> Scheduler:
-    """The Scheduler that the run's plan shows; it may begin without some of the devices."""
-    return scheduler_for(
-        parameters.scenario(),
-        parameters.schedule,
-        delay=parameters.delay,
-        fleet=parameters.fleet(),
-        participation=parameters.participation,
-        seed=parameters.seed,
-        absent=absent,
-    )
-
-
-class LiveFolder:
-    """What a live run keeps beside the files of every run."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        self.folder = folder
-        self.states = SealedFiles(folder.path / "live")
-
-    @property
-    def rejections(self) -> Path:
-        """One line for each message that did not count."""
-        return self.folder.path / "rejections.log"
-
-    def load(self, scheduler: Scheduler) -> LiveState | None:
-        """The newest intact state."""
-        state, _ = self.states.load(lambda data: decode_state(data, scheduler))
-        return state
-
-    def write_results(self, timeline: Timeline, comparison: Comparison) -> None:
-        """timeline.json and live.json."""
-        write_atomically(self.folder.path / "timeline.json", timeline.to_json())
-        text = json.dumps(comparison.as_dict(), indent=2)
-        write_atomically(self.folder.path / "live.json", text + "\n")
-
-
 async def serve(
     folder: RunFolder,
     parameters: RunParameters,
@@ -167,7 +112,6 @@ class _LiveRun:
         self._run_id = str(folder.description().get("live_run") or secrets.token_hex(8))
         self._saved = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
-        self._logged = 0
 
     async def play(self, channel: Channel, clock: Clock) -> LiveOutcome:
         folder = self._live.folder
@@ -177,7 +121,8 @@ class _LiveRun:
         resumed = state is not None
         if state is None:
             state = LiveState(scheduler_of(self._parameters), models={0: model})
-        self._evaluate_if_due(state)
+        self._curve = Curve(self._task, state, self._due, self._watcher.evaluated)
+        self._curve.note()
         topics = Topics(self._options.name)
         admission = Admission(len(model), self._options.clip_norm)
         devices = self._parameters.devices
@@ -185,14 +130,14 @@ class _LiveRun:
         server = Server(self._terms(), state, channel, topics, mailbox, clock, self)
         await channel.subscribe(topics.from_all_devices)
         listening = asyncio.create_task(server.listen())
-        evaluating = asyncio.create_task(self._evaluate(state))
+        evaluating = asyncio.create_task(self._curve.follow())
         playing = asyncio.create_task(self._gather_and_play(server, mailbox, state, resumed=resumed))
         try:
             status = await self._watched(playing)
             if status is None:  # in the middle of a round: what was saved last is what counts
                 status, state = "interrupted", self._saved_state(model)
             else:
-                await self._until_evaluated(state, evaluating)
+                await self._curve.done(evaluating)
         finally:
             for background in (listening, evaluating, playing):
                 background.cancel()
@@ -238,8 +183,7 @@ class _LiveRun:
 
     def _terms(self) -> Terms:
         parameters = self._parameters
-        known = {field.name for field in fields(parameters)} - {"task"}  # code is never taken from a network
-        options = {name: value for name, value in parameters.as_dict().items() if name in known}
+        options = {**parameters.as_dict(), "task": None}  # code is never taken from a network
         return Terms(
             run=self._run_id,
             rounds=self._plan.rounds,
@@ -258,17 +202,13 @@ class _LiveRun:
 
     def round_done(self, state: LiveState) -> None:
         """Note what is to be evaluated, save the state every few seconds, pass it on."""
-        self._evaluate_if_due(state)
+        self._curve.note()
         self._watcher.round_done(state)
         if time.monotonic() - self._saved >= self._options.checkpoint_every or self._watcher.wants_stop():
             self._save(state)
 
     def _reject(self, rejection: Rejection) -> None:
-        if self._logged < LOGGED:
-            self._logged += 1
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
-            with self._live.rejections.open("a", encoding="utf-8") as log:
-                log.write(f"{stamp}Z {rejection.topic}: {rejection.reason}\n")
+        self._live.log(rejection)
         self._watcher.rejected(rejection)
 
     # Saving
@@ -308,38 +248,3 @@ class _LiveRun:
             seconds=round(state.seconds, 3),
         )
         return LiveOutcome(status, state, comparison)
-
-    # The curve
-
-    def _evaluate_if_due(self, state: LiveState) -> None:
-        if state.round in self._due and all(point.round != state.round for point in state.points):
-            state.unevaluated[state.round] = state.models[state.round]
-
-    async def _evaluate(self, state: LiveState) -> None:
-        """Evaluate beside the run, one model after another; without end."""
-        with ThreadPoolExecutor(1, thread_name_prefix="evaluate") as pool:
-            while True:
-                if state.unevaluated:
-                    version = min(state.unevaluated)
-                    loop = asyncio.get_running_loop()
-                    found = await loop.run_in_executor(pool, self._task.evaluate, state.unevaluated[version])
-                    point = _point(state, version, found.loss, found.accuracy)
-                    state.points.append(point)
-                    del state.unevaluated[version]
-                    self._watcher.evaluated(point)
-                else:
-                    await asyncio.sleep(0.05)
-
-    async def _until_evaluated(self, state: LiveState, evaluating: asyncio.Task[None]) -> None:
-        while state.unevaluated:
-            if evaluating.done():
-                evaluating.result()
-            await asyncio.sleep(0.02)
-
-
-def _point(state: LiveState, version: int, loss: float, accuracy: float) -> Point:
-    if version == 0:
-        return Point(0, 0, loss, accuracy, 0)
-    slot = int(state.record.broadcasts[version - 1][1])
-    ages = [k - start for k, _, start, _, _ in state.record.uplinks if k == version - 1]
-    return Point(slot, version, loss, accuracy, max(ages, default=0))

@@ -19,13 +19,6 @@ from slotwise.scenario import Scenario
 Schedule = Literal["sync", "async", "idfl"]
 Column = NDArray[np.integer[Any]]
 Uplink = tuple[int, int, int, int, int]  # round, device, version, start, end
-UPLINK_COLUMNS = {
-    "round": np.int32,
-    "device": np.int32,
-    "version": np.int32,
-    "start": np.int64,
-    "end": np.int64,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,20 +125,18 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         ends = np.concatenate([np.zeros(1, dtype=np.int64), self.broadcast_end])
         return ends[version]
 
-    def beginning(self, rounds: int) -> Timeline:
-        """The first ``rounds`` rounds alone, as if the run had ended with them."""
-        uplinks, receivers = self.round_offsets[rounds], self.receiver_offsets[: rounds + 2]
-        rows = {
-            name: getattr(self, name)[:uplinks] for name in ("round", "device", "version", "start", "end")
-        }
+    def first(self, rounds: int) -> Timeline:
+        """Its beginning: the first ``rounds`` rounds, or all if there are no more."""
+        kept = min(rounds, self.rounds)
+        rows, receivers = int(self.round_offsets[kept]), int(self.receiver_offsets[kept + 1])
         return replace(
             self,
-            **rows,
-            broadcast_start=self.broadcast_start[:rounds],
-            broadcast_end=self.broadcast_end[:rounds],
-            receiver=self.receiver[: receivers[-1]],
-            receiver_offsets=receivers,
-            lost=self.lost[self.lost[:, 0] < rounds],
+            **{name: getattr(self, name)[:rows] for name in ("round", "device", "version", "start", "end")},
+            broadcast_start=self.broadcast_start[:kept],
+            broadcast_end=self.broadcast_end[:kept],
+            receiver=self.receiver[:receivers],
+            receiver_offsets=self.receiver_offsets[: kept + 2],
+            lost=self.lost[self.lost[:, 0] < kept],
         )
 
     def max_staleness(self) -> int:
@@ -252,7 +243,8 @@ def uplink_table(rows: Sequence[Uplink]) -> Column:
 def uplink_columns(rows: Sequence[Uplink]) -> dict[str, Column]:
     """Uplinks as named columns."""
     table = uplink_table(rows)
-    return {name: table[:, i].astype(kind) for i, (name, kind) in enumerate(UPLINK_COLUMNS.items())}
+    columns = {"round": np.int32, "device": np.int32, "version": np.int32, "start": np.int64, "end": np.int64}
+    return {name: table[:, i].astype(kind) for i, (name, kind) in enumerate(columns.items())}
 
 
 def broadcast_columns(

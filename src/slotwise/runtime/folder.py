@@ -1,0 +1,50 @@
+"""LiveFolder: what a live run keeps beside the files of every run."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from slotwise.files import write_atomically
+from slotwise.runs import RunFolder
+from slotwise.runs.sealed import SealedFiles
+from slotwise.runtime.mailbox import Rejection
+from slotwise.runtime.report import Comparison
+from slotwise.runtime.state import LiveState, decode_state
+from slotwise.schedule import Scheduler, Timeline
+
+LOGGED = 100_000  # rejections told one by one; beyond that they are only counted
+
+
+class LiveFolder:
+    """What a live run keeps beside the files of every run."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.states = SealedFiles(folder.path / "live")
+        self._logged = 0
+
+    @property
+    def rejections(self) -> Path:
+        """One line for each message that did not count."""
+        return self.folder.path / "rejections.log"
+
+    def load(self, scheduler: Scheduler) -> LiveState | None:
+        """The newest intact state."""
+        state, _ = self.states.load(lambda data: decode_state(data, scheduler))
+        return state
+
+    def write_results(self, timeline: Timeline, comparison: Comparison) -> None:
+        """timeline.json and live.json."""
+        write_atomically(self.folder.path / "timeline.json", timeline.to_json())
+        text = json.dumps(comparison.as_dict(), indent=2)
+        write_atomically(self.folder.path / "live.json", text + "\n")
+
+    def log(self, rejection: Rejection) -> None:
+        """Add a line to rejections.log; a flood of them does not fill the disk."""
+        if self._logged < LOGGED:
+            self._logged += 1
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            with self.rejections.open("a", encoding="utf-8") as log:
+                log.write(f"{stamp} {rejection.topic}: {rejection.reason}\n")

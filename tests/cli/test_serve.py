@@ -1,0 +1,46 @@
+"""Mistakes on the command line of live runs; the runs themselves are in tests/runtime."""
+
+import pytest
+
+BAD = {
+    "no folder": (["serve"], "--out missing"),
+    "broker": (["serve", "--out", "OUT", "--broker", "host"], "--broker host: must be mqtt://"),
+    "unreachable": (["serve", "--out", "OUT", "--broker", "mqtt://127.0.0.1:1"], "cannot reach a broker"),
+    "name": (["serve", "--out", "OUT", "--name", "a/b"], "--name a/b"),
+    "slot": (["serve", "--out", "OUT", "--slot-ms", "0"], "--slot-ms 0.0"),
+    "both clocks": (["serve", "--out", "OUT", "--slot-ms", "5", "--as-fast-as-possible"], "left out"),
+    "listen": (["serve", "--out", "OUT", "--listen", "nowhere"], "--listen nowhere"),
+    "clip": (["serve", "--out", "OUT", "--clip-norm", "-1"], "--clip-norm -1.0"),
+    "patience": (["serve", "--out", "OUT", "--patience", "0"], "--patience 0.0"),
+    "like": (["serve", "--out", "OUT", "--like", "nowhere"], "nowhere: not a run folder"),
+    "user alone": (
+        ["serve", "--out", "OUT", "--user", "u"],
+        "--user u: must be given together",
+    ),
+    "resume": (["serve", "--resume", "nowhere"], "nowhere: not a run folder"),
+    "device": (["device", "--id", "0"], "--id 0"),
+    "no broker": (
+        ["device", "--id", "1", "--broker", "mqtt://127.0.0.1:1", "--patience", "0"],
+        "cannot reach a broker",
+    ),
+    "fleet": (["fleet", "--devices", "0"], "--devices 0"),
+    "credentials": (["device", "--id", "1", "--credentials", "nowhere"], "--credentials nowhere"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_mistakes_are_one_line_and_leave_nothing(slotwise, tmp_path, case):
+    arguments, line = BAD[case]
+    out = tmp_path / "out"
+    code, _, errors = slotwise(*(out if word == "OUT" else word for word in arguments))
+    assert code == 2
+    assert line in errors.splitlines()[-1]
+    assert not out.exists()
+
+
+def test_made_up_faults_are_for_simulations(slotwise, tmp_path):
+    config = tmp_path / "run.toml"
+    config.write_text("loss = 0.1\n")
+    code, _, errors = slotwise("serve", "--out", tmp_path / "out", "--config", config)
+    assert code == 2
+    assert "leave them out" in errors
