@@ -16,6 +16,7 @@ from slotwise.cli.bound import bound
 from slotwise.cli.compare import compare
 from slotwise.cli.data import data
 from slotwise.cli.plan import plan
+from slotwise.cli.recommend import recommend
 from slotwise.cli.reproduce import reproduce
 from slotwise.cli.show import show
 from slotwise.cli.timeline import timeline
@@ -38,6 +39,7 @@ app.command()(train)
 app.command()(show)
 app.command()(reproduce)
 app.command()(compare)
+app.command()(recommend)
 app.command()(bench)
 app.command()(bound)
 app.add_typer(data, name="data")
