@@ -49,7 +49,12 @@ def test_one_run_under_two_names_is_tried_once(paper: Field) -> None:
 
 
 def test_the_free_delay_is_the_plan_s(paper: Field) -> None:
-    assert {c.group_size: c.delay for c in paper.running if c.schedule == "idfl"} == {1: 74, 5: 10, 10: 4, 25: 1}
+    assert {c.group_size: c.delay for c in paper.running if c.schedule == "idfl"} == {
+        1: 74,
+        5: 10,
+        10: 4,
+        25: 1,
+    }
 
 
 def test_the_grid_counts_every_training_once(paper: Field, base: RunParameters) -> None:

@@ -1,6 +1,7 @@
 """Successive halving as pure logic: what it keeps, what it may cost, and that it can be broken off."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,6 @@ from hypothesis import strategies as st
 
 from slotwise.errors import InputError
 from slotwise.recommend.halving import (
-    DOUBLINGS,
     SIXTEENTHS,
     Extent,
     Score,
@@ -17,6 +17,7 @@ from slotwise.recommend.halving import (
     halve,
     kept,
     ladder,
+    ladders,
     most_steps,
 )
 
@@ -51,11 +52,21 @@ def steps_taken(rungs: Sequence[int], table: Table, order: Sequence[int]) -> int
 
 
 @pytest.mark.parametrize(
-    ("last", "rungs"),
-    [(16, (1, 2, 4, 8, 16)), (9, (1, 2, 4, 8, 9)), (8, (1, 2, 4, 8)), (3, (1, 2, 3)), (1, (1,))],
+    ("first", "last", "rungs"),
+    [(1, 16, (1, 2, 4, 8, 16)), (2, 9, (2, 4, 8, 9)), (1, 8, (1, 2, 4, 8)), (8, 9, (8, 9)), (1, 1, (1,))],
 )
-def test_a_ladder_doubles_up_to_its_last_rung(last: int, rungs: tuple[int, ...]) -> None:
-    assert ladder(last) == rungs
+def test_a_ladder_doubles_from_its_first_rung_to_its_last(
+    first: int, last: int, rungs: tuple[int, ...]
+) -> None:
+    assert ladder(first, last) == rungs
+
+
+def test_a_late_first_rung_is_better_than_a_late_last_one_if_finalists_get_to_a_half() -> None:
+    order = list(ladders())
+    assert order.index((2, 4, 8)) < order.index((1, 2, 4, 8, 16))
+    assert order.index((1, 2, 4, 8)) < order.index((1, 2, 4, 7))
+    assert order[-1] == (1,)
+    assert len(order) == len(set(order))
 
 
 @pytest.mark.parametrize(("count", "left"), [(11, 6), (6, 3), (3, 2), (2, 2), (1, 1), (0, 0)])
@@ -63,11 +74,11 @@ def test_the_better_half_is_kept_and_two_as_long_as_there_are(count: int, left: 
     assert kept(count) == left
 
 
-@given(tables, st.integers(1, 16), st.randoms())
-def test_no_search_costs_more_than_was_foreseen(table: Table, last: int, random: object) -> None:
+@given(tables, st.sampled_from(list(ladders())), st.randoms())
+def test_no_search_costs_more_than_was_foreseen(table: Table, rungs: tuple[int, ...], random: object) -> None:
     order = list(range(len(table)))
     random.shuffle(order)  # type: ignore[attr-defined]
-    assert steps_taken(ladder(last), table, order) <= most_steps(ladder(last), table)
+    assert steps_taken(rungs, table, order) <= most_steps(rungs, table)
 
 
 @given(seeds_of_tables(), st.integers(1, 20_000), st.randoms())
@@ -94,9 +105,9 @@ def test_a_refused_budget_names_the_smallest_that_is_not(by_seed: list[Table]) -
 
 def test_a_smaller_budget_first_costs_seeds_and_then_rungs() -> None:
     steps = [[10 * k for k in range(SIXTEENTHS + 1)]] * 4
-    whole, rungs = most_steps(ladder(16), steps), most_steps(DOUBLINGS, steps)
+    whole, rungs = most_steps((8, 16), steps), most_steps((1, 2, 4, 8), steps)
     by_seed = [steps] * 3
-    assert extent_within_budget(by_seed, 3 * whole) == Extent(3, (1, 2, 4, 8, 16), 3 * whole)
+    assert extent_within_budget(by_seed, 3 * whole) == Extent(3, (8, 16), 3 * whole)
     assert extent_within_budget(by_seed, 3 * rungs).seeds == 3
     assert extent_within_budget(by_seed, 3 * rungs - 1).seeds == 2
     assert extent_within_budget(by_seed, rungs) == Extent(1, (1, 2, 4, 8), rungs)
@@ -110,7 +121,8 @@ def test_without_a_budget_the_search_stays_below_a_quarter_of_the_grid_with_all_
     extent = extent_within_quarter([steps, steps], grid)
     assert extent.seeds == 2
     assert 2 * most_steps(extent.rungs, steps) < grid / 4
-    assert 2 * most_steps(ladder(extent.rungs[-1] + 1), steps) >= grid / 4
+    better = list(ladders())[: list(ladders()).index(extent.rungs)]
+    assert all(2 * most_steps(rungs, steps) >= grid / 4 for rungs in better)
 
 
 def test_a_single_candidate_needs_no_trial() -> None:
@@ -121,18 +133,18 @@ def test_a_single_candidate_needs_no_trial() -> None:
 
 @given(st.permutations(range(11)), st.integers(1, 16))
 def test_the_best_is_found_if_every_rung_shows_the_truth(order: list[int], last: int) -> None:
-    found = halve(ladder(last), range(11), lambda _, alive: {c: (float(order[c]),) for c in alive})
+    found = halve(ladder(1, last), range(11), lambda _, alive: {c: (float(order[c]),) for c in alive})
     assert found[-1].kept == (order.index(0),)
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=1, max_size=9))
 def test_of_equal_scores_the_earlier_candidate_is_the_better_one(values: list[float]) -> None:
-    found = halve(ladder(8), range(len(values)), lambda _, alive: {c: (values[c],) for c in alive})
+    found = halve(ladder(1, 8), range(len(values)), lambda _, alive: {c: (values[c],) for c in alive})
     assert found[-1].kept == (values.index(min(values)),)
 
 
 def test_rungs_are_climbed_by_ever_fewer() -> None:
-    found = halve(ladder(16), range(11), scores_by_index)
+    found = halve(ladder(1, 16), range(11), scores_by_index)
     assert [len(rung.ranking) for rung in found] == [11, 6, 3, 2, 2]
     assert [rung.kept for rung in found][-2:] == [(0, 1), (0,)]
 
@@ -141,13 +153,13 @@ def test_who_diverges_is_out_even_if_few_are_left() -> None:
     def measure(rung: int, alive: Sequence[str]) -> Mapping[str, Score | None]:
         return {name: None if name in "abc" and rung >= 2 else (0.0,) for name in alive}
 
-    found = halve(ladder(8), "abcd", measure)
+    found = halve(ladder(1, 8), "abcd", measure)
     assert found[1].out == ("a", "b")
     assert found[1].ranking == ()
 
 
 def test_the_climb_ends_where_one_is_left() -> None:
-    found = halve(ladder(8), "ab", lambda rung, alive: {n: (0.0,) if n == "b" else None for n in alive})
+    found = halve(ladder(1, 8), "ab", lambda rung, alive: {n: (0.0,) if n == "b" else None for n in alive})
     assert [(rung.sixteenths, rung.kept) for rung in found] == [(1, ("b",))]
 
 
@@ -174,12 +186,10 @@ def test_a_search_broken_off_and_begun_anew_finds_the_same_and_tries_nothing_twi
 
         return trial
 
-    try:
-        halve(ladder(16), range(9), measure(breaks_after))  # type: ignore[arg-type]
-    except Broken:
-        pass
-    resumed = halve(ladder(16), range(9), measure(10**9))  # type: ignore[arg-type]
+    with suppress(Broken):
+        halve(ladder(1, 16), range(9), measure(breaks_after))  # type: ignore[arg-type]
+    resumed = halve(ladder(1, 16), range(9), measure(10**9))  # type: ignore[arg-type]
     assert len(tried) == len(set(tried))
     known.clear()
     tried.clear()
-    assert halve(ladder(16), range(9), measure(10**9)) == resumed  # type: ignore[arg-type]
+    assert halve(ladder(1, 16), range(9), measure(10**9)) == resumed  # type: ignore[arg-type]

@@ -47,8 +47,8 @@ def test_who_has_not_reached_the_target_comes_after_by_loss() -> None:
     reached, costly = [Reading((9.0,), (0.1,), 10.0)] * 2, [Reading((0.1,), (0.9,), 99.0)] * 2
     half = [Reading((0.4,), (0.5,), 1.0), Reading((0.6,), (0.5,), None)]
     never, worse = [Reading((0.7,), (0.5,), None)] * 2, [Reading((0.8,), (0.5,), None)] * 2
-    order = [reached, costly, half, never, worse]
-    assert sorted(reversed(order), key=metric.score) == order
+    worst_first = [worse, never, half, costly, reached]
+    assert sorted(worst_first, key=metric.score) == worst_first[::-1]
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,11 @@ def test_a_target_is_a_quantity_and_a_number(text: str, target: Target) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["0.9", "accuracy", "accuracy=", "accuracy=90", "accuracy=0", "loss=0", "loss=nan", "loss=inf", "x=1"]
+    "text",
+    ["0.9", "accuracy", "accuracy=", "accuracy=90", "accuracy=0", "loss=0", "loss=nan", "loss=inf", "x=1"],
 )
 def test_other_targets_are_refused(text: str) -> None:
-    with pytest.raises(InputError, match="target = .*accuracy=X"):
+    with pytest.raises(InputError, match=r"target = .*accuracy=X"):
         Target.parse(text)
 
 

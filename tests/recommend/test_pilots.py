@@ -30,7 +30,10 @@ def test_a_pilot_resumed_to_the_end_is_the_run(pilot: Pilot, tasks: Tasks, tmp_p
     assert beginning == tuple(point for point in whole.history.points if point.round <= 10)
     assert end == whole.history.points
     assert pilot.folder.status == "finished"
-    assert pilot.folder.description()["model_sha256"] == RunFolder(tmp_path / "run").description()["model_sha256"]
+    assert (
+        pilot.folder.description()["model_sha256"]
+        == RunFolder(tmp_path / "run").description()["model_sha256"]
+    )
 
 
 def test_a_pilot_stops_with_the_last_round_of_its_rung(pilot: Pilot, tasks: Tasks) -> None:

@@ -137,7 +137,9 @@ def test_if_all_diverge_that_is_said(question: Ask, tmp_path: Path) -> None:
         find(question(), tmp_path / "out", Tasks(Hopeless))
 
 
-def test_who_has_reached_the_target_is_not_trained_further(question: Ask, tmp_path: Path, tasks: Tasks) -> None:
+def test_who_has_reached_the_target_is_not_trained_further(
+    question: Ask, tmp_path: Path, tasks: Tasks
+) -> None:
     easy = Metric("joules-to-target", Target("loss", 60.0), POWERS)
     finding = find(question(metric=easy), tmp_path / "out", tasks)
     furthest = max(curve[-1].slot for curves in finding.curves.values() for curve in curves)
@@ -149,7 +151,9 @@ def test_joules_choose_the_thriftiest_of_those_who_reach_the_target(
     question: Ask, tmp_path: Path, tasks: Tasks
 ) -> None:
     answer = Answer(
-        find(question(metric=Metric("joules-to-target", Target("loss", 1.0), POWERS)), tmp_path / "out", tasks),
+        find(
+            question(metric=Metric("joules-to-target", Target("loss", 1.0), POWERS)), tmp_path / "out", tasks
+        ),
         tmp_path,
     )
     reached = [s.mean for s in answer.standings if s.slot == answer.best.slot and s.mean is not None]
@@ -157,7 +161,9 @@ def test_joules_choose_the_thriftiest_of_those_who_reach_the_target(
     assert answer.best.mean > 0
 
 
-def test_a_single_candidate_is_the_answer_without_a_trial(question: Ask, tmp_path: Path, tasks: Tasks) -> None:
+def test_a_single_candidate_is_the_answer_without_a_trial(
+    question: Ask, tmp_path: Path, tasks: Tasks
+) -> None:
     answer = Answer(find(question(sizes=(6,)), tmp_path / "out", tasks), tmp_path)
     assert answer.best.candidate.label == "sync S=6"
     assert (answer.runner_up, answer.confidence, answer.finding.search_steps) == (None, None, 0)

@@ -124,12 +124,12 @@ def recommend(
 
 def _find(question: Question, folder: RecommendFolder, workers: int, quiet: bool) -> Finding:
     """Search, every mistake told before a folder is made."""
-    tasks = Tasks()
-    with stop_on_signals() as stopping, SearchDisplay(stopping, quiet=quiet) as display:
+    with stop_on_signals() as stopping:
+        tasks, display = Tasks(), SearchDisplay(stopping, quiet=quiet)
         search = Search(question, folder, tasks=tasks, workers=workers, watcher=display)
         tasks.of(search.first_parameters)
         try:
-            with folder.locked():
+            with folder.locked(), display:
                 folder.begin(question.pilot_base)
                 return search.run()
         except Interrupted:

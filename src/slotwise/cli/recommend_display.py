@@ -33,7 +33,7 @@ class SearchDisplay(SearchWatcher):
 
     def __enter__(self) -> Self:
         self._bar.start()
-        self._row = self._bar.add_task("planning", total=None, text="")
+        self._row = self._bar.add_task("", total=None, text="")
         return self
 
     def __exit__(

@@ -2,20 +2,22 @@
 
 Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS
 2016, arXiv:1502.07943: try all candidates a little, keep the better half, try those longer, and so on. The
-resource here is the deadline: a rung is a sixteenth of it, then an eighth, a quarter, a half and more, and
-each trial goes on from where it stood on the rung before.
+resource here is the deadline: a rung is an eighth of it, then a quarter, a half and more, and each trial goes
+on from where it stood on the rung before. The first rung is as late as the limit allows: soon after their
+start, those that will be best are not yet better than others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from slotwise.errors import InputError
 
 SIXTEENTHS = 16
-DOUBLINGS = (1, 2, 4, 8)  # sixteenths of the deadline: the rungs every search would like to climb
+FIRST_RUNGS = (8, 4, 2, 1)  # in sixteenths of the deadline, the best first
+HALF = 8  # where the two finalists should get to at least
 FINALISTS = 2
 
 C = TypeVar("C", bound=Hashable)
@@ -25,9 +27,16 @@ Steps = Sequence[Sequence[int]]
 """SGD steps of each candidate up to each sixteenth of the deadline, from none (0) to all (16)."""
 
 
-def ladder(last: int) -> tuple[int, ...]:
-    """The rungs up to ``last``, in sixteenths of the deadline: doublings, then the last."""
-    return (*(rung for rung in DOUBLINGS if rung < last), last)
+def ladder(first: int, last: int) -> tuple[int, ...]:
+    """The rungs from ``first``, doubled, to ``last``, in sixteenths of the deadline."""
+    return (*(rung for rung in sorted(FIRST_RUNGS) if first <= rung < last), last)
+
+
+def ladders() -> Iterator[tuple[int, ...]]:
+    """All there are, the best first: a late first rung, then a late last one; at the end, short ones."""
+    for first in FIRST_RUNGS:
+        yield from (ladder(first, last) for last in range(SIXTEENTHS, max(HALF, first + 1) - 1, -1))
+    yield from (ladder(1, last) for last in range(HALF - 1, 0, -1))
 
 
 def kept(count: int) -> int:
@@ -64,19 +73,19 @@ def extent_within_budget(steps_by_seed: Sequence[Steps], budget: int) -> Extent:
         return Extent(len(steps_by_seed), (), budget)
     for seeds in range(len(steps_by_seed), 0, -1):
         steps = _together(steps_by_seed[:seeds])
-        if most_steps(DOUBLINGS, steps) <= budget:
-            return Extent(seeds, _longest(steps, budget), budget)
+        if most_steps(ladder(1, HALF), steps) <= budget:
+            return Extent(seeds, _best_ladder(steps, budget), budget)
     alone = steps_by_seed[0]
-    smallest = most_steps(ladder(1), alone)
+    smallest = most_steps(ladder(1, 1), alone)
     if smallest > budget:
         raise InputError("budget", budget, f"at least {smallest} SGD steps, the smallest search there is")
-    return Extent(1, _longest(alone, budget), budget)
+    return Extent(1, _best_ladder(alone, budget), budget)
 
 
 def extent_within_quarter(steps_by_seed: Sequence[Steps], grid: int) -> Extent:
     """The largest search with all seeds that costs less than a quarter of the ``grid``'s steps."""
     steps, limit = _together(steps_by_seed), -(-grid // 4) - 1
-    return Extent(len(steps_by_seed), _longest(steps, limit), limit)
+    return Extent(len(steps_by_seed), _best_ladder(steps, limit), limit)
 
 
 def _together(steps_by_seed: Sequence[Steps]) -> list[list[int]]:
@@ -86,12 +95,12 @@ def _together(steps_by_seed: Sequence[Steps]) -> list[list[int]]:
     ]
 
 
-def _longest(steps: Steps, limit: int) -> tuple[int, ...]:
-    """The ladder with the highest last rung within the limit; a single candidate needs none at all."""
+def _best_ladder(steps: Steps, limit: int) -> tuple[int, ...]:
+    """The best one within the limit; a single candidate needs none at all."""
     if len(steps) < FINALISTS:
         return ()
-    fitting = (ladder(last) for last in range(SIXTEENTHS, 1, -1) if most_steps(ladder(last), steps) <= limit)
-    return next(fitting, ladder(1))
+    fitting = (rungs for rungs in ladders() if most_steps(rungs, steps) <= limit)
+    return next(fitting, ladder(1, 1))
 
 
 @dataclass(frozen=True)
