@@ -58,7 +58,7 @@ def recommend(
         Path | None,
         typer.Option(
             help="TOML file with any options of slotwise train (fleets included) and, for joules, a table "
-            "of [powers]; flags win.",
+            "of powers; flags win.",
             rich_help_panel=SEARCH,
         ),
     ] = None,
@@ -98,9 +98,10 @@ def recommend(
 ) -> None:
     """Which schedule, group size and delay is best for a deadline?
 
-    The plan rules out what cannot be best. Of the rest, short trainings choose: all are begun, the better
-    half goes on, and so forth, until two are left. They are the beginnings of the real runs; the best one
-    can be finished with slotwise train --resume.
+    The plan rules out what cannot be best. Of the rest, short trainings choose:
+    all are begun, the better half goes on, and so forth, until two are left.
+    They are the beginnings of the real runs: slotwise train --resume finishes
+    the best one.
 
     Ctrl-C ends cleanly; the same command goes on later.
     """
@@ -124,12 +125,12 @@ def recommend(
 
 def _find(question: Question, folder: RecommendFolder, workers: int, quiet: bool) -> Finding:
     """Search, every mistake told before a folder is made."""
-    with stop_on_signals() as stopping:
-        tasks, display = Tasks(), SearchDisplay(stopping, quiet=quiet)
+    tasks = Tasks()
+    with stop_on_signals() as stopping, SearchDisplay(stopping, quiet=quiet) as display:
         search = Search(question, folder, tasks=tasks, workers=workers, watcher=display)
         tasks.of(search.first_parameters)
         try:
-            with folder.locked(), display:
+            with folder.locked():
                 folder.begin(question.pilot_base)
                 return search.run()
         except Interrupted:

@@ -29,11 +29,12 @@ class SearchDisplay(SearchWatcher):
             TimeElapsedColumn(),
             console=Console(stderr=True),
             disable=quiet,
+            transient=True,
         )
 
     def __enter__(self) -> Self:
         self._bar.start()
-        self._row = self._bar.add_task("", total=None, text="")
+        self._row = self._bar.add_task("planning", total=None, text="")
         return self
 
     def __exit__(

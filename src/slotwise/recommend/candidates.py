@@ -170,21 +170,26 @@ def _field_of_size(base: RunParameters, group_size: int, seeds: Sequence[int]) -
 
 
 def _candidate(
-    base: RunParameters, schedule: Schedule, group_size: int, seeds: Iterable[int]
+    base: RunParameters, schedule: Schedule, group_size: int, seeds: Sequence[int]
 ) -> Candidate | None:
     """None if no round ends in time; group sizes and whatever else may be wrong are refused."""
-    prospects = []
-    delay: int | None = 0
-    for seed in seeds:
-        try:
-            timeline = with_schedule(base, schedule, group_size, seed).timeline()
-        except InputError as error:
-            if error.parameter != "deadline":
-                raise
-            return None
-        delay = timeline.delay
-        prospects.append(Prospect.of(timeline, base.deadline))
-    return Candidate(schedule, group_size, delay, tuple(prospects))
+    runs = [with_schedule(base, schedule, group_size, seed) for seed in seeds]
+    own = runs if any(map(_depends_on_seed, runs)) else runs[:1]
+    try:
+        timelines = [run.timeline() for run in own]
+    except InputError as error:
+        if error.parameter != "deadline":
+            raise
+        return None
+    prospects = [Prospect.of(timeline, base.deadline) for timeline in timelines]
+    return Candidate(
+        schedule, group_size, timelines[0].delay, tuple(prospects * (len(seeds) // len(prospects)))
+    )
+
+
+def _depends_on_seed(parameters: RunParameters) -> bool:
+    """Whether the schedule is another one with another seed."""
+    return parameters.fleet() is not None or parameters.participation == "random"
 
 
 def _twin(candidate: Candidate, others: Iterable[Candidate]) -> Candidate | None:
