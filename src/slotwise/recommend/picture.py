@@ -23,6 +23,7 @@ WIDTH, HEIGHT, TEXT_ROW = 7.2, 3.4, 0.12  # inches
 DOTS_PER_INCH = 200
 GREY = Colour("#9A9A9A", "#9A9A9A")
 LABEL_GAP = 0.05  # of the height: two labels do not come closer
+CLOSE = 1.4  # rungs nearer than this factor: their texts stand left and right of them
 FIRST_PART = 1 / 32  # of the deadline: where the axis begins, half of the first rung
 
 
@@ -67,9 +68,11 @@ def _quantity(answer: Answer) -> Up:
 
 def _drawn(answer: Answer) -> list[_Drawn]:
     found = []
+    begin = answer.finding.question.base.deadline * FIRST_PART
     for standing in answer.standings:
-        seeds = tuple(points for points in answer.finding.curves[standing.candidate] if len(points) > 1)
-        if not seeds:
+        curves = answer.finding.curves[standing.candidate]
+        seeds = tuple(tuple(point for point in points if point.slot >= begin) for points in curves)
+        if not all(seeds):  # diverged at once, or still at the first model
             continue
         colour, width = GREY, 0.9
         if standing is answer.best:
@@ -81,12 +84,10 @@ def _drawn(answer: Answer) -> list[_Drawn]:
 
 
 def _draw(axes: Axes, one: _Drawn, quantity: Up) -> None:
-    across, band = one.line.across("slot")[1:], one.line.up(quantity)
-    axes.plot(across, band.mean[1:], color=one.line.colour.light, linewidth=one.width)
+    across, band = one.line.across("slot"), one.line.up(quantity)
+    axes.plot(across, band.mean, color=one.line.colour.light, linewidth=one.width)
     if len(one.line.seeds) > 1 and one.line.colour != GREY:
-        axes.fill_between(
-            across, band.low[1:], band.high[1:], color=one.line.colour.light, alpha=0.15, linewidth=0
-        )
+        axes.fill_between(across, band.low, band.high, color=one.line.colour.light, alpha=0.15, linewidth=0)
 
 
 def _mark_axes(axes: Axes, answer: Answer, quantity: Up, drawn: list[_Drawn]) -> None:
@@ -96,6 +97,12 @@ def _mark_axes(axes: Axes, answer: Answer, quantity: Up, drawn: list[_Drawn]) ->
     axes.set_xlim(max(1.0, deadline * FIRST_PART), deadline * 1.25)
     axes.set_xticks(slots, [_rung_text(answer, slot) for slot in slots], verticalalignment="top")
     axes.set_xticks([], minor=True)
+    if len(slots) > 1 and slots[-1] < CLOSE * slots[-2]:
+        before, last = axes.get_xticklabels()[-2:]
+        before.set_horizontalalignment("right")
+        last.set_horizontalalignment("left")
+    axes.axvline(deadline, color="#8A8A8A", linewidth=0.7)
+    axes.annotate("deadline", (deadline, 1.01), xycoords=("data", "axes fraction"), ha="center", fontsize=7)
     for slot in slots:
         axes.axvline(slot, color="#CFCFCF", linewidth=0.7, linestyle=":", zorder=0)
     axes.set_xlabel(
@@ -138,6 +145,7 @@ def _label(axes: Axes, drawn: list[_Drawn], quantity: Up) -> None:
             color=one.line.colour.light,
             fontweight="bold" if one.line.colour == BLUE else "normal",
             verticalalignment="center",
+            bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
         )
 
 
