@@ -17,6 +17,7 @@ from slotwise.cli.compare import compare
 from slotwise.cli.data import data
 from slotwise.cli.device import device, fleet
 from slotwise.cli.plan import plan
+from slotwise.cli.recommend import recommend
 from slotwise.cli.reproduce import reproduce
 from slotwise.cli.serve import serve
 from slotwise.cli.show import show
@@ -40,6 +41,7 @@ app.command()(train)
 app.command()(show)
 app.command()(reproduce)
 app.command()(compare)
+app.command()(recommend)
 app.command()(serve)
 app.command()(device)
 app.command()(fleet)

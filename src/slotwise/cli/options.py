@@ -2,23 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from slotwise.errors import InputError
+from slotwise.runs import RunParameters
 from slotwise.scenario import LARGEST, Scenario, compute_slots
 from slotwise.schedule import Delay
 
 PICTURE_KINDS = ("png", "svg", "pdf")
 MOST_UPLINKS = 20_000_000
 
+DATA = "Data"
+LEARNING = "Learning"
 CHANNEL = "Devices and channel"
 SCHEDULE = "Schedule"
 AGGREGATION = "Aggregation"
 OUTPUT = "Output"
 
+
+def run_option(name: str, text: str, panel: str) -> Any:
+    """An option whose default is the one of RunParameters, or of the paper's case for the data set."""
+    default = next(field.default for field in fields(RunParameters) if field.name == name)
+    shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    return typer.Option(
+        help=text, rich_help_panel=panel, show_default=shown if default is not None else False
+    )
+
+
+DataName = Annotated[Literal["mnist", "cifar10"] | None, run_option("data", "Data set.", DATA)]
+TaskName = Annotated[
+    str | None,
+    typer.Option(
+        help="A task of your own instead of a data set and network: module:function, as in "
+        "my_module:make_task.",
+        metavar="MODULE:FUNCTION",
+        rich_help_panel=DATA,
+    ),
+]
+RunDevices = Annotated[int | None, run_option("devices", "N, the number of devices.", CHANNEL)]
+RunComputeSlots = Annotated[int | None, run_option("compute_slots", "Slots of one local training.", CHANNEL)]
+RunLinkSlots = Annotated[
+    int | None, run_option("link_slots", "r, slots of one uplink and of one broadcast.", CHANNEL)
+]
+RunDeadline = Annotated[int | None, run_option("deadline", "T, slots of the whole run.", CHANNEL)]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        help="Local trainings at once. Default: all cores. The result is the same.", rich_help_panel=OUTPUT
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)]
 Devices = Annotated[int, typer.Option(help="N, the number of devices.", rich_help_panel=CHANNEL)]
 GroupSize = Annotated[int, typer.Option(help="S, the uplinks of one round.", rich_help_panel=CHANNEL)]
 ComputeSlots = Annotated[

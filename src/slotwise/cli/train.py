@@ -13,7 +13,24 @@ import typer
 
 from slotwise.cli.fleet_options import FleetFlags
 from slotwise.cli.option_groups import with_option_groups
-from slotwise.cli.options import AGGREGATION, CHANNEL, OUTPUT, SCHEDULE, delay_of
+from slotwise.cli.options import (
+    AGGREGATION,
+    CHANNEL,
+    DATA,
+    LEARNING,
+    OUTPUT,
+    SCHEDULE,
+    DataName,
+    Quiet,
+    RunComputeSlots,
+    RunDeadline,
+    RunDevices,
+    RunLinkSlots,
+    TaskName,
+    Workers,
+    delay_of,
+    run_option,
+)
 from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.progress import TrainingDisplay, stop_on_signals
 from slotwise.cli.spending_tables import spending_line
@@ -26,18 +43,6 @@ from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.runs.parameters import STAND_INS
 from slotwise.scenario import whole
 from slotwise.spending import Spending
-
-LEARNING = "Learning"
-DATA = "Data"
-
-
-def _option(name: str, text: str, panel: str) -> Any:
-    """An option whose default is the one of RunParameters, or of the paper's case for the data set."""
-    default = next(field.default for field in fields(RunParameters) if field.name == name)
-    shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
-    return typer.Option(
-        help=text, rich_help_panel=panel, show_default=shown if default is not None else False
-    )
 
 
 @with_option_groups
@@ -60,13 +65,7 @@ def train(
         Path | None,
         typer.Option(help="TOML file with any of the options; flags win.", rich_help_panel=OUTPUT),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Local trainings at once. Default: all cores. The result is the same.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    workers: Workers = None,
     checkpoint_every: Annotated[
         float,
         typer.Option(
@@ -78,57 +77,47 @@ def train(
         Path | None,
         typer.Option(help="Also write the curve for TensorBoard into this folder.", rich_help_panel=OUTPUT),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)] = False,
-    data: Annotated[Literal["mnist", "cifar10"] | None, _option("data", "Data set.", DATA)] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            help="A task of your own instead of a data set and network: module:function, as in "
-            "my_module:make_task.",
-            metavar="MODULE:FUNCTION",
-            rich_help_panel=DATA,
-        ),
-    ] = None,
+    quiet: Quiet = False,
+    data: DataName = None,
+    task: TaskName = None,
     partition: Annotated[
         Literal["one-label", "k-labels", "dirichlet", "iid"] | None,
-        _option("partition", "Which samples a device holds.", DATA),
+        run_option("partition", "Which samples a device holds.", DATA),
     ] = None,
     samples_per_device: Annotated[
-        int | None, _option("samples_per_device", "Samples of a device.", DATA)
+        int | None, run_option("samples_per_device", "Samples of a device.", DATA)
     ] = None,
     labels_per_device: Annotated[
-        int | None, _option("labels_per_device", "For the partition k-labels.", DATA)
+        int | None, run_option("labels_per_device", "For the partition k-labels.", DATA)
     ] = None,
     concentration: Annotated[
-        float | None, _option("concentration", "For the partition dirichlet.", DATA)
+        float | None, run_option("concentration", "For the partition dirichlet.", DATA)
     ] = None,
     input_scale: Annotated[
-        Literal["standard", "unit"] | None, _option("input_scale", "Pixels standardised, or 0 to 1.", DATA)
+        Literal["standard", "unit"] | None, run_option("input_scale", "Pixels standardised, or 0 to 1.", DATA)
     ] = None,
     schedule: Annotated[
-        Literal["sync", "async", "idfl"] | None, _option("schedule", "The schedule.", SCHEDULE)
+        Literal["sync", "async", "idfl"] | None, run_option("schedule", "The schedule.", SCHEDULE)
     ] = None,
     delay: Annotated[
-        str | None, _option("delay", "Intentional delay of idfl: rounds, or auto.", SCHEDULE)
+        str | None, run_option("delay", "Intentional delay of idfl: rounds, or auto.", SCHEDULE)
     ] = None,
     participation: Annotated[
         Literal["round-robin", "random"] | None,
-        _option("participation", "Who takes part in a round of sync with S < N.", SCHEDULE),
+        run_option("participation", "Who takes part in a round of sync with S < N.", SCHEDULE),
     ] = None,
-    devices: Annotated[int | None, _option("devices", "N, the number of devices.", CHANNEL)] = None,
-    group_size: Annotated[int | None, _option("group_size", "S, the uplinks of one round.", CHANNEL)] = None,
-    compute_slots: Annotated[
-        int | None, _option("compute_slots", "Slots of one local training.", CHANNEL)
+    devices: RunDevices = None,
+    group_size: Annotated[
+        int | None, run_option("group_size", "S, the uplinks of one round.", CHANNEL)
     ] = None,
+    compute_slots: RunComputeSlots = None,
     samples_per_slot: Annotated[
         float | None,
         typer.Option(
             help="q: compute slots = ceil(H·B/q). Instead of --compute-slots.", rich_help_panel=CHANNEL
         ),
     ] = None,
-    link_slots: Annotated[
-        int | None, _option("link_slots", "r, slots of one uplink and of one broadcast.", CHANNEL)
-    ] = None,
+    link_slots: RunLinkSlots = None,
     bits_per_slot: Annotated[
         int | None,
         typer.Option(
@@ -137,62 +126,64 @@ def train(
             rich_help_panel=CHANNEL,
         ),
     ] = None,
-    deadline: Annotated[int | None, _option("deadline", "T, slots of the whole run.", CHANNEL)] = None,
+    deadline: RunDeadline = None,
     fleet: FleetFlags,
     power: PowerOptions,
     aggregation: Annotated[
         Literal["mean", "staleness-weighted", "fedasync", "fedbuff"] | None,
-        _option("aggregation", "How the updates of a round combine.", AGGREGATION),
+        run_option("aggregation", "How the updates of a round combine.", AGGREGATION),
     ] = None,
     discount: Annotated[
         Literal["constant", "polynomial", "hinge"] | None,
-        _option("discount", "What age does to weight (staleness-weighted, fedasync).", AGGREGATION),
+        run_option("discount", "What age does to weight (staleness-weighted, fedasync).", AGGREGATION),
     ] = None,
     discount_power: Annotated[
-        float | None, _option("discount_power", "a of polynomial: (1+d)^-a.", AGGREGATION)
+        float | None, run_option("discount_power", "a of polynomial: (1+d)^-a.", AGGREGATION)
     ] = None,
     discount_slope: Annotated[
-        float | None, _option("discount_slope", "a of hinge: 1/(a(d-b)+1) beyond b.", AGGREGATION)
+        float | None, run_option("discount_slope", "a of hinge: 1/(a(d-b)+1) beyond b.", AGGREGATION)
     ] = None,
     discount_grace: Annotated[
-        float | None, _option("discount_grace", "b of hinge, in rounds.", AGGREGATION)
+        float | None, run_option("discount_grace", "b of hinge, in rounds.", AGGREGATION)
     ] = None,
     mixing: Annotated[
-        float | None, _option("mixing", "Weight of a fresh local model (fedasync).", AGGREGATION)
+        float | None, run_option("mixing", "Weight of a fresh local model (fedasync).", AGGREGATION)
     ] = None,
     server_rate: Annotated[
-        float | None, _option("server_rate", "Server step size (fedbuff).", AGGREGATION)
+        float | None, run_option("server_rate", "Server step size (fedbuff).", AGGREGATION)
     ] = None,
     bits: Annotated[
         int | None,
-        _option("bits", "Bits of each number of an update; 32 sends it as it is.", AGGREGATION),
+        run_option("bits", "Bits of each number of an update; 32 sends it as it is.", AGGREGATION),
     ] = None,
-    local_steps: Annotated[int | None, _option("local_steps", "H, SGD steps per training.", LEARNING)] = None,
-    batch_size: Annotated[int | None, _option("batch_size", "B, samples of one step.", LEARNING)] = None,
-    learning_rate: Annotated[float | None, _option("learning_rate", "Step size.", LEARNING)] = None,
+    local_steps: Annotated[
+        int | None, run_option("local_steps", "H, SGD steps per training.", LEARNING)
+    ] = None,
+    batch_size: Annotated[int | None, run_option("batch_size", "B, samples of one step.", LEARNING)] = None,
+    learning_rate: Annotated[float | None, run_option("learning_rate", "Step size.", LEARNING)] = None,
     update: Annotated[
         Literal["sum", "mean"] | None,
-        _option("update", "Local update: sum or mean of the gradients.", LEARNING),
+        run_option("update", "Local update: sum or mean of the gradients.", LEARNING),
     ] = None,
     channels: Annotated[
-        str | None, _option("channels", "Output channels of the 5×5 convolutions.", LEARNING)
+        str | None, run_option("channels", "Output channels of the 5×5 convolutions.", LEARNING)
     ] = None,
     hidden: Annotated[
-        str | None, _option("hidden", "Units of the dense layers before the last.", LEARNING)
+        str | None, run_option("hidden", "Units of the dense layers before the last.", LEARNING)
     ] = None,
     backend: Annotated[
-        Literal["numba", "torch"] | None, _option("backend", "What computes the network.", LEARNING)
+        Literal["numba", "torch"] | None, run_option("backend", "What computes the network.", LEARNING)
     ] = None,
     evaluate_every: Annotated[
         int | None,
-        _option(
+        run_option(
             "evaluate_every",
             "Slots between evaluations. Default: a hundredth of the deadline, at least 250.",
             LEARNING,
         ),
     ] = None,
     seed: Annotated[
-        int | None, _option("seed", "Of model, partition, batches, participation and fleet.", LEARNING)
+        int | None, run_option("seed", "Of model, partition, batches, participation and fleet.", LEARNING)
     ] = None,
 ) -> None:
     """Train a model along the schedule, exactly as the devices and the server would.

@@ -57,7 +57,7 @@ def read_comparison(path: Path) -> Comparison:
 
 def _comparison(path: Path, document: dict[str, Any]) -> Comparison:
     tables, seeds = document.pop("run", None), document.pop("seeds", [0])
-    powers = _powers(path, document.pop("powers", None))
+    powers = powers_of(path, document.pop("powers", None))
     common = toml_options(path, document)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise UserError(f"{path}: run: must be given as one or several [[run]] tables, each with a name")
@@ -65,11 +65,12 @@ def _comparison(path: Path, document: dict[str, Any]) -> Comparison:
     for number, table in enumerate(tables, start=1):
         name = _name(path, number, table.pop("name", None), [entry.name for entry in entries])
         options = {**common, **toml_options(path, table)}
-        entries.append(Entry(name, tuple(_runs(path, name, options, _seeds(seeds)))))
+        entries.append(Entry(name, tuple(_runs(path, name, options, checked_seeds(seeds)))))
     return Comparison(tuple(entries), powers)
 
 
-def _seeds(seeds: Any) -> list[int]:
+def checked_seeds(seeds: Any) -> list[int]:
+    """Different whole numbers, at least one."""
     allowed = "a list of different whole numbers, at least one"
     if not isinstance(seeds, list) or not seeds:
         raise InputError("seeds", seeds, allowed)
@@ -106,7 +107,8 @@ def _run(name: str, options: Mapping[str, Any]) -> Run:
     return Run(f"{name}-seed{parameters.seed}", parameters)
 
 
-def _powers(path: Path, table: Any) -> Powers | None:
+def powers_of(path: Path, table: Any) -> Powers | None:
+    """The watts in a file's table of powers, if it has one."""
     if table is None:
         return None
     if not isinstance(table, dict):

@@ -83,10 +83,10 @@ def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
     axes.xaxis.set_major_formatter(_thousands)
     if panel.up == "loss":
         axes.set_yscale("log")
-        _mark_losses(axes, losses)
+        mark_losses(axes, losses)
 
 
-def _mark_losses(axes: Axes, losses: LossRange) -> None:
+def mark_losses(axes: Axes, losses: LossRange) -> None:
     """Powers of ten, and within two of them also 2 and 5."""
     from matplotlib.ticker import LogLocator  # noqa: PLC0415
 

@@ -1,0 +1,53 @@
+"""RecommendFolder: the pilots of a search and what came of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from slotwise.errors import InputError, UserError
+from slotwise.experiments.results_folder import ResultsFolder
+from slotwise.files import write_atomically
+from slotwise.recommend.question import common_options
+from slotwise.runs import RunParameters
+
+FORMAT = 1
+
+
+class RecommendFolder(ResultsFolder):
+    """A folder that `slotwise recommend` made or is about to make; its runs are pilots."""
+
+    maker = "slotwise recommend"
+    manifest_name = "recommend.json"
+
+    @property
+    def runs(self) -> Path:
+        """Where the pilots are."""
+        return self.path / "pilots"
+
+    def begin(self, base: RunParameters) -> None:
+        """Make it, or go on with it: other metrics, seeds, sizes and budgets may share its pilots.
+
+        Raises:
+            InputError: it is somebody else's, or its pilots are of another run.
+        """
+        options = json.loads(json.dumps(common_options(base)))
+        if self.is_new:
+            self.make()
+            document = {"format": FORMAT, "made_by": self.maker, "parameters": options}
+            write_atomically(self.manifest_path, json.dumps(document, indent=2) + "\n")
+            return
+        for name, value in self._parameters().items():
+            if options.get(name) != value:
+                allowed = f"another folder: the pilots of this one have {name} {value}"
+                raise InputError("out", self.path, allowed)
+
+    def _parameters(self) -> dict[str, Any]:
+        try:
+            document = json.loads(self.manifest_path.read_text(encoding="utf-8"))
+            return dict(document["parameters"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise UserError(
+                f"{self.manifest_path}: damaged; it must be the JSON that slotwise recommend wrote"
+            ) from None

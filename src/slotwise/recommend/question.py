@@ -1,0 +1,92 @@
+"""The question: a run without its schedule, what to choose from, and what is best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from slotwise.energy import Powers
+from slotwise.errors import InputError, UserError
+from slotwise.experiments.compare_file import powers_of
+from slotwise.plan import divisors
+from slotwise.recommend.candidates import rung_slot
+from slotwise.recommend.halving import SIXTEENTHS
+from slotwise.recommend.metric import Metric
+from slotwise.runs import RunParameters, run_parameters
+from slotwise.runs.toml_file import load_toml, toml_options
+
+EVALUATIONS_A_SIXTEENTH = 8  # two of them in the quarter that is judged
+SEARCHED = ("schedule", "group_size", "delay", "seed")
+"""The parameters that the answer decides, and the seed, of which the search takes several."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked.
+
+    Attributes:
+        base: the run, but for the schedule, the group size, the delay and the seed.
+        group_sizes: to choose from.
+        seeds: to try each with.
+        metric: what is best.
+        budget: SGD steps of the search at most; None: less than a quarter of the whole grid.
+    """
+
+    base: RunParameters
+    group_sizes: tuple[int, ...]
+    seeds: tuple[int, ...]
+    metric: Metric = Metric()  # noqa: RUF009  (frozen)
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        every, most = self.base.evaluate_every, rung_slot(self.base.deadline, 1) // 4
+        if every is not None and every > most:
+            allowed = f"at most {most}, so that there are four evaluations in a sixteenth of the deadline"
+            raise InputError("evaluate_every", every, allowed)
+
+    @property
+    def pilot_base(self) -> RunParameters:
+        """The run as pilots train it: evaluated often enough to be judged after a sixteenth."""
+        usual = max(1, self.base.deadline // (SIXTEENTHS * EVALUATIONS_A_SIXTEENTH))
+        return replace(self.base, evaluate_every=self.base.evaluate_every or usual)
+
+
+def common_options(base: RunParameters) -> dict[str, Any]:
+    """The parameters that all candidates share, by name."""
+    return {name: value for name, value in base.as_dict().items() if name not in SEARCHED}
+
+
+def group_sizes_of(base: RunParameters, sizes: Sequence[int] | None) -> tuple[int, ...]:
+    """Those asked for, each once, or all divisors of the number of devices; ascending."""
+    if sizes is None:
+        return tuple(divisors(base.devices))
+    for size in sizes:
+        if not 1 <= size <= base.devices:
+            raise InputError("group_sizes", size, f"from 1 to {base.devices}, the number of devices")
+    return tuple(sorted(set(sizes)))
+
+
+def read_options(path: Path) -> tuple[dict[str, Any], Powers | None]:
+    """The options in a TOML file, and the devices' powers if it has a table of them."""
+    document = load_toml("config", path)
+    try:
+        powers = powers_of(path, document.pop("powers", None))
+        options = toml_options(path, document)
+        base_of(options)
+    except InputError as error:
+        raise UserError(f"{path}: {error}") from None
+    return options, powers
+
+
+def base_of(options: Mapping[str, Any]) -> RunParameters:
+    """The run that ``options`` describe, but for what is searched.
+
+    Raises:
+        InputError: something is out of range, or decided beforehand.
+    """
+    for name in SEARCHED:
+        if name in options:
+            raise InputError(name, options[name], "left out: it is what is searched for")
+    return run_parameters({**options, "group_size": 1})

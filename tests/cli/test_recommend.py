@@ -1,0 +1,241 @@
+"""`slotwise recommend` as a person meets it: real MNIST, a tiny network, files, signals, refusals."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slotwise.cli import main
+from slotwise.data import Dataset, load_mnist
+from slotwise.runs import RunFolder, build
+
+ROOT = Path(__file__).parents[2]
+CONFIG = """
+samples-per-device = 20
+local-steps = 1
+batch-size = 8
+channels = [2]
+hidden = []
+evaluate-every = 5
+"""
+POWERS = "[powers]\ncomputing = 2.0\nsending = 1\nreceiving = 0.5\n"
+CASE = ["--devices", 4, "--compute-slots", 4, "--deadline", 320, "--quiet"]
+Outcome = tuple[int, str, str]
+Call = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def mnist() -> Dataset:
+    """The data set with fewer images to be tested on: evaluations are most of the work here."""
+    whole = load_mnist()
+    return Dataset(
+        **{
+            **vars(whole),
+            "test_images": whole.test_images[:200],
+            "test_labels": whole.test_labels[:200],
+        }
+    )
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "run.toml"
+    path.write_text(CONFIG + POWERS)
+    return path
+
+
+@pytest.fixture
+def recommend(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mnist: Dataset) -> Call:
+    monkeypatch.setattr(build, "load_mnist", lambda: mnist)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments: object, command: str = "recommend") -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["slotwise", command, *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return int(exit_.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def refused(recommend: Call, tmp_path: Path) -> Callable[..., str]:
+    """Calls it with something wrong: exit code 2, one line, nothing written."""
+
+    def run(*arguments: object) -> str:
+        code, out, err = recommend(*arguments, "--out", tmp_path / "out")
+        assert (code, out) == (2, "")
+        assert err.startswith("slotwise: ")
+        assert err.count("\n") == 1
+        assert not (tmp_path / "out").exists()
+        return err.strip()
+
+    return run
+
+
+def test_it_says_what_to_use_how_sure_that_is_and_what_it_has_cost(
+    recommend: Call, config: Path, tmp_path: Path
+) -> None:
+    call = [*CASE, "--group-sizes", "1,2,4", "--config", config, "--seeds", 2, "--out", tmp_path / "out"]
+    code, out, err = recommend(*call)
+    document = json.loads((tmp_path / "out" / "recommendation.json").read_text())
+    answer, cost = document["answer"], document["cost"]
+    assert (code, err) == (0, "")
+    assert f"use {answer['schedule']} with a group size of {answer['group_size']}" in out
+    assert f"better in {document['confidence']['seeds_won']} of 2 seeds" in out
+    assert f"{cost['search_steps']:,} SGD steps; training everything: {cost['grid_steps']:,}" in out
+    assert cost["share"] < 0.25
+    assert "idfl S=4: the same run as sync S=4" in out
+    assert (tmp_path / "out" / "recommendation.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "out" / "recommendation.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_asked_again_it_only_prints_again(recommend: Call, config: Path, tmp_path: Path) -> None:
+    call = [*CASE, "--config", config, "--seeds", "3,", "--out", tmp_path / "out"]
+    first = recommend(*call)
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "pilots").rglob("*")}
+    assert recommend(*call) == first
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "pilots").rglob("*")} == stamps
+    assert all(path.name.endswith("-seed3") for path in (tmp_path / "out" / "pilots").iterdir())
+
+
+def test_the_recommended_run_can_be_trained_or_its_pilot_finished_to_the_same_bits(
+    recommend: Call, config: Path, tmp_path: Path
+) -> None:
+    code, out, _ = recommend(*CASE, "--config", config, "--seeds", 1, "--out", tmp_path / "out", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["train"] == f"slotwise train --config {tmp_path / 'out' / 'recommended.toml'} --out RUN"
+    pilot = document["resume"].split()[-1]
+    recommend("--resume", pilot, "--quiet", command="train")
+    chosen = ["--config", tmp_path / "out" / "recommended.toml", "--out", tmp_path / "run", "--quiet"]
+    assert recommend(*chosen, command="train")[0] == 0
+    finished, anew = RunFolder(Path(pilot)).description(), RunFolder(tmp_path / "run").description()
+    assert finished["status"] == "finished"
+    assert finished["model_sha256"] == anew["model_sha256"]
+
+
+def test_joules_to_a_target_are_a_metric(recommend: Call, config: Path, tmp_path: Path) -> None:
+    metric = ["--metric", "joules-to-target", "--target", "accuracy=0.15"]
+    code, out, _ = recommend(*CASE, "--config", config, "--seeds", 1, *metric, "--out", tmp_path / "out")
+    assert code == 0
+    assert " J" in out
+    assert "joules: until accuracy=0.15" in out
+
+
+def test_an_own_task_is_searched_for(
+    recommend: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(ROOT)
+    case = ["--devices", 6, "--compute-slots", 4, "--deadline", 640, "--seeds", 1, "--quiet"]
+    task = ["--task", "examples.own_task.logistic:make_task"]
+    code, out, _ = recommend(*case, *task, "--out", tmp_path / "out")
+    assert code == 0
+    assert "use " in out
+
+
+def test_a_fleet_from_the_file_is_searched_for(recommend: Call, config: Path, tmp_path: Path) -> None:
+    config.write_text(CONFIG + 'compute-distribution = "two-classes:2:12:0.5"\nloss = 0.1\n')
+    call = [*CASE, "--config", config, "--seeds", 1, "--group-sizes", "1,2", "--out", tmp_path / "out"]
+    code, out, _ = recommend(*call)
+    assert code == 0
+    assert "just in time" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--group-sizes", "1,200"], "--group-sizes 200: must be from 1 to 4"),
+        (["--group-sizes", "a"], "--group-sizes a: must be whole numbers separated by commas"),
+        (["--group-sizes", ""], "--group-sizes : must be whole numbers"),
+        (["--seeds", "0"], "--seeds 0: must be a whole number of at least 1"),
+        (["--seeds", "1,1"], "--seeds [1, 1]: must be a list of different whole numbers"),
+        (["--seeds", "x"], "--seeds x: must be whole numbers"),
+        (["--deadline", "60"], "within a sixteenth"),
+        (["--deadline", "2"], "--deadline 2: must be"),
+        (["--budget", "0"], "--budget 0: must be a whole number of at least 1"),
+        (["--budget", "3"], "--budget 3: must be at least "),
+        (["--metric", "joules-to-target"], "--target missing: must be given"),
+        (["--target", "loss=1"], "--target loss=1: must be left out"),
+        (["--metric", "speed"], "Invalid value for '--metric'"),
+        (["--task", "no_such_module:f"], "there is no module no_such_module"),
+        (["--workers", "0"], "--workers 0: must be"),
+        (["--config", "no.toml"], "--config no.toml: must be a readable TOML file"),
+    ],
+)
+def test_bad_input_is_told_in_a_line(refused: Callable[..., str], options: list[str], said: str) -> None:
+    assert said in refused(*CASE, *options)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("group-size = 5", "group_size = 5: must be left out: it is what is searched for"),
+        ("seed = 5", "seed = 5: must be left out"),
+        ("speed = 5", "unknown option speed"),
+        ("deadline = -1", "deadline = -1: must be"),
+        ("evaluate-every = 100", "--evaluate-every 100: must be at most 5"),
+        ("[powers]\ncomputing = 1", "powers: sending: missing"),
+    ],
+)
+def test_a_bad_file_is_told_in_a_line(
+    refused: Callable[..., str], tmp_path: Path, line: str, said: str
+) -> None:
+    (tmp_path / "bad.toml").write_text(line + "\n")
+    assert said in refused(*CASE, "--config", tmp_path / "bad.toml")
+
+
+def test_joules_without_powers_are_refused(refused: Callable[..., str]) -> None:
+    assert "[powers]" in refused(*CASE, "--metric", "joules-to-target", "--target", "loss=1")
+
+
+def test_a_folder_of_something_else_is_left_alone(recommend: Call, config: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    code, _, err = recommend(*CASE, "--config", config, "--out", tmp_path / "out")
+    assert code == 2
+    assert "a new or empty folder, or one that slotwise recommend made" in err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+def command(out: Path) -> list[str]:
+    """A search of some seconds, as a process of its own."""
+    program = [sys.executable, "-c", "from slotwise.cli import main; main()", "recommend", "--quiet"]
+    case = ["--devices", "6", "--compute-slots", "4", "--deadline", "4000", "--seeds", "2"]
+    return [*program, *case, "--task", "examples.own_task.logistic:make_task", "--out", str(out)]
+
+
+def started(out: Path, pilots: int) -> subprocess.Popen[str]:
+    """The process, when so many pilots have begun."""
+    process = subprocess.Popen(
+        command(out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    while process.poll() is None and len(list(out.glob("pilots/*/run.json"))) < pilots:
+        time.sleep(0.01)
+    return process
+
+
+@pytest.mark.slow
+def test_killed_or_interrupted_the_same_command_goes_on(tmp_path: Path) -> None:
+    killed = started(tmp_path / "out", 3)
+    killed.kill()
+    killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
+    interrupted = started(tmp_path / "out", 5)
+    interrupted.send_signal(signal.SIGINT)
+    _, err = interrupted.communicate()
+    assert (interrupted.returncode, err) == (130, "interrupted; the same command goes on from here\n")
+    for folder in ("out", "undisturbed"):
+        subprocess.run(command(tmp_path / folder), check=True, capture_output=True, cwd=ROOT)
+    one, other = (
+        json.loads((tmp_path / folder / "recommendation.json").read_text())
+        for folder in ("out", "undisturbed")
+    )
+    assert {**one, "train": "", "resume": ""} == {**other, "train": "", "resume": ""}
