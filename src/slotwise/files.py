@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,17 +27,18 @@ def check_writable(path: Path) -> None:
         raise UserError(f"cannot write {path}: the folder {target.parent} is not writable")
 
 
-def write_atomically(path: Path, data: bytes | str) -> None:
+def write_atomically(path: Path, data: bytes | str, *, private: bool = False) -> None:
     """Write all of ``data`` (text as UTF-8) or leave whatever was at ``path`` untouched.
 
     The bytes go to a hidden file in the same folder, reach the disk, and take the name in one step: a reader,
-    or a crash at any moment, meets the old file or the new one, never half of it.
+    or a crash at any moment, meets the old file or the new one, never half of it. A ``private`` file is
+    for its owner's eyes only, from its first byte on.
     """
     content = data.encode() if isinstance(data, str) else data
     target = _target(path)
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        _write_through(temporary, content)
+        _write_through(temporary, content, 0o600 if private else 0o666)
         temporary.replace(target)
         _sync_folder(target.parent)
     except OSError as error:
@@ -42,6 +46,28 @@ def write_atomically(path: Path, data: bytes | str) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A hidden folder to fill, for its owner only, that takes the name ``path`` when all went well.
+
+    Raises:
+        UserError: there is something at ``path`` already, or it cannot be written.
+    """
+    target = path.absolute()
+    try:
+        building = Path(tempfile.mkdtemp(prefix=".", suffix=".tmp", dir=target.parent))
+        try:
+            yield building
+            if os.path.lexists(target):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            building.rename(target)
+            _sync_folder(target.parent)
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def leftovers(folder: Path) -> list[Path]:
@@ -54,8 +80,8 @@ def _target(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _write_through(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
+def _write_through(path: Path, content: bytes, mode: int) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

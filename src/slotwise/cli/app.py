@@ -16,6 +16,7 @@ from slotwise.cli.bound import bound
 from slotwise.cli.compare import compare
 from slotwise.cli.data import data
 from slotwise.cli.device import device, fleet
+from slotwise.cli.enroll import enroll
 from slotwise.cli.plan import plan
 from slotwise.cli.recommend import recommend
 from slotwise.cli.reproduce import reproduce
@@ -45,6 +46,7 @@ app.command()(recommend)
 app.command()(serve)
 app.command()(device)
 app.command()(fleet)
+app.command()(enroll)
 app.command()(bench)
 app.command()(bound)
 app.add_typer(data, name="data")

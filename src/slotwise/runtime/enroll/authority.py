@@ -1,0 +1,161 @@
+"""A certificate authority of our own: the broker proves itself by it, and devices may.
+
+Keys are on the curve P-256: small, fast on small devices, and known to every TLS library. Everything ends on
+the day the authority does, so there is one date to keep in mind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address, IPv6Address
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+Host = str | IPv4Address | IPv6Address
+EARLIER = timedelta(days=1)  # for devices whose clock is behind
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A certificate and its key, as PEM."""
+
+    certificate: bytes
+    key: bytes
+    serial: int
+
+
+class Authority:
+    """Signs certificates for one broker and its clients."""
+
+    def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+        self._certificate, self._key = certificate, key
+
+    @classmethod
+    def make(cls, name: str, days: int) -> Authority:
+        """A new one, for so many days."""
+        key, subject, now = _new_key(), _common_name(f"slotwise {name}"), datetime.now(UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - EARLIER)
+            .not_valid_after(now + timedelta(days=days))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(signs_certificates=True), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        )
+        return cls(builder.sign(key, hashes.SHA256()), key)
+
+    @classmethod
+    def read(cls, certificate: bytes, key: bytes) -> Authority:
+        """One that was kept as PEM.
+
+        Raises:
+            ValueError: they are no certificate and key, or do not belong together.
+        """
+        loaded, private = x509.load_pem_x509_certificate(certificate), load_pem_private_key(key, None)
+        if not isinstance(private, ec.EllipticCurvePrivateKey) or loaded.public_key() != private.public_key():
+            raise ValueError("certificate and key do not belong together")
+        return cls(loaded, private)
+
+    def certificate_pem(self) -> bytes:
+        """What everybody may have."""
+        return self._certificate.public_bytes(Encoding.PEM)
+
+    def key_pem(self) -> bytes:
+        """What nobody else may have."""
+        return _key_pem(self._key)
+
+    def for_broker(self, hosts: Sequence[Host]) -> Pair:
+        """A certificate for whoever is reached under these names and addresses."""
+        names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+        return self._issue("broker", ExtendedKeyUsageOID.SERVER_AUTH, names)
+
+    def for_client(self, name: str) -> Pair:
+        """A certificate for a client; it does not make a broker of it."""
+        return self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH, None)
+
+    def revocation_list(self, serials: Iterable[int]) -> bytes:
+        """The certificates that count no more; valid to the end, or brokers would shut everybody out."""
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self._certificate.subject)
+            .last_update(now - EARLIER)
+            .next_update(self._certificate.not_valid_after_utc)
+            .add_extension(self._issuer_identifier(), critical=False)
+            .add_extension(x509.CRLNumber(int(now.timestamp())), critical=False)
+        )
+        for serial in serials:
+            entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now - EARLIER)
+            builder = builder.add_revoked_certificate(entry.build())
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+    def _issue(
+        self, name: str, purpose: x509.ObjectIdentifier, names: x509.SubjectAlternativeName | None
+    ) -> Pair:
+        key, serial = _new_key(), x509.random_serial_number()
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(_common_name(name))
+            .issuer_name(self._certificate.subject)
+            .public_key(key.public_key())
+            .serial_number(serial)
+            .not_valid_before(datetime.now(UTC) - EARLIER)
+            .not_valid_after(self._certificate.not_valid_after_utc)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(self._issuer_identifier(), critical=False)
+        )
+        if names is not None:
+            builder = builder.add_extension(names, critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        return Pair(certificate.public_bytes(Encoding.PEM), _key_pem(key), serial)
+
+    def _issuer_identifier(self) -> x509.AuthorityKeyIdentifier:
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+
+
+def _new_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _common_name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])  # as long as X.509 allows
+
+
+def _general_name(host: Host) -> x509.GeneralName:
+    return x509.DNSName(host) if isinstance(host, str) else x509.IPAddress(host)
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
