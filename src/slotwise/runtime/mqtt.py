@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from aiomqtt import Client, MqttCodeError, MqttError, Will
@@ -181,7 +183,7 @@ async def connected_channel(
     """
     context = broker.context()
 
-    def make_client() -> Client:
+    def make_client(logger: logging.Logger | None = None) -> Client:
         return Client(
             broker.host,
             broker.port,
@@ -193,6 +195,7 @@ async def connected_channel(
             tls_context=context,
             max_inflight_messages=100,
             socket_options=AT_ONCE,
+            logger=logger,
         )
 
     await _try_out(broker, make_client, patience, waiting)
@@ -206,9 +209,49 @@ async def connected_channel(
             await staying
 
 
+class _Complaint(logging.Handler):
+    """The first thing the MQTT library finds wrong and tells nobody but its log.
+
+    A broker that refuses a certificate breaks the connection off; without this that looks like a broker that
+    does not answer.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self._loop = asyncio.get_running_loop()
+        self.text: asyncio.Future[str] = self._loop.create_future()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Called from whatever thread it happens in."""
+        self._loop.call_soon_threadsafe(self._note, record.getMessage())
+
+    def _note(self, text: str) -> None:
+        if not self.text.done():
+            self.text.set_result(text)
+
+
+async def _connect_once(make_client: Callable[[logging.Logger], Client]) -> None:
+    """Connect and disconnect.
+
+    Raises:
+        MqttError: why that did not work.
+    """
+    complaint, logger = _Complaint(), logging.Logger("slotwise.mqtt")
+    logger.addHandler(complaint)
+    client = make_client(logger)
+    entering = asyncio.ensure_future(client.__aenter__())
+    outcomes: set[asyncio.Future[Any]] = {entering, complaint.text}
+    await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
+    if not entering.done():
+        entering.cancel()
+        raise MqttError(complaint.text.result())
+    await entering
+    await client.__aexit__(None, None, None)
+
+
 async def _try_out(
     broker: Broker,
-    make_client: Callable[[], Client],
+    make_client: Callable[[logging.Logger], Client],
     patience: float,
     waiting: Callable[[str], None] | None,
 ) -> None:
@@ -216,15 +259,20 @@ async def _try_out(
     until = asyncio.get_running_loop().time() + patience
     while True:
         try:
-            async with make_client():
-                return
+            await _connect_once(make_client)
         except (MqttError, ssl.SSLError) as error:
             if isinstance(error, MqttCodeError) and getattr(error.rc, "value", None) in _REFUSED:
                 raise UserError(f"{broker} lets nobody in like this: {error.rc}") from None
+            if "_ALERT_" in str(error):
+                raise UserError(
+                    f"{broker} refuses this client's certificate, or that it has none ({error})"
+                ) from None
             if "CERTIFICATE_VERIFY_FAILED" in str(error) or "certificate" in str(error).lower():
                 raise UserError(f"{broker}: its certificate is not trusted ({error}); see --ca") from None
             if asyncio.get_running_loop().time() >= until:
                 raise UserError(f"cannot reach a broker at {broker} ({error})") from None
             if waiting is not None:
                 waiting(str(error))
+        else:
+            return
         await asyncio.sleep(SECONDS_BETWEEN_TRIES)
