@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slotwise.errors import UserError
-from slotwise.files import check_writable, leftovers, write_atomically
+from slotwise.files import check_writable, leftovers, new_folder, write_atomically
 
 
 def test_text_is_written_as_utf_8(tmp_path: Path) -> None:
@@ -116,3 +116,38 @@ def test_a_killed_write_leaves_only_what_leftovers_finds(
     left = leftovers(tmp_path)
     assert [path.read_bytes() for path in left] == [b"new"]
     assert set(tmp_path.iterdir()) == {tmp_path / ".mine.tmp", *left}
+
+
+def test_a_private_file_is_for_its_owner_only_from_its_first_byte_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: modes.append(os.fstat(descriptor).st_mode & 0o777))
+    (tmp_path / "a").touch(mode=0o644)
+    write_atomically(tmp_path / "a", b"secret", private=True)
+    assert modes[0] == 0o600
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_new_folder_is_there_when_all_of_it_is(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "a") as building:
+        (building / "file").touch()
+        assert not (tmp_path / "a").exists()
+    assert list(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "a" / "file"]
+
+
+def test_a_new_folder_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def interrupted() -> None:
+        with new_folder(tmp_path / "a") as building:
+            (building / "file").touch()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_folder_does_not_replace_one_that_came_meanwhile(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="File exists"), new_folder(tmp_path / "a"):
+        (tmp_path / "a").mkdir()
+    assert list(tmp_path.iterdir()) == [tmp_path / "a"]

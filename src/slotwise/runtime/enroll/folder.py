@@ -29,7 +29,7 @@ AUTHORITY_KEY = "ca.key"
 
 def check_new(path: Path) -> None:
     """Refuse a path at which there is something, or where no folder can be made."""
-    if (path / STATE).is_file():
+    if _is_enrolment(path):
         raise UserError(f"{path}: an enrolment is there already; change it with --add or --revoke")
     if os.path.lexists(path):
         raise UserError(f"{path}: is there already; give the name of a new folder")
@@ -46,10 +46,17 @@ def create(path: Path, enrolment: Enrolment, devices: int) -> Enrolment:
 
 def change(path: Path, revoked: Iterable[int], added: int) -> tuple[Enrolment, list[int]]:
     """Shut devices out, then let others in: the enrolment now, and the numbers of the new ones."""
-    if not (path / STATE).is_file():
+    if not _is_enrolment(path):
         raise UserError(f"{path}: no enrolment (no {STATE} there); --devices and --host make one")
     with held(path, "another process is changing it"):
         return _Folder(path).change(sorted(set(revoked)), added)
+
+
+def _is_enrolment(path: Path) -> bool:
+    try:
+        return (path / STATE).is_file()
+    except OSError as error:  # a name too long, a folder that cannot be entered
+        raise UserError(f"{path}: {error.strerror}") from None
 
 
 @dataclass(frozen=True)

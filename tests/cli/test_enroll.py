@@ -1,0 +1,69 @@
+from pathlib import Path
+
+import pytest
+
+
+def test_it_says_what_to_do_next(slotwise, tmp_path: Path) -> None:
+    folder = tmp_path / "fleet"
+    code, out, err = slotwise("enroll", folder, "--devices", 3, "--host", "broker.example", "--name", "house")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        f"{folder}: 3 devices, broker at mqtts://broker.example:8883, passwords",
+        f"broker:  cd {folder}/broker && mosquitto -c mosquitto.conf",
+        f"server:  slotwise serve --credentials {folder}/server.toml --name house --devices 3 --out RUN",
+        f"device:  slotwise device --id 1 --credentials {folder}/device-1.toml --name house",
+    ]
+
+
+def test_changes_are_told(slotwise, tmp_path: Path) -> None:
+    folder = tmp_path / "fleet"
+    slotwise("enroll", folder, "--devices", 3, "--host", "localhost", "--certificates")
+    code, out, err = slotwise("enroll", folder, "--revoke", 2, "--revoke", 3, "--add", 1)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[:3] == ["revoked: device-2, device-3", "added: device-2", f"{folder}: 2 devices"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--host", "localhost"), "--devices missing: must be the number of devices"),
+        (("--devices", 3), "--host missing: must be the broker's name or address, as devices reach it"),
+        (("--devices", 0, "--host", "a"), "--devices 0: must be a whole number of at least 1"),
+        (("--devices", 10_001, "--host", "a"), "--devices 10001: must be at most 10000"),
+        (("--devices", 3, "--host", "a b"), "--host a b: must be a host name"),
+        (("--devices", 3, "--host", "a", "--host", "b:1"), "--host b:1: must be a host name"),
+        (("--devices", 3, "--host", "a", "--port", 70_000), "--port 70000: must be at most 65535"),
+        (("--devices", 3, "--host", "a", "--name", "a/b"), "--name a/b: must be at most 64 letters"),
+        (("--devices", 3, "--host", "a", "--largest-model", 10**9), "--largest-model 1000000000: must be at"),
+        (("--devices", 3, "--host", "a", "--days", 0), "--days 0: must be a whole number of at least 1"),
+        (("--add", 1), "{folder}: no enrolment (no enrolment.json there); --devices and --host make one"),
+        (("--add", 1, "--devices", 3), "--devices given: must be left out with --add and --revoke"),
+        (("--revoke", 1, "--passwords"), "--certificates given: must be left out with --add and --revoke"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(slotwise, tmp_path: Path, arguments, message: str) -> None:
+    folder = tmp_path / "fleet"
+    code, out, err = slotwise("enroll", folder, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"slotwise: {message.format(folder=folder)}")
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_something_else_is_left_alone(slotwise, tmp_path: Path) -> None:
+    (tmp_path / "letters").write_text("dear")
+    code, _, err = slotwise("enroll", tmp_path, "--devices", 3, "--host", "localhost")
+    assert (code, err) == (2, f"slotwise: {tmp_path}: is there already; give the name of a new folder\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["letters"]
+
+
+def test_a_folder_in_a_folder_that_is_not_there_is_refused(slotwise, tmp_path: Path) -> None:
+    code, _, err = slotwise("enroll", tmp_path / "a" / "b", "--devices", 3, "--host", "localhost")
+    assert code == 2
+    assert f"there is no folder {tmp_path / 'a'}" in err
+
+
+def test_a_name_too_long_is_refused(slotwise, tmp_path: Path) -> None:
+    code, _, err = slotwise("enroll", tmp_path / ("a" * 300), "--devices", 3, "--host", "localhost")
+    assert code == 2
+    assert err.endswith("File name too long\n")

@@ -1,0 +1,101 @@
+"""What a real mosquitto lets pass under the rules of an enrolment."""
+
+import asyncio
+
+from aiomqtt import Client, MqttError, Will
+
+ROOT = "slotwise/trial"
+
+
+async def heard(client: Client, last: str) -> list[str]:
+    """The topics of what arrives, until ``last`` does."""
+    topics: list[str] = []
+    async with asyncio.timeout(10):
+        async for message in client.messages:
+            topics.append(str(message.topic))
+            if topics[-1] == f"{ROOT}/{last}":
+                break
+    return [topic.removeprefix(f"{ROOT}/") for topic in topics]
+
+
+async def say(client: Client, *topics: str) -> None:
+    for topic in topics:
+        await client.publish(f"{ROOT}/{topic}", b"x", qos=1)
+
+
+def test_a_device_is_heard_under_its_own_number_only(mosquitto) -> None:
+    async def told() -> list[str]:
+        async with mosquitto.client("server") as server, mosquitto.client("device-7") as device:
+            await server.subscribe(f"{ROOT}/from/+/+", qos=1)
+            await say(device, "from/8/update", "from/77/update", "to/8/grant", "all/end", "from/7/update")
+            return await heard(server, "from/7/update")
+
+    assert asyncio.run(told()) == ["from/7/update"]
+
+
+def test_a_device_reads_what_is_for_it_or_for_all_and_nothing_else(mosquitto) -> None:
+    async def told() -> list[str]:
+        async with mosquitto.client("server") as server, mosquitto.client("device-7") as device:
+            for topics in ("#", f"{ROOT}/to/8/+", f"{ROOT}/from/+/+"):
+                await device.subscribe(topics, qos=1)
+            await say(server, "to/8/grant", "to/8/work", "to/7/grant", "all/call", "all/model", "all/end")
+            return await heard(device, "all/end")
+
+    assert list(dict.fromkeys(asyncio.run(told()))) == ["to/7/grant", "all/call", "all/model", "all/end"]
+
+
+def test_a_device_hears_nothing_of_what_others_send(mosquitto) -> None:
+    async def told() -> list[str]:
+        async with (
+            mosquitto.client("server") as server,
+            mosquitto.client("device-7") as device,
+            mosquitto.client("device-8") as other,
+        ):
+            await device.subscribe("#", qos=1)
+            await say(other, "from/8/update")
+            await say(server, "all/end")
+            return await heard(device, "all/end")
+
+    assert asyncio.run(told()) == ["all/end"]
+
+
+def test_the_server_does_not_speak_for_devices(mosquitto) -> None:
+    async def told() -> list[str]:
+        async with mosquitto.client("server") as server, mosquitto.client("device-1") as device:
+            await server.subscribe(f"{ROOT}/from/+/+", qos=1)
+            await say(server, "from/1/update")
+            await say(device, "from/1/ready")
+            return await heard(server, "from/1/ready")
+
+    assert asyncio.run(told()) == ["from/1/ready"]
+
+
+def test_a_last_will_is_published_under_the_device_s_own_number_only(mosquitto) -> None:
+    async def vanish(client: Client) -> None:
+        try:
+            await client.__aenter__()
+        except MqttError:
+            return  # refused with such a will
+        client._client._sock_close()
+
+    async def told() -> list[str]:
+        async with mosquitto.client("server") as server:
+            await server.subscribe(f"{ROOT}/from/+/+", qos=1)
+            await vanish(mosquitto.client("device-7", Will(f"{ROOT}/from/8/gone", b"x", qos=1)))
+            await vanish(mosquitto.client("device-7", Will(f"{ROOT}/from/7/gone", b"x", qos=1)))
+            return await heard(server, "from/7/gone")
+
+    assert asyncio.run(told()) == ["from/7/gone"]
+
+
+def test_nobody_throws_another_out_by_taking_its_identifier(mosquitto) -> None:
+    async def told() -> list[str]:
+        thief = mosquitto.client("device-8")
+        thief._client._client_id = b"some-device-7"
+        async with mosquitto.client("server") as server, mosquitto.client("device-7") as device:
+            await device.subscribe(f"{ROOT}/to/7/+", qos=1)
+            async with thief:
+                await say(server, "to/7/grant")
+                return await heard(device, "to/7/grant")
+
+    assert asyncio.run(told()) == ["to/7/grant"]
