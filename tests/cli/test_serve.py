@@ -2,6 +2,8 @@
 
 import pytest
 
+from slotwise.runs import RunFolder, run_parameters
+
 BAD = {
     "no folder": (["serve"], "--out missing"),
     "broker": (["serve", "--out", "OUT", "--broker", "host"], "--broker host: must be mqtt://"),
@@ -44,3 +46,13 @@ def test_made_up_faults_are_for_simulations(slotwise, tmp_path):
     code, _, errors = slotwise("serve", "--out", tmp_path / "out", "--config", config)
     assert code == 2
     assert "leave them out" in errors
+
+
+def test_a_service_that_restarts_gives_the_same_options_again(slotwise, tmp_path):
+    config = tmp_path / "run.toml"
+    config.write_text("devices = 3\ngroup-size = 1\n")
+    parameters = run_parameters({"devices": 3, "group_size": 1})
+    RunFolder.create(tmp_path / "out", parameters).write_description(parameters, "finished", live_run="x")
+    code, _, errors = slotwise("serve", "--out", tmp_path / "out", "--go-on", "--config", config)
+    assert code == 0
+    assert "finished already" in errors

@@ -185,7 +185,7 @@ def serve(
     chosen = chosen_broker(broker, credentials, user, password_file, ca)
     address = _address(listen)
     if go_on and out is not None and RunFolder(out).is_run:
-        resume, out, given = out, None, {}
+        resume, out, like, config, given = out, None, None, None, {}
     if resume is not None:
         _refuse_options({"out": out, "like": like, "config": config, **given})
         parameters, place = _resumed(resume), resume
