@@ -4,15 +4,14 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from aiomqtt import Client, Will
+from processes import free_port, until
 
 from slotwise.errors import UserError
 from slotwise.runtime.credentials import read_credentials
@@ -58,40 +57,26 @@ class Mosquitto:
             pass
 
     def soon_refuses(self, name: str) -> str:
-        """How it refuses a client, at the latest in a few seconds; empty if it does not."""
-        until = time.monotonic() + SECONDS
-        while time.monotonic() < until:
-            try:
-                asyncio.run(self.enter(name))
-            except UserError as error:
-                return str(error)
-            time.sleep(0.05)
-        return ""
+        """How it refuses a client, at the latest in a few seconds."""
+        return until(lambda: self.refusal(name), "refusal", SECONDS)
 
     def soon_accepts(self, name: str) -> bool:
         """Whether it does, at the latest in a few seconds."""
-        until = time.monotonic() + SECONDS
-        while time.monotonic() < until:
-            try:
-                asyncio.run(self.enter(name))
-            except UserError:
-                time.sleep(0.05)
-            else:
-                return True
-        return False
+        return until(lambda: not self.refusal(name), "welcome", SECONDS)
+
+    def refusal(self, name: str) -> str:
+        """Why a client is refused; empty if it is let in."""
+        try:
+            asyncio.run(self.enter(name))
+        except UserError as error:
+            return str(error)
+        return ""
 
 
 @pytest.fixture(autouse=True)
 def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting for the disk, hundreds of times, is most of what these tests would do."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-@pytest.fixture
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")
@@ -117,7 +102,9 @@ def start(mosquitto_program: str) -> Iterator[Callable[[Path], Mosquitto]]:
         with (folder / "mosquitto.log").open("wb") as log:
             process = subprocess.Popen(command, cwd=folder / "broker", stderr=log)
         started.append(Mosquitto(folder, process))
-        _wait_for_port(read_credentials(folder / "server.toml").port, process)
+        # An open port is not enough: until it serves, a reload would end it.
+        until(lambda: process.poll() is not None or not started[-1].refusal("server"), "broker")
+        assert process.poll() is None, (folder / "mosquitto.log").read_text()
         return started[-1]
 
     yield begin
@@ -126,24 +113,12 @@ def start(mosquitto_program: str) -> Iterator[Callable[[Path], Mosquitto]]:
         mosquitto.process.wait(SECONDS)
 
 
-def _wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + SECONDS
-    while process.poll() is None and time.monotonic() < until:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.02)
-        else:
-            return
-    pytest.fail(f"mosquitto did not start: exit code {process.poll()}")
-
-
 @pytest.fixture(params=["passwords", "certificates"])
-def enrolled(request: pytest.FixtureRequest, tmp_path: Path, free_port: int) -> Path:
+def enrolled(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The folder of an enrolment of eight devices, of either kind."""
     folder = tmp_path / "fleet"
     by_certificate = request.param == "certificates"
-    create(folder, Enrolment(["localhost"], free_port, by_certificate=by_certificate), 8)
+    create(folder, Enrolment(["localhost"], free_port(), by_certificate=by_certificate), 8)
     return folder
 
 

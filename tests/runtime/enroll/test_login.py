@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from aiomqtt import Client, MqttError
+from processes import free_port
 
 from slotwise.errors import UserError
 from slotwise.runtime.credentials import read_credentials
@@ -105,17 +106,15 @@ def test_a_broker_under_a_name_that_is_not_its_own_is_refused(mosquitto) -> None
     assert "not valid for '127.0.0.1'" in outcome.stderr
 
 
-def test_a_broker_with_several_names_is_reached_under_each(tmp_path: Path, start, free_port: int) -> None:
-    create(tmp_path / "fleet", Enrolment(["localhost", "127.0.0.1"], free_port), 1)
+def test_a_broker_with_several_names_is_reached_under_each(tmp_path: Path, start) -> None:
+    create(tmp_path / "fleet", Enrolment(["localhost", "127.0.0.1"], free_port()), 1)
     own = read_credentials(start(tmp_path / "fleet").folder / "device-1.toml")
     for host in ("localhost", "127.0.0.1"):
         enter(replace(own, host=host))
 
 
-def test_a_message_larger_than_the_largest_model_ends_the_connection(
-    tmp_path: Path, start, free_port: int
-) -> None:
-    create(tmp_path / "fleet", Enrolment(["localhost"], free_port, largest_model=1000), 1)
+def test_a_message_larger_than_the_largest_model_ends_the_connection(tmp_path: Path, start) -> None:
+    create(tmp_path / "fleet", Enrolment(["localhost"], free_port(), largest_model=1000), 1)
     broker = start(tmp_path / "fleet")
 
     async def publish(size: int) -> None:
