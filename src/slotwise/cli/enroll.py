@@ -138,8 +138,10 @@ def _change(folder: Path, given: dict[str, Any], add: int | None, revoke: Sequen
     if numbers:
         typer.echo(f"added: {_listed(numbers)}")
     typer.echo(f"{folder}: {_counted(len(enrolment.devices))}")
+    changed = "access and revoked.crl" if enrolment.by_certificate else "access and passwords"
     typer.echo(
-        f"now copy {shlex.quote(str(folder))}/broker to the broker and have mosquitto read it again (SIGHUP)"
+        f"this counts when mosquitto reads {changed} of {shlex.quote(str(folder))}/broker again: "
+        "send it SIGHUP, after copying them if it is on another machine"
     )
 
 
