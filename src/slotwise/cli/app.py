@@ -18,6 +18,7 @@ from slotwise.cli.data import data
 from slotwise.cli.plan import plan
 from slotwise.cli.reproduce import reproduce
 from slotwise.cli.show import show
+from slotwise.cli.sweep import sweep
 from slotwise.cli.timeline import timeline
 from slotwise.cli.train import train
 from slotwise.errors import InputError, UserError
@@ -38,6 +39,7 @@ app.command()(train)
 app.command()(show)
 app.command()(reproduce)
 app.command()(compare)
+app.command()(sweep)
 app.command()(bench)
 app.command()(bound)
 app.add_typer(data, name="data")

@@ -64,11 +64,12 @@ def _comparison(path: Path, document: dict[str, Any]) -> Comparison:
     for number, table in enumerate(tables, start=1):
         name = _name(path, number, table.pop("name", None), [entry.name for entry in entries])
         options = {**common, **toml_options(path, table)}
-        entries.append(Entry(name, tuple(_runs(path, name, options, _seeds(seeds)))))
+        entries.append(Entry(name, tuple(_runs(path, name, options, checked_seeds(seeds)))))
     return Comparison(tuple(entries), powers)
 
 
-def _seeds(seeds: Any) -> list[int]:
+def checked_seeds(seeds: Any) -> list[int]:
+    """The seeds of a file, if they are some and all different."""
     allowed = "a list of different whole numbers, at least one"
     if not isinstance(seeds, list) or not seeds:
         raise InputError("seeds", seeds, allowed)

@@ -14,15 +14,17 @@ from slotwise.learning.task import Task
 from slotwise.runs.parameters import RunParameters
 
 
-def build_task(parameters: RunParameters) -> Task:
-    """The task a run trains; its devices send in as many bits as the run says."""
+def build_task(parameters: RunParameters, dataset: Dataset | None = None) -> Task:
+    """The task a run trains; its devices send in as many bits as the run says.
+
+    ``dataset`` is the data set that the parameters name, if it is loaded already.
+    """
     network = parameters.network()  # refused, if it does not fit, before anything is loaded
-    task = _unquantised_task(parameters, network)
+    task = _unquantised_task(parameters, network, load(parameters) if dataset is None else dataset)
     return task if parameters.bits == UNQUANTISED else Quantised(task, parameters.bits, parameters.seed)
 
 
-def _unquantised_task(parameters: RunParameters, network: Architecture) -> Task:
-    dataset = load(parameters)
+def _unquantised_task(parameters: RunParameters, network: Architecture, dataset: Dataset) -> Task:
     samples = DeviceSamples(dataset, partition(parameters, dataset))
     offset, scale = dataset.offset, dataset.scale
     if parameters.input_scale == "unit":

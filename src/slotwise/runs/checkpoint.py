@@ -30,9 +30,24 @@ class Checkpoints:
         """Write a checkpoint, then drop the oldest, and those of later rounds: they were found damaged."""
         data = _encode(history)
         digest = hashlib.sha256(data).hexdigest().encode()
+        self._write(history.round, digest + b"\n" + data)
+
+    def receive(self, content: bytes) -> None:
+        """Keep a checkpoint that was written in another folder, as `newest` gave it."""
+        history = _parsed(content)
+        if history is None:
+            raise UserError(f"{self.folder}: a checkpoint arrived damaged")
+        self._write(history.round, content)
+
+    def newest(self) -> bytes | None:
+        """The newest intact checkpoint as it is on disk, if there is one."""
+        contents = (_content(path) for path in self._files())
+        return next((content for content in contents if _parsed(content) is not None), None)
+
+    def _write(self, round_number: int, content: bytes) -> None:
         self._make_folder()
-        newest = self.folder / f"round-{history.round:09d}.checkpoint"
-        write_atomically(newest, digest + b"\n" + data)
+        newest = self.folder / f"round-{round_number:09d}.checkpoint"
+        write_atomically(newest, content)
         files = self._files()
         for path in [*files[: files.index(newest)], *files[files.index(newest) + KEPT :]]:
             path.unlink(missing_ok=True)
@@ -41,7 +56,7 @@ class Checkpoints:
         """The newest intact checkpoint, if any, and the damaged ones that were passed over."""
         damaged: list[Path] = []
         for path in self._files():
-            history = _read(path)
+            history = _parsed(_content(path))
             if history is not None:
                 return history, damaged
             damaged.append(path)
@@ -63,11 +78,16 @@ class Checkpoints:
         return sorted(self.folder.glob("round-*.checkpoint"), reverse=True)
 
 
-def _read(path: Path) -> History | None:
+def _content(path: Path) -> bytes:
+    """Of a file; nothing if it cannot be read."""
     try:
-        digest, _, data = path.read_bytes().partition(b"\n")
+        return path.read_bytes()
     except OSError:
-        return None
+        return b""
+
+
+def _parsed(content: bytes) -> History | None:
+    digest, _, data = content.partition(b"\n")
     if hashlib.sha256(data).hexdigest().encode() != digest:
         return None
     return _decode(data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from math import inf
 from numbers import Integral
 from pathlib import Path
@@ -121,11 +122,8 @@ class RunParameters:
     mean_away: float | None = None
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
         for field in fields(self):
-            object.__setattr__(
-                self, field.name, _checked(field.name, getattr(self, field.name), hints[field.name])
-            )
+            object.__setattr__(self, field.name, checked_option(field.name, getattr(self, field.name)))
         whole("samples_per_device", self.samples_per_device)
         whole("labels_per_device", self.labels_per_device)
         if not 0 < self.concentration < inf:
@@ -244,7 +242,7 @@ def run_parameters(options: Mapping[str, Any]) -> RunParameters:
     what is said of each. The file is read here and never again.
     """
     chosen = {name: value for name, value in options.items() if name not in STAND_INS}
-    _refuse_unknown(chosen)
+    refuse_unknown(chosen)
     case = PAPER_CASES.get(str(chosen.get("data", RunParameters.data)), {})
     chosen |= _slots_of_link(options, {**case, **chosen})
     chosen |= _devices_of_file(options, chosen)
@@ -296,7 +294,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The options a TOML file holds, by the names of the flags (dashes or underscores)."""
     options = toml_options(path, load_toml("config", path))
     try:
-        _refuse_unknown({name: value for name, value in options.items() if name not in STAND_INS})
+        refuse_unknown({name: value for name, value in options.items() if name not in STAND_INS})
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     return options
@@ -320,7 +318,8 @@ def toml_options(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
+def refuse_unknown(options: Mapping[str, Any]) -> None:
+    """Refuse names that are no parameters."""
     known = {field.name for field in fields(RunParameters)}
     for name in options:
         if name not in known:
@@ -328,8 +327,20 @@ def _refuse_unknown(options: Mapping[str, Any]) -> None:
             raise UserError(f"unknown option {name}: allowed are {allowed}")
 
 
-def _checked(name: str, value: Any, hint: Any) -> Any:
+@cache
+def _hints() -> dict[str, Any]:
+    """The types of the fields; a sweep asks for them a hundred thousand times."""
+    return get_type_hints(RunParameters)
+
+
+def is_list(name: str) -> bool:
+    """Whether a parameter is itself a list."""
+    return get_origin(_hints().get(name)) is tuple
+
+
+def checked_option(name: str, value: Any) -> Any:
     """``value`` in the type its field declares, or an InputError that says what is allowed."""
+    hint = _hints()[name]
     if NoneType in get_args(hint):
         if value is None:
             return None
