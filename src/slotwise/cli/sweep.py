@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -20,12 +20,19 @@ from slotwise.errors import UserError
 from slotwise.experiments.training import FETCH_CIFAR10, Failure, can_train, unfinished
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
+from slotwise.sweep.cluster import RayCrew
+from slotwise.sweep.connection import connect
 from slotwise.sweep.crew import Crew, conduct
 from slotwise.sweep.facts import facts
 from slotwise.sweep.folder import SweepFolder
 from slotwise.sweep.grid import Sweep, read_sweep
 from slotwise.sweep.pool import LocalCrew
 from slotwise.sweep.table import SweepResults, read_results, write_tables
+
+# An S=1 run's checkpoint has megabytes, and a cluster's come to one machine.
+SECONDS_ON_A_CLUSTER = 30.0
+Hire = Callable[[int], Crew]
+"""Makes the crew for so many points."""
 
 
 def sweep(
@@ -39,10 +46,21 @@ def sweep(
             help="Local trainings at once, over all points. Default: all cores. The result is the same."
         ),
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|ADDRESS",
+            help="Train on this Ray cluster: HOST:PORT of its head, ray://HOST:PORT, or auto for the one "
+            "that RAY_ADDRESS or this machine knows. None is started.",
+        ),
+    ] = None,
     checkpoint_every: Annotated[
-        float,
-        typer.Option(help="Seconds between checkpoints of a point, which is what a crash costs at most."),
-    ] = SECONDS_BETWEEN_CHECKPOINTS,
+        float | None,
+        typer.Option(
+            help="Seconds between checkpoints of a point, which is what a crash costs at most. "
+            f"Default: {SECONDS_BETWEEN_CHECKPOINTS:g}, with --ray {SECONDS_ON_A_CLUSTER:g}.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)] = False,
 ) -> None:
     """Train every combination of a grid with every seed, on all cores or on a Ray cluster.
@@ -54,17 +72,24 @@ def sweep(
 
     Ctrl-C ends cleanly; the same command goes on later.
     """
-    cores = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers)
-    check_interval(checkpoint_every)
+    if workers is not None:
+        whole("workers", workers)
+    if checkpoint_every is not None:
+        check_interval(checkpoint_every)
     grid = read_sweep(file)
     _check_trainable(file, grid)
     folder = SweepFolder(out)
     folder.check(grid)
-    crew = LocalCrew(folder.path, cores, checkpoint_every)
+    # Connected before signals are handled: Ray puts its own handler into the place of whoever was there.
+    hire = (
+        _local(folder, workers, checkpoint_every)
+        if ray is None
+        else _remote(ray, folder, workers, checkpoint_every)
+    )
     with folder.locked(), stop_on_signals() as stopping:
         folder.begin(grid)
         _tell_left_out(file, grid)
-        failures = _train(folder, grid, crew, stopping, quiet)
+        failures = _train(folder, grid, hire, stopping, quiet)
         results = read_results(folder)
         _report(folder, results, failures)
     if stopping.asked:
@@ -72,6 +97,18 @@ def sweep(
         raise typer.Exit(INTERRUPTED)
     if any(result.status != "finished" for result in results.results):
         raise typer.Exit(SOME_FAILED)
+
+
+def _local(folder: SweepFolder, workers: int | None, checkpoint_every: float | None) -> Hire:
+    cores = len(os.sched_getaffinity(0)) if workers is None else workers
+    seconds = SECONDS_BETWEEN_CHECKPOINTS if checkpoint_every is None else checkpoint_every
+    return lambda _: LocalCrew(folder.path, cores, seconds)
+
+
+def _remote(address: str, folder: SweepFolder, workers: int | None, checkpoint_every: float | None) -> Hire:
+    connected = connect(address)
+    seconds = SECONDS_ON_A_CLUSTER if checkpoint_every is None else checkpoint_every
+    return lambda points: RayCrew(connected, folder, points, workers, seconds)
 
 
 def _check_trainable(file: Path, grid: Sweep) -> None:
@@ -90,11 +127,11 @@ def _tell_left_out(file: Path, grid: Sweep) -> None:
 
 
 def _train(
-    folder: SweepFolder, grid: Sweep, crew: Crew, stopping: Stopping, quiet: bool
+    folder: SweepFolder, grid: Sweep, hire: Hire, stopping: Stopping, quiet: bool
 ) -> tuple[Failure, ...]:
     jobs = unfinished(folder, grid.runs, extent=facts)
     with SweepDisplay(jobs, len(grid.runs), stopping, quiet=quiet) as display:
-        return conduct(jobs, crew, display)
+        return conduct(jobs, hire(len(jobs)), display)
 
 
 def _report(folder: SweepFolder, results: SweepResults, failures: Sequence[Failure]) -> None:
