@@ -12,26 +12,39 @@ from rich.console import Console
 from rich.table import Table
 
 from slotwise.cli.options import OUTPUT, Json
-from slotwise.errors import InputError
+from slotwise.cli.sweep_table import results_json, results_table
+from slotwise.errors import InputError, UserError
 from slotwise.files import check_writable, write_atomically
 from slotwise.learning import Point
+from slotwise.report.curve_figures import draw_figure
 from slotwise.report.curves import draw_curves, sparkline
 from slotwise.runs import RunFolder, RunParameters
+from slotwise.sweep.figure import sweep_figure
+from slotwise.sweep.folder import SweepFolder
+from slotwise.sweep.table import read_results
 
 KINDS = ("png", "svg", "pdf")
 
 
 def show(
-    runs: Annotated[list[Path], typer.Argument(help="Folders that slotwise train made.", metavar="RUN...")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders that slotwise train made, or one that slotwise sweep made.", metavar="RUN..."
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="Draw the curves: FILE.png, .svg or .pdf.", rich_help_panel=OUTPUT)
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tabulate and draw one or several runs."""
+    """Tabulate and draw one or several runs, or a sweep as far as it has come."""
     kind = _kind(out) if out else ""
     if out is not None:
         check_writable(out)
+    if any(SweepFolder(path).is_sweep for path in runs):
+        _show_sweep(runs, out, kind, as_json=as_json)
+        return
     folders = [RunFolder.open(path) for path in runs]
     rows = [(folder, folder.parameters(), folder.points()) for folder in folders]
     if as_json:
@@ -41,6 +54,22 @@ def show(
     if out is not None:
         curves = {_name(runs, folder, parameters): points for folder, parameters, points in rows}
         write_atomically(out, draw_curves(curves, kind))
+        typer.echo(f"wrote {out}", err=True)
+
+
+def _show_sweep(runs: list[Path], out: Path | None, kind: str, *, as_json: bool) -> None:
+    if len(runs) > 1:
+        raise UserError(f"{runs[0]} and others: a sweep is shown by itself")
+    results = read_results(SweepFolder(runs[0]))
+    figure = sweep_figure(results)
+    if out is not None and not figure.panels:
+        raise UserError(f"{runs[0]}: no point has been evaluated yet; there is nothing to draw")
+    if as_json:
+        typer.echo(json.dumps(results_json(results), indent=2))
+    else:
+        Console().print(results_table(results))
+    if out is not None:
+        write_atomically(out, draw_figure(figure, kind))
         typer.echo(f"wrote {out}", err=True)
 
 

@@ -18,12 +18,15 @@ from slotwise.cli.sweep_display import SweepDisplay
 from slotwise.cli.sweep_table import results_table
 from slotwise.errors import UserError
 from slotwise.experiments.training import FETCH_CIFAR10, Failure, can_train, unfinished
+from slotwise.files import write_atomically
+from slotwise.report.curve_figures import draw_figure
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
 from slotwise.sweep.cluster import RayCrew
 from slotwise.sweep.connection import connect
 from slotwise.sweep.crew import Crew, conduct
 from slotwise.sweep.facts import facts
+from slotwise.sweep.figure import sweep_figure
 from slotwise.sweep.folder import SweepFolder
 from slotwise.sweep.grid import Sweep, read_sweep
 from slotwise.sweep.pool import LocalCrew
@@ -142,4 +145,8 @@ def _report(folder: SweepFolder, results: SweepResults, failures: Sequence[Failu
             typer.echo(f"{name}: {reasons.get(name, status)}", err=True)
     Console().print(results_table(results))
     paths = write_tables(folder.path, results)
+    figure = sweep_figure(results)
+    if figure.panels:
+        paths.append(folder.path / "curves.png")
+        write_atomically(paths[-1], draw_figure(figure, "png"))
     typer.echo("wrote " + ", ".join(map(str, paths)))

@@ -21,7 +21,7 @@ class SweepDisplay(crew.SweepWatcher):
     """A bar for all points with the time left, one for each that is being trained, a line for each ended."""
 
     def __init__(self, jobs: tuple[Job, ...], runs: int, stopping: Stopping, *, quiet: bool) -> None:
-        self._jobs, self._runs, self._stopping = jobs, runs, stopping
+        self._jobs, self._runs, self._stopping, self._quiet = jobs, runs, stopping, quiet
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=12),
@@ -30,12 +30,13 @@ class SweepDisplay(crew.SweepWatcher):
             disable=quiet or not jobs,
         )
         self._active: dict[str, _Active] = {}
+        self._total = sum(job.work for job in jobs)
         self._ended_work, self._skipped, self._ended = 0.0, 0.0, 0
 
     def __enter__(self) -> Self:
         self._bar.start()
         self._began = time.monotonic()
-        self._all = self._bar.add_task(self._title(), total=sum(job.work for job in self._jobs), text="")
+        self._all = self._bar.add_task(self._title(), total=self._total, text="waiting for a worker")
         return self
 
     def __exit__(
@@ -90,17 +91,23 @@ class SweepDisplay(crew.SweepWatcher):
         return active
 
     def _say(self, line: str) -> None:
-        self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        if not self._quiet:
+            self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def _show_all(self) -> None:
         done = self._ended_work + sum(active.work for active in self._active.values())
-        total, computed = sum(job.work for job in self._jobs), done - self._skipped
-        left = (total - done) / computed * (time.monotonic() - self._began) if computed > 0 else None
-        text = f"{self._busy()}{'' if left is None else f', {duration(left)} left'}"
-        self._bar.update(self._all, completed=done, description=self._title(), text=text)
+        self._bar.update(self._all, completed=done, description=self._title(), text=self._state(done))
 
-    def _busy(self) -> str:
-        return "stopping" if self._stopping.asked else f"{len(self._active)} at work"
+    def _state(self, done: float) -> str:
+        if self._ended == len(self._jobs):
+            return ""
+        if self._stopping.asked:
+            return "stopping"
+        if not self._active:
+            return "waiting for a worker"
+        computed, seconds = done - self._skipped, time.monotonic() - self._began
+        left = f", {duration((self._total - done) / computed * seconds)} left" if computed > 0 else ""
+        return f"{len(self._active)} at work{left}"
 
     def _title(self) -> str:
         there = self._runs - len(self._jobs)

@@ -66,6 +66,14 @@ class SweepFolder(ResultsFolder):
     maker = "slotwise sweep"
     manifest_name = "sweep.json"
 
+    @property
+    def is_sweep(self) -> bool:
+        """Whether there is a sweep here."""
+        try:
+            return self.manifest_path.is_file()
+        except OSError:  # a name too long to be a file's
+            return False
+
     def check(self, sweep: Sweep) -> None:
         """Refuse a folder of somebody else, or of another sweep, before anything is written."""
         if self.is_new:
