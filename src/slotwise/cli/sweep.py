@@ -94,7 +94,7 @@ def sweep(
         _tell_left_out(file, grid)
         failures = _train(folder, grid, hire, stopping, quiet)
         results = read_results(folder)
-        _report(folder, results, failures)
+        _report(folder, results, failures, stopped=stopping.asked)
     if stopping.asked:
         typer.echo("interrupted; the same command goes on from here", err=True)
         raise typer.Exit(INTERRUPTED)
@@ -137,11 +137,13 @@ def _train(
         return conduct(jobs, hire(len(jobs)), display)
 
 
-def _report(folder: SweepFolder, results: SweepResults, failures: Sequence[Failure]) -> None:
+def _report(
+    folder: SweepFolder, results: SweepResults, failures: Sequence[Failure], *, stopped: bool
+) -> None:
     reasons = {failure.run.name: failure.reason for failure in failures}
     statuses = {result.point.run: result.status for result in results.results}
     for name, status in statuses.items():
-        if status != "finished":
+        if name in reasons or status == "diverged" or (status != "finished" and not stopped):
             typer.echo(f"{name}: {reasons.get(name, status)}", err=True)
     Console().print(results_table(results))
     paths = write_tables(folder.path, results)

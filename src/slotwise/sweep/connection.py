@@ -1,7 +1,7 @@
 """Finding a Ray cluster that is there, and saying quickly when it is not. None is ever started.
 
 Ray itself tries for a minute and more to reach what does not answer, and cannot be interrupted meanwhile. So
-the address is tried out first: a cluster's head speaks HTTP/2, and answers a greeting at once.
+the address is tried out first: a cluster's head is a gRPC server, and answers at once.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.errors import InputError, UserError
+from slotwise.sweep.grpc_answer import grpc_answers
 
 SECONDS_TO_ANSWER = 4.0
-GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-SETTINGS = 4  # the kind of frame that an HTTP/2 server answers with
 QUIET = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_DEDUP_LOGS_SKIP_REGEX": "^",  # every line: the sweep tells itself which points were lost
@@ -93,14 +92,18 @@ def _check_answers(address: str) -> None:
     if match is None or not 0 < int(match[2]) < 1 << 16:
         raise InputError("ray", address, ALLOWED)
     try:
-        with socket.create_connection((match[1].strip("[]"), int(match[2])), SECONDS_TO_ANSWER) as head:
-            head.settimeout(SECONDS_TO_ANSWER)
-            head.sendall(GREETING)
-            answer = head.recv(9)
+        there = _answers(match[1].strip("[]"), int(match[2]))
     except OSError as error:
         raise UserError(f"no Ray cluster at {address}: {error.strerror or error}") from None
-    if len(answer) < 4 or answer[3] != SETTINGS:
+    if not there:
         raise UserError(f"no Ray cluster at {address}: what answers there is something else")
+
+
+def _answers(host: str, port: int) -> bool:
+    if os.environ.get("RAY_USE_TLS") in {"1", "true"}:  # nothing can be read there without certificates
+        socket.create_connection((host, port), SECONDS_TO_ANSWER).close()
+        return True
+    return grpc_answers(host, port, SECONDS_TO_ANSWER)
 
 
 def _mute() -> None:

@@ -40,12 +40,8 @@ def _against(results: SweepResults, across: Axis) -> list[Panel]:
     rest = tuple(axis for axis in results.axes if axis is not across)
     groups = _grouped(rest, results.results, place)
     looks = _looks(groups)
-    final = tuple(
-        line
-        for label, seeds in groups.items()
-        if label in looks
-        for line in [_final_line(label, seeds, place, looks)]
-    )
+    lines = [_final_line(label, groups[label], place, looks) for label in looks]
+    final = tuple(line for line in lines if line.points)
     first = Panel(
         _title(f"Final loss against {across.title}", groups, looks), "value", "loss", final, across.title
     )

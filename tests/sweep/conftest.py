@@ -1,0 +1,66 @@
+"""Grids of points that train in a moment."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slotwise.runs import RunFolder, execute
+from slotwise.sweep.folder import SweepFolder
+from slotwise.sweep.grid import Sweep, read_sweep
+
+TINY = """
+devices = 4
+group-size = 2
+compute-slots = 4
+deadline = 60
+samples-per-device = 20
+local-steps = 1
+batch-size = 8
+channels = [2]
+hidden = []
+evaluate-every = 30
+"""
+
+Read = Callable[[str], Sweep]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Reads a grid of tiny points; lines of ``text`` come first and win."""
+
+    def read_text(text: str) -> Sweep:
+        path = tmp_path / "grid.toml"
+        path.write_text(with_tiny(text))
+        return read_sweep(path)
+
+    return read_text
+
+
+def with_tiny(text: str) -> str:
+    """Lines of ``text`` and, for what it does not say, those of tiny points."""
+    named = {line.split("=")[0].strip() for line in text.splitlines()}
+    rest = [line for line in TINY.splitlines() if line.split("=")[0].strip() not in named]
+    return "\n".join([*rest, text]) + "\n"
+
+
+@pytest.fixture
+def train_all() -> Callable[[SweepFolder, Sweep], None]:
+    """Trains one point after another in this process: what every other way must come to."""
+
+    def train(folder: SweepFolder, sweep: Sweep) -> None:
+        for run in sweep.runs:
+            execute(RunFolder.create(folder.run(run.name).path, run.parameters), run.parameters)
+
+    return train
+
+
+@pytest.fixture
+def outcome() -> Callable[[SweepFolder], dict[str, tuple[str, bytes]]]:
+    """Gives the model and the curve of every run, all of which must be finished."""
+    return lambda folder: {path.name: _finished(RunFolder.open(path)) for path in folder.runs.iterdir()}
+
+
+def _finished(run: RunFolder) -> tuple[str, bytes]:
+    assert run.status == "finished"
+    return run.description()["model_sha256"], (run.path / "history.csv").read_bytes()
