@@ -22,6 +22,9 @@ hidden = []
 evaluate-every = 30
 """
 
+# Points of about a second that costs next to nothing: long enough to be killed in.
+LONG = "deadline = 4000\nevaluate-every = 2000\nlearning-rate = [0.01, 0.02, 0.03, 0.04]"
+
 Read = Callable[[str], Sweep]
 
 
@@ -53,6 +56,18 @@ def train_all() -> Callable[[SweepFolder, Sweep], None]:
             execute(RunFolder.create(folder.run(run.name).path, run.parameters), run.parameters)
 
     return train
+
+
+@pytest.fixture(scope="session")
+def long_points(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, tuple[str, bytes]]]:
+    """A grid of points that are long enough to be killed in, and what they come to without that."""
+    path = tmp_path_factory.mktemp("long") / "grid.toml"
+    path.write_text(with_tiny(LONG))
+    runs = read_sweep(path).runs
+    folders = {run.name: RunFolder.create(path.parent / run.name, run.parameters) for run in runs}
+    for run in runs:
+        execute(folders[run.name], run.parameters)
+    return path, {name: _finished(folder) for name, folder in folders.items()}
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,13 +13,11 @@ import pytest
 
 from slotwise.runs import RunFolder
 from slotwise.sweep.folder import SweepFolder
-from slotwise.sweep.grid import Sweep
 
 pytest.importorskip("ray", reason="needs the extra slotwise[ray]")
 pytestmark = pytest.mark.slow
 
-Read = Callable[[str], Sweep]
-POINTS = "deadline = 3000\nevaluate-every = 1500\nlearning-rate = [0.01, 0.02, 0.03, 0.04]"
+LongPoints = tuple[Path, dict[str, tuple[str, bytes]]]
 # A process of its own: Ray warns, forks and keeps threads, none of which these tests are about.
 CLUSTER = """
 import sys
@@ -71,12 +69,11 @@ def under_way(folder: SweepFolder) -> int:
 
 
 def test_the_numbers_are_those_of_this_machine_and_a_lost_node_costs_nothing_but_time(
-    cluster: TwoNodes, read: Read, train_all, outcome, tmp_path: Path
+    cluster: TwoNodes, long_points: LongPoints, outcome, tmp_path: Path
 ) -> None:
     # One test, because the second node cannot be killed twice.
-    sweep, alone, away = read(POINTS), SweepFolder(tmp_path / "alone"), SweepFolder(tmp_path / "away")
-    train_all(alone, sweep)
-    running = command(tmp_path / "grid.toml", away.path, cluster.address)
+    (grid, expected), away = long_points, SweepFolder(tmp_path / "away")
+    running = command(grid, away.path, cluster.address)
     end = time.monotonic() + 60
     while under_way(away) < 2 and running.poll() is None:
         assert time.monotonic() < end
@@ -85,5 +82,5 @@ def test_the_numbers_are_those_of_this_machine_and_a_lost_node_costs_nothing_but
     out, err = running.communicate(timeout=120)
     assert running.returncode == 0, err
     assert "its node or its process was lost; it goes on elsewhere from its last checkpoint" in err
-    assert outcome(away) == outcome(alone)
+    assert outcome(away) == expected
     assert "raylet" not in out + err

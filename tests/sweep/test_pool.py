@@ -16,13 +16,12 @@ from slotwise.experiments.training import Job, unfinished
 from slotwise.runs import RunFolder, RunParameters
 from slotwise.sweep.crew import SweepWatcher, conduct
 from slotwise.sweep.folder import SweepFolder
-from slotwise.sweep.grid import Sweep
+from slotwise.sweep.grid import Sweep, read_sweep
 from slotwise.sweep.point import Order
 from slotwise.sweep.pool import LocalCrew
 
 Read = Callable[[str], Sweep]
-# A second or two of rounds that cost next to nothing: long enough to be killed in.
-LONG = "deadline = 3000\nevaluate-every = 1500\nlearning-rate = [0.01, 0.02]"
+LongPoints = tuple[Path, dict[str, tuple[str, bytes]]]
 
 
 @pytest.fixture
@@ -73,14 +72,14 @@ class KillsOnce(SweepWatcher):
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_costs_nothing_but_time(
-    read: Read, folder: SweepFolder, train_all, outcome, tmp_path: Path
+    long_points: LongPoints, folder: SweepFolder, outcome
 ) -> None:
-    sweep, alone = read(LONG), SweepFolder(tmp_path / "alone")
-    train_all(alone, sweep)
+    grid, expected = long_points
     watcher = KillsOnce(folder)
-    assert conduct(unfinished(folder, sweep.runs), LocalCrew(folder.path, 2, 0.1), watcher) == ()
+    jobs = unfinished(folder, read_sweep(grid).runs)
+    assert conduct(jobs, LocalCrew(folder.path, 2, 0.1), watcher) == ()
     assert watcher.reasons == ["its process was ended by SIGKILL"]
-    assert outcome(folder) == outcome(alone)
+    assert outcome(folder) == expected
     assert children(os.getpid()) == []
 
 
@@ -96,26 +95,25 @@ def command(grid: Path, out: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 def test_a_sweep_that_is_killed_leaves_nobody_at_work_and_goes_on(
-    read: Read, folder: SweepFolder, train_all, outcome, tmp_path: Path
+    long_points: LongPoints, folder: SweepFolder, outcome
 ) -> None:
-    sweep, alone = read(LONG), SweepFolder(tmp_path / "alone")
-    train_all(alone, sweep)
-    killed = command(tmp_path / "grid.toml", folder.path)
+    grid, expected = long_points
+    killed = command(grid, folder.path)
     until(lambda: len(checkpoints(folder)) >= 2)
     at_work = children(killed.pid)
     assert at_work
     killed.kill()
     killed.communicate()
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in at_work), 10)
-    again = command(tmp_path / "grid.toml", folder.path)
+    again = command(grid, folder.path)
     _, err = again.communicate(timeout=60)
     assert again.returncode == 0, err
-    assert outcome(folder) == outcome(alone)
+    assert outcome(folder) == expected
 
 
 @pytest.mark.slow
 def test_ctrl_c_ends_with_checkpoints_and_a_hint(read: Read, folder: SweepFolder, tmp_path: Path) -> None:
-    sweep = read(LONG.replace("3000", "100_000"))
+    sweep = read("deadline = 100_000\nevaluate-every = 50_000\nlearning-rate = [0.01, 0.02]")
     running = command(tmp_path / "grid.toml", folder.path)
     until(lambda: len(checkpoints(folder)) >= 2)
     at_work = children(running.pid)

@@ -39,6 +39,10 @@ class Checkpoints:
             raise UserError(f"{self.folder}: a checkpoint arrived damaged")
         self._write(history.round, content)
 
+    def newest_name(self) -> str | None:
+        """The name of the newest file, which is enough to see that there is a new one."""
+        return next((path.name for path in self._files()), None)
+
     def newest(self) -> bytes | None:
         """The newest intact checkpoint as it is on disk, if there is one."""
         contents = (_content(path) for path in self._files())

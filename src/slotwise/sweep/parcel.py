@@ -32,14 +32,19 @@ class Outbox:
 
     def __init__(self, run: RunFolder) -> None:
         self._run = run
-        self._sent = run.checkpoints.newest()
+        self._sent = run.checkpoints.newest_name()
+
+    @property
+    def full(self) -> bool:
+        """Whether there is a new checkpoint."""
+        return self._run.checkpoints.newest_name() != self._sent
 
     def changed(self, *, over: bool) -> Parcel:
         """A new checkpoint and the curve until then; once the training is over, everything."""
-        checkpoint = self._run.checkpoints.newest()
         parcel: Parcel = {}
-        if checkpoint is not None and checkpoint != self._sent:
-            self._sent = parcel[CHECKPOINT] = checkpoint
+        name = self._run.checkpoints.newest_name()
+        if name != self._sent and (checkpoint := self._run.checkpoints.newest()) is not None:
+            self._sent, parcel[CHECKPOINT] = name, checkpoint
         wanted = FILES if over else ("history.csv",) if parcel else ()
         files = {name: self._run.path / name for name in wanted}
         return parcel | {name: path.read_bytes() for name, path in files.items() if path.is_file()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import tempfile
 import threading
+import time
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +15,7 @@ from slotwise.sweep.folder import SweepFolder
 from slotwise.sweep.parcel import Outbox, Parcel, unpack
 from slotwise.sweep.point import Order, Tasks, Words, train_point
 
-SECONDS_BETWEEN_NEWS = 1.0
+SECONDS_BETWEEN_NEWS, SECONDS_BETWEEN_LOOKS = 1.0, 0.1
 
 
 @dataclass
@@ -54,8 +55,11 @@ class Trainer:
         threading.Thread(target=self._train, args=(folder, order), daemon=True).start()
 
     def news(self) -> News:
-        """After a second, or at once when the point is over."""
-        over = self._over.wait(SECONDS_BETWEEN_NEWS)
+        """After a second, or as soon as there is a checkpoint or the point is over."""
+        end = time.monotonic() + SECONDS_BETWEEN_NEWS
+        while not (over := self._over.wait(SECONDS_BETWEEN_LOOKS)) and not self._outbox.full:
+            if time.monotonic() >= end:
+                break
         news = News(self._words, self._outbox.changed(over=over), over, self._reason)
         if over:
             self._scratch.cleanup()
