@@ -4,6 +4,7 @@ import csv
 import json
 import socket
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -88,8 +89,8 @@ def test_a_bad_grid_is_one_line_and_leaves_nothing(slotwise: Cli, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra slotwise[ray]")
 def test_an_unreachable_cluster_is_one_line_and_leaves_nothing(slotwise: Cli, tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="needs the extra slotwise[ray]")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     code, said, err = slotwise("sweep", file(tmp_path), "--out", tmp_path / "out", "--ray", address)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +15,10 @@ import pytest
 from slotwise.runs import RunFolder
 from slotwise.sweep.folder import SweepFolder
 
-pytest.importorskip("ray", reason="needs the extra slotwise[ray]")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra slotwise[ray]"),
+]
 
 LongPoints = tuple[Path, dict[str, tuple[str, bytes]]]
 # A process of its own: Ray warns, forks and keeps threads, none of which these tests are about.

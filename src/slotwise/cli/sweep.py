@@ -68,8 +68,9 @@ def sweep(
 ) -> None:
     """Train every combination of a grid with every seed, on all cores or on a Ray cluster.
 
-    An option of the file that is a list is an axis of the grid: group-size = [1, 5, 10]. For options that are
-    lists themselves it is a list of lists: channels = [[10, 20], [4]]. examples/sweep/ has two files.
+    An option of the file that is a list is an axis of the grid: group-size = [1, 5, 10].
+
+    For options that are lists themselves an axis is a list of lists: channels = [[10, 20], [4]].
 
     Runs what is missing, keeps what is finished, resumes what is broken. slotwise show draws the result.
 
