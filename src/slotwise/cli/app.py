@@ -22,6 +22,7 @@ from slotwise.cli.recommend import recommend
 from slotwise.cli.reproduce import reproduce
 from slotwise.cli.serve import serve
 from slotwise.cli.show import show
+from slotwise.cli.sweep import sweep
 from slotwise.cli.timeline import timeline
 from slotwise.cli.train import train
 from slotwise.errors import InputError, UserError
@@ -42,6 +43,7 @@ app.command()(train)
 app.command()(show)
 app.command()(reproduce)
 app.command()(compare)
+app.command()(sweep)
 app.command()(recommend)
 app.command()(serve)
 app.command()(device)

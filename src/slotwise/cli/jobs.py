@@ -84,7 +84,7 @@ class JobsDisplay(JobsWatcher):
         done, total = self._ended + current, sum(job.work for job in self._jobs)
         computed = done - self._skipped
         seconds = (total - done) / computed * (time.monotonic() - self._began) if computed > 0 else None
-        text = "" if seconds is None else f"{_duration(seconds)} left"
+        text = "" if seconds is None else f"{duration(seconds)} left"
         self._bar.update(self._all, completed=done, text=text)
 
     def _title(self, number: int) -> str:
@@ -124,7 +124,7 @@ class RunDisplay(Watcher):
 
     def summary(self) -> str:
         """How it ended, in a line."""
-        return f"{self._run.name}: {self._figures()} ({_duration(time.monotonic() - self._began)})"
+        return f"{self._run.name}: {self._figures()} ({duration(time.monotonic() - self._began)})"
 
     def _figures(self) -> str:
         if self._point is None:
@@ -132,7 +132,8 @@ class RunDisplay(Watcher):
         return f"loss {self._point.loss:.4g}, {self._point.accuracy:.1%}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """In the largest unit that is not too coarse."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -26,14 +26,19 @@ from slotwise.cli.spending_tables import (
     summary_table,
     usage_as_dict,
 )
+from slotwise.cli.sweep_table import results_json, results_table
 from slotwise.energy import Powers
 from slotwise.errors import UserError
 from slotwise.files import check_writable, write_atomically
 from slotwise.learning import Point
+from slotwise.report.curve_figures import draw_figure
 from slotwise.report.curves import draw_curves, sparkline
 from slotwise.runs import RunFolder, RunParameters
 from slotwise.schedule import Timeline
 from slotwise.spending import Spending
+from slotwise.sweep.figure import sweep_figure
+from slotwise.sweep.folder import SweepFolder
+from slotwise.sweep.table import read_results
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,12 @@ class _Shown:
 @with_option_groups
 def show(
     *,
-    runs: Annotated[list[Path], typer.Argument(help="Folders that slotwise train made.", metavar="RUN...")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders that slotwise train made, or one that slotwise sweep made.", metavar="RUN..."
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="Draw the curves: FILE.png, .svg or .pdf.", rich_help_panel=OUTPUT)
     ] = None,
@@ -72,12 +82,18 @@ def show(
     usage_csv: UsageCsv = None,
     as_json: Json = False,
 ) -> None:
-    """Tabulate and draw one or several runs: loss and accuracy, and what the devices have spent."""
+    """Tabulate and draw one or several runs, or a sweep as far as it has come.
+
+    Of a run: loss and accuracy, and what the devices have spent.
+    """
     kind = picture_kind(out) if out else ""
     for path in (out, usage_csv):
         if path is not None:
             check_writable(path)
     powers = power.powers()
+    if any(SweepFolder(path).is_sweep for path in runs):
+        _show_sweep(runs, out, kind, as_json=as_json)
+        return
     rows = [_Shown.read(path, powers) for path in runs]
     if as_json:
         typer.echo(json.dumps([_summary(row, per_device) for row in rows], indent=2))
@@ -96,6 +112,22 @@ def _played(folder: RunFolder, parameters: RunParameters, rounds: int) -> Timeli
     if rounds > timeline.rounds:
         raise UserError(f"{folder.path}: its history.csv and its run.json are not of the same run")
     return timeline.first(rounds)
+
+
+def _show_sweep(runs: list[Path], out: Path | None, kind: str, *, as_json: bool) -> None:
+    if len(runs) > 1:
+        raise UserError(f"{runs[0]} and others: a sweep is shown by itself")
+    results = read_results(SweepFolder(runs[0]))
+    figure = sweep_figure(results)
+    if out is not None and not figure.panels:
+        raise UserError(f"{runs[0]}: no point has been evaluated yet; there is nothing to draw")
+    if as_json:
+        typer.echo(json.dumps(results_json(results), indent=2))
+    else:
+        Console().print(results_table(results))
+    if out is not None:
+        write_atomically(out, draw_figure(figure, kind))
+        typer.echo(f"wrote {out}", err=True)
 
 
 def _print(rows: Sequence[_Shown], per_device: bool) -> None:

@@ -24,7 +24,7 @@ class Run:
     @classmethod
     def of(cls, parameters: RunParameters) -> Run:
         """The run that trains what ``parameters`` say."""
-        own = _as_trained(parameters)
+        own = as_trained(parameters)
         return cls(_name(own), own)
 
 
@@ -34,11 +34,20 @@ def free_delay(scenario: Scenario) -> int:
     return automatic_delay(scenario)
 
 
-def _as_trained(parameters: RunParameters) -> RunParameters:
-    """The same training under its simplest description."""
-    if parameters.schedule == "idfl" and free_delay(parameters.scenario()) == 0:
-        return replace(parameters, schedule="async")
-    return parameters
+def as_trained(parameters: RunParameters) -> RunParameters:
+    """The same training under its simplest description.
+
+    Devices that differ are left as they are: their intentional delay is another one for each.
+    """
+    if parameters.schedule != "idfl":
+        return parameters if parameters.delay == "auto" else replace(parameters, delay="auto")
+    if parameters.fleet() is not None:
+        return parameters
+    free = free_delay(parameters.scenario())
+    delay = free if parameters.delay == "auto" else parameters.delay
+    if delay == 0:
+        return replace(parameters, schedule="async", delay="auto")
+    return replace(parameters, delay="auto" if delay == free else delay)
 
 
 def _name(parameters: RunParameters) -> str:

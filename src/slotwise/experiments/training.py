@@ -9,10 +9,11 @@ from slotwise.data import cifar10_path
 from slotwise.errors import UserError
 from slotwise.experiments.results_folder import ResultsFolder
 from slotwise.experiments.run import Run
-from slotwise.experiments.work import run_work
+from slotwise.experiments.work import Extent, run_work
 from slotwise.learning import Diverged, Task
 from slotwise.runs import RunParameters, Watcher, execute
 from slotwise.runs.build import build_task
+from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
 
 FETCH_CIFAR10 = "CIFAR-10 is not on this machine: slotwise data fetch cifar10"
 
@@ -49,14 +50,19 @@ class JobsWatcher:
         return False
 
 
-def unfinished(folder: ResultsFolder, runs: Iterable[Run]) -> tuple[Job, ...]:
-    """The runs to train or to resume.
+def unfinished(
+    folder: ResultsFolder,
+    runs: Iterable[Run],
+    *,
+    extent: Callable[[RunParameters], Extent] = RunParameters.timeline,
+) -> tuple[Job, ...]:
+    """The runs to train or to resume; ``extent`` says how long a run is.
 
     Raises:
         UserError: a run folder is damaged, or holds another run.
     """
     return tuple(
-        Job(run, run_work(run.parameters, run.parameters.timeline()))
+        Job(run, run_work(run.parameters, extent(run.parameters)))
         for run in runs
         if _status(folder, run) not in {"finished", "diverged"}
     )
@@ -67,6 +73,7 @@ def train_jobs(
     jobs: Iterable[Job],
     *,
     workers: int = 1,
+    checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
     watcher: JobsWatcher | None = None,
     make_task: Callable[[RunParameters], Task] = build_task,
 ) -> tuple[Failure, ...]:
@@ -77,7 +84,7 @@ def train_jobs(
         if watch.wants_stop():
             break
         try:
-            _train(folder, job, workers, watch.started(job), make_task)
+            _train(folder, job, workers, checkpoint_every, watch.started(job), make_task)
         except Diverged as error:
             failures.append(Failure(job.run, f"diverged in round {error.round}"))
         except Exception as error:  # whatever it is, the other curves are still wanted
@@ -95,6 +102,7 @@ def _train(
     folder: ResultsFolder,
     job: Job,
     workers: int,
+    checkpoint_every: float,
     watcher: Watcher,
     make_task: Callable[[RunParameters], Task],
 ) -> None:
@@ -105,7 +113,13 @@ def _train(
     else:
         run_folder = run_folder.create(run_folder.path, parameters)
     execute(
-        run_folder, parameters, task=make_task(parameters), workers=workers, resume=resume, watcher=watcher
+        run_folder,
+        parameters,
+        task=make_task(parameters),
+        workers=workers,
+        checkpoint_every=checkpoint_every,
+        resume=resume,
+        watcher=watcher,
     )
 
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from slotwise.runs import RunParameters
-from slotwise.schedule import Timeline
 
 # Images a network sees in one evaluation: all devices' samples and the test set.
 TEST_IMAGES = 10_000
 # An evaluation is a forward pass: about a third of the arithmetic of a step on the same image.
 FORWARD_PART = 1 / 3
+
+
+class Extent(Protocol):
+    """How long a run is: its timeline, or what is remembered of it."""
+
+    @property
+    def rounds(self) -> int:
+        """Within the deadline."""
+
+    @property
+    def last_slot(self) -> int:
+        """When the last of them ends."""
 
 
 def round_work(parameters: RunParameters) -> float:
@@ -17,16 +30,16 @@ def round_work(parameters: RunParameters) -> float:
     return images * _per_image(parameters)
 
 
-def run_work(parameters: RunParameters, timeline: Timeline) -> float:
+def run_work(parameters: RunParameters, extent: Extent) -> float:
     """Of a whole run, evaluations included."""
-    return timeline.rounds * (round_work(parameters) + evaluation_work_per_round(parameters, timeline))
+    return extent.rounds * (round_work(parameters) + evaluation_work_per_round(parameters, extent))
 
 
-def evaluation_work_per_round(parameters: RunParameters, timeline: Timeline) -> float:
+def evaluation_work_per_round(parameters: RunParameters, extent: Extent) -> float:
     """Of the evaluations, spread over the rounds."""
-    evaluations = 1 + timeline.last_slot / parameters.slots_between_evaluations
+    evaluations = 1 + extent.last_slot / parameters.slots_between_evaluations
     images = parameters.devices * parameters.samples_per_device + TEST_IMAGES
-    return evaluations * images * FORWARD_PART * _per_image(parameters) / max(1, timeline.rounds)
+    return evaluations * images * FORWARD_PART * _per_image(parameters) / max(1, extent.rounds)
 
 
 def _per_image(parameters: RunParameters) -> float:

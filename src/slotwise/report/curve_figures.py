@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 WIDTH, PANEL_HEIGHT, LEGEND_ROW = 7.2, 2.2, 0.19  # inches
 DOTS_PER_INCH = 300
 DASHES = (0, (4, 1.6))
+WIDE, MOST_MARKS = 20, 8  # of a parameter's values: largest to smallest; ticks that fit below a panel
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
@@ -75,15 +76,28 @@ def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
     for line in panel.lines:
         _draw_line(axes, line, panel)
     axes.set_title(panel.title)
-    axes.set_xlabel(AXIS_WORDS[panel.across])
+    axes.set_xlabel(panel.across_words)
     axes.set_ylabel(AXIS_WORDS[panel.up])
-    axes.set_xlim(left=0)
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.xaxis.set_major_formatter(_thousands)
+    if panel.across == "value":
+        _mark_values(axes, panel)
+    else:
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_formatter(_thousands)
     if panel.up == "loss":
         axes.set_yscale("log")
         mark_losses(axes, losses)
+
+
+def _mark_values(axes: Axes, panel: Panel) -> None:
+    """A mark at every value that was tried, at even distances if they grow by factors."""
+    values = sorted({float(value) for line in panel.lines for value in line.across("value")})
+    if values and values[0] > 0 and values[-1] >= WIDE * values[0]:
+        axes.set_xscale("log")
+    axes.set_xticks(values if len(values) <= MOST_MARKS else values[:: -(-len(values) // MOST_MARKS)])
+    axes.set_xticks([], minor=True)
+    axes.xaxis.set_major_formatter(_thousands)
 
 
 def mark_losses(axes: Axes, losses: LossRange) -> None:
@@ -100,7 +114,8 @@ def mark_losses(axes: Axes, losses: LossRange) -> None:
 def _draw_line(axes: Axes, line: Line, panel: Panel) -> None:
     across, band = line.across(panel.across), line.up(panel.up)
     style: Any = DASHES if line.dashed else "-"
-    axes.plot(across, band.mean, color=line.colour.light, linestyle=style)
+    marker: Any = "o" if panel.across == "value" else None
+    axes.plot(across, band.mean, color=line.colour.light, linestyle=style, marker=marker, markersize=3)
     if len(line.seeds) > 1:
         axes.fill_between(across, band.low, band.high, color=line.colour.light, alpha=0.18, linewidth=0)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slotwise.learning import Point
 
-Across = Literal["slot", "round", "updates", "joules"]
+Across = Literal["slot", "round", "updates", "joules", "value"]
 Up = Literal["loss", "accuracy"]
 Numbers = NDArray[np.float64]
 
@@ -21,6 +21,7 @@ AXIS_WORDS = {
     "round": "training rounds",
     "updates": "updates applied",
     "joules": "joules of all devices",
+    "value": "value",
     "loss": "global loss",
     "accuracy": "test accuracy (%)",
 }
@@ -73,6 +74,23 @@ class MeasuredPoint(NamedTuple):
     accuracy: float
 
 
+class FinalPoint(NamedTuple):
+    """What a run has come to, against a parameter.
+
+    Attributes:
+        value: of the parameter.
+        loss: over the end of the run.
+        accuracy: likewise, 0 to 1.
+    """
+
+    value: float
+    loss: float
+    accuracy: float
+
+
+AnyPoint = Point | MeasuredPoint | FinalPoint
+
+
 class LossRange(NamedTuple):
     """From the lowest loss to the highest, or to where single points would press all other curves flat."""
 
@@ -95,10 +113,10 @@ class Line:
     label: str
     colour: Colour
     dashed: bool
-    seeds: tuple[Sequence[Point] | Sequence[MeasuredPoint], ...]
+    seeds: tuple[Sequence[AnyPoint], ...]
 
     @property
-    def points(self) -> Sequence[Point] | Sequence[MeasuredPoint]:
+    def points(self) -> Sequence[AnyPoint]:
         """Those of the first seed, as far as all seeds have come."""
         length = min((len(points) for points in self.seeds), default=0)
         return self.seeds[0][:length] if self.seeds else ()
@@ -121,12 +139,18 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes."""
+    """One pair of axes; ``words`` stand below it in place of the usual ones."""
 
     title: str
     across: Across
     up: Up
     lines: tuple[Line, ...]
+    words: str = ""
+
+    @property
+    def across_words(self) -> str:
+        """What is written below it."""
+        return self.words or AXIS_WORDS[self.across]
 
 
 @dataclass(frozen=True)
@@ -153,7 +177,7 @@ class CurveFigure:
     @property
     def losses(self) -> LossRange:
         """What the axes of losses show, the same in all panels."""
-        bands = [line.up("loss") for line in self.lines if line.points]
+        bands = [line.up("loss") for panel in self.panels for line in panel.lines if line.points]
         low = min((float(band.low.min()) for band in bands), default=0.1)
         high = max((float(band.high.max()) for band in bands), default=1.0)
         usual = max((2 * float(np.median(band.mean)) for band in bands), default=0.0)

@@ -164,8 +164,8 @@ def _line_numbers(line: Line) -> dict[str, Any]:
         "dark": line.colour.dark,
         "dashed": line.dashed,
         "seeds": len(line.seeds),
-        "slot": [point.slot for point in line.points],
-        "round": [point.round for point in line.points],
+        "slot": [round(place) for place in line.across("slot")],
+        "round": [round(place) for place in line.across("round")],
     }
     for quantity in ("loss", "accuracy"):
         band = line.up("loss" if quantity == "loss" else "accuracy")
@@ -192,7 +192,7 @@ def _caption(figure: CurveFigure) -> str:
 
 def _spoken(figure: CurveFigure, number: int) -> str:
     panel = figure.panels[number]
-    return f"{figure.title}. {panel.title}: {AXIS_WORDS[panel.up]} against {AXIS_WORDS[panel.across]}"
+    return f"{figure.title}. {panel.title}: {AXIS_WORDS[panel.up]} against {panel.across_words}"
 
 
 def _section(section: Section) -> str:

@@ -14,9 +14,12 @@ from slotwise.runs.own_task import find_maker, own_task
 from slotwise.runs.parameters import RunParameters
 
 
-def build_task(parameters: RunParameters) -> Task:
-    """The task a run trains; its devices send in as many bits as the run says."""
-    task = _unquantised_task(parameters)
+def build_task(parameters: RunParameters, dataset: Dataset | None = None) -> Task:
+    """The task a run trains; its devices send in as many bits as the run says.
+
+    ``dataset`` is the data set that the parameters name, if it is loaded already.
+    """
+    task = _unquantised_task(parameters, dataset)
     return task if parameters.bits == UNQUANTISED else Quantised(task, parameters.bits, parameters.seed)
 
 
@@ -28,11 +31,11 @@ def check_task(parameters: RunParameters) -> None:
         find_maker(parameters.task)
 
 
-def _unquantised_task(parameters: RunParameters) -> Task:
+def _unquantised_task(parameters: RunParameters, dataset: Dataset | None) -> Task:
     if parameters.task is not None:
         return own_task(parameters.task, parameters)
     network = parameters.network()  # refused, if it does not fit, before anything is loaded
-    dataset = load(parameters)
+    dataset = load(parameters) if dataset is None else dataset
     samples = DeviceSamples(dataset, partition(parameters, dataset))
     offset, scale = dataset.offset, dataset.scale
     if parameters.input_scale == "unit":

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from slotwise.errors import UserError
 from slotwise.learning import History, Point
-from slotwise.runs.sealed import SealedFiles
+from slotwise.runs.sealed import SealedFiles, sealed, unsealed
 
 
 class Checkpoints:
@@ -30,6 +31,23 @@ class Checkpoints:
     def clear(self) -> None:
         """Remove them all, and what a killed process has left of one."""
         self._files.clear()
+
+    def receive(self, content: bytes) -> None:
+        """Keep a checkpoint that was written in another folder, as `newest` gave it."""
+        data = unsealed(content)
+        history = None if data is None else _decode(data)
+        if history is None or data is None:
+            raise UserError(f"{self.folder}: a checkpoint arrived damaged")
+        self._files.save(history.round, data)
+
+    def newest_name(self) -> str | None:
+        """The name of the newest file, which is enough to see that there is a new one."""
+        return next((path.name for path in self._files.paths()), None)
+
+    def newest(self) -> bytes | None:
+        """The newest intact checkpoint as it is on disk, if there is one."""
+        data, _ = self._files.load(lambda data: None if _decode(data) is None else data)
+        return None if data is None else sealed(data)
 
 
 def _encode(history: History) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from math import inf
 from numbers import Integral
 from pathlib import Path
@@ -122,11 +123,8 @@ class RunParameters:
     task: str | None = None
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
         for field in fields(self):
-            object.__setattr__(
-                self, field.name, _checked(field.name, getattr(self, field.name), hints[field.name])
-            )
+            object.__setattr__(self, field.name, checked_option(field.name, getattr(self, field.name)))
         whole("samples_per_device", self.samples_per_device)
         whole("labels_per_device", self.labels_per_device)
         if not 0 < self.concentration < inf:
@@ -318,8 +316,20 @@ def refuse_unknown(options: Mapping[str, Any]) -> None:
             raise UserError(f"unknown option {name}: allowed are {allowed}")
 
 
-def _checked(name: str, value: Any, hint: Any) -> Any:
+@cache
+def _hints() -> dict[str, Any]:
+    """The types of the fields; a sweep asks for them a hundred thousand times."""
+    return get_type_hints(RunParameters)
+
+
+def is_list(name: str) -> bool:
+    """Whether a parameter is itself a list."""
+    return get_origin(_hints().get(name)) is tuple
+
+
+def checked_option(name: str, value: Any) -> Any:
     """``value`` in the type its field declares, or an InputError that says what is allowed."""
+    hint = _hints()[name]
     if NoneType in get_args(hint):
         if value is None:
             return None

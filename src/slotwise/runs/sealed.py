@@ -26,18 +26,17 @@ class SealedFiles:
 
     def save(self, round_number: int, data: bytes) -> None:
         """Write a state, then drop the oldest, and those of later rounds: they were found damaged."""
-        digest = hashlib.sha256(data).hexdigest().encode()
         self._make_folder()
         newest = self.folder / f"round-{round_number:09d}.checkpoint"
-        write_atomically(newest, digest + b"\n" + data)
-        files = self._files()
+        write_atomically(newest, sealed(data))
+        files = self.paths()
         for path in [*files[: files.index(newest)], *files[files.index(newest) + KEPT :]]:
             path.unlink(missing_ok=True)
 
     def load(self, decode: Callable[[bytes], State | None]) -> tuple[State | None, list[Path]]:
         """The newest intact state, if any, and the damaged files that were passed over."""
         damaged: list[Path] = []
-        for path in self._files():
+        for path in self.paths():
             data = _content(path)
             state = None if data is None else decode(data)
             if state is not None:
@@ -47,7 +46,7 @@ class SealedFiles:
 
     def clear(self) -> None:
         """Remove them all, and what a killed process has left of one."""
-        for path in (*self._files(), *leftovers(self.folder)):
+        for path in (*self.paths(), *leftovers(self.folder)):
             path.unlink(missing_ok=True)
 
     def _make_folder(self) -> None:
@@ -56,14 +55,24 @@ class SealedFiles:
         except OSError as error:
             raise UserError(f"cannot write {self.folder}: {error.strerror or error}") from None
 
-    def _files(self) -> list[Path]:
+    def paths(self) -> list[Path]:
         """Newest first."""
         return sorted(self.folder.glob("round-*.checkpoint"), reverse=True)
 
 
+def sealed(data: bytes) -> bytes:
+    """The content of a file that holds ``data``."""
+    return hashlib.sha256(data).hexdigest().encode() + b"\n" + data
+
+
+def unsealed(content: bytes) -> bytes | None:
+    """What such a file holds; None if it is damaged."""
+    data = content.partition(b"\n")[2]
+    return data if sealed(data) == content else None
+
+
 def _content(path: Path) -> bytes | None:
     try:
-        digest, _, data = path.read_bytes().partition(b"\n")
+        return unsealed(path.read_bytes())
     except OSError:
         return None
-    return data if hashlib.sha256(data).hexdigest().encode() == digest else None

@@ -1,0 +1,153 @@
+"""`slotwise sweep` from a file to tables and curves, and refused; `slotwise show` of its folder."""
+
+import csv
+import json
+import socket
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from slotwise.runs import RunFolder
+
+Cli = Callable[..., tuple[int, str, str]]
+GRID = """
+devices = 4
+compute-slots = 4
+deadline = 60
+samples-per-device = 20
+local-steps = 1
+batch-size = 8
+channels = [2]
+hidden = []
+evaluate-every = 30
+group-size = [1, 2]
+schedule = ["sync", "async"]
+"""
+
+
+def file(folder: Path, text: str = GRID) -> Path:
+    path = folder / "grid.toml"
+    path.write_text(text)
+    return path
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as text:
+        return list(csv.DictReader(text))
+
+
+@pytest.mark.slow
+def test_points_are_trained_tabulated_and_drawn_and_the_second_time_kept(
+    slotwise: Cli, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    code, said, err = slotwise("sweep", file(tmp_path), "--out", out, "--workers", 2, "--quiet")
+    assert (code, err) == (0, "")
+    assert [line.split()[:3] for line in said.splitlines() if "1/1" in line] == [
+        ["1", "sync", "1/1"],
+        ["1", "async", "1/1"],
+        ["2", "sync", "1/1"],
+        ["2", "async", "1/1"],
+    ]
+    table = rows(out / "sweep.csv")
+    assert [(row["group_size"], row["schedule"], row["status"]) for row in table][:2] == [
+        ("1", "sync", "finished"),
+        ("1", "async", "finished"),
+    ]
+    assert len(rows(out / "curves.csv")) == sum(
+        len(RunFolder(path).points()) for path in (out / "runs").iterdir()
+    )
+    assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
+    files = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert slotwise("sweep", tmp_path / "grid.toml", "--out", out, "--quiet")[:2] == (0, said)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == files
+
+
+@pytest.mark.slow
+def test_points_that_diverge_or_fail_are_told_and_stop_no_other(slotwise: Cli, tmp_path: Path) -> None:
+    text = GRID.replace("samples-per-device = 20", "samples-per-device = [20, 50_000]")
+    grid = file(tmp_path, text.replace("group-size = [1, 2]", "group-size = 2\nlearning-rate = [0.01, 1e30]"))
+    for _ in range(2):
+        code, said, err = slotwise("sweep", grid, "--out", tmp_path / "out", "--workers", 1, "--quiet")
+        assert code == 1
+        assert "samples-per-device=20,learning-rate=1e+30,schedule=sync,seed=0: diverged" in err
+        assert "samples-per-device=50000,learning-rate=0.01,schedule=sync,seed=0: DataError" in err
+        assert len(err.splitlines()) == 6
+        assert [line.split()[3] for line in said.splitlines() if "/1" in line] == ["1/1"] * 2 + ["0/1"] * 6
+
+
+@pytest.mark.parametrize(
+    "text", ["group-sise = 1", "group-size = []", "group-size = [1, 'x']", "seeds = []", "["]
+)
+def test_a_bad_grid_is_one_line_and_leaves_nothing(slotwise: Cli, tmp_path: Path, text: str) -> None:
+    grid = file(tmp_path, text)
+    code, said, err = slotwise("sweep", grid, "--out", tmp_path / "out")
+    assert (code, said, err.count("\n")) == (2, "", 1)
+    assert str(grid) in err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra slotwise[ray]")
+def test_an_unreachable_cluster_is_one_line_and_leaves_nothing(slotwise: Cli, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    code, said, err = slotwise("sweep", file(tmp_path), "--out", tmp_path / "out", "--ray", address)
+    assert (code, said) == (2, "")
+    assert err == f"slotwise: no Ray cluster at {address}: Connection refused\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def swept(slotwise: Cli, tmp_path: Path) -> Path:
+    """A sweep that has only just begun, without the training."""
+    out = tmp_path / "out"
+    for size in (1, 2):
+        for schedule in ("sync", "async"):
+            (out / f"runs/group-size={size},schedule={schedule},seed=0").mkdir(parents=True)
+    points = [
+        [[size, schedule], 0, f"group-size={size},schedule={schedule},seed=0"]
+        for size in (1, 2)
+        for schedule in ("sync", "async")
+    ]
+    axes = {"group_size": [1, 2], "schedule": ["sync", "async"]}
+    document = {"format": 1, "axes": axes, "seeds": [0], "digest": "", "points": points}
+    (out / "sweep.json").write_text(json.dumps(document))
+    return out
+
+
+def test_a_sweep_that_has_only_begun_is_shown_too(slotwise: Cli, swept: Path) -> None:
+    code, out, _ = slotwise("show", swept)
+    assert code == 0
+    assert next(line.split()[:3] for line in out.splitlines() if "0/1" in line) == ["1", "sync", "0/1"]
+    _, out, _ = slotwise("show", swept, "--json")
+    assert json.loads(out)[0] == {
+        "group_size": 1,
+        "schedule": "sync",
+        "seed": 0,
+        "status": "missing",
+        "run": "group-size=1,schedule=sync,seed=0",
+        "figures": None,
+    }
+
+
+def test_there_is_nothing_to_draw_before_the_first_evaluation(
+    slotwise: Cli, swept: Path, tmp_path: Path
+) -> None:
+    code, out, err = slotwise("show", swept, "--out", tmp_path / "curves.png")
+    assert (code, out) == (2, "")
+    assert "nothing to draw" in err
+    assert not (tmp_path / "curves.png").exists()
+
+
+def test_a_sweep_is_shown_by_itself(slotwise: Cli, swept: Path) -> None:
+    code, out, err = slotwise("show", swept, swept)
+    assert (code, out) == (2, "")
+    assert "a sweep is shown by itself" in err
+
+
+def test_a_folder_of_another_sweep_is_refused(slotwise: Cli, swept: Path, tmp_path: Path) -> None:
+    code, out, err = slotwise("sweep", file(tmp_path), "--out", swept)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "another folder: this one holds a sweep with other options" in err
