@@ -78,3 +78,15 @@ def test_runs_of_the_same_name_in_different_folders_are_told_apart(
     drawn = out.read_text()
     assert f"{other}: idfl S=1" in drawn
     assert f"{again.path}: idfl S=1" in drawn
+
+
+def test_what_devices_spent_in_a_live_run_is_told_only_if_it_kept_to_the_plan(
+    slotwise: Cli, finished: Path
+) -> None:
+    plan = RunFolder.open(finished).parameters().timeline()
+    (finished / "timeline.json").write_text(plan.to_json())
+    assert "computing" in slotwise("show", finished)[1]
+    (finished / "timeline.json").write_text(plan.first(1).to_json())
+    code, shown, _ = slotwise("show", finished)
+    assert code == 0
+    assert "computing" not in shown

@@ -56,8 +56,8 @@ class _Shown:
         folder = RunFolder.open(path)
         parameters, points = folder.parameters(), folder.points()
         done = points[-1].round if points else 0
-        spending = Spending.of(_played(folder, parameters, done), powers) if done else None
-        return cls(folder, parameters, points, spending)
+        played = _played(folder, parameters, done) if done else None
+        return cls(folder, parameters, points, None if played is None else Spending.of(played, powers))
 
     @property
     def name(self) -> str:
@@ -107,11 +107,16 @@ def show(
         _write_csv(usage_csv, rows)
 
 
-def _played(folder: RunFolder, parameters: RunParameters, rounds: int) -> Timeline:
+def _played(folder: RunFolder, parameters: RunParameters, rounds: int) -> Timeline | None:
+    """The beginning of the schedule; None if a live run did not keep to it: then nobody has counted."""
     timeline = parameters.timeline()
     if rounds > timeline.rounds:
         raise UserError(f"{folder.path}: its history.csv and its run.json are not of the same run")
-    return timeline.first(rounds)
+    planned, measured = timeline.first(rounds), folder.path / "timeline.json"
+    if measured.is_file():
+        happened = Timeline.from_json(measured.read_text(encoding="utf-8"))
+        return planned if happened.first(rounds) == planned else None
+    return planned
 
 
 def _show_sweep(runs: list[Path], out: Path | None, kind: str, *, as_json: bool) -> None:
