@@ -25,6 +25,10 @@ class Clock:
         """The first slot that begins now or later, and after slot ``after``."""
         return after + 1
 
+    def reached(self, slot: int) -> int:
+        """The slot it is now, at least ``slot``: later if the server is behind."""
+        return slot
+
 
 class PacedClock(Clock):
     """A slot takes ``slot_ms`` milliseconds, whatever happens in it."""
@@ -48,3 +52,7 @@ class PacedClock(Clock):
     def next_slot(self, after: int) -> int:
         """The first slot that begins now or later, and after slot ``after``."""
         return max(after + 1, ceil((time.monotonic() - self._origin) / self._seconds))
+
+    def reached(self, slot: int) -> int:
+        """The slot it is now, at least ``slot``: later if the server is behind."""
+        return max(slot, int((time.monotonic() - self._origin) / self._seconds))

@@ -14,7 +14,7 @@ from slotwise.errors import UserError
 from slotwise.learning import Task
 from slotwise.runtime.channel import Arrival, Channel, Connected, Message
 from slotwise.runtime.topics import FromDevice, Topics
-from slotwise.runtime.wire import BadFrame, Frame, Label, decode, encode
+from slotwise.runtime.wire import BadFrame, Frame, Label, decode, digest, encode
 
 TaskMaker = Callable[[Mapping[str, str]], Awaitable[Task]]
 
@@ -56,6 +56,7 @@ class Device:
         self.run_id = ""
         self._task: Task | None = None
         self._work: Work | None = None
+        self._digest = ""
         self._update: Vector | None = None
         self._grant: Frame | None = None
         self._sent = False  # kept all the same: it may have been lost
@@ -130,7 +131,7 @@ class Device:
     async def _say_here(self) -> None:
         self._confirmed = False
         await self._listen()
-        holds = str(self._work) if self._work else ""
+        holds = f"{self._work}:{self._digest}" if self._work else ""
         await self._say("here", Label(self.run_id, self.number), boot=self._boot, holds=holds)
 
     async def _obey(self, kind: str, frame: Frame) -> None:
@@ -141,13 +142,14 @@ class Device:
         elif kind == "rest":
             self._forget()
             self._confirmed = True
+            await self._listen()
         elif kind == "grant":
             await self._take_grant(frame)
 
     async def _take_model(self, frame: Frame) -> None:
         for receiver in filter(None, frame.words.get("receivers", "").split(",")):
             device, _, training = receiver.partition(":")
-            if device == str(self.number):
+            if device == str(self.number) and training.isdecimal():
                 await self._begin(Work(frame.label.version, int(training)), frame.vector)
                 return
         if self._work is not None and not self._sent and self._confirmed:
@@ -155,7 +157,7 @@ class Device:
 
     async def _take_work(self, frame: Frame) -> None:
         work = Work(frame.label.version, frame.label.training)
-        if work != self._work:
+        if work != self._work or frame.vector is not None:
             await self._begin(work, frame.vector)
             return
         self._confirmed = True
@@ -172,8 +174,12 @@ class Device:
 
     async def _begin(self, work: Work, model: Vector | None) -> None:
         """Train; the model must be one of this task."""
-        if self._task is None or model is None:
+        if self._task is None:
             self.ignored += 1
+            return
+        if model is None:
+            self._forget()
+            await self._say_here()  # without what it holds: the answer has the model
             return
         expected = len(self._task.initial_model())
         if len(model) != expected:
@@ -182,7 +188,7 @@ class Device:
                 f"{expected}: server and devices must be given the same task"
             )
         self._forget()
-        self._work, self._confirmed = work, True
+        self._work, self._confirmed, self._digest = work, True, digest(model)
         self._training = asyncio.create_task(self._train(self._task, work, model))
         self._training.add_done_callback(self._note_failure)
         await self._stop_listening()
@@ -201,13 +207,13 @@ class Device:
             await self._send(self._update, self._grant)
 
     async def _send(self, update: Vector, grant: Frame) -> None:
-        await self._listen()
         self._grant, self._sent = None, True
+        await self._listen()
         topic = self._topics.from_device(self.number, "update")
         await self._channel.publish(topic, encode(grant.label, update, grant=grant.words.get("grant", "")))
 
     async def _say_ready(self, work: Work) -> None:
-        await self._say("ready", Label(self.run_id, self.number, 0, work.version, work.training))
+        await self._say("ready", Label(self.run_id, self.number, work.version, work.version, work.training))
 
     async def _say(self, kind: FromDevice, label: Label, **words: str) -> None:
         await self._channel.publish(self._topics.from_device(self.number, kind), encode(label, **words))

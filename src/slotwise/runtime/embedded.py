@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from slotwise.errors import UserError
 from slotwise.runtime.mqtt import Broker
 
 LOOPBACK = "127.0.0.1"
+FAREWELL = 0.5  # seconds
 
 
 @asynccontextmanager
@@ -37,4 +39,5 @@ async def embedded_broker(port: int, host: str = LOOPBACK) -> AsyncIterator[Brok
     try:
         yield Broker(LOOPBACK if host == "0.0.0.0" else host, port)
     finally:
+        await asyncio.sleep(FAREWELL)  # it acknowledges a message before it has passed it on
         await broker.shutdown()

@@ -15,6 +15,7 @@ from slotwise.errors import UserError
 from slotwise.learning import Task
 from slotwise.runs import run_parameters
 from slotwise.runs.build import build_task
+from slotwise.runs.parameters import STAND_INS
 from slotwise.runtime.device import Device
 from slotwise.runtime.mqtt import Broker, connected_channel
 from slotwise.runtime.topics import Topics
@@ -38,10 +39,10 @@ class SharedTask:
 
     def _build(self, told: str) -> Task:
         try:
-            options = {**json.loads(told), "task": None, **self._own}
-        except (ValueError, TypeError):
+            said = {name: value for name, value in json.loads(told).items() if name not in STAND_INS}
+        except (ValueError, AttributeError, RecursionError):
             raise UserError("the server's announcement cannot be read: is it of another version?") from None
-        parameters = run_parameters(options)
+        parameters = run_parameters({**said, "task": None, **self._own})
         if self._largest > parameters.devices:
             raise UserError(f"device {self._largest}: the run has devices 1 to {parameters.devices}")
         return build_task(parameters)
@@ -132,7 +133,7 @@ class _House:
             device = Device(number, self.topics, channel, self.shared.make, self.pool, boot)
             try:
                 await device.run()
-            except asyncio.CancelledError:
+            except BaseException:  # whatever it is, the broker takes a client that closes for one in order
                 with suppress(TimeoutError):  # a broker that has gone needs no farewell
                     await asyncio.wait_for(channel.publish(farewell.topic, farewell.payload), 1.0)
                 raise

@@ -14,7 +14,8 @@ from slotwise.runtime.report import Comparison
 from slotwise.runtime.state import LiveState, decode_state
 from slotwise.schedule import Scheduler, Timeline
 
-LOGGED = 100_000  # rejections told one by one; beyond that they are only counted
+LOG_LIMIT = 10 << 20  # bytes of rejections told one by one; beyond that they are only counted
+TOPIC_LIMIT = 100  # characters
 
 
 class LiveFolder:
@@ -23,7 +24,6 @@ class LiveFolder:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self.states = SealedFiles(folder.path / "live")
-        self._logged = 0
 
     @property
     def rejections(self) -> Path:
@@ -43,8 +43,10 @@ class LiveFolder:
 
     def log(self, rejection: Rejection) -> None:
         """Add a line to rejections.log; a flood of them does not fill the disk."""
-        if self._logged < LOGGED:
-            self._logged += 1
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            with self.rejections.open("a", encoding="utf-8") as log:
-                log.write(f"{stamp} {rejection.topic}: {rejection.reason}\n")
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        topic = ascii(rejection.topic[:TOPIC_LIMIT])[
+            1:-1
+        ]  # of the sender's choice: no line feeds, no colours
+        with self.rejections.open("a", encoding="utf-8") as log:
+            if log.tell() < LOG_LIMIT:
+                log.write(f"{stamp} {topic}: {rejection.reason}\n")

@@ -7,6 +7,7 @@ rejected for a reason, and rejections are counted and told.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -59,7 +60,7 @@ class Admission(NamedTuple):
         if vector is None:
             raise Rejected("no numbers", spoils=True)
         if len(vector) != self.size:
-            raise Rejected(f"{len(vector)} numbers instead of {self.size}", spoils=True)
+            raise Rejected(f"not {self.size} numbers", spoils=True)
         if not np.isfinite(vector).all():
             raise Rejected("numbers that are not finite", spoils=True)
         if self.clip_norm is None:
@@ -73,10 +74,12 @@ class Mailbox:
 
     Attributes:
         present: the devices that are there.
+        barred: those that are out for the rest of the run.
         assigned: for each that trains or has trained, the model and the number of the training.
         said_here: devices that want to be told what to do, each with the work it says it holds.
         unplanned: who has come and gone since the driver last looked.
         rejected: how often, by reason.
+        alive: when a device has last said that it is at the work it was assigned.
     """
 
     def __init__(
@@ -87,13 +90,14 @@ class Mailbox:
         self._boots: dict[int, str] = {}
         self._ready: dict[int, tuple[int, int]] = {}
         self._strikes: Counter[int] = Counter()
-        self._barred: set[int] = set()
+        self.barred: set[int] = set()
         self._grant: tuple[Label, str] | None = None
         self.present: set[int] = set()
         self.assigned: dict[int, tuple[int, int]] = {}
         self.said_here: dict[int, str] = {}
         self.unplanned: list[Event] = []
         self.rejected: Counter[str] = Counter()
+        self.alive: dict[int, float] = {}
         self.update: Vector | None = None
         self.spoiled = False
         self.changed = asyncio.Event()
@@ -133,7 +137,7 @@ class Mailbox:
         if grant is not None and update is not None:
             self._strikes.pop(grant[0].device, None)
         elif grant is not None and self.spoiled:
-            self._strike(grant[0].device)
+            self.strike(grant[0].device)
         return update
 
     @property
@@ -152,10 +156,11 @@ class Mailbox:
         self._ready.pop(device, None)
         self.changed.set()
 
-    def _strike(self, device: int) -> None:
+    def strike(self, device: int) -> None:
+        """A bad update, or none at all in spite of a grant; several in a row bar a device."""
         self._strikes[device] += 1
         if self._strikes[device] >= STRIKES:
-            self._barred.add(device)
+            self.barred.add(device)
             self.vanish(device)
 
     def _take(self, message: Message) -> None:
@@ -165,7 +170,7 @@ class Mailbox:
         device, kind = sender
         if device > self._devices:
             raise Rejected("a stranger: no device of this run")
-        if device in self._barred:
+        if device in self.barred:
             raise Rejected(f"out since {STRIKES} bad updates in a row")
         granted = kind == "update" and self._grant is not None and self._grant[0].device == device
         if len(message.payload) > (self._admission.limit if kind == "update" else WORDS_LIMIT):
@@ -197,7 +202,10 @@ class Mailbox:
 
     def _take_here(self, device: int, frame: Frame) -> None:
         self._boots[device] = frame.words.get("boot", "")
-        self.said_here[device] = frame.words.get("holds", "")
+        holds = self.said_here[device] = frame.words.get("holds", "")
+        version, training = self.assigned.get(device, (-1, -1))
+        if holds.startswith(f"{version}:{training}:"):
+            self.alive[device] = time.monotonic()
         if device not in self.present:
             self.present.add(device)
             self.unplanned.append(Joined(device))

@@ -20,6 +20,7 @@ from slotwise.runtime.channel import Arrival, Connected, Message
 
 KEEPALIVE = 10  # seconds; a client that is silent for one and a half times as long is dead to the broker
 SECONDS_BETWEEN_TRIES = 0.5
+LONGEST_PUBLISH = 600.0  # seconds; a large model takes its time on a slow link
 # Small messages go out at once: otherwise a grant may wait 40 ms for the acknowledgement of the one before.
 AT_ONCE = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 PORTS = {"mqtt": 1883, "mqtts": 8883}
@@ -92,6 +93,7 @@ class MqttChannel:
         self._make_client = make_client
         self._client: Client | None = None
         self._up = asyncio.Event()
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._topics: set[str] = set()
         self._inbox: asyncio.Queue[Arrival] = asyncio.Queue()
 
@@ -104,11 +106,25 @@ class MqttChannel:
         """Send, and wait until the broker has it; across a lost connection it may be sent twice."""
         while True:
             await self._up.wait()
-            with suppress(MqttError):
-                assert self._client is not None
-                await self._client.publish(topic, payload, qos=1, retain=retain)
+            if await self._published(topic, payload, retain=retain):
                 return
             await asyncio.sleep(0.05)
+
+    async def _published(self, topic: str, payload: bytes, *, retain: bool) -> bool:
+        """Whether the broker has acknowledged it before the connection was lost."""
+        assert self._client is not None
+        sending = asyncio.create_task(
+            self._client.publish(topic, payload, qos=1, retain=retain, timeout=LONGEST_PUBLISH)
+        )
+        try:
+            await asyncio.wait([sending, self._lost], return_when=asyncio.FIRST_COMPLETED)
+            with suppress(MqttError):
+                if sending.done():
+                    sending.result()
+                    return True
+            return False
+        finally:
+            sending.cancel()
 
     async def subscribe(self, topic: str) -> None:
         """Read a topic from now on."""
@@ -132,7 +148,7 @@ class MqttChannel:
     async def stay(self) -> None:
         """Keep a connection, until cancelled."""
         while True:
-            with suppress(MqttError):
+            with suppress(Exception):  # whatever has broken it, it is made again
                 await self._one_connection()
             await asyncio.sleep(SECONDS_BETWEEN_TRIES)
 
@@ -141,6 +157,7 @@ class MqttChannel:
             async with self._make_client() as client:
                 await self._subscribe_all(client)
                 self._client = client
+                self._lost = asyncio.get_running_loop().create_future()
                 self._up.set()
                 self._inbox.put_nowait(Connected())
                 async for message in client.messages:
@@ -148,6 +165,8 @@ class MqttChannel:
                     self._inbox.put_nowait(Message(str(message.topic), payload))
         finally:
             self._up.clear()
+            if not self._lost.done():
+                self._lost.set_result(None)
 
     async def _subscribe_all(self, client: Client) -> None:
         """All topics, those included that are added while this goes on."""

@@ -61,7 +61,7 @@ class Comparison:
     Attributes:
         planned: what `slotwise timeline` shows.
         measured: what happened.
-        as_planned: updates with the planned round, device and staleness, in the planned order.
+        as_planned: updates of a planned device in its planned round, with the planned staleness.
         first_difference: the first update that was not, in words; None if all were.
         late: how often each device did not keep pace.
         seconds: from the first slot to the last.
@@ -109,7 +109,7 @@ def compared(plan: Timeline, measured: Timeline, state: LiveState) -> Comparison
     return Comparison(
         Figures.of(plan),
         Figures.of(measured),
-        len(plan) - sum(expected is not None for expected, _ in differences),
+        len(set(_updates(plan)) & set(_updates(measured))),
         _in_words(*differences[0], state.late) if differences else None,
         dict(sorted(late.items())),
         state.seconds,

@@ -118,7 +118,7 @@ class _LiveRun:
         folder.write_description(self._parameters, "running", live_run=self._run_id)
         model = self._task.initial_model()
         state = self._live.load(scheduler_of(self._parameters))
-        resumed = state is not None
+        resumed = state is not None and bool(state.record.receivers)
         if state is None:
             state = LiveState(scheduler_of(self._parameters), models={0: model})
         self._curve = Curve(self._task, state, self._due, self._watcher.evaluated)
@@ -133,7 +133,7 @@ class _LiveRun:
         evaluating = asyncio.create_task(self._curve.follow())
         playing = asyncio.create_task(self._gather_and_play(server, mailbox, state, resumed=resumed))
         try:
-            status = await self._watched(playing)
+            status = await self._watched(playing, listening, evaluating)
             if status is None:  # in the middle of a round: what was saved last is what counts
                 status, state = "interrupted", self._saved_state(model)
             else:
@@ -141,15 +141,22 @@ class _LiveRun:
         finally:
             for background in (listening, evaluating, playing):
                 background.cancel()
+        outcome = await self._close(state, status)
         if status != "interrupted":
             await server.end()
-        return await self._close(state, status)
+        return outcome
 
-    async def _watched(self, playing: asyncio.Task[Status]) -> Status | None:
-        """How it ended; None if it was asked to and could not finish its round."""
+    async def _watched(self, playing: asyncio.Task[Status], *beside: asyncio.Task[None]) -> Status | None:
+        """How it ended; None if it was asked to and could not finish its round.
+
+        What goes on beside it has no end: if one of them ends, its error is this one's.
+        """
         asked_at = None
         while not playing.done():
-            await asyncio.wait([playing], timeout=0.2)
+            await asyncio.wait([playing, *beside], timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
+            for ended in beside:
+                if ended.done():
+                    ended.result()
             if self._watcher.wants_stop():
                 asked_at = asked_at or time.monotonic()
                 if time.monotonic() - asked_at > GRACE:
@@ -215,8 +222,10 @@ class _LiveRun:
 
     def _save(self, state: LiveState) -> None:
         """Write a checkpoint beside the run; one at a time."""
-        if self._saving is not None and not self._saving.done():
-            return
+        if self._saving is not None:
+            if not self._saving.done():
+                return
+            self._saving.result()
         data, points = encode_state(state), list(state.points)
         self._saving = asyncio.create_task(asyncio.to_thread(self._write, state.round, data, points))
         self._saved = time.monotonic()

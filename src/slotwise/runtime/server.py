@@ -19,10 +19,12 @@ from slotwise.runtime.clock import Clock
 from slotwise.runtime.mailbox import Mailbox
 from slotwise.runtime.state import Late, LiveState
 from slotwise.runtime.terms import NotFinite, Onlooker, Terms
-from slotwise.runtime.topics import Topics
-from slotwise.runtime.wire import Label, encode
-from slotwise.schedule import Deliver, Delivered, Event, Grant, Left, Lost, Ready, Sent
+from slotwise.runtime.topics import FromDevice, Topics
+from slotwise.runtime.wire import Label, digest, encode
+from slotwise.schedule import Deliver, Delivered, Event, Grant, Joined, Left, Lost, Ready, Sent
 from slotwise.schedule.timeline import Uplink
+
+ANSWER = 5.0  # seconds that a device which computes for long has to say that it is still at it
 
 
 class Server:
@@ -44,12 +46,12 @@ class Server:
         self._lost: list[Uplink] = []
         self._contributions: list[Contribution] = []
         self._granted: tuple[Label, str, int] | None = None
-        self._late: dict[int, tuple[int, int]] = {}
-        self._connected_at = time.monotonic()
-        self._began = self._connected_at - state.seconds
+        self._overdue_since = dict.fromkeys(state.overdue, time.monotonic())
+        self._unheard_since: dict[int, float] = {}  # granted, and no update
+        self._connected_at = self._began = self._instant = time.monotonic()
         mailbox.assigned = {n: (version, state.sent[n]) for n, version in state.assigned.items()}
-        mailbox.present = set(range(1, terms.fleet.devices + 1)) - set(state.scheduler.state.absent)
-        mailbox.rejected = state.rejected
+        mailbox.present = set(range(1, terms.fleet.devices + 1)) - state.away
+        mailbox.rejected, mailbox.barred = state.rejected, state.barred
 
     async def gather(self, wanted: int, seconds: float) -> None:
         """Wait until ``wanted`` devices are there, or as many as come within so many seconds, but one."""
@@ -79,11 +81,13 @@ class Server:
             NotFinite: the model diverged.
         """
         self._clock.start(self._state.slot)
+        self._began = time.monotonic() - self._state.seconds
         if not self._state.record.receivers:
             await self._hand_out(self._state.scheduler.start(), 0)
         while self._state.round < self._terms.rounds:
             await self._next_instant()
-            slot, planned = self._state.agenda.pop()
+            planned_slot, planned = self._state.agenda.pop()
+            slot, self._instant = self._clock.reached(planned_slot), time.monotonic()
             happened = [await self._settled(event, slot) for event in planned]
             self._state.slot = slot
             action = self._state.scheduler.step([event for event in happened if event is not None])
@@ -97,7 +101,7 @@ class Server:
     async def end(self) -> None:
         """Tell everybody that it is over."""
         await self._channel.publish(self._topics.to_all("call"), b"", retain=True)
-        await self._channel.publish(self._topics.to_all("end"), encode(self._label()))
+        await self._channel.publish(self._topics.to_all("end"), encode(self._label()), retain=True)
 
     # What happens in a slot
 
@@ -107,6 +111,7 @@ class Server:
         await asyncio.sleep(0)
         while True:
             self._note_unplanned()
+            await self._give_up_on_the_silent()
             planned = agenda.next_slot
             left = 1.0 if planned is None else clock.seconds_until(planned)
             if planned is not None and left <= 0:
@@ -122,11 +127,11 @@ class Server:
         for event in mailbox.unplanned:
             state.agenda.add(slot, event)
             if isinstance(event, Left):
-                self._late.pop(event.device, None)
+                state.overdue.pop(event.device, None)
                 state.assigned.pop(event.device, None)
         mailbox.unplanned.clear()
-        for device in [n for n in self._late if mailbox.is_ready(n)]:
-            planned, version = self._late.pop(device)
+        for device in [n for n in state.overdue if mailbox.is_ready(n)]:
+            planned, version = state.overdue.pop(device)
             state.late.append(Late(device, state.round, "training", planned, slot))
             state.agenda.add(slot, Ready(device, slot, version))
 
@@ -141,14 +146,19 @@ class Server:
     async def _settled_ready(self, event: Ready) -> Event | None:
         mailbox, device = self._mailbox, event.device
         work = (event.version, self._state.sent[device])
-        if not self._clock.paced:
+        while not self._clock.paced:
             await self._patiently(lambda: mailbox.is_ready(device) or mailbox.assigned.get(device) != work)
+            if mailbox.is_ready(device) or mailbox.assigned.get(device) != work:
+                break
+            if not await self._is_at_work(device):
+                break
         if mailbox.assigned.get(device) != work:
             return None  # it has gone since
         if mailbox.is_ready(device):
             return event
         if self._clock.paced:
-            self._late[device] = (event.slot, event.version)
+            self._state.overdue[device] = (event.slot, event.version)
+            self._overdue_since[device] = time.monotonic()
         else:
             await self._silent(device, "ready")
         return None
@@ -165,10 +175,10 @@ class Server:
         uplink = (label.round, device, label.version, start, slot)
         if update is None:
             self._lost.append(uplink)
-            self._state.late.append(Late(device, label.round, "uplink", slot, -1))
-            if silent and not self._clock.paced:
-                await self._silent(device, "update")
+            if silent:
+                await self._unheard(device, label.round, slot)
             return Lost(device, slot)
+        self._unheard_since.pop(device, None)
         self._uplinks.append(uplink)
         start_model = self._state.models[label.version]
         self._contributions.append(Contribution(update, label.round - label.version, start_model))
@@ -177,9 +187,39 @@ class Server:
         mailbox.assigned.pop(device, None)
         return Sent(device)
 
-    async def _silent(self, device: int, kind: str) -> None:
+    async def _unheard(self, device: int, round_number: int, slot: int) -> None:
+        """A grant has passed without an update. Paced, it is late; beyond patience, it is silent."""
+        since = self._unheard_since.setdefault(device, time.monotonic())
+        if self._clock.paced:
+            self._state.late.append(Late(device, round_number, "uplink", slot, -1))
+            if time.monotonic() - since < self._terms.patience:
+                return
+        self._unheard_since.pop(device, None)
+        self._mailbox.strike(device)
+        await self._silent(device, "update")
+
+    async def _give_up_on_the_silent(self) -> None:
+        """Paced, nobody waits for a device; but one that is overdue for too long counts as gone."""
+        now = time.monotonic()
+        for device in list(self._state.overdue):
+            if now - max(self._overdue_since[device], self._connected_at) > self._terms.patience:
+                del self._state.overdue[device]
+                await self._silent(device, "ready")
+
+    async def _is_at_work(self, device: int) -> bool:
+        """Ask a device whether it is still at it; patience begins anew if it is."""
+        asked = time.monotonic()
+        topic = self._topics.to_device(device, "call")
+        await self._channel.publish(topic, encode(self._label(device, self._state.round)))
+        until = asked + min(ANSWER, self._terms.patience)
+        while time.monotonic() < until and self._mailbox.alive.get(device, 0.0) < asked:
+            await self._change(until - time.monotonic())
+        self._instant = time.monotonic()
+        return self._mailbox.alive.get(device, 0.0) >= asked
+
+    async def _silent(self, device: int, kind: FromDevice) -> None:
         """A device that says nothing any more counts as gone until it answers the call."""
-        topic = f"{self._topics.root}/from/{device}/{kind}"
+        topic = self._topics.from_device(device, kind)
         self._mailbox.reject(topic, f"missing after {self._terms.patience:g} s: the device counts as gone")
         self._mailbox.vanish(device)
         await self._remind(device, "")
@@ -229,14 +269,16 @@ class Server:
         version, receivers = delivery
         state, mailbox = self._state, self._mailbox
         state.agenda.add(slot, Delivered(version))
+        moving = {event.device for event in mailbox.unplanned if isinstance(event, Left | Joined)}
+        reached = [n for n in receivers if n in mailbox.present and n not in moving]
         for device in receivers:
             ready = slot + self._terms.fleet.slots_of_training(device, state.sent[device])
             state.agenda.add(ready, Ready(device, ready, version))
-            if device in mailbox.present:
-                state.assigned[device] = version
-                mailbox.assigned[device] = (version, state.sent[device])
+        for device in reached:
+            state.assigned[device] = version
+            mailbox.assigned[device] = (version, state.sent[device])
         state.record.receivers.append(list(receivers))
-        names = ",".join(f"{device}:{state.sent[device]}" for device in receivers)
+        names = ",".join(f"{device}:{state.sent[device]}" for device in reached)
         label = self._label(round_number=max(0, version - 1), version=version)
         frame = encode(label, state.models[version], slot=str(slot), receivers=names)
         await self._channel.publish(self._topics.to_all("model"), frame)
@@ -246,6 +288,7 @@ class Server:
     async def _call(self) -> None:
         """Ask everybody who is there to say so; the broker keeps it for those who come later."""
         label = self._label(round_number=self._state.round)
+        await self._channel.publish(self._topics.to_all("end"), b"", retain=True)
         await self._channel.publish(
             self._topics.to_all("call"), encode(label, **self._terms.announcement), retain=True
         )
@@ -265,8 +308,10 @@ class Server:
             await self._channel.publish(topics.to_device(device, "rest"), encode(label))
         else:
             version, training = assigned
-            model = None if holds == f"{version}:{training}" else state.models[version]
-            work = encode(label._replace(version=version, training=training), model)
+            model = state.models[version]
+            in_hand = holds == f"{version}:{training}:{digest(model)}"
+            label = label._replace(version=version, training=training)
+            work = encode(label, None if in_hand else model)
             await self._channel.publish(topics.to_device(device, "work"), work)
             if self._granted is not None and self._granted[0].device == device:
                 await self._send_grant()
@@ -277,13 +322,15 @@ class Server:
         return Label(self._terms.run, device, round_number, version)
 
     async def _patiently(self, happened: Callable[[], bool]) -> None:
-        """Wait until it has, or for as long as patience lasts; time without a connection does not count."""
-        began = time.monotonic()
+        """Wait until it has, or until patience with this instant is at its end.
+
+        Time without a connection does not count, and for several devices that are waited for it is counted once.
+        """
         while not happened():
             now = time.monotonic()
             if not self._channel.connected:
-                began = now
-            left = self._terms.patience - (now - max(began, self._connected_at))
+                self._instant = now
+            left = self._terms.patience - (now - max(self._instant, self._connected_at))
             if left <= 0:
                 return
             await self._change(min(left, 1.0))

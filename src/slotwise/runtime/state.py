@@ -55,6 +55,8 @@ class LiveState:
         unevaluated: models that will be points of it.
         rejected: messages that did not count, by reason.
         late: who did not keep pace.
+        overdue: for each device that should be ready by now and is not, since which slot and with which model.
+        barred: devices that are out for the rest of the run.
         grants: how many were given.
         round_seconds: when each round was complete, in seconds since the start.
     """
@@ -70,6 +72,8 @@ class LiveState:
     unevaluated: dict[int, Vector] = field(default_factory=dict)
     rejected: Counter[str] = field(default_factory=Counter)
     late: list[Late] = field(default_factory=list)
+    overdue: dict[int, tuple[int, int]] = field(default_factory=dict)
+    barred: set[int] = field(default_factory=set)
     grants: int = 0
     round_seconds: list[float] = field(default_factory=list)
 
@@ -77,6 +81,17 @@ class LiveState:
     def round(self) -> int:
         """Rounds that are complete."""
         return len(self.record.broadcasts)
+
+    @property
+    def away(self) -> set[int]:
+        """The devices that are not there, as far as it is known: who comes or goes may still be on the agenda."""
+        away = set(self.scheduler.state.absent)
+        for _, event in self.agenda.entries():
+            if isinstance(event, Left):
+                away.add(event.device)
+            elif isinstance(event, Joined):
+                away.discard(event.device)
+        return away
 
     @property
     def seconds(self) -> float:
@@ -106,6 +121,8 @@ def encode_state(state: LiveState) -> bytes:
         "points": state.points,
         "rejected": state.rejected,
         "late": state.late,
+        "overdue": state.overdue,
+        "barred": sorted(state.barred),
         "grants": state.grants,
         "round_seconds": state.round_seconds,
     }
@@ -146,6 +163,10 @@ def _state(
         points=[Point(*point) for point in document["points"]],
         rejected=Counter(document["rejected"]),
         late=[Late(*late) for late in document["late"]],
+        overdue={
+            device: (slot, version) for device, (slot, version) in _numbered(document["overdue"]).items()
+        },
+        barred=set(document["barred"]),
         **{name: document[name] for name in ("slot", "grants", "round_seconds")},
     )
 

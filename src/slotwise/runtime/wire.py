@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -21,7 +22,7 @@ ARRAY = "vector"
 
 
 class BadFrame(ValueError):
-    """Bytes that are no frame; the message says what is wrong with them."""
+    """Bytes that are no frame; the message says what is wrong, and never in words of the sender's."""
 
 
 class Label(NamedTuple):
@@ -61,6 +62,11 @@ def encode(label: Label, vector: Vector | None = None, /, **words: str) -> bytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % LENGTH_BYTES)  # numbers begin at a multiple of eight
     return len(text).to_bytes(LENGTH_BYTES, "little") + text + body
+
+
+def digest(vector: Vector) -> str:
+    """A short name for the numbers of a vector: enough to tell two models of one run apart."""
+    return f"{crc32(np.ascontiguousarray(vector, dtype='<f4').tobytes()):08x}"
 
 
 def decode(payload: bytes) -> Frame:
@@ -110,10 +116,10 @@ def _vector(header: dict[str, Any], body: bytes) -> Vector | None:
     if set(header) != {ARRAY} or not isinstance(entry, dict):
         raise BadFrame("another array than the one expected")
     if entry.get("dtype") != "F32":
-        raise BadFrame(f"numbers of type {str(entry.get('dtype'))[:20]}, not F32")
+        raise BadFrame("numbers that are not float32")
     shape = entry.get("shape")
     if not (isinstance(shape, list) and len(shape) == 1 and type(shape[0]) is int):
-        raise BadFrame(f"an array of shape {str(shape)[:40]}, not a vector")
+        raise BadFrame("an array that is no vector")
     if len(body) != 4 * shape[0] or entry.get("data_offsets") != [0, len(body)]:
-        raise BadFrame(f"{len(body)} bytes of numbers where the header promises {str(shape[0])[:20]} numbers")
+        raise BadFrame("more or fewer bytes than the header promises")
     return np.frombuffer(body, dtype="<f4").astype(np.float32)
