@@ -20,7 +20,23 @@ def test_changes_are_told(slotwise, tmp_path: Path) -> None:
     slotwise("enroll", folder, "--devices", 3, "--host", "localhost", "--certificates")
     code, out, err = slotwise("enroll", folder, "--revoke", 2, "--revoke", 3, "--add", 1)
     assert (code, err) == (0, "")
-    assert out.splitlines()[:3] == ["revoked: device-2, device-3", "added: device-2", f"{folder}: 2 devices"]
+    lines = out.splitlines()
+    assert lines[:3] == ["revoked: device-2, device-3", "added: device-2", f"{folder}: 2 devices"]
+    assert "access and revoked.crl" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "told"),
+    [
+        ("--certificates", ("--revoke", 2, "--add", 1), True),
+        ("--certificates", ("--revoke", 2), False),
+        ("--passwords", ("--revoke", 2, "--add", 1), False),
+    ],
+)
+def test_it_says_when_a_reload_is_not_enough(slotwise, tmp_path: Path, kind, options, told: bool) -> None:
+    slotwise("enroll", tmp_path / "fleet", "--devices", 3, "--host", "localhost", kind)
+    _, out, _ = slotwise("enroll", tmp_path / "fleet", *options)
+    assert ("restart it instead if the old device-2 may be connected" in out) == told
 
 
 @pytest.mark.parametrize(

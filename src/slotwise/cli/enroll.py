@@ -138,11 +138,21 @@ def _change(folder: Path, given: dict[str, Any], add: int | None, revoke: Sequen
     if numbers:
         typer.echo(f"added: {_listed(numbers)}")
     typer.echo(f"{folder}: {_counted(len(enrolment.devices))}")
+    for line in _how_it_counts(folder, enrolment, set(revoke) & set(numbers)):
+        typer.echo(line)
+
+
+def _how_it_counts(folder: Path, enrolment: Enrolment, replaced: set[int]) -> list[str]:
     changed = "access and revoked.crl" if enrolment.by_certificate else "access and passwords"
-    typer.echo(
+    lines = [
         f"this counts when mosquitto reads {changed} of {shlex.quote(str(folder))}/broker again: "
         "send it SIGHUP, after copying them if it is on another machine"
-    )
+    ]
+    if enrolment.by_certificate and replaced:
+        # It asks for certificates when a connection is made, and the access rules are the new device's too.
+        who = _listed(sorted(replaced))
+        lines.append(f"restart it instead if the old {who} may be connected: that would outlive a SIGHUP")
+    return lines
 
 
 def _counted(devices: int) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -139,32 +140,57 @@ def test_a_device_that_is_added_comes_in_after_a_reload_and_others_still_do(mosq
     enter(read_credentials(mosquitto.folder / "device-8.toml"))
 
 
-def test_a_revoked_device_is_refused_after_a_reload_and_others_are_not(mosquitto, tmp_path: Path) -> None:
-    kept = {path.name: path.read_bytes() for path in mosquitto.folder.glob("device-7.*")}
+def test_a_revoked_device_is_refused_after_a_reload_and_others_are_not(mosquitto) -> None:
+    kept = files_of(mosquitto.folder, "device-7")
     change(mosquitto.folder, revoked=[7], added=0)
-    for name, content in kept.items():  # the device still has them
-        (mosquitto.folder / name).write_bytes(content)
     mosquitto.reload()
-    assert "revoked" in (reason := mosquitto.soon_refuses("device-7")) or "Not authorized" in reason
+    put_back(mosquitto.folder, kept)
+    assert "REVOKED" in (reason := mosquitto.soon_refuses("device-7")) or "Not authorized" in reason
     enter(read_credentials(mosquitto.folder / "device-8.toml"))
 
 
 def test_a_revoked_device_that_is_still_connected_is_heard_no_more(mosquitto) -> None:
-    async def revoke_and_speak() -> None:
+    kept = files_of(mosquitto.folder, "device-6")
+
+    def reloaded() -> None:
+        put_back(mosquitto.folder, kept)
+        mosquitto.soon_refuses("device-6")
+
+    assert asyncio.run(heard_first(mosquitto, [6, 7], 0, reloaded)) == f"{ROOT}/from/8/update"
+
+
+@pytest.mark.parametrize("enrolled", ["passwords"], indirect=True)
+def test_a_new_password_ends_a_connection_that_was_made_with_the_old_one(mosquitto) -> None:
+    def reloaded() -> None:
+        mosquitto.soon_accepts("device-9")
+
+    assert asyncio.run(heard_first(mosquitto, [7], 2, reloaded)) == f"{ROOT}/from/8/update"
+
+
+def files_of(folder: Path, name: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob(f"{name}.*")}
+
+
+def put_back(folder: Path, files: dict[str, bytes]) -> None:
+    """As a device still has them that was revoked."""
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+async def heard_first(mosquitto, revoked: list[int], added: int, reloaded: Callable[[], None]) -> str:
+    """Who is, when device 7 is revoked while it is connected and speaks, and device 8 does so after it.
+
+    ``reloaded`` returns when the broker has read its files again; it must not connect as device 7: that alone
+    would end the connection.
+    """
+    async with mosquitto.client("server") as server, mosquitto.client("device-8") as other:
+        await server.subscribe(f"{ROOT}/from/+/+", qos=1)
         with suppress(MqttError):  # it may be thrown out at once
-            async with mosquitto.client("device-7") as device:
-                change(mosquitto.folder, revoked=[7], added=1)
+            async with mosquitto.client("device-7", timeout=2) as device:
+                change(mosquitto.folder, revoked, added)
                 mosquitto.reload()
-                # It has read its files again when it lets the new device 7 in; that one has other secrets.
-                assert await asyncio.to_thread(mosquitto.soon_accepts, "device-7")
-                await device.publish(f"{ROOT}/from/7/update", b"x", qos=1, timeout=2)
-
-    async def told() -> str:
-        async with mosquitto.client("server") as server, mosquitto.client("device-8") as other:
-            await server.subscribe(f"{ROOT}/from/+/+", qos=1)
-            await revoke_and_speak()
-            await other.publish(f"{ROOT}/from/8/update", b"x", qos=1)
-            async with asyncio.timeout(10):
-                return str((await anext(aiter(server.messages))).topic)
-
-    assert asyncio.run(told()) == f"{ROOT}/from/8/update"
+                await asyncio.to_thread(reloaded)
+                await device.publish(f"{ROOT}/from/7/update", b"x", qos=1)
+        await other.publish(f"{ROOT}/from/8/update", b"x", qos=1)
+        async with asyncio.timeout(10):
+            return str((await anext(aiter(server.messages))).topic)

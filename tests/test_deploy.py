@@ -1,0 +1,49 @@
+"""The units and the compose file call slotwise with options that it has."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from slotwise.cli.app import app
+
+DEPLOY = Path(__file__).parents[1] / "deploy"
+
+
+def options_of(command: str) -> set[str]:
+    parameters = typer.main.get_command(app).commands[command].params
+    return {name for parameter in parameters for name in parameter.opts}
+
+
+def check(words: list[str]) -> None:
+    given = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
+    assert given
+    assert given <= options_of(words[0])
+
+
+@pytest.mark.parametrize("unit", ["slotwise-server.service", "slotwise-device@.service"])
+def test_a_unit_calls_slotwise_as_it_is(unit: str) -> None:
+    lines = (DEPLOY / unit).read_text().splitlines()
+    (start,) = [line for line in lines if line.startswith("ExecStart=")]
+    program, *words = shlex.split(start.removeprefix("ExecStart="))
+    assert program.endswith("/slotwise")
+    check(words)
+
+
+def test_the_compose_file_calls_slotwise_as_it_is() -> None:
+    yaml = pytest.importorskip("yaml")
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    called = [service["command"] for service in services.values() if service["image"] == "slotwise"]
+    assert len(called) == 4
+    for words in called:
+        check(words)
+
+
+def test_each_container_has_its_own_credentials_and_no_others() -> None:
+    yaml = pytest.importorskip("yaml")
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    for name, service in services.items():
+        files = {volume.split(":")[0] for volume in service["volumes"] if volume.startswith("./fleet")}
+        own = {"./fleet/broker"} if name == "mosquitto" else {"./fleet/ca.crt", f"./fleet/{name}.toml"}
+        assert files == own
