@@ -23,7 +23,6 @@ import numpy as np
 
 from slotwise.learning import Evaluation
 from slotwise.runs import RunFolder, RunParameters, run_parameters
-from slotwise.runtime.clock import Clock
 from slotwise.runtime.mqtt import AT_ONCE, broker_of, connected_channel
 from slotwise.runtime.run import ServerOptions, serve
 
@@ -116,7 +115,6 @@ async def live_run(address: str, devices: int, group_size: int, grants: int, fol
             parameters,
             Cheap(),
             channel,
-            clock=Clock(),
             options=ServerOptions(name=name, checkpoint_every=10.0),
         )
     await asyncio.to_thread(child.wait)

@@ -90,7 +90,18 @@ def prepare(
     return Live(plan, state, mailbox), terms
 
 
-async def play(live, terms, *, clock=None, devices=None, task=None, resumed=False, meanwhile=None):
+async def play(
+    live,
+    terms,
+    *,
+    clock=None,
+    devices=None,
+    task=None,
+    resumed=False,
+    meanwhile=None,
+    instead=None,
+    workers=2,
+):
     """Run it to its end; ``meanwhile(broker, live)`` may do what it likes beside it."""
     broker = MemoryBroker()
     everyone = list(devices or range(1, terms.fleet.devices + 1))
@@ -110,14 +121,16 @@ async def play(live, terms, *, clock=None, devices=None, task=None, resumed=Fals
                 if hasattr(arrival, "topic") and arrival.payload:
                     live.wire.append((arrival.topic, decode(arrival.payload)))
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         async with broker.connect() as channel:
             await channel.subscribe(TOPICS.from_all_devices)
             server = Server(terms, live.state, channel, TOPICS, live.mailbox, clock or Clock(), live)
             background = [asyncio.create_task(listen()), asyncio.create_task(server.listen())]
             if not resumed:
                 live.mailbox.present.clear()
-            tasks = {number: asyncio.create_task(be(number, pool)) for number in everyone}
+            others = instead or {}
+            tasks = {n: asyncio.create_task(be(n, pool)) for n in everyone if n not in others}
+            tasks |= {n: asyncio.create_task(one(broker)) for n, one in others.items()}
             live.tasks, live.broker, live.be = tasks, broker, lambda n: asyncio.create_task(be(n, pool))
             if not resumed:
                 await server.gather(len(everyone), 5)

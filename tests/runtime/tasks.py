@@ -37,6 +37,19 @@ def make(parameters):
     return Arithmetic()
 
 
+class Failing(Arithmetic):
+    """Fails in its second training."""
+
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        if training:
+            raise RuntimeError("no more")
+        return super().local_update(model, device, training)
+
+
+def make_failing(parameters):
+    return Failing()
+
+
 def make_slow(parameters):
     """As slow as the environment says."""
     return Arithmetic(float(os.environ.get("SECONDS_OF_TRAINING", "0.3")))

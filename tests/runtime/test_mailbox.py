@@ -76,7 +76,7 @@ def test_an_update_without_a_grant_is_not_taken(mailbox):
     ("vector", "reason"),
     [
         (None, "no numbers"),
-        (np.ones(3, dtype=np.float32), "3 numbers instead of 2"),
+        (np.ones(3, dtype=np.float32), "not 2 numbers"),
         (np.array([1, np.nan], dtype=np.float32), "numbers that are not finite"),
         (np.array([1, -np.inf], dtype=np.float32), "numbers that are not finite"),
         (np.ones(5000, dtype=np.float32), "too large"),

@@ -88,7 +88,7 @@ def test_a_device_killed_while_computing_costs_no_round_and_may_come_back(trial)
     others.signal(signal.SIGSTOP)  # the run stands still until device 5 is back
     gone_in = max(trial.wire.models())
     trial.device(5)
-    until(lambda: trial.wire.count("from/5/here") == 2, "word from the device that is back")
+    until(lambda: trial.wire.count("from/5/here") >= 2, "word from the device that is back")
     others.signal(signal.SIGCONT)
     server.ends()
     assert_all_rounds_done_once(trial)
@@ -110,6 +110,7 @@ def test_a_server_that_was_killed_resumes_with_the_devices_still_connected(trial
     server, fleet = trial.serve(), trial.fleet()
     trial.wire.wait_for(lambda topic, frame: topic == where and frame.label.round >= 3, where)
     server.kill9()
+    assert trial.run["status"] == "running"
     assert fleet.process.poll() is None
     server = trial.resume()
     server.ends()
@@ -121,6 +122,7 @@ def test_server_and_devices_survive_a_broker_that_is_killed(trial, broker):
     server, fleet = trial.serve(deadline=100), trial.fleet()
     trial.wire.round_reached(4)
     broker.kill()
+    assert trial.run["status"] == "running"
     broker.start()
     server.ends()
     fleet.ends()
@@ -132,7 +134,7 @@ def test_a_frozen_device_costs_no_round_and_takes_part_again_when_it_thaws(trial
     frozen = trial.device(5)
     trial.wire.wait_for(lambda topic, frame: topic == "from/5/update", "update of device 5")
     frozen.signal(signal.SIGSTOP)
-    until(lambda: "from/5/" in trial.rejections, "word that device 5 is missing")
+    until(lambda: "missing after 3 s" in trial.rejections, "word that device 5 is missing")
     thawed_in = max(trial.wire.models())
     frozen.signal(signal.SIGCONT)
     server.ends()
@@ -145,7 +147,7 @@ def test_a_frozen_device_costs_no_round_and_takes_part_again_when_it_thaws(trial
     ("mode", "reason"),
     [
         ("nan", "numbers that are not finite"),
-        ("shape", "501 numbers instead of 500"),
+        ("shape", "not 500 numbers"),
         ("huge", "too large"),
         ("garbage", "garbage: no header"),
     ],
@@ -157,7 +159,7 @@ def test_a_bad_update_is_rejected_with_its_reason_and_never_applied(trial, mode,
     trial.rogue(mode)
     server.ends()
     assert_all_rounds_done_once(trial)
-    assert trial.rejections.count(f"from/3/update: {reason}") == 3
+    assert trial.rejections.count(f"from/3/update: {reason}") >= 3
     assert not any(device == 3 for _, device, _ in trial.uplinks)
 
 
@@ -179,6 +181,31 @@ def test_replays_and_updates_in_anothers_name_change_nothing(trial, mode, reason
     server.ends()
     assert_as_simulated(trial)
     assert all(reason in trial.rejections for reason in reasons)
+
+
+def test_a_server_that_was_stopped_while_it_waited_for_devices_waits_again_when_resumed(trial):
+    server = trial.serve()
+    trial.wire.wait_for(lambda topic, frame: topic == "all/call", "call")
+    server.signal(signal.SIGINT)
+    server.ends(130)
+    assert "go on with: slotwise serve --resume" in server.text
+    server = trial.resume()
+    fleet = trial.fleet()
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+
+
+def test_a_device_whose_training_fails_says_so_and_leaves(trial):
+    server = trial.serve()
+    trial.fleet(devices=4)
+    failing = trial.device(5, task="tasks:make_failing")
+    failing.process.wait()
+    assert failing.returncode != 0
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert trial.wire.count("from/5/gone") == 1
+    assert not trial.rejections
 
 
 def test_paced_slots_keep_the_planned_staleness(trial):

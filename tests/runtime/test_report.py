@@ -39,7 +39,7 @@ def test_the_first_update_that_was_not_as_planned_is_told_and_who_was_late():
     rows[2], rows[3] = (1, 4, 0, *rows[2][3:]), (1, 3, 0, *rows[3][3:])
     live.state.late.append(Late(3, 1, "training", 5, 6))
     comparison = compared(PLAN, measured_timeline(PARAMETERS, PLAN, live.state), live.state)
-    assert comparison.as_planned == len(PLAN) - 2
+    assert comparison.as_planned == len(PLAN)  # each in its round, though in another order
     assert comparison.first_difference == (
         "round 1: device 4 with staleness 1 instead of device 3 with staleness 1; "
         "device 3 was late with its training"

@@ -1,4 +1,6 @@
 import asyncio
+import json
+import time
 
 import numpy as np
 import pytest
@@ -149,28 +151,64 @@ def test_a_device_that_joins_anew_takes_part():
     assert any(device == 6 for _, device, _ in live.updates)
 
 
-class Deaf(Arithmetic):
-    """Device 2 never finishes."""
-
-    def local_update(self, model, device, training):
-        if device == 2:
-            import time
-
-            time.sleep(3)
-        return super().local_update(model, device, training)
-
-
 def test_a_device_that_stays_silent_counts_as_gone():
     live, terms = prepare(WORKED_EXAMPLE, "async", patience=0.3)
-    asyncio.run(play(live, terms, task=Deaf()))
+
+    async def be_mute(broker):
+        async with broker.connect() as channel:
+            await channel.publish(TOPICS.from_device(2, "here"), encode(Label("run", 2)))
+            await asyncio.sleep(60)
+
+    asyncio.run(play(live, terms, instead={2: be_mute}))
     assert live.state.round == live.plan.rounds
     assert not any(device == 2 for _, device, _ in live.updates)
-    assert [reason for reason in live.mailbox.rejected if reason.startswith("missing after 0.3 s")]
+    assert live.mailbox.rejected == {"missing after 0.3 s: the device counts as gone": 1}
+
+
+def test_a_training_that_outlasts_patience_counts_all_the_same():
+    live, terms = prepare(WORKED_EXAMPLE, "async", patience=0.2, rounds=4)
+    asyncio.run(play(live, terms, task=Arithmetic(0.5)))
+    assert_as_simulated(live)
+    assert not live.mailbox.rejected
+
+
+def test_who_is_overdue_or_barred_is_so_after_a_restart():
+    live, _ = prepare(WORKED_EXAMPLE, "idfl")
+    live.state.overdue[3], live.state.barred = (7, 2), {4}
+    state = decode_state(encode_state(live.state), scheduler_for(WORKED_EXAMPLE, "idfl"))
+    assert (state.overdue, state.barred) == ({3: (7, 2)}, {4})
+
+
+def test_paced_a_device_that_never_gets_ready_counts_as_gone():
+    live, terms = prepare(WORKED_EXAMPLE, "sync", rounds=4, patience=0.5)
+
+    class Stuck(Arithmetic):
+        def local_update(self, model, device, training):
+            if device == 2:
+                time.sleep(2)
+            return super().local_update(model, device, training)
+
+    asyncio.run(play(live, terms, clock=PacedClock(100), task=Stuck(), workers=6))
+    assert live.state.round == 4
+    assert "missing after 0.5 s: the device counts as gone" in live.mailbox.rejected
+
+
+def test_no_message_deafens_the_server():
+    live, terms = prepare(WORKED_EXAMPLE, "async")
+
+    async def shout(broker, live):
+        async with broker.connect() as channel:
+            header = json.dumps({"__metadata__": {}, "vector": {"dtype": "\ud800"}}).encode()
+            payload = len(header).to_bytes(8, "little") + header
+            await channel.publish(TOPICS.from_device(1, "update"), payload)
+
+    asyncio.run(play(live, terms, meanwhile=shout))
+    assert_as_simulated(live)
 
 
 def test_paced_slots_keep_to_the_plan_when_devices_keep_pace():
     live, terms = prepare(WORKED_EXAMPLE, "idfl", rounds=6)
-    asyncio.run(play(live, terms, clock=PacedClock(40)))
+    asyncio.run(play(live, terms, clock=PacedClock(100)))
     assert_as_simulated(live)
     assert [uplink[3:] for uplink in live.state.record.uplinks] == list(
         zip(live.plan.start.tolist(), live.plan.end.tolist(), strict=True)
@@ -184,12 +222,10 @@ def test_a_device_that_does_not_keep_pace_is_named():
     class Slow(Arithmetic):
         def local_update(self, model, device, training):
             if device == 3 and training == 0:
-                import time
-
-                time.sleep(0.5)
+                time.sleep(1.2)
             return super().local_update(model, device, training)
 
-    asyncio.run(play(live, terms, clock=PacedClock(40), task=Slow()))
+    asyncio.run(play(live, terms, clock=PacedClock(100), task=Slow()))
     assert live.state.round == 6
     assert {entry.device for entry in live.state.late} == {3}
     assert live.updates != planned_updates(live.plan)

@@ -18,7 +18,6 @@ from slotwise.cli.live import (
     PORT,
     Authority,
     BrokerAddress,
-    ChannelName,
     Credentials,
     LiveDisplay,
     PasswordFile,
@@ -30,17 +29,24 @@ from slotwise.cli.live import (
 )
 from slotwise.cli.options import CHANNEL, OUTPUT, SCHEDULE, delay_of
 from slotwise.cli.progress import stop_on_signals
-from slotwise.errors import InputError, UserError
+from slotwise.cli.serve_options import (
+    kept_options,
+    listening_address,
+    new_parameters,
+    new_place,
+    refuse_options,
+    resumed_parameters,
+    server_options,
+)
+from slotwise.errors import InputError
 from slotwise.learning import Task
-from slotwise.runs import RunFolder, RunParameters, read_toml, run_parameters
+from slotwise.runs import RunFolder, RunParameters
 from slotwise.runs.build import build_task
-from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
+from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runs.parameters import STAND_INS
-from slotwise.runtime.clock import Clock, PacedClock
 from slotwise.runtime.plan import live_plan
 from slotwise.runtime.run import LiveOutcome, ServerOptions
 from slotwise.runtime.run import serve as serve_live
-from slotwise.runtime.topics import Topics
 
 if TYPE_CHECKING:
     from slotwise.runtime.mqtt import Broker
@@ -80,7 +86,14 @@ def serve(
     ] = SECONDS_BETWEEN_CHECKPOINTS,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)] = False,
     broker: BrokerAddress = None,
-    name: ChannelName = "trial",
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the channel on the broker: server and devices must agree on it.",
+            show_default="trial",
+            rich_help_panel=BROKER,
+        ),
+    ] = None,
     credentials: Credentials = None,
     user: User = None,
     password_file: PasswordFile = None,
@@ -109,12 +122,14 @@ def serve(
         ),
     ] = 3600.0,
     patience: Annotated[
-        float,
+        float | None,
         typer.Option(
-            help="Seconds for which a device may stay silent before it counts as gone.",
+            help="Seconds after which a device that owes something is asked for a sign of life, or for its "
+            "update, and counts as gone without one.",
+            show_default="60",
             rich_help_panel=DEVICES,
         ),
-    ] = 60.0,
+    ] = None,
     clip_norm: Annotated[
         float | None,
         typer.Option(help="Shorten updates that are longer than this (L2 norm).", rich_help_panel=DEVICES),
@@ -179,86 +194,32 @@ def serve(
     need_mqtt()
     if slot_ms is not None and as_fast_as_possible:
         raise InputError("slot_ms", slot_ms, "left out with --as-fast-as-possible")
-    clock = Clock() if slot_ms is None else PacedClock(slot_ms)
-    Topics(name)
-    options = _options(name, patience, wait, clip_norm, checkpoint_every)
+    own = {"name": name, "patience": patience, "clip_norm": clip_norm, "slot_ms": slot_ms}
     chosen = chosen_broker(broker, credentials, user, password_file, ca)
-    address = _address(listen)
+    address = listening_address(listen)
     if go_on and out is not None and RunFolder(out).is_run:
         resume, out, like, config, given = out, None, None, None, {}
     if resume is not None:
-        _refuse_options({"out": out, "like": like, "config": config, **given})
-        parameters, place = _resumed(resume), resume
+        refuse_options({"out": out, "like": like, "config": config, **given})
+        parameters, place = resumed_parameters(resume), resume
+        own = kept_options(resume, own)
         if RunFolder(place).status == "finished":
             shown = f"slotwise show {shlex.quote(str(place))} shows it"
             typer.echo(f"{place}: finished already; {shown}", err=True)
             return
     else:
-        parameters, place = _parameters(like, config, given), _new(out)
+        parameters, place = new_parameters(like, config, given), new_place(out)
+    options = server_options(own, wait, checkpoint_every)
     learned = build_task(parameters)  # every mistake is told before a folder is made
-    session = _Session(place, parameters, learned, clock, options, quiet)
-    _report(place, session.run(chosen, address))
-
-
-def _options(
-    name: str, patience: float, wait: float, clip_norm: float | None, checkpoint_every: float
-) -> ServerOptions:
-    for what, seconds in {"patience": patience, "wait": wait}.items():
-        if not 0 < seconds < float("inf"):
-            raise InputError(what, seconds, "a number of seconds above 0")
-    if clip_norm is not None and not 0 < clip_norm < float("inf"):
-        raise InputError("clip_norm", clip_norm, "a finite number above 0")
-    return ServerOptions(name, patience, wait, clip_norm, check_interval(checkpoint_every))
-
-
-def _address(listen: str) -> tuple[str, int]:
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise InputError("listen", listen, "HOST:PORT, as in 127.0.0.1:1883")
-    return host, int(port)
-
-
-def _new(out: Path | None) -> Path:
-    if out is None:
-        raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
-    if RunFolder(out).is_run:
-        raise InputError("out", out, "a new folder; a run is there already (--resume it, or use --go-on)")
-    return out
-
-
-def _parameters(like: Path | None, config: Path | None, given: dict[str, Any]) -> RunParameters:
-    """Of a new run; its plan is tried out."""
-    if like is not None and config is not None:
-        raise InputError("config", config, "left out with --like")
-    options: dict[str, Any] = {}
-    if config is not None:
-        options = read_toml(config)
-    elif like is not None:
-        options = RunFolder.open(like).parameters().as_dict()
-    try:
-        parameters = run_parameters({**options, **given})
-        live_plan(parameters)
-    except InputError as error:
-        if error.parameter in options and error.parameter not in given:
-            raise UserError(f"{config or like}: {error}") from None
-        raise
-    return parameters
-
-
-def _resumed(path: Path) -> RunParameters:
-    """Of a live run that is there already."""
-    folder = RunFolder.open(path)
-    if "live_run" not in folder.description():
-        raise UserError(f"{path}: a simulated run; slotwise train --resume goes on with it")
-    if folder.status == "diverged":
-        raise UserError(f"{path}: diverged, and would again; start anew with other parameters")
-    return folder.parameters()
-
-
-def _refuse_options(others: dict[str, Any]) -> None:
-    for name, value in others.items():
-        if value is not None:
-            raise InputError(name, value, "left out with --resume: the run keeps its parameters")
+    session = _Session(place, parameters, learned, options, quiet)
+    where = {
+        "broker": broker,
+        "credentials": credentials,
+        "user": user,
+        "password_file": password_file,
+        "ca": ca,
+    }
+    _report(place, session.run(chosen, address), where)
 
 
 @dataclass(frozen=True)
@@ -268,7 +229,6 @@ class _Session:
     place: Path
     parameters: RunParameters
     task: Task
-    clock: Clock
     options: ServerOptions
     quiet: bool
 
@@ -302,13 +262,12 @@ class _Session:
                 self.parameters,
                 self.task,
                 channel,
-                clock=self.clock,
                 options=self.options,
                 watcher=display,
             )
 
 
-def _report(place: Path, outcome: LiveOutcome) -> None:
+def _report(place: Path, outcome: LiveOutcome, where: dict[str, Any]) -> None:
     state = outcome.state
     if outcome.comparison is not None:
         Console().print(comparison_table(outcome.comparison))
@@ -318,7 +277,10 @@ def _report(place: Path, outcome: LiveOutcome) -> None:
     figures = f": loss {last.loss:.4f}, accuracy {last.accuracy:.2%}" if last else ""
     typer.echo(f"{outcome.status} after {state.round} rounds{figures}  ({place})")
     if outcome.status == "interrupted":
-        typer.echo(f"go on with: slotwise serve --resume {shlex.quote(str(place))}", err=True)
+        words = ["slotwise", "serve", "--resume", str(place)]
+        for name, value in where.items():
+            words += [] if value is None else ["--" + name.replace("_", "-"), str(value)]
+        typer.echo(f"go on with: {shlex.join(words)}", err=True)
         raise typer.Exit(INTERRUPTED)
     if outcome.status == "diverged":
         raise typer.Exit(SOME_FAILED)

@@ -45,7 +45,10 @@ class SharedTask:
         parameters = run_parameters({**said, "task": None, **self._own})
         if self._largest > parameters.devices:
             raise UserError(f"device {self._largest}: the run has devices 1 to {parameters.devices}")
-        return build_task(parameters)
+        task = build_task(parameters)
+        if parameters.task is None:  # kernels are compiled before this device says that it is here
+            task.local_update(task.initial_model(), 1, 0)
+        return task
 
 
 async def take_part(

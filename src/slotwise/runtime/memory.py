@@ -18,17 +18,17 @@ class MemoryBroker:
 
     @asynccontextmanager
     async def connect(self, will: Message | None = None) -> AsyncIterator[MemoryChannel]:
-        """A channel; the will is published when it ends by an error."""
+        """A channel; the will is published when it is cut off (cancelled), and not when it is closed."""
         channel = MemoryChannel(self)
         self.channels.append(channel)
         try:
             yield channel
-        except BaseException:
-            self.channels.remove(channel)
+        except asyncio.CancelledError:
             if will is not None:
                 self.pass_on(will)
             raise
-        self.channels.remove(channel)
+        finally:
+            self.channels.remove(channel)
 
     def pass_on(self, message: Message) -> None:
         """To each subscriber once."""
@@ -62,6 +62,7 @@ class MemoryChannel:
 
     async def subscribe(self, topic: str) -> None:
         """Read a topic; what was retained there comes at once."""
+        await asyncio.sleep(0)
         self.patterns.add(topic)
         for kept, payload in self._broker.retained.items():
             if matches(topic, kept):

@@ -7,6 +7,7 @@ import json
 import secrets
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from slotwise.aggregation import Vector
 from slotwise.fleet import Fleet
@@ -16,7 +17,7 @@ from slotwise.runs import RunFolder, RunParameters
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runs.folder import Status, model_sha256
 from slotwise.runtime.channel import Channel
-from slotwise.runtime.clock import Clock
+from slotwise.runtime.clock import Clock, PacedClock
 from slotwise.runtime.curve import Curve
 from slotwise.runtime.folder import LiveFolder
 from slotwise.runtime.mailbox import Admission, Mailbox, Rejection
@@ -27,6 +28,7 @@ from slotwise.runtime.state import LiveState, encode_state
 from slotwise.runtime.terms import NotFinite, Terms
 from slotwise.runtime.topics import Topics
 
+KEPT_OPTIONS = ("name", "patience", "clip_norm", "slot_ms")
 GRACE = 3.0  # seconds to finish the round that is on when asked to end
 
 
@@ -39,6 +41,7 @@ class ServerOptions:
         patience: seconds for which a device may stay silent before it counts as gone.
         wait: seconds to wait for all devices before starting with those that are there.
         clip_norm: longer updates are shortened to this length.
+        slot_ms: milliseconds of a slot; None is as fast as possible.
         checkpoint_every: seconds between checkpoints.
     """
 
@@ -46,7 +49,16 @@ class ServerOptions:
     patience: float = 60.0
     wait: float = 3600.0
     clip_norm: float | None = None
+    slot_ms: float | None = None
     checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS
+
+    def clock(self) -> Clock:
+        """What a slot is."""
+        return Clock() if self.slot_ms is None else PacedClock(self.slot_ms)
+
+    def kept(self) -> dict[str, Any]:
+        """Those that a resumed run keeps."""
+        return {name: getattr(self, name) for name in KEPT_OPTIONS}
 
 
 class LiveWatcher:
@@ -84,14 +96,13 @@ async def serve(
     task: Task,
     channel: Channel,
     *,
-    clock: Clock,
     options: ServerOptions,
     watcher: LiveWatcher | None = None,
 ) -> LiveOutcome:
     """Run it with the devices on ``channel``, from the start or from the folder's last checkpoint."""
     run = _LiveRun(folder, parameters, task, options, watcher or LiveWatcher())
     with folder.held():
-        return await run.play(channel, clock)
+        return await run.play(channel)
 
 
 class _LiveRun:
@@ -113,9 +124,11 @@ class _LiveRun:
         self._saved = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
 
-    async def play(self, channel: Channel, clock: Clock) -> LiveOutcome:
+    async def play(self, channel: Channel) -> LiveOutcome:
         folder = self._live.folder
-        folder.write_description(self._parameters, "running", live_run=self._run_id)
+        folder.write_description(
+            self._parameters, "running", live_run=self._run_id, live_options=self._options.kept()
+        )
         model = self._task.initial_model()
         state = self._live.load(scheduler_of(self._parameters))
         resumed = state is not None and bool(state.record.receivers)
@@ -127,7 +140,7 @@ class _LiveRun:
         admission = Admission(len(model), self._options.clip_norm)
         devices = self._parameters.devices
         mailbox = Mailbox(topics, self._run_id, devices, admission, self._reject)
-        server = Server(self._terms(), state, channel, topics, mailbox, clock, self)
+        server = Server(self._terms(), state, channel, topics, mailbox, self._options.clock(), self)
         await channel.subscribe(topics.from_all_devices)
         listening = asyncio.create_task(server.listen())
         evaluating = asyncio.create_task(self._curve.follow())
@@ -251,6 +264,7 @@ class _LiveRun:
             self._parameters,
             status,
             live_run=self._run_id,
+            live_options=self._options.kept(),
             model_sha256=model_sha256(model),
             rounds=state.round,
             final=last._asdict() if last else None,

@@ -17,6 +17,7 @@ from slotwise.aggregation import Contribution, Vector, next_model
 from slotwise.runtime.channel import Channel, Connected
 from slotwise.runtime.clock import Clock
 from slotwise.runtime.mailbox import Mailbox
+from slotwise.runtime.patience import Patience
 from slotwise.runtime.state import Late, LiveState
 from slotwise.runtime.terms import NotFinite, Onlooker, Terms
 from slotwise.runtime.topics import FromDevice, Topics
@@ -48,7 +49,8 @@ class Server:
         self._granted: tuple[Label, str, int] | None = None
         self._overdue_since = dict.fromkeys(state.overdue, time.monotonic())
         self._unheard_since: dict[int, float] = {}  # granted, and no update
-        self._connected_at = self._began = self._instant = time.monotonic()
+        self._patience = Patience(terms.patience, channel, mailbox.changed)
+        self._began = time.monotonic()
         mailbox.assigned = {n: (version, state.sent[n]) for n, version in state.assigned.items()}
         mailbox.present = set(range(1, terms.fleet.devices + 1)) - state.away
         mailbox.rejected, mailbox.barred = state.rejected, state.barred
@@ -62,13 +64,13 @@ class Server:
             left = until - time.monotonic()
             if here >= wanted or (here and left <= 0):
                 return
-            await self._change(max(left, 0.05) if here else 1.0)
+            await self._patience.change(max(left, 0.05) if here else 1.0)
 
     async def listen(self) -> None:
         """Take in what the devices say, and answer those who ask what to do; without end."""
         async for arrival in self._channel.arrivals():
             if isinstance(arrival, Connected):
-                self._connected_at = time.monotonic()
+                self._patience.begin()
                 await self._call()
             else:
                 self._mailbox.take(arrival)
@@ -87,7 +89,8 @@ class Server:
         while self._state.round < self._terms.rounds:
             await self._next_instant()
             planned_slot, planned = self._state.agenda.pop()
-            slot, self._instant = self._clock.reached(planned_slot), time.monotonic()
+            slot = self._clock.reached(planned_slot)
+            self._patience.begin()
             happened = [await self._settled(event, slot) for event in planned]
             self._state.slot = slot
             action = self._state.scheduler.step([event for event in happened if event is not None])
@@ -116,7 +119,7 @@ class Server:
             left = 1.0 if planned is None else clock.seconds_until(planned)
             if planned is not None and left <= 0:
                 return
-            await self._change(left)
+            await self._patience.change(left)
 
     def _note_unplanned(self) -> None:
         """Put on the agenda who has come, gone, or got ready late."""
@@ -146,12 +149,14 @@ class Server:
     async def _settled_ready(self, event: Ready) -> Event | None:
         mailbox, device = self._mailbox, event.device
         work = (event.version, self._state.sent[device])
-        while not self._clock.paced:
-            await self._patiently(lambda: mailbox.is_ready(device) or mailbox.assigned.get(device) != work)
-            if mailbox.is_ready(device) or mailbox.assigned.get(device) != work:
-                break
-            if not await self._is_at_work(device):
-                break
+
+        def settled() -> bool:
+            return mailbox.is_ready(device) or mailbox.assigned.get(device) != work
+
+        at_work = not self._clock.paced
+        while at_work:
+            await self._patience.until(settled)
+            at_work = not settled() and await self._is_at_work(device)
         if mailbox.assigned.get(device) != work:
             return None  # it has gone since
         if mailbox.is_ready(device):
@@ -167,7 +172,7 @@ class Server:
         """Sent if a good update has come, Lost if not; then the channel is free again."""
         mailbox, device = self._mailbox, event.device
         if not self._clock.paced:
-            await self._patiently(lambda: not mailbox.waits_for_update)
+            await self._patience.until(lambda: not mailbox.waits_for_update)
         assert self._granted is not None
         label, _, start = self._granted
         self._granted = None
@@ -202,7 +207,7 @@ class Server:
         """Paced, nobody waits for a device; but one that is overdue for too long counts as gone."""
         now = time.monotonic()
         for device in list(self._state.overdue):
-            if now - max(self._overdue_since[device], self._connected_at) > self._terms.patience:
+            if now - self._overdue_since[device] > self._terms.patience and self._channel.connected:
                 del self._state.overdue[device]
                 await self._silent(device, "ready")
 
@@ -213,8 +218,8 @@ class Server:
         await self._channel.publish(topic, encode(self._label(device, self._state.round)))
         until = asked + min(ANSWER, self._terms.patience)
         while time.monotonic() < until and self._mailbox.alive.get(device, 0.0) < asked:
-            await self._change(until - time.monotonic())
-        self._instant = time.monotonic()
+            await self._patience.change(until - time.monotonic())
+        self._patience.begin()
         return self._mailbox.alive.get(device, 0.0) >= asked
 
     async def _silent(self, device: int, kind: FromDevice) -> None:
@@ -316,29 +321,5 @@ class Server:
             if self._granted is not None and self._granted[0].device == device:
                 await self._send_grant()
 
-    # Waiting
-
     def _label(self, device: int = 0, round_number: int = 0, version: int = 0) -> Label:
         return Label(self._terms.run, device, round_number, version)
-
-    async def _patiently(self, happened: Callable[[], bool]) -> None:
-        """Wait until it has, or until patience with this instant is at its end.
-
-        Time without a connection does not count, and for several devices that are waited for it is counted once.
-        """
-        while not happened():
-            now = time.monotonic()
-            if not self._channel.connected:
-                self._instant = now
-            left = self._terms.patience - (now - max(self._instant, self._connected_at))
-            if left <= 0:
-                return
-            await self._change(min(left, 1.0))
-
-    async def _change(self, seconds: float) -> None:
-        """Wait for the next message, but not for longer than so many seconds."""
-        self._mailbox.changed.clear()
-        try:
-            await asyncio.wait_for(self._mailbox.changed.wait(), max(0.0, seconds))
-        except TimeoutError:
-            return

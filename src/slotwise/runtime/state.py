@@ -55,7 +55,7 @@ class LiveState:
         unevaluated: models that will be points of it.
         rejected: messages that did not count, by reason.
         late: who did not keep pace.
-        overdue: for each device that should be ready by now and is not, since which slot and with which model.
+        overdue: who should be ready by now and is not: since which slot, and with which model.
         barred: devices that are out for the rest of the run.
         grants: how many were given.
         round_seconds: when each round was complete, in seconds since the start.
@@ -84,7 +84,7 @@ class LiveState:
 
     @property
     def away(self) -> set[int]:
-        """The devices that are not there, as far as it is known: who comes or goes may still be on the agenda."""
+        """The devices that are not there; who has just come or gone may still be on the agenda."""
         away = set(self.scheduler.state.absent)
         for _, event in self.agenda.entries():
             if isinstance(event, Left):
