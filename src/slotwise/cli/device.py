@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,6 +28,7 @@ from slotwise.cli.live import (
     need_mqtt,
 )
 from slotwise.cli.options import OUTPUT
+from slotwise.cli.progress import stop_on_signals
 from slotwise.errors import InputError
 from slotwise.scenario import whole
 
@@ -189,10 +191,13 @@ def _spread(devices: int, first: int, processes: int, workers: int) -> None:
         command = [sys.executable, "-c", "from slotwise.cli import main; main()", "fleet", *arguments, *own]
         children.append(subprocess.Popen(command))
         first += share
-    try:
+    with stop_on_signals() as stopping:
+        while any(child.poll() is None for child in children) and not stopping.asked:
+            time.sleep(0.1)
+        for child in children:
+            if child.poll() is None:
+                child.send_signal(signal.SIGINT)  # each says farewell for its devices
         codes = [child.wait() for child in children]
-    except KeyboardInterrupt:
-        codes = [child.wait() for child in children]  # they were interrupted as well
     if any(codes):
         raise typer.Exit(max(abs(code) for code in codes))
 
