@@ -114,8 +114,13 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
 def test_a_new_user_gets_a_model_and_is_told_so(tmp_path: Path) -> None:
     program = command("--deadline", "300", "--out", "RUN")
     done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    learned, spent = done.stdout.splitlines()
     assert re.fullmatch(
-        r"finished after 22 rounds: loss \d\.\d{4}, accuracy \d+\.\d\d% at slot 292  \(RUN\)\n", done.stdout
+        r"finished after 22 rounds: loss \d\.\d{4}, accuracy \d+\.\d\d% at slot 292  \(RUN\)", learned
+    )
+    assert spent == (
+        "the devices' time: computing 43.2%, sending 0.8%, receiving 0.8%, idle 55.3%; "
+        "air time of each: 2–3 (2.2) slots"
     )
     assert {path.name for path in (tmp_path / "RUN").iterdir()} == {
         "run.json",
