@@ -55,6 +55,7 @@ class Device:
         self.trainings, self.ignored = 0, 0
         self.run_id = ""
         self._task: Task | None = None
+        self._size = 0
         self._work: Work | None = None
         self._digest = ""
         self._update: Vector | None = None
@@ -126,6 +127,7 @@ class Device:
             self._forget()
             self.run_id = frame.label.run
             self._task = await self._make_task(frame.words)
+            self._size = len(self._task.initial_model())
         await self._say_here()
 
     async def _say_here(self) -> None:
@@ -181,7 +183,7 @@ class Device:
             self._forget()
             await self._say_here()  # without what it holds: the answer has the model
             return
-        expected = len(self._task.initial_model())
+        expected = self._size
         if len(model) != expected:
             raise UserError(
                 f"the server's model has {len(model)} numbers, the task of device {self.number} has "

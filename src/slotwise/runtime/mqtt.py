@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from slotwise.runtime.channel import Arrival, Connected, Message
 
 KEEPALIVE = 10  # seconds; a client that is silent for one and a half times as long is dead to the broker
 SECONDS_BETWEEN_TRIES = 0.5
-LONGEST_PUBLISH = 600.0  # seconds; a large model takes its time on a slow link
+LONGEST_CALL = 600.0  # seconds; a large model takes its time on a slow link
 # Small messages go out at once: otherwise a grant may wait 40 ms for the acknowledgement of the one before.
 AT_ONCE = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 PORTS = {"mqtt": 1883, "mqtts": 8883}
@@ -93,7 +93,8 @@ class MqttChannel:
         self._make_client = make_client
         self._client: Client | None = None
         self._up = asyncio.Event()
-        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting: set[asyncio.Timeout] = set()  # for an answer of the broker
+        self._requests: set[asyncio.Task[None]] = set()
         self._topics: set[str] = set()
         self._inbox: asyncio.Queue[Arrival] = asyncio.Queue()
 
@@ -106,39 +107,47 @@ class MqttChannel:
         """Send, and wait until the broker has it; across a lost connection it may be sent twice."""
         while True:
             await self._up.wait()
-            if await self._published(topic, payload, retain=retain):
-                return
+            with suppress(MqttError):
+                assert self._client is not None
+                with suppress(TimeoutError):
+                    async with self._while_connected():
+                        await self._client.publish(topic, payload, qos=1, retain=retain)
+                        return
             await asyncio.sleep(0.05)
 
-    async def _published(self, topic: str, payload: bytes, *, retain: bool) -> bool:
-        """Whether the broker has acknowledged it before the connection was lost."""
-        assert self._client is not None
-        sending = asyncio.create_task(
-            self._client.publish(topic, payload, qos=1, retain=retain, timeout=LONGEST_PUBLISH)
-        )
-        try:
-            await asyncio.wait([sending, self._lost], return_when=asyncio.FIRST_COMPLETED)
-            with suppress(MqttError):
-                if sending.done():
-                    sending.result()
-                    return True
-            return False
-        finally:
-            sending.cancel()
+    @asynccontextmanager
+    async def _while_connected(self) -> AsyncIterator[None]:
+        """A lost connection is a TimeoutError here: by itself, nothing would tell who waits for an answer."""
+        async with asyncio.timeout(None) as limit:
+            self._waiting.add(limit)
+            try:
+                yield
+            finally:
+                self._waiting.discard(limit)
 
     async def subscribe(self, topic: str) -> None:
-        """Read a topic from now on."""
+        """Read a topic from now on. It does not wait for the broker, which takes things in order."""
         self._topics.add(topic)
         if self._up.is_set() and self._client is not None:
-            with suppress(MqttError):  # a connection that is lost is made again with all topics
-                await self._client.subscribe(topic, qos=1)
+            await self._begin(self._client.subscribe(topic, qos=1))
 
     async def unsubscribe(self, topic: str) -> None:
         """Read it no more."""
         self._topics.discard(topic)
         if self._up.is_set() and self._client is not None:
+            await self._begin(self._client.unsubscribe(topic))
+
+    async def _begin(self, request: Coroutine[Any, Any, object]) -> None:
+        """Send it now; a connection that is lost before the answer is made again with all topics."""
+
+        async def answered() -> None:
             with suppress(MqttError):
-                await self._client.unsubscribe(topic)
+                await request
+
+        task = asyncio.create_task(answered())
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
+        await asyncio.sleep(0)  # the task has its first turn, in which the request is sent
 
     async def arrivals(self) -> AsyncIterator[Arrival]:
         """What comes in."""
@@ -157,7 +166,6 @@ class MqttChannel:
             async with self._make_client() as client:
                 await self._subscribe_all(client)
                 self._client = client
-                self._lost = asyncio.get_running_loop().create_future()
                 self._up.set()
                 self._inbox.put_nowait(Connected())
                 async for message in client.messages:
@@ -165,8 +173,8 @@ class MqttChannel:
                     self._inbox.put_nowait(Message(str(message.topic), payload))
         finally:
             self._up.clear()
-            if not self._lost.done():
-                self._lost.set_result(None)
+            for limit in self._waiting:
+                limit.reschedule(0.0)
 
     async def _subscribe_all(self, client: Client) -> None:
         """All topics, those included that are added while this goes on."""
@@ -212,6 +220,7 @@ async def connected_channel(
             will=None if will is None else Will(will.topic, will.payload, qos=1),
             keepalive=keepalive,
             tls_context=context,
+            timeout=LONGEST_CALL,
             max_inflight_messages=100,
             socket_options=AT_ONCE,
             logger=logger,
