@@ -1,7 +1,8 @@
 """Granted updates per second of a live run, beside a raw grant/echo loop on the same broker in the same run.
 
 200 devices with models of 21,840 numbers on one machine. The raw loop is what MQTT alone can do: a client
-publishes a grant, the granted client echoes as many bytes as an update has, and only then comes the next.
+publishes a grant, the granted client echoes as many bytes as an update has, and only then comes the next,
+each message acknowledged (QoS 1).
 slotwise does the same and schedules, checks, aggregates and broadcasts besides. The two take turns.
 """
 
@@ -55,8 +56,8 @@ def make_task(parameters: RunParameters) -> Cheap:
     return Cheap()
 
 
-async def echo(address: str, devices: int) -> None:
-    """The other side of the raw loop: ``devices`` clients that answer grants with an update's bytes."""
+async def echo(address: str, devices: int, first: int) -> None:
+    """The other side of the raw loop: clients that answer grants with an update's bytes."""
     broker, payload = broker_of(address), bytes(4 * PARAMETERS)
 
     async def one(number: int) -> None:
@@ -70,10 +71,10 @@ async def echo(address: str, devices: int) -> None:
                     return
                 await client.publish(f"raw/from/{number}", payload, qos=1)
 
-    await asyncio.gather(*(one(number) for number in range(1, devices + 1)))
+    await asyncio.gather(*(one(number) for number in range(first, first + devices)))
 
 
-async def raw_loop(address: str, devices: int, grants: int) -> float:
+async def raw_loop(address: str, devices: int, processes: int, grants: int) -> float:
     """Grants a second of the raw loop."""
     broker = broker_of(address)
     async with aiomqtt.Client(
@@ -81,8 +82,9 @@ async def raw_loop(address: str, devices: int, grants: int) -> float:
     ) as client:
         await client.subscribe("raw/from/+", qos=1)
         await client.subscribe("raw/here", qos=1)
-        command = [sys.executable, __file__, "--echo", address, "--devices", str(devices)]
-        child = subprocess.Popen(command)
+        share = devices // processes
+        command = [sys.executable, __file__, "--echo", address, "--devices", str(share), "--first"]
+        children = [subprocess.Popen([*command, str(1 + i * share)]) for i in range(processes)]
         messages = client.messages
         for _ in range(devices):
             await anext(messages)
@@ -93,11 +95,14 @@ async def raw_loop(address: str, devices: int, grants: int) -> float:
         seconds = time.perf_counter() - began
         for number in range(1, devices + 1):
             await client.publish(f"raw/to/{number}", b"end", qos=1)
-        await asyncio.to_thread(child.wait)
+        for child in children:
+            await asyncio.to_thread(child.wait)
     return grants / seconds
 
 
-async def live_run(address: str, devices: int, group_size: int, grants: int, folder: Path) -> float:
+async def live_run(
+    address: str, devices: int, processes: int, group_size: int, grants: int, folder: Path
+) -> float:
     """Granted updates a second of a live run."""
     rounds = grants // group_size
     compute = (devices - group_size) // group_size * (group_size + 1)
@@ -106,7 +111,18 @@ async def live_run(address: str, devices: int, group_size: int, grants: int, fol
     parameters = run_parameters({**options, "deadline": deadline, "task": "mqtt:make_task"})
     name = f"bench{time.monotonic_ns()}"
     command = [sys.executable, "-c", "from slotwise.cli import main; main()", "fleet", "--quiet"]
-    command += ["--devices", str(devices), "--broker", address, "--name", name, "--task", "mqtt:make_task"]
+    command += [
+        "--devices",
+        str(devices),
+        "--processes",
+        str(processes),
+        "--broker",
+        address,
+        "--name",
+        name,
+        "--task",
+        "mqtt:make_task",
+    ]
     child = subprocess.Popen(command, cwd=HERE)
     async with AsyncExitStack() as stack:
         channel = await stack.enter_async_context(connected_channel(broker_of(address), f"{name}-server"))
@@ -123,15 +139,18 @@ async def live_run(address: str, devices: int, group_size: int, grants: int, fol
     return group_size * (state.round - 1) / (last - first)
 
 
-async def compare(address: str, devices: int, group_size: int, grants: int, repeats: int) -> None:
+async def compare(
+    address: str, devices: int, processes: int, group_size: int, grants: int, repeats: int
+) -> None:
     raw, live = [], []
     for _ in range(repeats):
-        raw.append(await raw_loop(address, devices, grants))
+        raw.append(await raw_loop(address, devices, processes, grants))
         with tempfile.TemporaryDirectory() as folder:
-            live.append(await live_run(address, devices, group_size, grants, Path(folder) / "run"))
+            live.append(await live_run(address, devices, processes, group_size, grants, Path(folder) / "run"))
         print(f"raw {raw[-1]:.0f}/s  slotwise {live[-1]:.0f}/s  {live[-1] / raw[-1]:.0%}", flush=True)
     ratio = statistics.median(b / a for a, b in zip(raw, live, strict=True))
-    print(f"{devices} devices, S={group_size}: raw grant/echo {statistics.median(raw):.0f}/s, ", end="")
+    print(f"{devices} devices in {processes} processes, S={group_size}: ", end="")
+    print(f"raw grant/echo {statistics.median(raw):.0f}/s, ", end="")
     print(f"granted updates {statistics.median(live):.0f}/s, {ratio:.0%} of it")
 
 
@@ -139,16 +158,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("broker", nargs="?", default="mqtt://127.0.0.1:1883")
     parser.add_argument("--devices", type=int, default=200)
+    parser.add_argument("--processes", type=int, default=2, help="of the devices, in both")
     parser.add_argument("--group-size", type=int, default=10)
     parser.add_argument("--grants", type=int, default=2000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--echo", help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.echo:
-        asyncio.run(echo(options.echo, options.devices))
+        asyncio.run(echo(options.echo, options.devices, options.first))
     else:
         asyncio.run(
-            compare(options.broker, options.devices, options.group_size, options.grants, options.repeats)
+            compare(
+                options.broker,
+                options.devices,
+                options.processes,
+                options.group_size,
+                options.grants,
+                options.repeats,
+            )
         )
 
 

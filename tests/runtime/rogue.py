@@ -24,9 +24,9 @@ class RogueChannel:
     def __getattr__(self, name):
         return getattr(self._channel, name)
 
-    async def publish(self, topic, payload, *, retain=False):
+    async def publish(self, topic, payload, **how):
         if not topic.endswith("/update"):
-            await self._channel.publish(topic, payload, retain=retain)
+            await self._channel.publish(topic, payload, **how)
             return
         for where, what in self._spoiled(topic, payload):
             await self._channel.publish(where, what)

@@ -27,10 +27,17 @@ class Channel(Protocol):
     def connected(self) -> bool:
         """Whether there is a connection at the moment."""
 
-    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+    async def publish(
+        self, topic: str, payload: bytes, *, retain: bool = False, acknowledged: bool = True
+    ) -> None:
         """Send to whoever reads ``topic``; waits while there is no connection.
 
-        With ``retain`` the broker keeps the message for those who subscribe later; an empty one removes it.
+        Args:
+            topic: where to.
+            payload: what.
+            retain: the broker keeps the message for those who subscribe later; an empty one removes it.
+            acknowledged: wait until the broker has it. Without, it is lost if the connection is: for words
+                that are said again anyway when a connection is there again.
         """
 
     async def subscribe(self, topic: str) -> None:

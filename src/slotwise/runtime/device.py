@@ -57,7 +57,7 @@ class Device:
         self._task: Task | None = None
         self._size = 0
         self._work: Work | None = None
-        self._digest = ""
+        self._model: Vector | None = None
         self._update: Vector | None = None
         self._grant: Frame | None = None
         self._sent = False  # kept all the same: it may have been lost
@@ -133,7 +133,7 @@ class Device:
     async def _say_here(self) -> None:
         self._confirmed = False
         await self._listen()
-        holds = f"{self._work}:{self._digest}" if self._work else ""
+        holds = "" if self._model is None else f"{self._work}:{digest(self._model)}"
         await self._say("here", Label(self.run_id, self.number), boot=self._boot, holds=holds)
 
     async def _obey(self, kind: str, frame: Frame) -> None:
@@ -190,7 +190,7 @@ class Device:
                 f"{expected}: server and devices must be given the same task"
             )
         self._forget()
-        self._work, self._confirmed, self._digest = work, True, digest(model)
+        self._work, self._model, self._confirmed = work, model, True
         self._training = asyncio.create_task(self._train(self._task, work, model))
         self._training.add_done_callback(self._note_failure)
         await self._stop_listening()
@@ -212,10 +212,13 @@ class Device:
         self._grant, self._sent = None, True
         await self._listen()
         topic = self._topics.from_device(self.number, "update")
-        await self._channel.publish(topic, encode(grant.label, update, grant=grant.words.get("grant", "")))
+        frame = encode(grant.label, update, grant=grant.words.get("grant", ""))
+        await self._channel.publish(topic, frame, acknowledged=False)
 
     async def _say_ready(self, work: Work) -> None:
-        await self._say("ready", Label(self.run_id, self.number, work.version, work.version, work.training))
+        label = Label(self.run_id, self.number, work.version, work.version, work.training)
+        topic = self._topics.from_device(self.number, "ready")
+        await self._channel.publish(topic, encode(label), acknowledged=False)
 
     async def _say(self, kind: FromDevice, label: Label, **words: str) -> None:
         await self._channel.publish(self._topics.from_device(self.number, kind), encode(label, **words))
@@ -232,7 +235,7 @@ class Device:
 
     def _forget(self) -> None:
         """Drop what is in hand; a training under way comes to nothing."""
-        self._work = self._update = self._grant = None
+        self._work = self._model = self._update = self._grant = None
         self._sent = False
         if self._training is not None:
             self._training.cancel()

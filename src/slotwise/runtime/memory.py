@@ -51,8 +51,11 @@ class MemoryChannel:
         """Always."""
         return True
 
-    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+    async def publish(
+        self, topic: str, payload: bytes, *, retain: bool = False, acknowledged: bool = True
+    ) -> None:
         """Pass it on."""
+        del acknowledged  # nothing is lost here
         if retain and payload:
             self._broker.retained[topic] = payload
         elif retain:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from aiomqtt import Client, MqttCodeError, MqttError, Will
 
@@ -93,7 +94,7 @@ class MqttChannel:
         self._make_client = make_client
         self._client: Client | None = None
         self._up = asyncio.Event()
-        self._waiting: set[asyncio.Timeout] = set()  # for an answer of the broker
+        self._waiting: WeakSet[asyncio.Timeout] = WeakSet()  # for an answer of the broker
         self._requests: set[asyncio.Task[None]] = set()
         self._topics: set[str] = set()
         self._inbox: asyncio.Queue[Arrival] = asyncio.Queue()
@@ -103,27 +104,27 @@ class MqttChannel:
         """Whether there is a connection at the moment."""
         return self._up.is_set()
 
-    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send, and wait until the broker has it; across a lost connection it may be sent twice."""
+    async def publish(
+        self, topic: str, payload: bytes, *, retain: bool = False, acknowledged: bool = True
+    ) -> None:
+        """Send, and wait until the broker has it (QoS 1); across a lost connection it may be sent twice.
+
+        Or only send it (QoS 0), which takes half as many packets.
+        """
         while True:
             await self._up.wait()
-            with suppress(MqttError):
-                assert self._client is not None
-                with suppress(TimeoutError):
-                    async with self._while_connected():
-                        await self._client.publish(topic, payload, qos=1, retain=retain)
-                        return
+            with suppress(MqttError, TimeoutError):
+                async with self._while_connected():
+                    assert self._client is not None
+                    await self._client.publish(topic, payload, qos=int(acknowledged), retain=retain)
+                return
             await asyncio.sleep(0.05)
 
-    @asynccontextmanager
-    async def _while_connected(self) -> AsyncIterator[None]:
+    def _while_connected(self) -> asyncio.Timeout:
         """A lost connection is a TimeoutError here: by itself, nothing would tell who waits for an answer."""
-        async with asyncio.timeout(None) as limit:
-            self._waiting.add(limit)
-            try:
-                yield
-            finally:
-                self._waiting.discard(limit)
+        limit = asyncio.timeout(None)
+        self._waiting.add(limit)
+        return limit
 
     async def subscribe(self, topic: str) -> None:
         """Read a topic from now on. It does not wait for the broker, which takes things in order."""
@@ -173,8 +174,9 @@ class MqttChannel:
                     self._inbox.put_nowait(Message(str(message.topic), payload))
         finally:
             self._up.clear()
-            for limit in self._waiting:
-                limit.reschedule(0.0)
+            for limit in list(self._waiting):
+                with suppress(RuntimeError):  # has its answer already
+                    limit.reschedule(0.0)
 
     async def _subscribe_all(self, client: Client) -> None:
         """All topics, those included that are added while this goes on."""

@@ -245,7 +245,8 @@ class Server:
         if self._granted is not None:
             label, number, slot = self._granted
             topic = self._topics.to_device(label.device, "grant")
-            await self._channel.publish(topic, encode(label, grant=number, slot=str(slot)))
+            frame = encode(label, grant=number, slot=str(slot))
+            await self._channel.publish(topic, frame, acknowledged=False)
 
     async def _broadcast(self, delivery: Deliver, slot: int) -> None:
         """The last word on a round: its updates make the next model, and from now on it counts."""
@@ -286,7 +287,7 @@ class Server:
         names = ",".join(f"{device}:{state.sent[device]}" for device in reached)
         label = self._label(round_number=max(0, version - 1), version=version)
         frame = encode(label, state.models[version], slot=str(slot), receivers=names)
-        await self._channel.publish(self._topics.to_all("model"), frame)
+        await self._channel.publish(self._topics.to_all("model"), frame, acknowledged=False)
 
     # What a device has to be told besides
 
