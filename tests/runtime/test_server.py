@@ -11,7 +11,7 @@ from tasks import Arithmetic
 
 from slotwise.fleet import Fleet
 from slotwise.runtime.clock import PacedClock
-from slotwise.runtime.state import decode_state, encode_state
+from slotwise.runtime.state import Boundary, decode_state, encode_state
 from slotwise.runtime.wire import Label, encode
 from slotwise.scenario import Scenario
 from slotwise.schedule import scheduler_for
@@ -99,6 +99,20 @@ def test_a_server_goes_on_from_any_checkpoint_to_the_same_models(schedule):
         assert again.updates == planned_updates(live.plan)
         for version in range(begun + 1, live.plan.rounds + 1):
             assert np.array_equal(again.models[version], live.models[version])
+
+
+def test_a_state_can_go_back_to_the_end_of_its_last_round():
+    live, terms = prepare(WORKED_EXAMPLE, "idfl")
+    kept = {}
+
+    def keep(state):
+        if state.round == 5:
+            kept["then"], kept["boundary"] = encode_state(state), Boundary.of(state)
+
+    live.on_round = keep
+    asyncio.run(play(live, terms))
+    again = kept["boundary"].state(scheduler_for(WORKED_EXAMPLE, "idfl"))
+    assert encode_state(again) == kept["then"]
 
 
 def test_a_damaged_state_is_no_state():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,10 +30,12 @@ from slotwise.cli.live import (
 )
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import stop_on_signals
-from slotwise.errors import InputError
+from slotwise.errors import InputError, UserError
 from slotwise.scenario import whole
 
 DATA = "Data"
+LONGEST_KEEPALIVE = 65535  # MQTT has two bytes for it
+MOST_DEVICES = 10_000
 DEFAULT_BROKER = f"mqtt://127.0.0.1:{PORT}"
 
 DataName = Annotated[
@@ -116,7 +119,8 @@ def fleet(
 ) -> None:
     """Be many devices at once, each with a connection of its own, for a trial on one machine."""
     need_mqtt()
-    whole("devices", devices)
+    if whole("devices", devices) > MOST_DEVICES:
+        raise InputError("devices", devices, f"at most {MOST_DEVICES:,}, as each has a connection of its own")
     whole("first", first)
     threads = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers)
     if whole("processes", processes) > 1:
@@ -152,7 +156,12 @@ def _take_part(
 
     if not 0 <= patience < float("inf"):
         raise InputError("patience", patience, "a number of seconds, at least 0")
-    whole("keepalive", keepalive)
+    if whole("keepalive", keepalive) > LONGEST_KEEPALIVE:
+        raise InputError("keepalive", keepalive, f"at most {LONGEST_KEEPALIVE} seconds")
+    for number in numbers:
+        user = brokers[number].user or ""
+        if re.fullmatch("device-[0-9]+", user) and user != f"device-{number}":
+            raise UserError(f"device {number}: these credentials are those of {user}")
     topics = Topics(name)
     options = {key: value for key, value in own.items() if value is not None}
 

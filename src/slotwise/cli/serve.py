@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from slotwise.runtime.mqtt import Broker
 
 LEARNING = "What is learned"
+DEFAULT_LISTEN = f"127.0.0.1:{PORT}"
 TIME = "Time"
 DEVICES = "Devices"
 
@@ -75,7 +76,9 @@ def serve(
     ] = False,
     like: Annotated[
         Path | None,
-        typer.Option(help="Run what was simulated in this folder (slotwise train).", rich_help_panel=OUTPUT),
+        typer.Option(
+            help="Run what was simulated in this folder (slotwise train); flags win.", rich_help_panel=OUTPUT
+        ),
     ] = None,
     config: Annotated[
         Path | None,
@@ -101,7 +104,7 @@ def serve(
     listen: Annotated[
         str,
         typer.Option(help="Where the embedded broker listens, if no other is given.", rich_help_panel=BROKER),
-    ] = f"127.0.0.1:{PORT}",
+    ] = DEFAULT_LISTEN,
     slot_ms: Annotated[
         float | None,
         typer.Option(help="Milliseconds of a slot: the channel keeps to the plan.", rich_help_panel=TIME),
@@ -117,7 +120,7 @@ def serve(
     wait: Annotated[
         float,
         typer.Option(
-            help="Seconds to wait for all devices; then it starts with those that are there.",
+            help="Seconds to wait for all devices; then it starts with those that are there, one at least.",
             rich_help_panel=DEVICES,
         ),
     ] = 3600.0,
@@ -218,6 +221,7 @@ def serve(
         "user": user,
         "password_file": password_file,
         "ca": ca,
+        "listen": None if chosen is not None or listen == DEFAULT_LISTEN else listen,
     }
     _report(place, session.run(chosen, address), where)
 
@@ -238,6 +242,15 @@ class _Session:
         with stop_on_signals() as stopping, LiveDisplay(stopping, rounds, quiet=self.quiet) as display:
             return asyncio.run(self._serve(broker, listen, display))
 
+    def _devices(self, broker: Broker) -> str:
+        """The command that starts devices for a trial."""
+        words = ["slotwise", "fleet", "--devices", str(self.parameters.devices)]
+        if broker.port != PORT:
+            words += ["--broker", str(broker)]
+        if self.options.name != ServerOptions.name:
+            words += ["--name", self.options.name]
+        return shlex.join(words)
+
     async def _serve(
         self, broker: Broker | None, listen: tuple[str, int], display: LiveDisplay
     ) -> LiveOutcome:
@@ -247,11 +260,7 @@ class _Session:
         async with AsyncExitStack() as stack:
             if broker is None:
                 broker = await stack.enter_async_context(embedded_broker(listen[1], listen[0]))
-                typer.echo(
-                    f"broker at {broker}; start devices with: slotwise fleet --devices "
-                    f"{self.parameters.devices}",
-                    err=True,
-                )
+                typer.echo(f"broker at {broker}; start devices with: {self._devices(broker)}", err=True)
             identity = f"slotwise-{self.options.name}-server"
             channel = await stack.enter_async_context(connected_channel(broker, identity))
             folder = RunFolder(self.place)

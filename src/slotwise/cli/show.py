@@ -92,6 +92,8 @@ def show(
             check_writable(path)
     powers = power.powers()
     if any(SweepFolder(path).is_sweep for path in runs):
+        if powers is not None or per_device or usage_csv is not None:
+            raise UserError("what devices spend is shown of runs, not of a sweep: name a folder in its runs/")
         _show_sweep(runs, out, kind, as_json=as_json)
         return
     rows = [_Shown.read(path, powers) for path in runs]

@@ -104,7 +104,7 @@ def mark_losses(axes: Axes, losses: LossRange) -> None:
     """Powers of ten, and within two of them also 2 and 5."""
     from matplotlib.ticker import LogLocator  # noqa: PLC0415
 
-    room = (losses.high / losses.low) ** 0.05
+    room = (losses.high / losses.low) ** 0.05 if losses.high > losses.low else 2.0
     axes.set_ylim(losses.low / room, losses.high if losses.cut else losses.high * room)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if losses.high < 200 * losses.low else (1,)))
     axes.yaxis.set_major_formatter("{x:g}")

@@ -9,7 +9,6 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from slotwise.aggregation import Vector
 from slotwise.fleet import Fleet
 from slotwise.learning import Point, Task
 from slotwise.learning.engine import evaluation_rounds
@@ -24,7 +23,7 @@ from slotwise.runtime.mailbox import Admission, Mailbox, Rejection
 from slotwise.runtime.plan import live_plan, scheduler_of
 from slotwise.runtime.report import Comparison, compared, measured_timeline
 from slotwise.runtime.server import Server
-from slotwise.runtime.state import LiveState, encode_state
+from slotwise.runtime.state import Boundary, LiveState, encode_state
 from slotwise.runtime.terms import NotFinite, Terms
 from slotwise.runtime.topics import Topics
 
@@ -123,6 +122,7 @@ class _LiveRun:
         self._run_id = str(folder.description().get("live_run") or secrets.token_hex(8))
         self._saved = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
+        self._boundary: Boundary | None = None
 
     async def play(self, channel: Channel) -> LiveOutcome:
         folder = self._live.folder
@@ -134,6 +134,8 @@ class _LiveRun:
         resumed = state is not None and bool(state.record.receivers)
         if state is None:
             state = LiveState(scheduler_of(self._parameters), models={0: model})
+        if resumed:
+            self._boundary = Boundary.of(state)
         self._curve = Curve(self._task, state, self._due, self._watcher.evaluated)
         self._curve.note()
         topics = Topics(self._options.name)
@@ -147,8 +149,8 @@ class _LiveRun:
         playing = asyncio.create_task(self._gather_and_play(server, mailbox, state, resumed=resumed))
         try:
             status = await self._watched(playing, listening, evaluating)
-            if status is None:  # in the middle of a round: what was saved last is what counts
-                status, state = "interrupted", self._saved_state(model)
+            if status is None:  # in the middle of a round: what counts is the round before it
+                status, state = "interrupted", self._last_round()
             else:
                 await self._curve.done(evaluating)
         finally:
@@ -176,9 +178,11 @@ class _LiveRun:
                     return None
         return playing.result()
 
-    def _saved_state(self, model: Vector) -> LiveState:
-        state = self._live.load(scheduler_of(self._parameters))
-        return state or LiveState(scheduler_of(self._parameters), models={0: model})
+    def _last_round(self) -> LiveState:
+        """The state at the end of the last round; if there was none, that of the start."""
+        if self._boundary is None:
+            return LiveState(scheduler_of(self._parameters), models={0: self._task.initial_model()})
+        return self._boundary.state(scheduler_of(self._parameters))
 
     async def _gather_and_play(
         self, server: Server, mailbox: Mailbox, state: LiveState, *, resumed: bool
@@ -223,6 +227,7 @@ class _LiveRun:
     def round_done(self, state: LiveState) -> None:
         """Note what is to be evaluated, save the state every few seconds, pass it on."""
         self._curve.note()
+        self._boundary = Boundary.of(state)
         self._watcher.round_done(state)
         if time.monotonic() - self._saved >= self._options.checkpoint_every or self._watcher.wants_stop():
             self._save(state)

@@ -6,7 +6,7 @@ import io
 import json
 import zipfile
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,6 +102,38 @@ class LiveState:
         """Drop the models that nobody trains on any more."""
         needed = {*self.assigned.values(), self.round}
         self.models = {version: model for version, model in self.models.items() if version in needed}
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A state as it was at the end of a round, to go back to if the next one cannot be finished."""
+
+    scheduler: SchedulerState
+    entries: list[tuple[int, Event]]
+    rest: LiveState
+
+    @classmethod
+    def of(cls, state: LiveState) -> Boundary:
+        """What the next round changes is copied."""
+        uplinks, lost, broadcasts, receivers = state.record
+        rest = replace(
+            state,
+            models=dict(state.models),
+            assigned=dict(state.assigned),
+            sent=Counter(state.sent),
+            record=Record(list(uplinks), list(lost), list(broadcasts), list(receivers)),
+            overdue=dict(state.overdue),
+            round_seconds=list(state.round_seconds),
+        )
+        return cls(state.scheduler.state, state.agenda.entries(), rest)
+
+    def state(self, scheduler: Scheduler) -> LiveState:
+        """The state; ``scheduler``, of the same run, becomes its Scheduler."""
+        scheduler.restore(self.scheduler)
+        agenda = Agenda()
+        for slot, event in self.entries:
+            agenda.add(slot, event)
+        return replace(self.rest, scheduler=scheduler, agenda=agenda)
 
 
 _EVENTS: dict[str, type[Event]] = {
