@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from slotwise.errors import UserError
 from slotwise.runtime.mqtt import Broker
 
 LOOPBACK = "127.0.0.1"
 FAREWELL = 0.5  # seconds
+
+
+class _Subscriptions(dict[str, Any]):
+    """Who reads what. amqtt goes through it and waits meanwhile, so it goes through a copy."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(super().keys()))
+
+    def items(self) -> Any:
+        """As they are now."""
+        return list(super().items())
 
 
 @asynccontextmanager
@@ -32,6 +44,7 @@ async def embedded_broker(port: int, host: str = LOOPBACK) -> AsyncIterator[Brok
             "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
         }
     )
+    broker._subscriptions = _Subscriptions()
     try:
         await broker.start()
     except BrokerError as error:
