@@ -9,6 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +22,7 @@ from slotwise.runtime.channel import Arrival, Connected, Message
 
 KEEPALIVE = 10  # seconds; a client that is silent for one and a half times as long is dead to the broker
 SECONDS_BETWEEN_TRIES = 0.5
-LONGEST_CALL = 600.0  # seconds; a large model takes its time on a slow link
+LONGEST_PUBLISH = 600.0  # seconds; a large model takes its time on a slow link
 # Small messages go out at once: otherwise a grant may wait 40 ms for the acknowledgement of the one before.
 AT_ONCE = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 PORTS = {"mqtt": 1883, "mqtts": 8883}
@@ -90,7 +91,7 @@ def broker_of(address: str) -> Broker:
 class MqttChannel:
     """One client of a broker; `connected_channel` makes it."""
 
-    def __init__(self, make_client: Callable[[], Client]) -> None:
+    def __init__(self, make_client: Callable[[type[asyncio.Queue[Any]]], Client]) -> None:
         self._make_client = make_client
         self._client: Client | None = None
         self._up = asyncio.Event()
@@ -116,7 +117,9 @@ class MqttChannel:
             with suppress(MqttError, TimeoutError):
                 async with self._while_connected():
                     assert self._client is not None
-                    await self._client.publish(topic, payload, qos=int(acknowledged), retain=retain)
+                    await self._client.publish(
+                        topic, payload, int(acknowledged), retain, timeout=LONGEST_PUBLISH
+                    )
                 return
             await asyncio.sleep(0.05)
 
@@ -164,14 +167,13 @@ class MqttChannel:
 
     async def _one_connection(self) -> None:
         try:
-            async with self._make_client() as client:
+            async with self._make_client(_passing_on_to(self._inbox)) as client:
                 await self._subscribe_all(client)
                 self._client = client
                 self._up.set()
                 self._inbox.put_nowait(Connected())
-                async for message in client.messages:
-                    payload = message.payload if isinstance(message.payload, bytes) else b""
-                    self._inbox.put_nowait(Message(str(message.topic), payload))
+                async for _ in client.messages:  # they come by another way: this only waits for the end
+                    pass
         finally:
             self._up.clear()
             for limit in list(self._waiting):
@@ -185,6 +187,17 @@ class MqttChannel:
             for topic in sorted(missing):
                 await client.subscribe(topic, qos=1)
                 done.add(topic)
+
+
+def _passing_on_to(inbox: asyncio.Queue[Arrival]) -> type[asyncio.Queue[Any]]:
+    """A client's own queue that holds nothing: aiomqtt would start a task for every message taken from it."""
+
+    class PassingOn(asyncio.Queue[Any]):
+        def put_nowait(self, item: Any) -> None:
+            payload = item.payload if isinstance(item.payload, bytes) else b""
+            inbox.put_nowait(Message(str(item.topic), payload))
+
+    return PassingOn
 
 
 @asynccontextmanager
@@ -212,7 +225,9 @@ async def connected_channel(
     """
     context = broker.context()
 
-    def make_client(logger: logging.Logger | None = None) -> Client:
+    def make_client(
+        logger: logging.Logger | None = None, queue_type: type[asyncio.Queue[Any]] | None = None
+    ) -> Client:
         return Client(
             broker.host,
             broker.port,
@@ -222,14 +237,14 @@ async def connected_channel(
             will=None if will is None else Will(will.topic, will.payload, qos=1),
             keepalive=keepalive,
             tls_context=context,
-            timeout=LONGEST_CALL,
             max_inflight_messages=100,
+            queue_type=queue_type,
             socket_options=AT_ONCE,
             logger=logger,
         )
 
     await _try_out(broker, make_client, patience, waiting)
-    channel = MqttChannel(make_client)
+    channel = MqttChannel(partial(make_client, None))
     staying = asyncio.create_task(channel.stay())
     try:
         yield channel
