@@ -248,6 +248,11 @@ class Trial:
         return [(r["round"], u["device"], u["version"]) for r in rounds for u in r["uplinks"]]
 
     @property
+    def serious_rejections(self):
+        """But for those of a device that was asked twice and answered twice."""
+        return [line for line in self.rejections.splitlines() if not line.endswith("ready, said twice")]
+
+    @property
     def rejections(self):
         path = self.out / "rejections.log"
         return path.read_text() if path.exists() else ""

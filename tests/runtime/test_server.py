@@ -202,7 +202,7 @@ def test_paced_a_device_that_never_gets_ready_counts_as_gone():
                 time.sleep(2)
             return super().local_update(model, device, training)
 
-    asyncio.run(play(live, terms, clock=PacedClock(100), task=Stuck(), workers=6))
+    asyncio.run(play(live, terms, clock=PacedClock(200), task=Stuck(), workers=6))
     assert live.state.round == 4
     assert "missing after 0.5 s: the device counts as gone" in live.mailbox.rejected
 
@@ -222,7 +222,7 @@ def test_no_message_deafens_the_server():
 
 def test_paced_slots_keep_to_the_plan_when_devices_keep_pace():
     live, terms = prepare(WORKED_EXAMPLE, "idfl", rounds=6)
-    asyncio.run(play(live, terms, clock=PacedClock(100)))
+    asyncio.run(play(live, terms, clock=PacedClock(200)))
     assert_as_simulated(live)
     assert [uplink[3:] for uplink in live.state.record.uplinks] == list(
         zip(live.plan.start.tolist(), live.plan.end.tolist(), strict=True)
@@ -239,7 +239,7 @@ def test_a_device_that_does_not_keep_pace_is_named():
                 time.sleep(1.2)
             return super().local_update(model, device, training)
 
-    asyncio.run(play(live, terms, clock=PacedClock(100), task=Slow()))
+    asyncio.run(play(live, terms, clock=PacedClock(200), task=Slow()))
     assert live.state.round == 6
     assert {entry.device for entry in live.state.late} == {3}
     assert live.updates != planned_updates(live.plan)

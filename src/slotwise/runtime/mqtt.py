@@ -308,7 +308,10 @@ async def _try_out(
         except (MqttError, ssl.SSLError) as error:
             if isinstance(error, MqttCodeError) and getattr(error.rc, "value", None) in _REFUSED:
                 raise UserError(f"{broker} lets nobody in like this: {error.rc}") from None
-            if "_ALERT_" in str(error):
+            cut_off = broker.certificate is not None and "EOF occurred" in str(
+                error
+            )  # an alert that got lost
+            if "_ALERT_" in str(error) or cut_off:
                 raise UserError(
                     f"{broker} refuses this client's certificate, or that it has none ({error})"
                 ) from None
