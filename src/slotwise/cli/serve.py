@@ -27,7 +27,19 @@ from slotwise.cli.live import (
     comparison_table,
     need_mqtt,
 )
-from slotwise.cli.options import CHANNEL, OUTPUT, SCHEDULE, delay_of
+from slotwise.cli.options import (
+    CHANNEL,
+    OUTPUT,
+    SCHEDULE,
+    DataName,
+    Quiet,
+    RunComputeSlots,
+    RunDeadline,
+    RunDevices,
+    RunLinkSlots,
+    TaskName,
+    delay_of,
+)
 from slotwise.cli.progress import stop_on_signals
 from slotwise.cli.serve_options import (
     kept_options,
@@ -87,7 +99,7 @@ def serve(
     checkpoint_every: Annotated[
         float, typer.Option(help="Seconds between checkpoints.", rich_help_panel=OUTPUT)
     ] = SECONDS_BETWEEN_CHECKPOINTS,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)] = False,
+    quiet: Quiet = False,
     broker: BrokerAddress = None,
     name: Annotated[
         str | None,
@@ -137,13 +149,8 @@ def serve(
         float | None,
         typer.Option(help="Shorten updates that are longer than this (L2 norm).", rich_help_panel=DEVICES),
     ] = None,
-    data: Annotated[
-        Literal["mnist", "cifar10"] | None, typer.Option(help="Data set.", rich_help_panel=LEARNING)
-    ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="A task of your own instead.", rich_help_panel=LEARNING),
-    ] = None,
+    data: DataName = None,
+    task: TaskName = None,
     partition: Annotated[
         Literal["one-label", "k-labels", "dirichlet", "iid"] | None,
         typer.Option(help="Which samples a device holds.", rich_help_panel=LEARNING),
@@ -161,22 +168,13 @@ def serve(
     delay: Annotated[
         str | None, typer.Option(help="Intentional delay of idfl: rounds, or auto.", rich_help_panel=SCHEDULE)
     ] = None,
-    devices: Annotated[
-        int | None, typer.Option(help="N, the number of devices.", rich_help_panel=CHANNEL)
-    ] = None,
+    devices: RunDevices = None,
     group_size: Annotated[
         int | None, typer.Option(help="S, the uplinks of one round.", rich_help_panel=CHANNEL)
     ] = None,
-    compute_slots: Annotated[
-        int | None, typer.Option(help="Slots of one local training.", rich_help_panel=CHANNEL)
-    ] = None,
-    link_slots: Annotated[
-        int | None,
-        typer.Option(help="r, slots of one uplink and of one broadcast.", rich_help_panel=CHANNEL),
-    ] = None,
-    deadline: Annotated[
-        int | None, typer.Option(help="T, slots of the whole run.", rich_help_panel=CHANNEL)
-    ] = None,
+    compute_slots: RunComputeSlots = None,
+    link_slots: RunLinkSlots = None,
+    deadline: RunDeadline = None,
     fleet_file: Annotated[
         Path | None,
         typer.Option(help="CSV file with a row for each device (see train).", rich_help_panel=CHANNEL),

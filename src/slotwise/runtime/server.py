@@ -51,7 +51,7 @@ class Server:
         self._unheard_since: dict[int, float] = {}  # granted, and no update
         self._patience = Patience(terms.patience, channel, mailbox.changed)
         self._began = time.monotonic()
-        mailbox.assigned = {n: (version, state.sent[n]) for n, version in state.assigned.items()}
+        mailbox.assigned = state.assigned
         mailbox.present = set(range(1, terms.fleet.devices + 1)) - state.away
         mailbox.rejected, mailbox.barred = state.rejected, state.barred
 
@@ -131,7 +131,6 @@ class Server:
             state.agenda.add(slot, event)
             if isinstance(event, Left):
                 state.overdue.pop(event.device, None)
-                state.assigned.pop(event.device, None)
         mailbox.unplanned.clear()
         for device in [n for n in state.overdue if mailbox.is_ready(n)]:
             planned, version = state.overdue.pop(device)
@@ -189,7 +188,6 @@ class Server:
         self._contributions.append(Contribution(update, label.round - label.version, start_model))
         self._state.sent[device] += 1
         self._state.assigned.pop(device, None)
-        mailbox.assigned.pop(device, None)
         return Sent(device)
 
     async def _unheard(self, device: int, round_number: int, slot: int) -> None:
@@ -281,8 +279,7 @@ class Server:
             ready = slot + self._terms.fleet.slots_of_training(device, state.sent[device])
             state.agenda.add(ready, Ready(device, ready, version))
         for device in reached:
-            state.assigned[device] = version
-            mailbox.assigned[device] = (version, state.sent[device])
+            state.assigned[device] = (version, state.sent[device])
         state.record.receivers.append(list(receivers))
         names = ",".join(f"{device}:{state.sent[device]}" for device in reached)
         label = self._label(round_number=max(0, version - 1), version=version)

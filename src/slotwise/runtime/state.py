@@ -48,7 +48,7 @@ class LiveState:
         agenda: what the plan has for the slots to come.
         slot: the last slot in which something happened.
         models: those that somebody still trains on, and the newest.
-        assigned: for each device that trains or has trained, the model it was given.
+        assigned: for each device that trains or has trained, the model and the number of the training.
         sent: the updates each device has brought: the number of its next training.
         record: uplinks, losses and broadcasts of the completed rounds.
         points: the curve.
@@ -65,7 +65,7 @@ class LiveState:
     agenda: Agenda = field(default_factory=Agenda)
     slot: int = 0
     models: dict[int, Vector] = field(default_factory=dict)
-    assigned: dict[int, int] = field(default_factory=dict)
+    assigned: dict[int, tuple[int, int]] = field(default_factory=dict)
     sent: Counter[int] = field(default_factory=Counter)
     record: Record = field(default_factory=lambda: Record([], [], [], []))
     points: list[Point] = field(default_factory=list)
@@ -100,7 +100,7 @@ class LiveState:
 
     def forget_models(self) -> None:
         """Drop the models that nobody trains on any more."""
-        needed = {*self.assigned.values(), self.round}
+        needed = {*(version for version, _ in self.assigned.values()), self.round}
         self.models = {version: model for version, model in self.models.items() if version in needed}
 
 
@@ -189,15 +189,13 @@ def _state(
         agenda=agenda,
         models=models,
         unevaluated=unevaluated,
-        assigned=_numbered(document["assigned"]),
+        assigned=_pairs(document["assigned"]),
         sent=Counter(_numbered(document["sent"])),
         record=Record([*map(tuple, uplinks)], [*map(tuple, lost)], [*map(tuple, broadcasts)], receivers),
         points=[Point(*point) for point in document["points"]],
         rejected=Counter(document["rejected"]),
         late=[Late(*late) for late in document["late"]],
-        overdue={
-            device: (slot, version) for device, (slot, version) in _numbered(document["overdue"]).items()
-        },
+        overdue=_pairs(document["overdue"]),
         barred=set(document["barred"]),
         **{name: document[name] for name in ("slot", "grants", "round_seconds")},
     )
@@ -216,6 +214,11 @@ def _scheduler_state(document: dict[str, Any]) -> SchedulerState:
 def _numbered(table: dict[Any, Any]) -> dict[int, Any]:
     """JSON makes text of numbers that are keys."""
     return {int(key): value for key, value in table.items()}
+
+
+def _pairs(table: dict[Any, Any]) -> dict[int, tuple[int, int]]:
+    """Tables of devices to two numbers."""
+    return {device: (first, second) for device, (first, second) in _numbered(table).items()}
 
 
 def _models(name: str, models: dict[int, Vector]) -> dict[str, NDArray[Any]]:
