@@ -83,9 +83,9 @@ def test_a_device_killed_while_computing_costs_no_round_and_may_come_back(trial)
         ),
         "work for device 5",
     )
+    others.signal(signal.SIGSTOP)  # the run stands still until device 5 is back
     victim.kill9()
     trial.wire.wait_for(lambda topic, frame: topic == "from/5/gone", "last will of device 5")
-    others.signal(signal.SIGSTOP)  # the run stands still until device 5 is back
     gone_in = max(trial.wire.models())
     trial.device(5)
     until(lambda: trial.wire.count("from/5/here") >= 2, "word from the device that is back")
