@@ -84,8 +84,8 @@ def prepare(
         fleet or Fleet.equal(scenario),
         scenario.link_slots,
         mean,
-        patience,
-        {"devices": str(scenario.devices)},
+        patience=patience,
+        announcement={"devices": str(scenario.devices)},
     )
     return Live(plan, state, mailbox), terms
 

@@ -157,14 +157,19 @@ class Wire:
 
     def round_reached(self, version):
         return self.wait_for(
-            lambda topic, frame: topic == "all/model" and frame.label.version >= version, f"model {version}"
+            lambda topic, frame: topic.startswith("all/model") and frame.label.version >= version,
+            f"model {version}",
         )
 
     def count(self, topic):
         return sum(heard == topic for heard, _ in list(self.messages))
 
     def models(self):
-        return {f.label.version: f.vector for topic, f in list(self.messages) if f and topic == "all/model"}
+        return {
+            f.label.version: f.vector
+            for topic, f in list(self.messages)
+            if f and topic.startswith("all/model")
+        }
 
     def close(self):
         self._client.disconnect()

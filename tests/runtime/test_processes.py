@@ -78,17 +78,16 @@ def test_a_device_killed_while_computing_costs_no_round_and_may_come_back(trial)
     victim = trial.device(5, seconds="0.5")
     trial.wire.wait_for(lambda topic, frame: topic == "from/5/ready", "device 5 ready")
     trial.wire.wait_for(
-        lambda topic, frame: (
-            topic == "all/model" and frame.label.version > 0 and "5:" in frame.words["receivers"]
-        ),
+        lambda topic, frame: "all/model" in topic and frame.label.version > 0 and topic.endswith("/5"),
         "work for device 5",
     )
     others.signal(signal.SIGSTOP)  # the run stands still until device 5 is back
     victim.kill9()
+    said_before = trial.wire.count("from/5/here")
     trial.wire.wait_for(lambda topic, frame: topic == "from/5/gone", "last will of device 5")
     gone_in = max(trial.wire.models())
     trial.device(5)
-    until(lambda: trial.wire.count("from/5/here") >= 2, "word from the device that is back")
+    until(lambda: trial.wire.count("from/5/here") > said_before, "word from the device that is back")
     others.signal(signal.SIGCONT)
     server.ends()
     assert_all_rounds_done_once(trial)
@@ -108,7 +107,7 @@ def test_a_device_killed_while_sending_costs_no_round(trial):
 @pytest.mark.parametrize("where", ["all/model", "from/2/update"], ids=["between rounds", "inside a round"])
 def test_a_server_that_was_killed_resumes_with_the_devices_still_connected(trial, where):
     server, fleet = trial.serve(), trial.fleet()
-    trial.wire.wait_for(lambda topic, frame: topic == where and frame.label.round >= 3, where)
+    trial.wire.wait_for(lambda topic, frame: topic.startswith(where) and frame.label.round >= 3, where)
     server.kill9()
     assert trial.run["status"] == "running"
     assert fleet.process.poll() is None

@@ -40,11 +40,11 @@ class Channel(Protocol):
                 that are said again anyway when a connection is there again.
         """
 
-    async def subscribe(self, topic: str) -> None:
-        """Read a topic from now on, whatever happens to the connection; ``+`` stands for any one level."""
+    async def subscribe(self, *topics: str) -> None:
+        """Read topics from now on, whatever happens to the connection.
 
-    async def unsubscribe(self, topic: str) -> None:
-        """Read it no more."""
+        ``+`` stands for any one level, and ``#`` at the end for any number of them.
+        """
 
     def arrivals(self) -> AsyncIterator[Arrival]:
         """What comes in, in order, without end."""

@@ -32,9 +32,6 @@ class Work(NamedTuple):
 class Device:
     """Device ``number``: one client of the channel, from the first call to the end of the run.
 
-    It listens to the broadcast of models only while it waits for one, and does so before it sends, so the
-    model that its update is part of cannot pass it by.
-
     Attributes:
         trainings: how many it has finished.
         ignored: messages that were not for it, or no frames.
@@ -60,9 +57,6 @@ class Device:
         self._model: Vector | None = None
         self._update: Vector | None = None
         self._grant: Frame | None = None
-        self._sent = False  # kept all the same: it may have been lost
-        self._listening = False
-        self._confirmed = False  # whether the server has said what to do since this device said it is here
         self._training: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -77,9 +71,13 @@ class Device:
         Raises:
             UserError: the server's model is not one of this device's task.
         """
-        await self._channel.subscribe(self._topics.to_device(self.number, "+"))
-        await self._channel.subscribe(self._topics.to_all("end"))
-        await self._channel.subscribe(self._topics.to_all("call"))
+        topics = self._topics
+        await self._channel.subscribe(
+            topics.to_device(self.number, "+"),
+            topics.as_receiver(self.number),
+            topics.to_all("end"),
+            topics.to_all("call"),
+        )
         listening = asyncio.create_task(self._listen_to_all())
         try:
             await asyncio.wait([listening, self._failure], return_when=asyncio.FIRST_COMPLETED)
@@ -131,8 +129,6 @@ class Device:
         await self._say_here()
 
     async def _say_here(self) -> None:
-        self._confirmed = False
-        await self._listen()
         holds = "" if self._model is None else f"{self._work}:{digest(self._model)}"
         await self._say("here", Label(self.run_id, self.number), boot=self._boot, holds=holds)
 
@@ -143,8 +139,6 @@ class Device:
             await self._take_work(frame)
         elif kind == "rest":
             self._forget()
-            self._confirmed = True
-            await self._listen()
         elif kind == "grant":
             await self._take_grant(frame)
 
@@ -154,23 +148,19 @@ class Device:
             if device == str(self.number) and training.isdecimal():
                 await self._begin(Work(frame.label.version, int(training)), frame.vector)
                 return
-        if self._work is not None and not self._sent and self._confirmed:
-            await self._stop_listening()
 
     async def _take_work(self, frame: Frame) -> None:
         work = Work(frame.label.version, frame.label.training)
         if work != self._work or frame.vector is not None:
             await self._begin(work, frame.vector)
-            return
-        self._confirmed = True
-        if self._update is not None:
+        elif self._update is not None:
             await self._say_ready(work)
 
     async def _take_grant(self, frame: Frame) -> None:
         if self._work != Work(frame.label.version, frame.label.training):
             await self._say_here()  # nothing of the kind is here: the server will say what to do
             return
-        self._grant, self._confirmed = frame, True
+        self._grant = frame
         if self._update is not None:
             await self._send(self._update, frame)
 
@@ -190,10 +180,9 @@ class Device:
                 f"{expected}: server and devices must be given the same task"
             )
         self._forget()
-        self._work, self._model, self._confirmed = work, model, True
+        self._work, self._model = work, model
         self._training = asyncio.create_task(self._train(self._task, work, model))
         self._training.add_done_callback(self._note_failure)
-        await self._stop_listening()
 
     async def _train(self, task: Task, work: Work, model: Vector) -> None:
         loop = asyncio.get_running_loop()
@@ -209,8 +198,7 @@ class Device:
             await self._send(self._update, self._grant)
 
     async def _send(self, update: Vector, grant: Frame) -> None:
-        self._grant, self._sent = None, True
-        await self._listen()
+        self._grant = None
         topic = self._topics.from_device(self.number, "update")
         frame = encode(grant.label, update, grant=grant.words.get("grant", ""))
         await self._channel.publish(topic, frame, acknowledged=False)
@@ -223,20 +211,9 @@ class Device:
     async def _say(self, kind: FromDevice, label: Label, **words: str) -> None:
         await self._channel.publish(self._topics.from_device(self.number, kind), encode(label, **words))
 
-    async def _listen(self) -> None:
-        if not self._listening:
-            self._listening = True
-            await self._channel.subscribe(self._topics.to_all("model"))
-
-    async def _stop_listening(self) -> None:
-        if self._listening:
-            self._listening = False
-            await self._channel.unsubscribe(self._topics.to_all("model"))
-
     def _forget(self) -> None:
         """Drop what is in hand; a training under way comes to nothing."""
         self._work = self._model = self._update = self._grant = None
-        self._sent = False
         if self._training is not None:
             self._training.cancel()
             self._training = None

@@ -63,17 +63,13 @@ class MemoryChannel:
         self._broker.pass_on(Message(topic, payload))
         await asyncio.sleep(0)
 
-    async def subscribe(self, topic: str) -> None:
-        """Read a topic; what was retained there comes at once."""
+    async def subscribe(self, *topics: str) -> None:
+        """Read topics; what was retained there comes at once."""
         await asyncio.sleep(0)
-        self.patterns.add(topic)
+        self.patterns.update(topics)
         for kept, payload in self._broker.retained.items():
-            if matches(topic, kept):
+            if any(matches(topic, kept) for topic in topics):
                 self.inbox.put_nowait(Message(kept, payload))
-
-    async def unsubscribe(self, topic: str) -> None:
-        """Read it no more."""
-        self.patterns.discard(topic)
 
     async def arrivals(self) -> AsyncIterator[Arrival]:
         """What comes in."""

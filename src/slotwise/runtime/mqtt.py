@@ -129,17 +129,11 @@ class MqttChannel:
         self._waiting.add(limit)
         return limit
 
-    async def subscribe(self, topic: str) -> None:
-        """Read a topic from now on. It does not wait for the broker, which takes things in order."""
-        self._topics.add(topic)
+    async def subscribe(self, *topics: str) -> None:
+        """Read topics from now on. It does not wait for the broker, which takes things in order."""
+        self._topics.update(topics)
         if self._up.is_set() and self._client is not None:
-            await self._begin(self._client.subscribe(topic, qos=1))
-
-    async def unsubscribe(self, topic: str) -> None:
-        """Read it no more."""
-        self._topics.discard(topic)
-        if self._up.is_set() and self._client is not None:
-            await self._begin(self._client.unsubscribe(topic))
+            await self._begin(self._client.subscribe([(topic, 1) for topic in topics]))
 
     async def _begin(self, request: Coroutine[Any, Any, object]) -> None:
         """Send it now; a connection that is lost before the answer is made again with all topics."""
@@ -184,9 +178,8 @@ class MqttChannel:
         """All topics, those included that are added while this goes on."""
         done: set[str] = set()
         while missing := self._topics - done:
-            for topic in sorted(missing):
-                await client.subscribe(topic, qos=1)
-                done.add(topic)
+            await client.subscribe([(topic, 1) for topic in sorted(missing)])
+            done |= missing
 
 
 def _passing_on_to(inbox: asyncio.Queue[Arrival]) -> type[asyncio.Queue[Any]]:

@@ -284,7 +284,8 @@ class Server:
         names = ",".join(f"{device}:{state.sent[device]}" for device in reached)
         label = self._label(round_number=max(0, version - 1), version=version)
         frame = encode(label, state.models[version], slot=str(slot), receivers=names)
-        await self._channel.publish(self._topics.to_all("model"), frame, acknowledged=False)
+        for topic in self._topics.to_receivers(reached):
+            await self._channel.publish(topic, frame, acknowledged=False)
 
     # What a device has to be told besides
 

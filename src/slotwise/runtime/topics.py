@@ -2,11 +2,16 @@
 
 Device n publishes below ``from/n/`` and nowhere else; it reads ``to/n/`` and ``all/``. The server publishes
 below ``to/`` and ``all/`` and reads ``from/``.
+
+A broadcast is one publish whose topic names its receivers, each in its seat: ``all/model/-/2/-/4`` is for
+devices 2 and 4. Device 4 has subscribed, once and for all, to whatever has a 4 in the fourth seat. So the
+broker hands a model to those who receive it, and to nobody else. From the 101st on, devices share seats.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +22,8 @@ ToDevice = Literal["call", "work", "grant", "rest"]
 ToAll = Literal["call", "model", "end"]
 
 ROOT = "slotwise"
+SEATS = 100  # in a row: mosquitto takes topics of 200 levels, EMQX of 128
+EMPTY = "-"
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,20 @@ class Topics:
         """What the server tells whoever listens."""
         return f"{self.root}/all/{kind}"
 
+    def to_receivers(self, receivers: Iterable[int]) -> list[str]:
+        """Where a broadcast goes: one topic, unless receivers share a seat; then some sit in the next row."""
+        rows: list[dict[int, int]] = [{}]
+        for device in receivers:
+            row = next((row for row in rows if _seat(device) not in row), None)
+            if row is None:
+                rows.append(row := {})
+            row[_seat(device)] = device
+        return ["/".join([self.to_all("model"), *_names(row)]) for row in rows]
+
+    def as_receiver(self, device: int) -> str:
+        """What device ``device`` subscribes to, in order to read the broadcasts that are for it."""
+        return f"{self.to_all('model')}{'/+' * _seat(device)}/{device}/#"
+
     @property
     def from_all_devices(self) -> str:
         """What the server reads."""
@@ -60,4 +81,14 @@ class Topics:
 
     def kind(self, topic: str) -> str:
         """The kind of a message from the server."""
-        return topic.rpartition("/")[2]
+        whom, *rest = topic.removeprefix(f"{self.root}/").split("/")
+        return "/".join(rest[:1] if whom == "all" else rest[1:])
+
+
+def _seat(device: int) -> int:
+    return (device - 1) % SEATS
+
+
+def _names(row: dict[int, int]) -> list[str]:
+    """Who is in which seat, up to the last that is taken."""
+    return [str(row.get(seat, EMPTY)) for seat in range(max(row, default=-1) + 1)]

@@ -38,10 +38,17 @@ def test_a_device_reads_what_is_for_it_or_for_all_and_nothing_else(mosquitto) ->
         async with mosquitto.client("server") as server, mosquitto.client("device-7") as device:
             for topics in ("#", f"{ROOT}/to/8/+", f"{ROOT}/from/+/+"):
                 await device.subscribe(topics, qos=1)
-            await say(server, "to/8/grant", "to/8/work", "to/7/grant", "all/call", "all/model", "all/end")
+            await say(
+                server, "to/8/grant", "to/8/work", "to/7/grant", "all/call", "all/model/-/-/7", "all/end"
+            )
             return await heard(device, "all/end")
 
-    assert list(dict.fromkeys(asyncio.run(told()))) == ["to/7/grant", "all/call", "all/model", "all/end"]
+    assert list(dict.fromkeys(asyncio.run(told()))) == [
+        "to/7/grant",
+        "all/call",
+        "all/model/-/-/7",
+        "all/end",
+    ]
 
 
 def test_a_device_hears_nothing_of_what_others_send(mosquitto) -> None:

@@ -120,7 +120,7 @@ def test_a_message_larger_than_the_largest_model_ends_the_connection(tmp_path: P
 
     async def publish(size: int) -> None:
         async with broker.client("device-1") as client, asyncio.timeout(5):
-            await client.subscribe(f"{ROOT}/all/+", qos=1)
+            await client.subscribe(f"{ROOT}/all/#", qos=1)
             with suppress(MqttError):  # it may be cut off in the middle of it
                 await client.publish(f"{ROOT}/from/1/update", bytes(size), qos=1, timeout=1)
             async with broker.client("server") as server:

@@ -21,7 +21,7 @@ def access_file(topics: Topics, devices: Iterable[int]) -> str:
         "",
         f"user {SERVER}",
         f"topic write {topics.root}/to/+/+",
-        f"topic write {topics.root}/all/+",
+        f"topic write {topics.root}/all/#",
         f"topic read {topics.from_all_devices}",
     ]
     for number in devices:
@@ -30,6 +30,6 @@ def access_file(topics: Topics, devices: Iterable[int]) -> str:
             f"user {device_user(number)}",
             f"topic write {topics.from_device(number, '+')}",
             f"topic read {topics.to_device(number, '+')}",
-            f"topic read {topics.root}/all/+",
+            f"topic read {topics.root}/all/#",
         ]
     return "\n".join(blocks) + "\n"
