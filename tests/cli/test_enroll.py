@@ -2,6 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from slotwise.runtime.credentials import read_credentials
+
 
 def test_it_says_what_to_do_next(slotwise, tmp_path: Path) -> None:
     folder = tmp_path / "fleet"
@@ -10,8 +12,8 @@ def test_it_says_what_to_do_next(slotwise, tmp_path: Path) -> None:
     assert out.splitlines() == [
         f"{folder}: 3 devices, broker at mqtts://broker.example:8883, passwords",
         f"broker:  cd {folder}/broker && mosquitto -c mosquitto.conf",
-        f"server:  slotwise serve --credentials {folder}/server.toml --name house --devices 3 --out RUN",
-        f"device:  slotwise device --id 1 --credentials {folder}/device-1.toml --name house",
+        f"server:  slotwise serve --credentials {folder}/server.toml --devices 3 --out RUN",
+        f"device:  slotwise device --id 1 --credentials {folder}/device-1.toml",
     ]
 
 
@@ -83,3 +85,10 @@ def test_a_name_too_long_is_refused(slotwise, tmp_path: Path) -> None:
     code, _, err = slotwise("enroll", tmp_path / ("a" * 300), "--devices", 3, "--host", "localhost")
     assert code == 2
     assert err.endswith("File name too long\n")
+
+
+def test_credentials_say_which_channel_they_are_for(slotwise, tmp_path: Path) -> None:
+    folder = tmp_path / "fleet"
+    slotwise("enroll", folder, "--devices", 1, "--host", "broker.example", "--name", "house")
+    for client in ("server", "device-1"):
+        assert read_credentials(folder / f"{client}.toml").channel == "house"

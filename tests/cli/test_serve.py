@@ -56,3 +56,15 @@ def test_a_service_that_restarts_gives_the_same_options_again(slotwise, tmp_path
     code, _, errors = slotwise("serve", "--out", tmp_path / "out", "--go-on", "--config", config)
     assert code == 0
     assert "finished already" in errors
+
+
+@pytest.mark.parametrize("command", [("serve", "--out", "OUT"), ("device", "--id", "1")])
+def test_a_channel_that_is_not_that_of_the_credentials_is_refused(slotwise, tmp_path, command):
+    file = tmp_path / "device-1.toml"
+    file.write_text('broker = "mqtt://127.0.0.1:1"\nname = "house"\n')
+    out = tmp_path / "out"
+    words = [out if word == "OUT" else word for word in command]
+    code, _, errors = slotwise(*words, "--credentials", file, "--name", "garden")
+    assert code == 2
+    assert "--name garden: must be house, the channel of these credentials" in errors
+    assert not out.exists()

@@ -5,7 +5,6 @@ import pytest
 from slotwise.errors import InputError, UserError
 from slotwise.runtime.credentials import read_credentials
 from slotwise.runtime.mqtt import Broker, broker_of
-from slotwise.runtime.topics import Topics
 
 
 @pytest.mark.parametrize(
@@ -31,8 +30,8 @@ def test_other_addresses_are_refused(address):
 
 def test_credentials_name_files_beside_themselves(tmp_path):
     file = tmp_path / "device-1.toml"
-    file.write_text('broker = "mqtts://h"\nuser = "u"\npassword = "p"\nca = "ca.crt"\n')
-    expected = Broker("h", 8883, tls=True, user="u", password="p", ca=tmp_path / "ca.crt")
+    file.write_text('broker = "mqtts://h"\nname = "n"\nuser = "u"\npassword = "p"\nca = "ca.crt"\n')
+    expected = Broker("h", 8883, tls=True, user="u", password="p", ca=tmp_path / "ca.crt", channel="n")
     assert read_credentials(file) == expected
 
 
@@ -40,7 +39,7 @@ def test_credentials_name_files_beside_themselves(tmp_path):
     ("text", "what"),
     [
         ('user = "u"', "broker: missing"),
-        ('broker = "mqtt://h"\nusr = "u"', "usr: allowed are broker, user"),
+        ('broker = "mqtt://h"\nusr = "u"', "usr: allowed are broker, name, user"),
         ('broker = "mqtt://h"\nuser = 3', "user: allowed are"),
         ("broker = ", "valid TOML"),
     ],
@@ -55,9 +54,3 @@ def test_bad_credentials_are_told_in_a_line(tmp_path, text, what):
 def test_credentials_that_are_not_there_are_told():
     with pytest.raises(InputError, match="readable"):
         read_credentials(Path("/nowhere/x.toml"))
-
-
-@pytest.mark.parametrize("name", ["", "a/b", "#", "+", "a b", "x" * 65])
-def test_a_channel_has_a_name_that_is_one_level_of_a_topic(name):
-    with pytest.raises(InputError, match="name"):
-        Topics(name)

@@ -25,6 +25,7 @@ from slotwise.cli.live import (
     Credentials,
     PasswordFile,
     User,
+    channel_name,
     chosen_broker,
     need_mqtt,
 )
@@ -74,7 +75,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.", 
 def device(
     number: Annotated[int, typer.Option("--id", help="Which device this is, from 1.")],
     broker: BrokerAddress = None,
-    name: ChannelName = "trial",
+    name: ChannelName = None,
     credentials: Credentials = None,
     user: User = None,
     password_file: PasswordFile = None,
@@ -105,7 +106,7 @@ def fleet(
     processes: Annotated[int, typer.Option(help="Spread them over so many processes.")] = 1,
     workers: Workers = None,
     broker: BrokerAddress = None,
-    name: ChannelName = "trial",
+    name: ChannelName = None,
     credentials: Annotated[
         Path | None,
         typer.Option(help="Folder with device-1.toml, device-2.toml, … as slotwise enroll writes them."),
@@ -143,7 +144,7 @@ def fleet(
 
 def _take_part(
     numbers: Sequence[int],
-    name: str,
+    name: str | None,
     brokers: dict[int, Any],
     own: dict[str, str | None],
     workers: int,
@@ -152,7 +153,7 @@ def _take_part(
     quiet: bool,
 ) -> None:
     from slotwise.runtime.fleet import take_part  # noqa: PLC0415
-    from slotwise.runtime.topics import Topics  # noqa: PLC0415
+    from slotwise.runtime.topics import TRIAL, Topics  # noqa: PLC0415
 
     if not 0 <= patience < float("inf"):
         raise InputError("patience", patience, "a number of seconds, at least 0")
@@ -162,7 +163,8 @@ def _take_part(
         user = brokers[number].user or ""
         if re.fullmatch("device-[0-9]+", user) and user != f"device-{number}":
             raise UserError(f"device {number}: these credentials are those of {user}")
-    topics = Topics(name)
+        name = channel_name(name, brokers[number])
+    topics = Topics(name or TRIAL)
     options = {key: value for key, value in own.items() if value is not None}
 
     def tell(text: str) -> None:

@@ -117,12 +117,11 @@ def _create(folder: Path, given: dict[str, Any]) -> None:
 
 
 def _next_steps(folder: Path, enrolment: Enrolment) -> list[str]:
-    named = "" if enrolment.name == "trial" else f" --name {enrolment.name}"
     where, count = shlex.quote(str(folder)), len(enrolment.devices)
     return [
         f"broker:  cd {where}/broker && mosquitto -c mosquitto.conf",
-        f"server:  slotwise serve --credentials {where}/server.toml{named} --devices {count} --out RUN",
-        f"device:  slotwise device --id 1 --credentials {where}/device-1.toml{named}",
+        f"server:  slotwise serve --credentials {where}/server.toml --devices {count} --out RUN",
+        f"device:  slotwise device --id 1 --credentials {where}/device-1.toml",
     ]
 
 

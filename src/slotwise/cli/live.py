@@ -36,17 +36,18 @@ BrokerAddress = Annotated[
     ),
 ]
 ChannelName = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--name",
         help="Name of the channel on the broker: server and devices must agree on it.",
+        show_default="that of the credentials, or trial",
         rich_help_panel=BROKER,
     ),
 ]
 Credentials = Annotated[
     Path | None,
     typer.Option(
-        help="TOML file with broker, user, password, ca, certificate and key, as slotwise enroll writes it.",
+        help="TOML file with broker, name, user, password, ca, certificate and key, as by slotwise enroll.",
         rich_help_panel=BROKER,
     ),
 ]
@@ -94,6 +95,14 @@ def chosen_broker(
         return None
     password = None if password_file is None else _password(password_file)
     return replace(broker_of(address), user=user, password=password, ca=ca)
+
+
+def channel_name(name: str | None, broker: Broker | None) -> str | None:
+    """The channel that the flag names, or the credentials: what the broker drops, it drops without a word."""
+    enrolled = None if broker is None else broker.channel
+    if name is not None and enrolled is not None and name != enrolled:
+        raise InputError("name", name, f"{enrolled}, the channel of these credentials")
+    return name or enrolled
 
 
 def _password(path: Path) -> str:

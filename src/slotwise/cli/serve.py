@@ -18,10 +18,12 @@ from slotwise.cli.live import (
     PORT,
     Authority,
     BrokerAddress,
+    ChannelName,
     Credentials,
     LiveDisplay,
     PasswordFile,
     User,
+    channel_name,
     chosen_broker,
     comparison_lines,
     comparison_table,
@@ -101,14 +103,7 @@ def serve(
     ] = SECONDS_BETWEEN_CHECKPOINTS,
     quiet: Quiet = False,
     broker: BrokerAddress = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the channel on the broker: server and devices must agree on it.",
-            show_default="trial",
-            rich_help_panel=BROKER,
-        ),
-    ] = None,
+    name: ChannelName = None,
     credentials: Credentials = None,
     user: User = None,
     password_file: PasswordFile = None,
@@ -195,8 +190,9 @@ def serve(
     need_mqtt()
     if slot_ms is not None and as_fast_as_possible:
         raise InputError("slot_ms", slot_ms, "left out with --as-fast-as-possible")
-    own = {"name": name, "patience": patience, "clip_norm": clip_norm, "slot_ms": slot_ms}
     chosen = chosen_broker(broker, credentials, user, password_file, ca)
+    channel = channel_name(name, chosen)
+    own = {"name": channel, "patience": patience, "clip_norm": clip_norm, "slot_ms": slot_ms}
     address = listening_address(listen)
     if go_on and out is not None and RunFolder(out).is_run:
         resume, out, like, config, given = out, None, None, None, {}

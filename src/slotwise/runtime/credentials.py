@@ -9,7 +9,7 @@ from pathlib import Path
 from slotwise.errors import InputError, UserError
 from slotwise.runtime.mqtt import Broker, broker_of
 
-KEYS = ("broker", "user", "password", "ca", "certificate", "key")
+KEYS = ("broker", "name", "user", "password", "ca", "certificate", "key")
 
 
 def read_credentials(path: Path) -> Broker:
@@ -31,4 +31,4 @@ def read_credentials(path: Path) -> Broker:
         raise UserError(f"{path}: broker: missing: must be given, as in mqtts://host:8883")
     words = {name: document[name] for name in ("user", "password") if name in document}
     files = {name: path.parent / document[name] for name in ("ca", "certificate", "key") if name in document}
-    return replace(broker_of(document["broker"]), **words, **files)
+    return replace(broker_of(document["broker"]), channel=document.get("name"), **words, **files)

@@ -47,6 +47,7 @@ class Broker:
         ca: file of the certificates to trust; None trusts those the system does.
         certificate: file of this client's certificate, if the broker asks for one.
         key: file of its private key.
+        channel: name of the only channel that it lets this client use; None if it does not care.
     """
 
     host: str
@@ -57,6 +58,7 @@ class Broker:
     ca: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
+    channel: str | None = None
 
     def __str__(self) -> str:
         return f"{'mqtts' if self.tls else 'mqtt'}://{self.host}:{self.port}"

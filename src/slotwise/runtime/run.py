@@ -25,7 +25,7 @@ from slotwise.runtime.report import Comparison, compared, measured_timeline
 from slotwise.runtime.server import Server
 from slotwise.runtime.state import Boundary, LiveState, encode_state
 from slotwise.runtime.terms import NotFinite, Terms
-from slotwise.runtime.topics import Topics
+from slotwise.runtime.topics import TRIAL, Topics
 
 KEPT_OPTIONS = ("name", "patience", "clip_norm", "slot_ms")
 GRACE = 3.0  # seconds to finish the round that is on when asked to end
@@ -44,7 +44,7 @@ class ServerOptions:
         checkpoint_every: seconds between checkpoints.
     """
 
-    name: str = "trial"
+    name: str = TRIAL
     patience: float = 60.0
     wait: float = 3600.0
     clip_norm: float | None = None

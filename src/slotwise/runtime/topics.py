@@ -22,6 +22,7 @@ ToDevice = Literal["call", "work", "grant", "rest"]
 ToAll = Literal["call", "model", "end"]
 
 ROOT = "slotwise"
+TRIAL = "trial"  # the name of a channel that is given none
 SEATS = 100  # in a row: mosquitto takes topics of 200 levels, EMQX of 128
 EMPTY = "-"
 

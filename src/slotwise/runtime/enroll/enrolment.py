@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import InputError
-from slotwise.runtime.topics import Topics
+from slotwise.runtime.topics import TRIAL, Topics
 from slotwise.scenario import whole
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Enrolment:
 
     hosts: Sequence[str]
     port: int = 8883
-    name: str = "trial"
+    name: str = TRIAL
     by_certificate: bool = False
     largest_model: int = 1_000_000
     days: int = 3650

@@ -35,7 +35,7 @@ class Files:
 
 def new_client(name: str, enrolment: Enrolment, signer: Signer) -> tuple[str, Files]:
     """A proof that a client is ``name``: what is kept of it, and the files that the client is given."""
-    words = {"broker": enrolment.address, "ca": AUTHORITY}
+    words = {"broker": enrolment.address, "name": enrolment.name, "ca": AUTHORITY}
     if not enrolment.by_certificate:
         password = new_password()
         text = _toml({**words, "user": name, "password": password})
