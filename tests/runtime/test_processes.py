@@ -1,5 +1,6 @@
 """Faults, each with real processes over a real broker. All rounds get done, and nothing counts twice."""
 
+import json
 import signal
 
 import numpy as np
@@ -255,3 +256,28 @@ def test_twenty_mnist_devices_train_as_simulated(tmp_path, kind, mnist_models):
     finally:
         trial.close()
         broker.kill()
+
+
+def test_of_two_servers_on_one_channel_the_newer_has_the_devices_and_the_older_says_so(trial):
+    older = trial.serve()
+    trial.wire.wait_for(lambda topic, frame: topic == "all/call", "call")
+    interrupted, trial.out = trial.out, trial.folder / "newer"
+    newer = trial.serve()
+    older.ends(2)
+    assert "another server was started on this channel" in older.text
+    assert json.loads((interrupted / "run.json").read_text())["status"] == "interrupted"
+    fleet = trial.fleet()
+    newer.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+
+
+def test_a_server_that_died_does_not_keep_its_channel(trial):
+    dead = trial.serve()
+    trial.wire.wait_for(lambda topic, frame: topic == "all/call", "call")
+    dead.kill9()
+    trial.out = trial.folder / "newer"
+    server, fleet = trial.serve(), trial.fleet()
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)

@@ -52,7 +52,7 @@ from slotwise.cli.serve_options import (
     resumed_parameters,
     server_options,
 )
-from slotwise.errors import InputError
+from slotwise.errors import InputError, UserError
 from slotwise.learning import Task
 from slotwise.runs import RunFolder, RunParameters
 from slotwise.runs.build import build_task
@@ -283,6 +283,11 @@ def _report(place: Path, outcome: LiveOutcome, where: dict[str, Any]) -> None:
         words = ["slotwise", "serve", "--resume", str(place)]
         for name, value in where.items():
             words += [] if value is None else ["--" + name.replace("_", "-"), str(value)]
+        if outcome.superseded:
+            raise UserError(
+                "another server was started on this channel, and devices follow the newer one; go on under "
+                f"another name with: {shlex.join(words)} --name NAME"
+            )
         typer.echo(f"go on with: {shlex.join(words)}", err=True)
         raise typer.Exit(INTERRUPTED)
     if outcome.status == "diverged":

@@ -15,6 +15,7 @@ from slotwise.learning.engine import evaluation_rounds
 from slotwise.runs import RunFolder, RunParameters
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runs.folder import Status, model_sha256
+from slotwise.runtime.call import Superseded
 from slotwise.runtime.channel import Channel
 from slotwise.runtime.clock import Clock, PacedClock
 from slotwise.runtime.curve import Curve
@@ -82,11 +83,16 @@ class LiveWatcher:
 
 @dataclass(frozen=True)
 class LiveOutcome:
-    """How a live run ended."""
+    """How a live run ended.
+
+    Attributes:
+        superseded: whether it was interrupted because a newer server is on its channel.
+    """
 
     status: Status
     state: LiveState
     comparison: Comparison | None
+    superseded: bool = False
 
 
 async def serve(
@@ -123,6 +129,7 @@ class _LiveRun:
         self._saved = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
         self._boundary: Boundary | None = None
+        self._superseded = False
 
     async def play(self, channel: Channel) -> LiveOutcome:
         folder = self._live.folder
@@ -143,7 +150,7 @@ class _LiveRun:
         devices = self._parameters.devices
         mailbox = Mailbox(topics, self._run_id, devices, admission, self._reject)
         server = Server(self._terms(), state, channel, topics, mailbox, self._options.clock(), self)
-        await channel.subscribe(topics.from_all_devices)
+        await channel.subscribe(topics.from_all_devices, topics.to_all("call"))
         listening = asyncio.create_task(server.listen())
         evaluating = asyncio.create_task(self._curve.follow())
         playing = asyncio.create_task(self._gather_and_play(server, mailbox, state, resumed=resumed))
@@ -162,16 +169,20 @@ class _LiveRun:
         return outcome
 
     async def _watched(self, playing: asyncio.Task[Status], *beside: asyncio.Task[None]) -> Status | None:
-        """How it ended; None if it was asked to and could not finish its round.
+        """How it ended; None if that was in the middle of a round: asked to, or by a newer server.
 
         What goes on beside it has no end: if one of them ends, its error is this one's.
         """
         asked_at = None
         while not playing.done():
             await asyncio.wait([playing, *beside], timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
-            for ended in beside:
-                if ended.done():
-                    ended.result()
+            try:
+                for ended in beside:
+                    if ended.done():
+                        ended.result()
+            except Superseded:
+                self._superseded = True
+                return None
             if self._watcher.wants_stop():
                 asked_at = asked_at or time.monotonic()
                 if time.monotonic() - asked_at > GRACE:
@@ -275,4 +286,4 @@ class _LiveRun:
             final=last._asdict() if last else None,
             seconds=round(state.seconds, 3),
         )
-        return LiveOutcome(status, state, comparison)
+        return LiveOutcome(status, state, comparison, self._superseded)

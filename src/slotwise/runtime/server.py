@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from slotwise.aggregation import Contribution, Vector, next_model
+from slotwise.runtime.call import Call
 from slotwise.runtime.channel import Channel, Connected
 from slotwise.runtime.clock import Clock
 from slotwise.runtime.mailbox import Mailbox
@@ -51,6 +52,7 @@ class Server:
         self._unheard_since: dict[int, float] = {}  # granted, and no update
         self._patience = Patience(terms.patience, channel, mailbox.changed)
         self._began = time.monotonic()
+        self._call = Call(terms, channel, topics)
         mailbox.assigned = state.assigned
         mailbox.present = set(range(1, terms.fleet.devices + 1)) - state.away
         mailbox.rejected, mailbox.barred = state.rejected, state.barred
@@ -67,11 +69,17 @@ class Server:
             await self._patience.change(max(left, 0.05) if here else 1.0)
 
     async def listen(self) -> None:
-        """Take in what the devices say, and answer those who ask what to do; without end."""
+        """Take in what the devices say, and answer those who ask what to do; without end.
+
+        Raises:
+            Superseded: a newer server is on this channel.
+        """
         async for arrival in self._channel.arrivals():
             if isinstance(arrival, Connected):
                 self._patience.begin()
-                await self._call()
+                await self._call.make(self._state.round)
+            elif arrival.topic == self._call.topic:
+                await self._call.hear(arrival, self._state.round)
             else:
                 self._mailbox.take(arrival)
                 await self._answer()
@@ -103,8 +111,7 @@ class Server:
 
     async def end(self) -> None:
         """Tell everybody that it is over."""
-        await self._channel.publish(self._topics.to_all("call"), b"", retain=True)
-        await self._channel.publish(self._topics.to_all("end"), encode(self._label()), retain=True)
+        await self._call.end()
 
     # What happens in a slot
 
@@ -288,14 +295,6 @@ class Server:
             await self._channel.publish(topic, frame, acknowledged=False)
 
     # What a device has to be told besides
-
-    async def _call(self) -> None:
-        """Ask everybody who is there to say so; the broker keeps it for those who come later."""
-        label = self._label(round_number=self._state.round)
-        await self._channel.publish(self._topics.to_all("end"), b"", retain=True)
-        await self._channel.publish(
-            self._topics.to_all("call"), encode(label, **self._terms.announcement), retain=True
-        )
 
     async def _answer(self) -> None:
         """Tell those who have said that they are here what they are to do."""

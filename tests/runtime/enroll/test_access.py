@@ -77,6 +77,16 @@ def test_the_server_does_not_speak_for_devices(mosquitto) -> None:
     assert asyncio.run(told()) == ["from/1/ready"]
 
 
+def test_a_server_hears_the_call_of_another(mosquitto) -> None:
+    async def told() -> list[str]:
+        async with mosquitto.client("server") as server:
+            await server.subscribe(f"{ROOT}/all/call", qos=1)
+            await say(server, "all/call")
+            return await heard(server, "all/call")
+
+    assert asyncio.run(told()) == ["all/call"]
+
+
 def test_a_last_will_is_published_under_the_device_s_own_number_only(mosquitto) -> None:
     async def vanish(client: Client) -> None:
         try:

@@ -15,7 +15,10 @@ def device_user(number: int) -> str:
 
 
 def access_file(topics: Topics, devices: Iterable[int]) -> str:
-    """Device n says what device n says and reads what it is told; the server hears all and tells all."""
+    """Device n says what device n says and reads what it is told; the server hears all and tells all.
+
+    It also hears the call, which may be that of another server.
+    """
     blocks = [
         "# Written by slotwise enroll, and written anew by its --add and --revoke.",
         "",
@@ -23,6 +26,7 @@ def access_file(topics: Topics, devices: Iterable[int]) -> str:
         f"topic write {topics.root}/to/+/+",
         f"topic write {topics.root}/all/#",
         f"topic read {topics.from_all_devices}",
+        f"topic read {topics.to_all('call')}",
     ]
     for number in devices:
         blocks += [
