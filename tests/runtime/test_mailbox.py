@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
+from slotwise.learning.packing import Packing
 from slotwise.runtime.channel import Message
 from slotwise.runtime.mailbox import STRIKES, Admission, Mailbox
 from slotwise.runtime.topics import Topics
-from slotwise.runtime.wire import Label, encode
+from slotwise.runtime.wire import Frame, Label, encode
 from slotwise.schedule import Joined, Left
 
 TOPICS = Topics("test")
@@ -117,8 +118,8 @@ def test_bad_bytes_of_others_do_not_spoil_a_grant(mailbox):
 
 
 def test_long_updates_are_clipped_and_short_ones_left_to_the_bit():
-    assert np.allclose(Admission(2, clip_norm=1.0).admitted(GOOD), [0.6, 0.8])
-    assert Admission(2, clip_norm=5.0).admitted(GOOD) is GOOD
+    assert np.allclose(Admission(2, clip_norm=1.0).admitted(Frame(GRANT, {}, GOOD)), [0.6, 0.8])
+    assert Admission(2, clip_norm=5.0).admitted(Frame(GRANT, {}, GOOD)) is GOOD
 
 
 def test_a_grant_to_a_device_that_has_gone_waits_for_nothing(mailbox):
@@ -188,3 +189,40 @@ def test_other_topics_are_not_heard(mailbox, topic, reason):
 def test_words_that_are_too_long_are_not_read(mailbox):
     say(mailbox, 2, "ready", Label("run", 2, 0, 4, 1), padding="x" * 5000)
     assert mailbox.rejected == {"too large": 1}
+
+
+PACKING = Packing(np.array([2], dtype=np.int64), 8)
+
+
+@pytest.fixture
+def packed_mailbox(mailbox):
+    mailbox._admission = Admission(2, packing=PACKING)
+    mailbox.expect(GRANT, "1")
+    return mailbox
+
+
+def test_a_packed_update_is_taken_unpacked(packed_mailbox):
+    update(packed_mailbox, vector=PACKING.pack(np.array([127, -1], dtype=np.float32)))
+    assert packed_mailbox.close().tolist() == [127, -1]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "reason"),
+    [
+        (GOOD, "no numbers"),
+        (b"12345", "not the 6 bytes of 2 packed numbers"),
+        (b"1234567", "not the 6 bytes of 2 packed numbers"),
+        (np.array([np.inf], dtype="<f4").tobytes() + b"12", "numbers that are not finite"),
+    ],
+    ids=["not packed", "too short", "too long", "not finite"],
+)
+def test_a_badly_packed_update_is_rejected(packed_mailbox, numbers, reason):
+    update(packed_mailbox, vector=numbers)
+    assert packed_mailbox.rejected == {reason: 1}
+    assert packed_mailbox.close() is None
+
+
+def test_packed_numbers_are_no_update_where_none_are_expected(mailbox):
+    mailbox.expect(GRANT, "1")
+    update(mailbox, vector=b"12345678")
+    assert mailbox.rejected == {"no numbers": 1}

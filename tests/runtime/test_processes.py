@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from live import simulated_models
 from processes import Embedded, Mosquitto, Trial, accepts, until
+from tasks import Arithmetic
 
+from slotwise.learning.quantised import Quantised
 from slotwise.runs import RunFolder, run_parameters
 from slotwise.runs.build import build_task
 from slotwise.runs.folder import model_sha256
@@ -40,9 +42,9 @@ def assert_all_rounds_done_once(trial):
     assert len({(device, version) for _, device, version in trial.uplinks}) == len(trial.uplinks)
 
 
-def assert_as_simulated(trial):
+def assert_as_simulated(trial, task=None):
     assert_all_rounds_done_once(trial)
-    expected = simulated_models(plan_of(trial))
+    expected = simulated_models(plan_of(trial), task)
     assert trial.run["model_sha256"] == model_sha256(expected[max(expected)])
     heard = trial.wire.models()
     for version in heard.keys() & expected.keys():
@@ -72,6 +74,18 @@ def test_on_the_wire_only_the_granted_device_publishes_an_update(trial):
             assert (topic, frame.label, frame.words["grant"]) == granted
             granted = None
     assert sum(topic.endswith("/update") for topic, _ in trial.wire.messages) == len(plan_of(trial))
+
+
+def test_quantised_updates_are_packed_on_the_wire_and_the_models_are_the_simulators(trial):
+    config = trial.folder / "bits.toml"
+    config.write_text("bits = 5\n")
+    server, fleet = trial.serve("--config", config), trial.fleet()
+    server.ends()
+    fleet.ends()
+    task = Quantised(Arithmetic(), 5)
+    assert_as_simulated(trial, task)
+    packed = [frame.packed for topic, frame in trial.wire.messages if topic.endswith("/update")]
+    assert {len(numbers) for numbers in packed} == {task.packing.size} == {4 + -(-500 * 5 // 8)}
 
 
 def test_a_device_killed_while_computing_costs_no_round_and_may_come_back(trial):

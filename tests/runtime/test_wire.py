@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from safetensors.numpy import load
 
-from slotwise.runtime.wire import ARRAY, BadFrame, Label, decode, encode
+from slotwise.runtime.wire import ARRAY, PACKED, BadFrame, Label, decode, encode
 
 LABEL = Label("run", 7, 3, 2, 1)
 NUMBERS = st.integers(0, 10**9)
@@ -28,9 +28,16 @@ def test_a_frame_gives_back_what_was_put_in_bit_by_bit(run, numbers, words, vect
         assert frame.vector.tobytes() == vector.tobytes()
 
 
+@given(st.binary())
+def test_packed_numbers_come_out_as_they_went_in(packed):
+    frame = decode(encode(LABEL, packed))
+    assert (frame.label, frame.vector, frame.packed) == (LABEL, None, packed)
+
+
 def test_a_frame_is_a_safetensors_file():
     vector = np.arange(5, dtype=np.float32)
     assert np.array_equal(load(encode(LABEL, vector))[ARRAY], vector)
+    assert load(encode(LABEL, b"\1\2"))[PACKED].tolist() == [1, 2]
 
 
 @given(st.binary(max_size=200))
@@ -69,7 +76,7 @@ NUMBER = b"\0\0\x80\x3f"
         (forged({"__metadata__": {**METADATA, "round": "-3"}}), "negative"),
         (forged({"__metadata__": METADATA, "other": {}}), "another array"),
         (forged({"__metadata__": METADATA}, NUMBER), "another array"),
-        (forged({"__metadata__": METADATA, ARRAY: {"dtype": "F64", "shape": [1]}}, NUMBER), "not float32"),
+        (forged({"__metadata__": METADATA, ARRAY: {"dtype": "F64", "shape": [1]}}, NUMBER), "not F32"),
         (forged({"__metadata__": METADATA, ARRAY: {"dtype": "F32", "shape": [1, 1]}}, NUMBER), "no vector"),
         (
             forged(

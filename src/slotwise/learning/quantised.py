@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError
+from slotwise.learning.packing import Packing
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
 from slotwise.learning.task import Evaluation, Task
 from slotwise.scenario import whole
@@ -48,6 +49,11 @@ class Quantised:
         """The number of arrays, and so of scales that are sent."""
         return len(self._ends)
 
+    @property
+    def packing(self) -> Packing | None:
+        """How its updates travel; None as they are."""
+        return None if self.bits == UNQUANTISED else Packing(self._ends, self.bits)
+
     def initial_model(self) -> Vector:
         """The task's."""
         return self._task.initial_model()
@@ -68,6 +74,11 @@ class Quantised:
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """The task's."""
         return self._task.named_arrays(model)
+
+
+def packing_of(task: Task) -> Packing | None:
+    """How the updates of a task travel; None as they are."""
+    return task.packing if isinstance(task, Quantised) else None
 
 
 def quantise(numbers: Vector, bits: int, draw: np.random.Generator) -> Vector:

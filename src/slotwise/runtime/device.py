@@ -12,6 +12,8 @@ import numpy as np
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning import Task
+from slotwise.learning.packing import Packing
+from slotwise.learning.quantised import packing_of
 from slotwise.runtime.channel import Arrival, Channel, Connected, Message
 from slotwise.runtime.topics import FromDevice, Topics
 from slotwise.runtime.wire import BadFrame, Frame, Label, decode, digest, encode
@@ -53,6 +55,7 @@ class Device:
         self.run_id = ""
         self._task: Task | None = None
         self._size = 0
+        self._packing: Packing | None = None
         self._work: Work | None = None
         self._model: Vector | None = None
         self._update: Vector | None = None
@@ -125,7 +128,7 @@ class Device:
             self._forget()
             self.run_id = frame.label.run
             self._task = await self._make_task(frame.words)
-            self._size = len(self._task.initial_model())
+            self._size, self._packing = len(self._task.initial_model()), packing_of(self._task)
         await self._say_here()
 
     async def _say_here(self) -> None:
@@ -200,7 +203,8 @@ class Device:
     async def _send(self, update: Vector, grant: Frame) -> None:
         self._grant = None
         topic = self._topics.from_device(self.number, "update")
-        frame = encode(grant.label, update, grant=grant.words.get("grant", ""))
+        numbers = update if self._packing is None else self._packing.pack(update)
+        frame = encode(grant.label, numbers, grant=grant.words.get("grant", ""))
         await self._channel.publish(topic, frame, acknowledged=False)
 
     async def _say_ready(self, work: Work) -> None:

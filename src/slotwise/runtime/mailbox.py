@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise.aggregation import Vector
+from slotwise.learning.packing import Packing
 from slotwise.runtime.channel import Message
 from slotwise.runtime.topics import Topics
 from slotwise.runtime.wire import BadFrame, Frame, Label, decode
@@ -45,18 +46,21 @@ class Admission(NamedTuple):
     Attributes:
         size: how many numbers.
         clip_norm: longer ones are shortened to this length; None leaves them as they are.
+        packing: how they travel; None as they are.
     """
 
     size: int
     clip_norm: float | None = None
+    packing: Packing | None = None
 
     @property
     def limit(self) -> int:
         """Bytes beyond which a message is not even looked at."""
-        return 4 * self.size + WORDS_LIMIT
+        return (4 * self.size if self.packing is None else self.packing.size) + WORDS_LIMIT
 
-    def admitted(self, vector: Vector | None) -> Vector:
-        """The update, checked and clipped."""
+    def admitted(self, frame: Frame) -> Vector:
+        """The update, unpacked, checked and clipped."""
+        vector = frame.vector if self.packing is None else self._unpacked(self.packing, frame.packed)
         if vector is None:
             raise Rejected("no numbers", spoils=True)
         if len(vector) != self.size:
@@ -67,6 +71,11 @@ class Admission(NamedTuple):
             return vector
         length = float(np.linalg.norm(vector.astype(np.float64)))
         return vector if length <= self.clip_norm else (vector * np.float32(self.clip_norm / length))
+
+    def _unpacked(self, packing: Packing, packed: bytes | None) -> Vector | None:
+        if packed is not None and len(packed) != packing.size:
+            raise Rejected(f"not the {packing.size} bytes of {self.size} packed numbers", spoils=True)
+        return None if packed is None else packing.unpack(packed)
 
 
 class Mailbox:
@@ -231,4 +240,4 @@ class Mailbox:
             raise Rejected("an update of an earlier grant")
         if self.update is not None:
             raise Rejected("an update sent twice")
-        self.update = self._admission.admitted(frame.vector)
+        self.update = self._admission.admitted(frame)

@@ -12,6 +12,7 @@ from typing import Any
 from slotwise.fleet import Fleet
 from slotwise.learning import Point, Task
 from slotwise.learning.engine import evaluation_rounds
+from slotwise.learning.quantised import packing_of
 from slotwise.runs import RunFolder, RunParameters
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runs.folder import Status, model_sha256
@@ -146,7 +147,7 @@ class _LiveRun:
         self._curve = Curve(self._task, state, self._due, self._watcher.evaluated)
         self._curve.note()
         topics = Topics(self._options.name)
-        admission = Admission(len(model), self._options.clip_norm)
+        admission = Admission(len(model), self._options.clip_norm, packing_of(self._task))
         devices = self._parameters.devices
         mailbox = Mailbox(topics, self._run_id, devices, admission, self._reject)
         server = Server(self._terms(), state, channel, topics, mailbox, self._options.clock(), self)

@@ -1,4 +1,4 @@
-"""Frames: what a message is on the wire. A label, a few words, and at most one array of float32.
+"""Frames: what a message is on the wire. A label, a few words, and at most one array: float32, or packed.
 
 A frame is a safetensors file: eight bytes of length, a JSON header, raw little-endian numbers. Nothing in it
 can be executed, and any program with a safetensors reader can look into it. The label is in the header's
@@ -18,7 +18,7 @@ from slotwise.aggregation import Vector
 
 LENGTH_BYTES = 8
 HEADER_LIMIT = 4 << 20  # a broadcast names its receivers; a million of them is not what this is for
-ARRAY = "vector"
+ARRAY, PACKED = "vector", "packed"
 
 
 class BadFrame(ValueError):
@@ -44,21 +44,25 @@ class Label(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A message taken apart."""
+    """A message taken apart; what is packed is for the reader to unpack."""
 
     label: Label
     words: Mapping[str, str]
-    vector: Vector | None
+    vector: Vector | None = None
+    packed: bytes | None = None
 
 
-def encode(label: Label, vector: Vector | None = None, /, **words: str) -> bytes:
-    """The frame of a message."""
+def encode(label: Label, numbers: Vector | bytes | None = None, /, **words: str) -> bytes:
+    """The frame of a message, with numbers as they are or packed."""
     metadata = {name: str(value) for name, value in label._asdict().items()} | words
     header: dict[str, Any] = {"__metadata__": metadata}
     body = b""
-    if vector is not None:
-        body = np.ascontiguousarray(vector, dtype="<f4").tobytes()
-        header[ARRAY] = {"dtype": "F32", "shape": [len(vector)], "data_offsets": [0, len(body)]}
+    if isinstance(numbers, bytes):
+        body = numbers
+        header[PACKED] = {"dtype": "U8", "shape": [len(body)], "data_offsets": [0, len(body)]}
+    elif numbers is not None:
+        body = np.ascontiguousarray(numbers, dtype="<f4").tobytes()
+        header[ARRAY] = {"dtype": "F32", "shape": [len(numbers)], "data_offsets": [0, len(body)]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % LENGTH_BYTES)  # numbers begin at a multiple of eight
     return len(text).to_bytes(LENGTH_BYTES, "little") + text + body
@@ -79,8 +83,16 @@ def decode(payload: bytes) -> Frame:
     metadata = header.pop("__metadata__", None)
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise BadFrame("no label")
-    vector = _vector(header, body)
-    return Frame(_label(metadata), metadata, vector)
+    label = _label(metadata)
+    if not header and not body:
+        return Frame(label, metadata)
+    if set(header) == {PACKED}:
+        _check(header[PACKED], "U8", 1, body)
+        return Frame(label, metadata, packed=body)
+    if set(header) != {ARRAY}:
+        raise BadFrame("another array than the one expected")
+    _check(header[ARRAY], "F32", 4, body)
+    return Frame(label, metadata, np.frombuffer(body, dtype="<f4").astype(np.float32))
 
 
 def _split(payload: bytes) -> tuple[dict[str, Any], bytes]:
@@ -109,17 +121,14 @@ def _label(metadata: dict[str, str]) -> Label:
     return Label(run, **numbers)
 
 
-def _vector(header: dict[str, Any], body: bytes) -> Vector | None:
-    if not header and not body:
-        return None
-    entry = header.get(ARRAY)
-    if set(header) != {ARRAY} or not isinstance(entry, dict):
+def _check(entry: object, dtype: str, width: int, body: bytes) -> None:
+    """Whether the header's entry describes these bytes."""
+    if not isinstance(entry, dict):
         raise BadFrame("another array than the one expected")
-    if entry.get("dtype") != "F32":
-        raise BadFrame("numbers that are not float32")
+    if entry.get("dtype") != dtype:
+        raise BadFrame(f"numbers that are not {dtype}")
     shape = entry.get("shape")
     if not (isinstance(shape, list) and len(shape) == 1 and type(shape[0]) is int):
         raise BadFrame("an array that is no vector")
-    if len(body) != 4 * shape[0] or entry.get("data_offsets") != [0, len(body)]:
+    if len(body) != width * shape[0] or entry.get("data_offsets") != [0, len(body)]:
         raise BadFrame("more or fewer bytes than the header promises")
-    return np.frombuffer(body, dtype="<f4").astype(np.float32)
