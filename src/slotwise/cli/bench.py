@@ -12,6 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from slotwise.cli.options import Json
+from slotwise.cli.terminal import table_console
 from slotwise.scenario import whole
 
 
@@ -35,7 +36,7 @@ def bench(
     if as_json:
         typer.echo(json.dumps(figures, indent=2))
         return
-    console = Console()
+    console = table_console()
     console.print(f"{figures['machine']}; medians of {turns} turns", highlight=False)
     console.print(_table(figures["ways"]))
     for name, ratio in figures["ratios"].items():

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from slotwise.cli.bound_case import NAMES, BoundCase
+from slotwise.cli.terminal import table_console
 from slotwise.theory.bound import Setting
 
 
 def print_case(case: BoundCase) -> None:
     """The constants, the three bounds side by side, and what they do not cover."""
-    console = Console()
+    console = table_console()
     console.print(_title(case.setting), highlight=False)
     console.print(_constants_table(case))
     console.print(_bounds_table(case))

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED, JobsDisplay
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import Stopping, stop_on_signals
+from slotwise.cli.terminal import table_console
 from slotwise.errors import UserError
 from slotwise.experiments.compare_file import Comparison, read_comparison
 from slotwise.experiments.compare_report import CompareFolder, EntryResult, read_results, write_results
@@ -81,7 +81,7 @@ def _report(
                 reason = reasons.get(result.run.name, result.status)
                 typer.echo(f"{result.run.name}: {reason}", err=True)
     with_joules = comparison.powers is not None
-    Console().print(_table(results, with_joules=with_joules))
+    table_console().print(_table(results, with_joules=with_joules))
     paths = write_results(folder.path, results, with_joules=with_joules)
     typer.echo("wrote " + ", ".join(map(str, paths)))
 

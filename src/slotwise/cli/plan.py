@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from slotwise.cli.fleet_options import FLEET, FleetFlags
@@ -30,6 +29,7 @@ from slotwise.cli.options import (
 from slotwise.cli.plan_fleet import fleet_table
 from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.spending_tables import SpendingRow, spending_table
+from slotwise.cli.terminal import table_console
 from slotwise.errors import InputError
 from slotwise.plan import SCHEDULES, Plan, SimulatedPlan, plan_scenarios, scenarios_of, simulate_plans
 from slotwise.scenario import Scenario
@@ -134,7 +134,7 @@ def _print_plans(
             rows = [row | {"usage": c.usage_as_dict()} for row, c in zip(rows, counted, strict=True)]
         typer.echo(json.dumps(rows, indent=2))
         return
-    console = Console()
+    console = table_console()
     console.print(table)
     if counted:
         console.print(_spending_table(counted, everything))

@@ -6,9 +6,9 @@ from collections import defaultdict
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
+from slotwise.cli.terminal import table_console
 from slotwise.recommend.answer import Answer, Standing
 from slotwise.recommend.candidates import Candidate
 from slotwise.report.caption import amount
@@ -21,8 +21,7 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
     if as_json:
         typer.echo(answer.to_json(), nl=False)
         return
-    console = Console()
-    console.print(_table(answer))
+    table_console().print(_table(answer))
     for line in [*_ruled_out(answer), "", *_words(answer)]:
         typer.echo(line)
 

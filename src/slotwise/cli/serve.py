@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
 from slotwise.cli.live import (
@@ -52,6 +51,7 @@ from slotwise.cli.serve_options import (
     resumed_parameters,
     server_options,
 )
+from slotwise.cli.terminal import table_console
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Task
 from slotwise.runs import RunFolder, RunParameters
@@ -273,7 +273,7 @@ class _Session:
 def _report(place: Path, outcome: LiveOutcome, where: dict[str, Any]) -> None:
     state = outcome.state
     if outcome.comparison is not None:
-        Console().print(comparison_table(outcome.comparison))
+        table_console().print(comparison_table(outcome.comparison))
         for line in comparison_lines(outcome.comparison):
             typer.echo(line)
     last = state.points[-1] if state.points else None

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from slotwise.cli.option_groups import with_option_groups
@@ -27,6 +26,7 @@ from slotwise.cli.spending_tables import (
     usage_as_dict,
 )
 from slotwise.cli.sweep_table import results_json, results_table
+from slotwise.cli.terminal import table_console
 from slotwise.energy import Powers
 from slotwise.errors import UserError
 from slotwise.files import check_writable, write_atomically
@@ -131,14 +131,14 @@ def _show_sweep(runs: list[Path], out: Path | None, kind: str, *, as_json: bool)
     if as_json:
         typer.echo(json.dumps(results_json(results), indent=2))
     else:
-        Console().print(results_table(results))
+        table_console().print(results_table(results))
     if out is not None:
         write_atomically(out, draw_figure(figure, kind))
         typer.echo(f"wrote {out}", err=True)
 
 
 def _print(rows: Sequence[_Shown], per_device: bool) -> None:
-    console = Console()
+    console = table_console()
     console.print(_table(rows))
     if len(rows) > 1:
         spent = [SpendingRow((row.name,), row.spending) for row in rows]

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import Stopping, stop_on_signals
 from slotwise.cli.sweep_display import SweepDisplay
 from slotwise.cli.sweep_table import results_table
+from slotwise.cli.terminal import table_console
 from slotwise.errors import UserError
 from slotwise.experiments.training import FETCH_CIFAR10, Failure, can_train, unfinished
 from slotwise.files import write_atomically
@@ -146,7 +146,7 @@ def _report(
     for name, status in statuses.items():
         if name in reasons or status == "diverged" or (status != "finished" and not stopped):
             typer.echo(f"{name}: {reasons.get(name, status)}", err=True)
-    Console().print(results_table(results))
+    table_console().print(results_table(results))
     paths = write_tables(folder.path, results)
     figure = sweep_figure(results)
     if figure.panels:

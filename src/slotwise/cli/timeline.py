@@ -31,6 +31,7 @@ from slotwise.cli.options import (
 )
 from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.spending_tables import PerDevice, device_table, spending_line, usage_as_dict
+from slotwise.cli.terminal import table_console
 from slotwise.errors import InputError
 from slotwise.report.gantt import check_picture_path, picture_window, write_gantt
 from slotwise.report.gantt_text import gantt_text
@@ -134,7 +135,7 @@ def _json(result: Timeline, spending: Spending, with_usage: bool, per_device: bo
 
 
 def _print_spending(spending: Spending, per_device: bool) -> None:
-    console = Console()
+    console = table_console()
     console.print()
     console.print(spending_line(spending))
     if per_device:
