@@ -76,7 +76,7 @@ def test_an_update_without_a_grant_is_not_taken(mailbox):
 @pytest.mark.parametrize(
     ("vector", "reason"),
     [
-        (None, "no numbers"),
+        (None, "no float32 numbers"),
         (np.ones(3, dtype=np.float32), "not 2 numbers"),
         (np.array([1, np.nan], dtype=np.float32), "numbers that are not finite"),
         (np.array([1, -np.inf], dtype=np.float32), "numbers that are not finite"),
@@ -209,7 +209,7 @@ def test_a_packed_update_is_taken_unpacked(packed_mailbox):
 @pytest.mark.parametrize(
     ("numbers", "reason"),
     [
-        (GOOD, "no numbers"),
+        (GOOD, "not the 6 bytes of 2 packed numbers"),
         (b"12345", "not the 6 bytes of 2 packed numbers"),
         (b"1234567", "not the 6 bytes of 2 packed numbers"),
         (np.array([np.inf], dtype="<f4").tobytes() + b"12", "numbers that are not finite"),
@@ -225,4 +225,4 @@ def test_a_badly_packed_update_is_rejected(packed_mailbox, numbers, reason):
 def test_packed_numbers_are_no_update_where_none_are_expected(mailbox):
     mailbox.expect(GRANT, "1")
     update(mailbox, vector=b"12345678")
-    assert mailbox.rejected == {"no numbers": 1}
+    assert mailbox.rejected == {"no float32 numbers": 1}

@@ -163,8 +163,11 @@ def _take_part(
         user = brokers[number].user or ""
         if re.fullmatch("device-[0-9]+", user) and user != f"device-{number}":
             raise UserError(f"device {number}: these credentials are those of {user}")
-        name = channel_name(name, brokers[number])
-    topics = Topics(name or TRIAL)
+    names = {channel_name(name, broker) for broker in brokers.values()}
+    if len(names) > 1:
+        raise UserError(f"the credentials are for different channels: {', '.join(sorted(map(str, names)))}")
+    (chosen,) = names
+    topics = Topics(TRIAL if chosen is None else chosen)
     options = {key: value for key, value in own.items() if value is not None}
 
     def tell(text: str) -> None:

@@ -86,6 +86,8 @@ def chosen_broker(
         broker = read_credentials(credentials)
         if address is not None:
             told = broker_of(address)
+            if broker.tls and not told.tls:
+                raise InputError("broker", address, "an mqtts:// address: these credentials are for TLS only")
             broker = replace(broker, host=told.host, port=told.port, tls=told.tls)
         return broker
     if address is None:
@@ -102,7 +104,7 @@ def channel_name(name: str | None, broker: Broker | None) -> str | None:
     enrolled = None if broker is None else broker.channel
     if name is not None and enrolled is not None and name != enrolled:
         raise InputError("name", name, f"{enrolled}, the channel of these credentials")
-    return name or enrolled
+    return enrolled if name is None else name
 
 
 def _password(path: Path) -> str:

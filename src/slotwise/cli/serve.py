@@ -52,7 +52,7 @@ from slotwise.cli.serve_options import (
     server_options,
 )
 from slotwise.cli.terminal import table_console
-from slotwise.errors import InputError, UserError
+from slotwise.errors import InputError
 from slotwise.learning import Task
 from slotwise.runs import RunFolder, RunParameters
 from slotwise.runs.build import build_task
@@ -61,6 +61,7 @@ from slotwise.runs.parameters import STAND_INS
 from slotwise.runtime.plan import live_plan
 from slotwise.runtime.run import LiveOutcome, ServerOptions
 from slotwise.runtime.run import serve as serve_live
+from slotwise.runtime.topics import Topics
 
 if TYPE_CHECKING:
     from slotwise.runtime.mqtt import Broker
@@ -220,6 +221,12 @@ def serve(
     _report(place, session.run(chosen, address), where)
 
 
+_SUPERSEDED = (
+    "another server was started on this channel, and devices follow the newer one; go on when that is over, "
+    "or with another --name"
+)
+
+
 @dataclass(frozen=True)
 class _Session:
     """One call of the command."""
@@ -255,7 +262,7 @@ class _Session:
             if broker is None:
                 broker = await stack.enter_async_context(embedded_broker(listen[1], listen[0]))
                 typer.echo(f"broker at {broker}; start devices with: {self._devices(broker)}", err=True)
-            identity = f"slotwise-{self.options.name}-server"
+            identity = Topics(self.options.name).client("server")
             channel = await stack.enter_async_context(connected_channel(broker, identity))
             folder = RunFolder(self.place)
             if not folder.is_run:  # nothing is made before there is a broker
@@ -284,11 +291,8 @@ def _report(place: Path, outcome: LiveOutcome, where: dict[str, Any]) -> None:
         for name, value in where.items():
             words += [] if value is None else ["--" + name.replace("_", "-"), str(value)]
         if outcome.superseded:
-            raise UserError(
-                "another server was started on this channel, and devices follow the newer one; go on under "
-                f"another name with: {shlex.join(words)} --name NAME"
-            )
+            typer.echo(f"slotwise: {_SUPERSEDED}", err=True)
         typer.echo(f"go on with: {shlex.join(words)}", err=True)
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(SOME_FAILED if outcome.superseded else INTERRUPTED)
     if outcome.status == "diverged":
         raise typer.Exit(SOME_FAILED)

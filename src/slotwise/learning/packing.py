@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 
 SCALE = np.dtype("<f4")
+WHOLE_BYTES: dict[int, str] = {8: "u1", 16: ">u2"}  # the same bytes as bit by bit, in no time
 BLOCK = 1 << 16  # numbers that are taken apart at once; a multiple of eight, so that blocks end with a byte
 
 
@@ -80,12 +81,16 @@ class Packing:
 
 def _bits_of(codes: NDArray[np.uint32], bits: int) -> bytes:
     """The last ``bits`` bits of every code, one after another."""
+    if bits in WHOLE_BYTES:
+        return codes.astype(WHOLE_BYTES[bits]).tobytes()
     rows = np.unpackbits(codes.astype(">u4").view(np.uint8).reshape(-1, 4), axis=1)
     return np.packbits(rows[:, 32 - bits :]).tobytes()
 
 
 def _codes_of(packed: NDArray[np.uint8], count: int, bits: int) -> NDArray[np.uint32]:
     """The first ``count`` codes in ``packed``."""
+    if bits in WHOLE_BYTES:
+        return np.frombuffer(packed, dtype=WHOLE_BYTES[bits], count=count).astype(np.uint32)
     rows = np.zeros((count, 32), dtype=np.uint8)
     rows[:, 32 - bits :] = np.unpackbits(packed[: -(-count * bits // 8)], count=count * bits).reshape(
         -1, bits

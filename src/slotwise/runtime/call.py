@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
+import secrets
 
 from slotwise.runtime.channel import Channel, Message
 from slotwise.runtime.terms import Terms
 from slotwise.runtime.topics import Topics
 from slotwise.runtime.wire import BadFrame, Label, decode, encode
+
+SECONDS_FOR_WHAT_WAS_KEPT = 1.0  # a broker says what it has kept at once
 
 
 class Superseded(Exception):
@@ -15,42 +18,67 @@ class Superseded(Exception):
 
 
 class Call:
-    """One server's call. The broker keeps it for those who come later.
+    """One server's call, which the broker keeps for those who come later.
 
-    Of two servers on one channel, the one that was started later stays. Both tell by the calls alone which
-    of them that is, so neither has to wait for the other, and it does not matter whether the other has died.
+    Of two servers on one channel the newer stays. No clock says which that is, and the other need not be
+    alive to be asked: a call that the broker had kept when this server came is older than it, and one that
+    is made while this server is there is newer. A server that was away looks at what was kept meanwhile
+    before it calls again. (Two that start in the same instant may both take the other for newer.)
     """
 
     def __init__(self, terms: Terms, channel: Channel, topics: Topics) -> None:
         self._terms, self._channel, self._topics = terms, channel, topics
-        self._since = time.time_ns()
+        self._boot = secrets.token_hex(8)
+        self._made = self._returned = self._kept = False
+        self._looking: asyncio.Task[None] | None = None
         self.topic = topics.to_all("call")
 
-    async def make(self, round_number: int) -> None:
-        """Ask everybody who is there to say so."""
-        label = Label(self._terms.run, round=round_number)
-        await self._channel.publish(self._topics.to_all("end"), b"", retain=True)
-        words = {**self._terms.announcement, "since": str(self._since)}
-        await self._channel.publish(self.topic, encode(label, **words), retain=True)
+    async def connected(self, round_number: int) -> None:
+        """The connection is there: call; or, if it was there before, see first whether that is needed."""
+        if not self._made:
+            await self._make(round_number)
+            return
+        self._returned, self._kept = True, False
+        self._stop_looking()
+        self._looking = asyncio.create_task(self._make_unless_kept(round_number))
 
     async def hear(self, message: Message, round_number: int) -> None:
-        """Take note of a call on this channel; that of an older server is answered by this one's.
+        """Take note of a call on this channel, and call again if somebody has taken this one back.
 
         Raises:
-            Superseded: it is that of a newer one.
+            Superseded: it is that of a newer server.
         """
+        if not message.payload:
+            await self._make(round_number)
+            return
         try:
             frame = decode(message.payload)
         except BadFrame:
-            return  # nothing: a call that was taken back
-        since, run = frame.words.get("since", ""), frame.label.run
-        if run == self._terms.run or not since.isdecimal():
             return
-        if (int(since), run) > (self._since, self._terms.run):
+        if frame.words.get("boot") == self._boot:
+            self._kept = True
+        elif self._returned or (self._made and not message.retained):
             raise Superseded
-        await self.make(round_number)
 
     async def end(self) -> None:
         """Tell everybody that it is over."""
+        self._stop_looking()
         await self._channel.publish(self.topic, b"", retain=True)
         await self._channel.publish(self._topics.to_all("end"), encode(Label(self._terms.run)), retain=True)
+
+    async def _make(self, round_number: int) -> None:
+        """Ask everybody who is there to say so."""
+        label = Label(self._terms.run, round=round_number)
+        words = {**self._terms.announcement, "boot": self._boot}
+        await self._channel.publish(self._topics.to_all("end"), b"", retain=True)
+        await self._channel.publish(self.topic, encode(label, **words), retain=True)
+        self._made = True
+
+    async def _make_unless_kept(self, round_number: int) -> None:
+        await asyncio.sleep(SECONDS_FOR_WHAT_WAS_KEPT)
+        if not self._kept:
+            await self._make(round_number)
+
+    def _stop_looking(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()

@@ -7,10 +7,11 @@ from typing import NamedTuple, Protocol
 
 
 class Message(NamedTuple):
-    """What was published, and where."""
+    """What was published, and where; ``retained`` if that was before this channel read the topic."""
 
     topic: str
     payload: bytes
+    retained: bool = False
 
 
 class Connected(NamedTuple):

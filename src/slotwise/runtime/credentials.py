@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slotwise.errors import InputError, UserError
 from slotwise.runtime.mqtt import Broker, broker_of
+from slotwise.runtime.topics import Topics
 
 KEYS = ("broker", "name", "user", "password", "ca", "certificate", "key")
 
@@ -31,4 +32,10 @@ def read_credentials(path: Path) -> Broker:
         raise UserError(f"{path}: broker: missing: must be given, as in mqtts://host:8883")
     words = {name: document[name] for name in ("user", "password") if name in document}
     files = {name: path.parent / document[name] for name in ("ca", "certificate", "key") if name in document}
-    return replace(broker_of(document["broker"]), channel=document.get("name"), **words, **files)
+    channel = document.get("name")
+    try:
+        if channel is not None:
+            Topics(channel)
+        return replace(broker_of(document["broker"]), channel=channel, **words, **files)
+    except InputError as error:
+        raise UserError(f"{path}: {error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from typing import NamedTuple
@@ -58,7 +59,7 @@ class Device:
         self._packing: Packing | None = None
         self._work: Work | None = None
         self._model: Vector | None = None
-        self._update: Vector | None = None
+        self._update: Vector | bytes | None = None  # packed, if that is how it travels
         self._grant: Frame | None = None
         self._training: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -140,15 +141,15 @@ class Device:
             await self._take_model(frame)
         elif kind == "work":
             await self._take_work(frame)
-        elif kind == "rest":
-            self._forget()
+        elif kind == "rest" and (self._work is None or frame.label.round >= self._work.version):
+            self._forget()  # one that was said before there was work, and came after it, says nothing
         elif kind == "grant":
             await self._take_grant(frame)
 
     async def _take_model(self, frame: Frame) -> None:
         for receiver in filter(None, frame.words.get("receivers", "").split(",")):
             device, _, training = receiver.partition(":")
-            if device == str(self.number) and training.isdecimal():
+            if device == str(self.number) and re.fullmatch("[0-9]{1,10}", training):
                 await self._begin(Work(frame.label.version, int(training)), frame.vector)
                 return
 
@@ -176,12 +177,15 @@ class Device:
             self._forget()
             await self._say_here()  # without what it holds: the answer has the model
             return
-        expected = self._size
-        if len(model) != expected:
+        if len(model) != self._size:
             raise UserError(
                 f"the server's model has {len(model)} numbers, the task of device {self.number} has "
-                f"{expected}: server and devices must be given the same task"
+                f"{self._size}: server and devices must be given the same task"
             )
+        if work == self._work and self._model is not None and np.array_equal(model, self._model):
+            if self._update is not None:
+                await self._say_ready(work)
+            return  # said twice: what is under way goes on
         self._forget()
         self._work, self._model = work, model
         self._training = asyncio.create_task(self._train(self._task, work, model))
@@ -189,22 +193,24 @@ class Device:
 
     async def _train(self, task: Task, work: Work, model: Vector) -> None:
         loop = asyncio.get_running_loop()
-        update = await loop.run_in_executor(
-            self._executor, task.local_update, model, self.number, work.training
-        )
+        update = await loop.run_in_executor(self._executor, self._trained, task, model, work.training)
         if self._work != work:
             return  # the server has changed its mind
         self.trainings += 1
-        self._update = np.asarray(update, dtype=np.float32)
+        self._update = update
         await self._say_ready(work)
         if self._grant is not None:
             await self._send(self._update, self._grant)
 
-    async def _send(self, update: Vector, grant: Frame) -> None:
+    def _trained(self, task: Task, model: Vector, training: int) -> Vector | bytes:
+        """The update, as it will travel."""
+        update = np.asarray(task.local_update(model, self.number, training), dtype=np.float32)
+        return update if self._packing is None else self._packing.pack(update)
+
+    async def _send(self, update: Vector | bytes, grant: Frame) -> None:
         self._grant = None
         topic = self._topics.from_device(self.number, "update")
-        numbers = update if self._packing is None else self._packing.pack(update)
-        frame = encode(grant.label, numbers, grant=grant.words.get("grant", ""))
+        frame = encode(grant.label, update, grant=grant.words.get("grant", ""))
         await self._channel.publish(topic, frame, acknowledged=False)
 
     async def _say_ready(self, work: Work) -> None:
@@ -224,5 +230,6 @@ class Device:
 
     def _note_failure(self, training: asyncio.Task[None]) -> None:
         """A training that failed ends the device: silence would only stall the others."""
-        if not training.cancelled() and training.exception() is not None and not self._failure.done():
-            self._failure.set_exception(training.exception() or RuntimeError())
+        error = None if training.cancelled() else training.exception()
+        if error is not None and not self._failure.done():
+            self._failure.set_exception(error)

@@ -12,7 +12,7 @@ from slotwise.errors import UserError
 from slotwise.runtime.mqtt import Broker
 
 LOOPBACK = "127.0.0.1"
-FAREWELL = 0.5  # seconds
+FAREWELL = 1.0  # seconds without anybody leaving, after which those who are still there are not waited for
 
 
 class _Subscriptions(dict[str, Any]):
@@ -52,5 +52,17 @@ async def embedded_broker(port: int, host: str = LOOPBACK) -> AsyncIterator[Brok
     try:
         yield Broker(LOOPBACK if host == "0.0.0.0" else host, port)
     finally:
-        await asyncio.sleep(FAREWELL)  # it acknowledges a message before it has passed it on
+        await _everybody_gone(broker)  # it acknowledges a message before it has passed it on
         await broker.shutdown()
+
+
+async def _everybody_gone(broker: Any) -> None:
+    """Devices that have heard that the run is over leave by themselves, the last of many a while later."""
+    here = -1
+    while here != (still := _connected(broker)) and still:
+        here = still
+        await asyncio.sleep(FAREWELL)
+
+
+def _connected(broker: Any) -> int:
+    return sum(session.transitions.state == "connected" for session, _ in broker._sessions.values())

@@ -89,12 +89,14 @@ async def take_part(
             await asyncio.gather(*tasks, return_exceptions=True)
     if stop.is_set():
         return False
-    trainings = sum(task.result() for task in tasks)
-    tell(f"the run is over: {trainings} trainings by {len(tasks)} device{'s' * (len(tasks) > 1)}")
+    devices = [task.result() for task in tasks]
+    trainings, ignored = sum(one.trainings for one in devices), sum(one.ignored for one in devices)
+    more = f"; {ignored} messages ignored that were not for them" if ignored else ""
+    tell(f"the run is over: {trainings} trainings by {len(tasks)} device{'s' * (len(tasks) > 1)}{more}")
     return True
 
 
-async def _until_over(tasks: Sequence[asyncio.Task[int]], stopping: asyncio.Task[bool]) -> None:
+async def _until_over(tasks: Sequence[asyncio.Task[Device]], stopping: asyncio.Task[bool]) -> None:
     """Wait for all devices to end, or for one to fail, or for the word to stop."""
     waiting: set[asyncio.Task[Any]] = set(tasks)
     while waiting and not stopping.done():
@@ -115,10 +117,10 @@ class _House:
     keepalive: int
     tell: Callable[[str], None]
 
-    async def live(self, number: int, broker: Broker) -> int:
-        """One device, from its connection to its farewell; how often it has trained."""
+    async def live(self, number: int, broker: Broker) -> Device:
+        """One device, from its connection to its farewell."""
         boot = secrets.token_hex(8)
-        identity = f"{self.topics.root.replace('/', '-')}-device-{number}"
+        identity = self.topics.client(f"device-{number}")
         farewell = Device.farewell(self.topics, number, boot)
 
         def waiting(reason: str) -> None:
@@ -140,7 +142,7 @@ class _House:
                 with suppress(TimeoutError):  # a broker that has gone needs no farewell
                     await asyncio.wait_for(channel.publish(farewell.topic, farewell.payload), 1.0)
                 raise
-            return device.trainings
+            return device
 
 
 def _once(tell: Callable[[str], None]) -> Callable[[str], None]:

@@ -62,7 +62,7 @@ class Admission(NamedTuple):
         """The update, unpacked, checked and clipped."""
         vector = frame.vector if self.packing is None else self._unpacked(self.packing, frame.packed)
         if vector is None:
-            raise Rejected("no numbers", spoils=True)
+            raise Rejected("no float32 numbers", spoils=True)
         if len(vector) != self.size:
             raise Rejected(f"not {self.size} numbers", spoils=True)
         if not np.isfinite(vector).all():
@@ -72,10 +72,10 @@ class Admission(NamedTuple):
         length = float(np.linalg.norm(vector.astype(np.float64)))
         return vector if length <= self.clip_norm else (vector * np.float32(self.clip_norm / length))
 
-    def _unpacked(self, packing: Packing, packed: bytes | None) -> Vector | None:
-        if packed is not None and len(packed) != packing.size:
+    def _unpacked(self, packing: Packing, packed: bytes | None) -> Vector:
+        if packed is None or len(packed) != packing.size:
             raise Rejected(f"not the {packing.size} bytes of {self.size} packed numbers", spoils=True)
-        return None if packed is None else packing.unpack(packed)
+        return packing.unpack(packed)
 
 
 class Mailbox:

@@ -69,7 +69,7 @@ class MemoryChannel:
         self.patterns.update(topics)
         for kept, payload in self._broker.retained.items():
             if any(matches(topic, kept) for topic in topics):
-                self.inbox.put_nowait(Message(kept, payload))
+                self.inbox.put_nowait(Message(kept, payload, retained=True))
 
     async def arrivals(self) -> AsyncIterator[Arrival]:
         """What comes in."""

@@ -6,32 +6,27 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from aiomqtt import Client, MqttCodeError, MqttError, Will
+from aiomqtt import Client, MqttError, Will
 
 from slotwise.errors import InputError, UserError
 from slotwise.runtime.channel import Arrival, Connected, Message
+from slotwise.runtime.first_contact import try_out
 
 KEEPALIVE = 10  # seconds; a client that is silent for one and a half times as long is dead to the broker
 SECONDS_BETWEEN_TRIES = 0.5
+REFUSED = 0x80  # what a broker answers to a subscription that it does not take
 LONGEST_PUBLISH = 600.0  # seconds; a large model takes its time on a slow link
 # Small messages go out at once: otherwise a grant may wait 40 ms for the acknowledgement of the one before.
 AT_ONCE = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 PORTS = {"mqtt": 1883, "mqtts": 8883}
-_REFUSED = {
-    4: "wrong user or password",
-    5: "not authorised",
-    134: "wrong user or password",
-    135: "not authorised",
-}
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,7 @@ class Broker:
     port: int
     tls: bool = False
     user: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     ca: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
@@ -90,6 +85,12 @@ def broker_of(address: str) -> Broker:
     return Broker(host, port or PORTS[parts.scheme], tls=parts.scheme == "mqtts")
 
 
+class Unreadable(NamedTuple):
+    """A topic that the broker does not let this client read."""
+
+    topic: str
+
+
 class MqttChannel:
     """One client of a broker; `connected_channel` makes it."""
 
@@ -100,7 +101,7 @@ class MqttChannel:
         self._waiting: WeakSet[asyncio.Timeout] = WeakSet()  # for an answer of the broker
         self._requests: set[asyncio.Task[None]] = set()
         self._topics: set[str] = set()
-        self._inbox: asyncio.Queue[Arrival] = asyncio.Queue()
+        self._inbox: asyncio.Queue[Arrival | Unreadable] = asyncio.Queue()
 
     @property
     def connected(self) -> bool:
@@ -135,7 +136,7 @@ class MqttChannel:
         """Read topics from now on. It does not wait for the broker, which takes things in order."""
         self._topics.update(topics)
         if self._up.is_set() and self._client is not None:
-            await self._begin(self._client.subscribe([(topic, 1) for topic in topics]))
+            await self._begin(self._read(self._client, sorted(topics)))
 
     async def _begin(self, request: Coroutine[Any, Any, object]) -> None:
         """Send it now; a connection that is lost before the answer is made again with all topics."""
@@ -150,9 +151,16 @@ class MqttChannel:
         await asyncio.sleep(0)  # the task has its first turn, in which the request is sent
 
     async def arrivals(self) -> AsyncIterator[Arrival]:
-        """What comes in."""
+        """What comes in.
+
+        Raises:
+            UserError: the broker does not let this client read what it has to.
+        """
         while True:
-            yield await self._inbox.get()
+            arrival = await self._inbox.get()
+            if isinstance(arrival, Unreadable):
+                raise UserError(f"the broker refuses to send what is published as {arrival.topic}")
+            yield arrival
 
     async def stay(self) -> None:
         """Keep a connection, until cancelled."""
@@ -180,17 +188,25 @@ class MqttChannel:
         """All topics, those included that are added while this goes on."""
         done: set[str] = set()
         while missing := self._topics - done:
-            await client.subscribe([(topic, 1) for topic in sorted(missing)])
+            await self._read(client, sorted(missing))
             done |= missing
 
+    async def _read(self, client: Client, topics: Sequence[str]) -> None:
+        """Subscribe. A broker that refuses will not do: what it does not send would never be missed."""
+        answers = await client.subscribe([(topic, 1) for topic in topics])
+        for topic, answer in zip(topics, answers, strict=False):
+            code = answer if isinstance(answer, int) else getattr(answer, "value", 0)
+            if code >= REFUSED:
+                self._inbox.put_nowait(Unreadable(topic))
 
-def _passing_on_to(inbox: asyncio.Queue[Arrival]) -> type[asyncio.Queue[Any]]:
+
+def _passing_on_to(inbox: asyncio.Queue[Arrival | Unreadable]) -> type[asyncio.Queue[Any]]:
     """A client's own queue that holds nothing: aiomqtt would start a task for every message taken from it."""
 
     class PassingOn(asyncio.Queue[Any]):
         def put_nowait(self, item: Any) -> None:
             payload = item.payload if isinstance(item.payload, bytes) else b""
-            inbox.put_nowait(Message(str(item.topic), payload))
+            inbox.put_nowait(Message(str(item.topic), payload, bool(item.retain)))
 
     return PassingOn
 
@@ -221,7 +237,7 @@ async def connected_channel(
     context = broker.context()
 
     def make_client(
-        logger: logging.Logger | None = None, queue_type: type[asyncio.Queue[Any]] | None = None
+        *, logger: logging.Logger | None = None, queue_type: type[asyncio.Queue[Any]] | None = None
     ) -> Client:
         return Client(
             broker.host,
@@ -238,8 +254,8 @@ async def connected_channel(
             logger=logger,
         )
 
-    await _try_out(broker, make_client, patience, waiting)
-    channel = MqttChannel(partial(make_client, None))
+    await try_out(make_client, str(broker), patience, waiting, has_certificate=broker.certificate is not None)
+    channel = MqttChannel(lambda queue_type: make_client(queue_type=queue_type))
     staying = asyncio.create_task(channel.stay())
     try:
         yield channel
@@ -247,75 +263,3 @@ async def connected_channel(
         staying.cancel()
         with suppress(asyncio.CancelledError):
             await staying
-
-
-class _Complaint(logging.Handler):
-    """The first thing the MQTT library finds wrong and tells nobody but its log.
-
-    A broker that refuses a certificate breaks the connection off; without this that looks like a broker that
-    does not answer.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self._loop = asyncio.get_running_loop()
-        self.text: asyncio.Future[str] = self._loop.create_future()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Called from whatever thread it happens in."""
-        self._loop.call_soon_threadsafe(self._note, record.getMessage())
-
-    def _note(self, text: str) -> None:
-        if not self.text.done():
-            self.text.set_result(text)
-
-
-async def _connect_once(make_client: Callable[[logging.Logger], Client]) -> None:
-    """Connect and disconnect.
-
-    Raises:
-        MqttError: why that did not work.
-    """
-    complaint, logger = _Complaint(), logging.Logger("slotwise.mqtt")
-    logger.addHandler(complaint)
-    client = make_client(logger)
-    entering = asyncio.ensure_future(client.__aenter__())
-    outcomes: set[asyncio.Future[Any]] = {entering, complaint.text}
-    await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
-    if not entering.done():
-        entering.cancel()
-        raise MqttError(complaint.text.result())
-    await entering
-    await client.__aexit__(None, None, None)
-
-
-async def _try_out(
-    broker: Broker,
-    make_client: Callable[[logging.Logger], Client],
-    patience: float,
-    waiting: Callable[[str], None] | None,
-) -> None:
-    """Connect once, to tell mistakes apart from a connection that is lost later."""
-    until = asyncio.get_running_loop().time() + patience
-    while True:
-        try:
-            await _connect_once(make_client)
-        except (MqttError, ssl.SSLError) as error:
-            if isinstance(error, MqttCodeError) and getattr(error.rc, "value", None) in _REFUSED:
-                raise UserError(f"{broker} lets nobody in like this: {error.rc}") from None
-            cut_off = broker.certificate is not None and "EOF occurred" in str(
-                error
-            )  # an alert that got lost
-            if "_ALERT_" in str(error) or cut_off:
-                raise UserError(
-                    f"{broker} refuses this client's certificate, or that it has none ({error})"
-                ) from None
-            if "CERTIFICATE_VERIFY_FAILED" in str(error) or "certificate" in str(error).lower():
-                raise UserError(f"{broker}: its certificate is not trusted ({error}); see --ca") from None
-            if asyncio.get_running_loop().time() >= until:
-                raise UserError(f"cannot reach a broker at {broker} ({error})") from None
-            if waiting is not None:
-                waiting(str(error))
-        else:
-            return
-        await asyncio.sleep(SECONDS_BETWEEN_TRIES)

@@ -165,7 +165,7 @@ class _LiveRun:
             for background in (listening, evaluating, playing):
                 background.cancel()
         outcome = await self._close(state, status)
-        if status != "interrupted":
+        if status != "interrupted" and not _superseded(listening):
             await server.end()
         return outcome
 
@@ -177,13 +177,14 @@ class _LiveRun:
         asked_at = None
         while not playing.done():
             await asyncio.wait([playing, *beside], timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
-            try:
-                for ended in beside:
-                    if ended.done():
-                        ended.result()
-            except Superseded:
-                self._superseded = True
-                return None
+            if playing.done():
+                break
+            for ended in beside:
+                if _superseded(ended):
+                    self._superseded = True
+                    return None
+                if ended.done():
+                    ended.result()
             if self._watcher.wants_stop():
                 asked_at = asked_at or time.monotonic()
                 if time.monotonic() - asked_at > GRACE:
@@ -288,3 +289,9 @@ class _LiveRun:
             seconds=round(state.seconds, 3),
         )
         return LiveOutcome(status, state, comparison, self._superseded)
+
+
+def _superseded(listening: asyncio.Task[None]) -> bool:
+    """Whether a newer server has the channel, so that it is not this one's to say that it is over."""
+    heard = listening.done() and not listening.cancelled()
+    return heard and isinstance(listening.exception(), Superseded)

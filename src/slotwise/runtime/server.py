@@ -77,7 +77,7 @@ class Server:
         async for arrival in self._channel.arrivals():
             if isinstance(arrival, Connected):
                 self._patience.begin()
-                await self._call.make(self._state.round)
+                await self._call.connected(self._state.round)
             elif arrival.topic == self._call.topic:
                 await self._call.hear(arrival, self._state.round)
             else:

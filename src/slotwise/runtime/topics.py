@@ -1,7 +1,7 @@
 """Where messages go. A broker's access rules follow from these names alone.
 
-Device n publishes below ``from/n/`` and nowhere else; it reads ``to/n/`` and ``all/``. The server publishes
-below ``to/`` and ``all/`` and reads ``from/``.
+Device n publishes below ``from/n/`` and nowhere else; it reads ``to/n/``, and of ``all/`` what is for it. The
+server publishes below ``to/`` and ``all/``, and reads ``from/`` and the call, which may be that of another.
 
 A broadcast is one publish whose topic names its receivers, each in its seat: ``all/model/-/2/-/4`` is for
 devices 2 and 4. Device 4 has subscribed, once and for all, to whatever has a 4 in the fourth seat. So the
@@ -42,20 +42,27 @@ class Topics:
         """What all of them begin with."""
         return f"{ROOT}/{self.name}"
 
+    def client(self, who: str) -> str:
+        """The identifier of a client, of which the broker lets in one at a time."""
+        return f"{self.root.replace('/', '-')}-{who}"
+
     def from_device(self, device: int | str, kind: FromDevice | Literal["+"]) -> str:
         """What device ``device`` publishes."""
         return f"{self.root}/from/{device}/{kind}"
 
-    def to_device(self, device: int, kind: ToDevice | Literal["+"]) -> str:
+    def to_device(self, device: int | Literal["+"], kind: ToDevice | Literal["+"]) -> str:
         """What the server tells one device."""
         return f"{self.root}/to/{device}/{kind}"
 
-    def to_all(self, kind: ToAll) -> str:
+    def to_all(self, kind: ToAll | Literal["#"]) -> str:
         """What the server tells whoever listens."""
         return f"{self.root}/all/{kind}"
 
     def to_receivers(self, receivers: Iterable[int]) -> list[str]:
-        """Where a broadcast goes: one topic, unless receivers share a seat; then some sit in the next row."""
+        """Where a broadcast goes: one topic, unless receivers share a seat; then some sit in the next row.
+
+        Without receivers, it goes where only those read it who listen in on everything.
+        """
         rows: list[dict[int, int]] = [{}]
         for device in receivers:
             row = next((row for row in rows if _seat(device) not in row), None)
@@ -83,7 +90,7 @@ class Topics:
     def kind(self, topic: str) -> str:
         """The kind of a message from the server."""
         whom, *rest = topic.removeprefix(f"{self.root}/").split("/")
-        return "/".join(rest[:1] if whom == "all" else rest[1:])
+        return rest[0 if whom == "all" else -1] if rest else ""
 
 
 def _seat(device: int) -> int:

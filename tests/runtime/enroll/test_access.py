@@ -33,22 +33,18 @@ def test_a_device_is_heard_under_its_own_number_only(mosquitto) -> None:
     assert asyncio.run(told()) == ["from/7/update"]
 
 
-def test_a_device_reads_what_is_for_it_or_for_all_and_nothing_else(mosquitto) -> None:
+def test_a_device_reads_what_is_for_it_and_nothing_else(mosquitto) -> None:
+    for_others = ("to/8/grant", "to/8/work", "all/model", "all/model/-/-/-/-/-/6/-/8", "all/more")
+    for_it = ["to/7/grant", "all/call", "all/model/1/-/-/-/-/-/7/8", "all/end"]
+
     async def told() -> list[str]:
         async with mosquitto.client("server") as server, mosquitto.client("device-7") as device:
-            for topics in ("#", f"{ROOT}/to/8/+", f"{ROOT}/from/+/+"):
+            for topics in ("#", f"{ROOT}/to/8/+", f"{ROOT}/from/+/+", f"{ROOT}/all/#"):
                 await device.subscribe(topics, qos=1)
-            await say(
-                server, "to/8/grant", "to/8/work", "to/7/grant", "all/call", "all/model/-/-/7", "all/end"
-            )
+            await say(server, *for_others, *for_it)
             return await heard(device, "all/end")
 
-    assert list(dict.fromkeys(asyncio.run(told()))) == [
-        "to/7/grant",
-        "all/call",
-        "all/model/-/-/7",
-        "all/end",
-    ]
+    assert list(dict.fromkeys(asyncio.run(told()))) == for_it
 
 
 def test_a_device_hears_nothing_of_what_others_send(mosquitto) -> None:
@@ -81,7 +77,7 @@ def test_a_server_hears_the_call_of_another(mosquitto) -> None:
     async def told() -> list[str]:
         async with mosquitto.client("server") as server:
             await server.subscribe(f"{ROOT}/all/call", qos=1)
-            await say(server, "all/call")
+            await say(server, "all/call")  # whoever makes one is the same user
             return await heard(server, "all/call")
 
     assert asyncio.run(told()) == ["all/call"]

@@ -23,8 +23,8 @@ def access_file(topics: Topics, devices: Iterable[int]) -> str:
         "# Written by slotwise enroll, and written anew by its --add and --revoke.",
         "",
         f"user {SERVER}",
-        f"topic write {topics.root}/to/+/+",
-        f"topic write {topics.root}/all/#",
+        f"topic write {topics.to_device('+', '+')}",
+        f"topic write {topics.to_all('#')}",
         f"topic read {topics.from_all_devices}",
         f"topic read {topics.to_all('call')}",
     ]
@@ -34,6 +34,8 @@ def access_file(topics: Topics, devices: Iterable[int]) -> str:
             f"user {device_user(number)}",
             f"topic write {topics.from_device(number, '+')}",
             f"topic read {topics.to_device(number, '+')}",
-            f"topic read {topics.root}/all/#",
+            f"topic read {topics.as_receiver(number)}",
+            f"topic read {topics.to_all('call')}",
+            f"topic read {topics.to_all('end')}",
         ]
     return "\n".join(blocks) + "\n"
