@@ -10,8 +10,10 @@ from slotwise.learning import packing
 from slotwise.learning.packing import Packing
 from slotwise.learning.quantised import link_slots_of, quantise
 
-FINITE = st.floats(-(2.0**100), 2.0**100, width=32)
-PARTS = st.lists(arrays(np.float32, st.integers(1, 30), elements=FINITE), min_size=1, max_size=4)
+FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
+PARTS = st.lists(arrays(np.float32, st.integers(0, 30), elements=FINITE), min_size=1, max_size=4).filter(
+    lambda parts: any(len(part) for part in parts)
+)
 BITS = st.integers(2, 31)
 
 

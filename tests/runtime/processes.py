@@ -20,7 +20,7 @@ from slotwise.runtime.wire import BadFrame, decode
 
 HERE = Path(__file__).parent
 NAME = "test"
-PATIENT = 60.0  # seconds until a test gives up
+PATIENT = 300.0  # seconds until a test gives up
 
 
 def free_port():
@@ -129,10 +129,11 @@ class Wire:
         self._client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id="listener")
         self._client.on_message = self._on_message
         self._client.on_connect = lambda client, *_: client.subscribe("slotwise/#", qos=1)
+        listens = threading.Event()
+        self._client.on_subscribe = lambda *_: listens.set()
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()
-        until(self._client.is_connected, "listener")
-        time.sleep(0.1)
+        assert listens.wait(PATIENT), "no listener"
 
     def _on_message(self, client, data, message):
         try:
@@ -160,6 +161,10 @@ class Wire:
             lambda topic, frame: topic.startswith("all/model") and frame.label.version >= version,
             f"model {version}",
         )
+
+    def catch_up(self):
+        """Wait until all of a run that is over has been heard."""
+        self.wait_for(lambda topic, frame: topic == "all/end", "end")
 
     def count(self, topic):
         return sum(heard == topic for heard, _ in list(self.messages))
@@ -213,22 +218,35 @@ class Trial:
             "serve", *self.where, "--resume", self.out, "--checkpoint-every", "0", "--quiet", *more
         )
 
-    def fleet(self, devices=5, first=1, task="tasks:make_slow", seconds="0.02"):
+    def fleet(self, devices=5, first=1, task="tasks:make_slow", seconds="0.02", gated_from=None):
         own = ["--task", task] if task else []
         return self.process(
             "fleet",
             *self.where,
             *["--devices", devices, "--first", first, "--quiet", *own],
-            environment={"SECONDS_OF_TRAINING": seconds},
+            environment=self._pace(seconds, gated_from),
         )
 
-    def device(self, number, task="tasks:make_slow", seconds="0.02"):
+    def device(self, number, task="tasks:make_slow", seconds="0.02", gated_from=None):
         return self.process(
             "device",
             *self.where,
             *["--id", number, "--task", task, "--quiet"],
-            environment={"SECONDS_OF_TRAINING": seconds},
+            environment=self._pace(seconds, gated_from),
         )
+
+    def _pace(self, seconds, gated_from):
+        """How slow trainings are; those from a certain one on wait for the gate, so that the run is not over
+        before the test has done what it wants."""
+        gate = {} if gated_from is None else {"GATE": str(self.gate), "GATED_FROM": str(gated_from)}
+        return {"SECONDS_OF_TRAINING": seconds, **gate}
+
+    @property
+    def gate(self):
+        return self.folder / "gate"
+
+    def open_gate(self):
+        self.gate.touch()
 
     def rogue(self, mode, number=3):
         return self.process(mode, self.broker.address, NAME, number, script="rogue.py")

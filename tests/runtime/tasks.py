@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -50,6 +51,22 @@ def make_failing(parameters):
     return Failing()
 
 
+class Gated(Arithmetic):
+    """Training number ``first`` and those after it wait for a file to be there."""
+
+    def __init__(self, seconds: float, first: int, gate: Path) -> None:
+        super().__init__(seconds)
+        self._first, self._gate = first, gate
+
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        while training >= self._first and not self._gate.exists():
+            time.sleep(0.02)
+        return super().local_update(model, device, training)
+
+
 def make_slow(parameters):
-    """As slow as the environment says."""
-    return Arithmetic(float(os.environ.get("SECONDS_OF_TRAINING", "0.3")))
+    """As slow as the environment says, and gated if it says so."""
+    seconds = float(os.environ.get("SECONDS_OF_TRAINING", "0.3"))
+    if "GATE" not in os.environ:
+        return Arithmetic(seconds)
+    return Gated(seconds, int(os.environ["GATED_FROM"]), Path(os.environ["GATE"]))

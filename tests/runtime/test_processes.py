@@ -1,12 +1,13 @@
 """Faults, each with real processes over a real broker. All rounds get done, and nothing counts twice."""
 
 import json
+import re
 import signal
 
 import numpy as np
 import pytest
 from live import simulated_models
-from processes import Embedded, Mosquitto, Trial, accepts, until
+from processes import PATIENT, Embedded, Mosquitto, Trial, accepts, until
 from tasks import Arithmetic
 
 from slotwise.learning.quantised import Quantised
@@ -57,6 +58,7 @@ def test_the_worked_examples_models_on_the_wire_are_the_simulators_to_the_bit(tr
     fleet = trial.fleet(devices=6)
     server.ends()
     fleet.ends()
+    trial.wire.catch_up()
     assert_as_simulated(trial)
     assert trial.wire.models().keys() == set(range(plan_of(trial).models))
     assert not trial.serious_rejections
@@ -66,6 +68,7 @@ def test_on_the_wire_only_the_granted_device_publishes_an_update(trial):
     server, fleet = trial.serve(), trial.fleet()
     server.ends()
     fleet.ends()
+    trial.wire.catch_up()
     granted = None
     for topic, frame in trial.wire.messages:
         if topic.endswith("/grant"):
@@ -82,6 +85,7 @@ def test_quantised_updates_are_packed_on_the_wire_and_the_models_are_the_simulat
     server, fleet = trial.serve("--config", config), trial.fleet()
     server.ends()
     fleet.ends()
+    trial.wire.catch_up()
     task = Quantised(Arithmetic(), 5)
     assert_as_simulated(trial, task)
     packed = [frame.packed for topic, frame in trial.wire.messages if topic.endswith("/update")]
@@ -89,21 +93,18 @@ def test_quantised_updates_are_packed_on_the_wire_and_the_models_are_the_simulat
 
 
 def test_a_device_killed_while_computing_costs_no_round_and_may_come_back(trial):
-    server, others = trial.serve(deadline=150), trial.fleet(devices=4)
-    victim = trial.device(5, seconds="0.5")
-    trial.wire.wait_for(lambda topic, frame: topic == "from/5/ready", "device 5 ready")
+    server, _ = trial.serve(deadline=150), trial.fleet(devices=4, gated_from=4)
+    victim = trial.device(5, gated_from=1)
     trial.wire.wait_for(
         lambda topic, frame: "all/model" in topic and frame.label.version > 0 and topic.endswith("/5"),
-        "work for device 5",
+        "work for device 5, at which it stays",
     )
-    others.signal(signal.SIGSTOP)  # the run stands still until device 5 is back
     victim.kill9()
-    said_before = trial.wire.count("from/5/here")
     trial.wire.wait_for(lambda topic, frame: topic == "from/5/gone", "last will of device 5")
-    gone_in = max(trial.wire.models())
+    gone_in, said_before = max(trial.wire.models()), trial.wire.count("from/5/here")
     trial.device(5)
     until(lambda: trial.wire.count("from/5/here") > said_before, "word from the device that is back")
-    others.signal(signal.SIGCONT)
+    trial.open_gate()
     server.ends()
     assert_all_rounds_done_once(trial)
     assert any(device == 5 and k > gone_in for k, device, _ in trial.uplinks)
@@ -121,39 +122,42 @@ def test_a_device_killed_while_sending_costs_no_round(trial):
 
 @pytest.mark.parametrize("where", ["all/model", "from/2/update"], ids=["between rounds", "inside a round"])
 def test_a_server_that_was_killed_resumes_with_the_devices_still_connected(trial, where):
-    server, fleet = trial.serve(), trial.fleet()
+    server, fleet = trial.serve(), trial.fleet(gated_from=3)
     trial.wire.wait_for(lambda topic, frame: topic.startswith(where) and frame.label.round >= 3, where)
     server.kill9()
     assert trial.run["status"] == "running"
     assert fleet.process.poll() is None
     server = trial.resume()
+    trial.open_gate()
     server.ends()
     fleet.ends()
     assert_as_simulated(trial)
 
 
 def test_server_and_devices_survive_a_broker_that_is_killed(trial, broker):
-    server, fleet = trial.serve(deadline=100), trial.fleet()
+    server, fleet = trial.serve(), trial.fleet(gated_from=3)
     trial.wire.round_reached(4)
     broker.kill()
     assert trial.run["status"] == "running"
     broker.start()
+    trial.open_gate()
     server.ends()
     fleet.ends()
     assert_as_simulated(trial)
 
 
 def test_a_frozen_device_costs_no_round_and_takes_part_again_when_it_thaws(trial):
-    server, _ = trial.serve("--patience", "3", deadline=400), trial.fleet(devices=4, seconds="0.05")
+    server, _ = trial.serve("--patience", "6", deadline=150), trial.fleet(devices=4, gated_from=8)
     frozen = trial.device(5)
     trial.wire.wait_for(lambda topic, frame: topic == "from/5/update", "update of device 5")
     frozen.signal(signal.SIGSTOP)
-    until(lambda: "missing after 3 s" in trial.rejections, "word that device 5 is missing")
-    thawed_in = max(trial.wire.models())
+    until(lambda: "from/5/ready: missing after 6 s" in trial.rejections, "word that device 5 is missing")
+    thawed_in, said_before = max(trial.wire.models()), trial.wire.count("from/5/here")
     frozen.signal(signal.SIGCONT)
+    until(lambda: trial.wire.count("from/5/here") > said_before, "word from the device that has thawed")
+    trial.open_gate()
     server.ends()
     assert_all_rounds_done_once(trial)
-    assert "missing after 3 s: the device counts as gone" in trial.rejections
     assert any(device == 5 and k > thawed_in for k, device, _ in trial.uplinks)
 
 
@@ -214,16 +218,17 @@ def test_a_device_whose_training_fails_says_so_and_leaves(trial):
     server = trial.serve()
     trial.fleet(devices=4)
     failing = trial.device(5, task="tasks:make_failing")
-    failing.process.wait()
+    failing.process.wait(PATIENT)
     assert failing.returncode != 0
     server.ends()
     assert_all_rounds_done_once(trial)
+    trial.wire.catch_up()
     assert trial.wire.count("from/5/gone") == 1
     assert not trial.serious_rejections
 
 
 def test_paced_slots_keep_the_planned_staleness(trial):
-    server, fleet = trial.serve("--slot-ms", "300", deadline=40), trial.fleet()
+    server, fleet = trial.serve("--slot-ms", "800", deadline=20), trial.fleet()
     server.ends()
     fleet.ends()
     assert_as_simulated(trial)
@@ -237,7 +242,7 @@ def test_the_report_names_the_device_that_did_not_keep_pace(trial):
     trial.device(5, seconds="1.5")
     server.ends()
     assert_all_rounds_done_once(trial)
-    assert "did not keep pace: device 5" in server.text
+    assert re.search(r"did not keep pace: .*device 5 \(", server.text)
     assert "first difference: round" in server.text
 
 
@@ -262,6 +267,7 @@ def test_twenty_mnist_devices_train_as_simulated(tmp_path, kind, mnist_models):
         fleet = trial.fleet(devices=20, task=None)
         server.ends()
         fleet.ends()
+        heard.catch_up()
         assert_all_rounds_done_once(trial)
         assert trial.run["model_sha256"] == model_sha256(mnist_models[max(mnist_models)])
         assert heard.models().keys() == {0, *mnist_models}
@@ -277,7 +283,7 @@ def test_of_two_servers_on_one_channel_the_newer_has_the_devices_and_the_older_s
     trial.wire.wait_for(lambda topic, frame: topic == "all/call", "call")
     interrupted, trial.out = trial.out, trial.folder / "newer"
     newer = trial.serve()
-    older.ends(2)
+    older.ends(1)
     assert "another server was started on this channel" in older.text
     assert json.loads((interrupted / "run.json").read_text())["status"] == "interrupted"
     fleet = trial.fleet()

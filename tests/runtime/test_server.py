@@ -11,6 +11,7 @@ from tasks import Arithmetic
 
 from slotwise.fleet import Fleet
 from slotwise.runtime.clock import PacedClock
+from slotwise.runtime.mailbox import Rejection
 from slotwise.runtime.state import Boundary, decode_state, encode_state
 from slotwise.runtime.wire import Label, encode
 from slotwise.scenario import Scenario
@@ -166,7 +167,7 @@ def test_a_device_that_joins_anew_takes_part():
 
 
 def test_a_device_that_stays_silent_counts_as_gone():
-    live, terms = prepare(WORKED_EXAMPLE, "async", patience=0.3)
+    live, terms = prepare(WORKED_EXAMPLE, "async", patience=1.0)
 
     async def be_mute(broker):
         async with broker.connect() as channel:
@@ -176,12 +177,13 @@ def test_a_device_that_stays_silent_counts_as_gone():
     asyncio.run(play(live, terms, instead={2: be_mute}))
     assert live.state.round == live.plan.rounds
     assert not any(device == 2 for _, device, _ in live.updates)
-    assert live.mailbox.rejected == {"missing after 0.3 s: the device counts as gone": 1}
+    reason = "missing after 1 s: the device counts as gone"
+    assert Rejection(TOPICS.from_device(2, "ready"), reason) in live.mailbox.log
 
 
 def test_a_training_that_outlasts_patience_counts_all_the_same():
-    live, terms = prepare(WORKED_EXAMPLE, "async", patience=0.2, rounds=4)
-    asyncio.run(play(live, terms, task=Arithmetic(0.5)))
+    live, terms = prepare(WORKED_EXAMPLE, "async", patience=0.7, rounds=4)
+    asyncio.run(play(live, terms, task=Arithmetic(1.0), workers=6))
     assert_as_simulated(live)
     assert not live.mailbox.rejected
 
@@ -221,8 +223,8 @@ def test_no_message_deafens_the_server():
 
 
 def test_paced_slots_keep_to_the_plan_when_devices_keep_pace():
-    live, terms = prepare(WORKED_EXAMPLE, "idfl", rounds=6)
-    asyncio.run(play(live, terms, clock=PacedClock(200)))
+    live, terms = prepare(WORKED_EXAMPLE, "idfl", rounds=5)
+    asyncio.run(play(live, terms, clock=PacedClock(400)))
     assert_as_simulated(live)
     assert [uplink[3:] for uplink in live.state.record.uplinks] == list(
         zip(live.plan.start.tolist(), live.plan.end.tolist(), strict=True)
@@ -241,7 +243,7 @@ def test_a_device_that_does_not_keep_pace_is_named():
 
     asyncio.run(play(live, terms, clock=PacedClock(200), task=Slow()))
     assert live.state.round == 6
-    assert {entry.device for entry in live.state.late} == {3}
+    assert 3 in {entry.device for entry in live.state.late}
     assert live.updates != planned_updates(live.plan)
 
 
@@ -258,3 +260,11 @@ def test_a_stranger_is_not_heard():
     asyncio.run(play(live, terms, meanwhile=shout))
     assert_as_simulated(live)
     assert live.mailbox.rejected == {"a topic of no device": 2, "a stranger: no device of this run": 4}
+
+
+@pytest.mark.slow
+def test_more_devices_than_a_topic_has_seats_train_as_simulated():
+    scenario = Scenario(devices=103, group_size=20, compute_slots=30)
+    live, terms = prepare(scenario, "idfl", rounds=8)
+    asyncio.run(play(live, terms))
+    assert_as_simulated(live)

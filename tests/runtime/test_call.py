@@ -1,0 +1,148 @@
+"""The call: who of two servers on a channel is the newer one, without asking a clock."""
+
+import asyncio
+
+import pytest
+from live import TOPICS
+
+from slotwise.aggregation import mean
+from slotwise.fleet import Fleet
+from slotwise.runtime import call as module
+from slotwise.runtime.call import Call, Superseded
+from slotwise.runtime.channel import Message
+from slotwise.runtime.terms import Terms
+from slotwise.runtime.wire import Label, decode, encode
+from slotwise.scenario import Scenario
+
+TOPIC = TOPICS.to_all("call")
+TERMS = Terms("run", 1, Fleet.equal(Scenario(devices=2, group_size=1, compute_slots=1)), 1, mean)
+
+
+class Recording:
+    """A channel that keeps what is published."""
+
+    def __init__(self):
+        self.said = []
+
+    async def publish(self, topic, payload, *, retain=False, acknowledged=True):
+        self.said.append((topic.rpartition("/")[2], payload))
+
+    @property
+    def calls(self):
+        return [payload for kind, payload in self.said if kind == "call"]
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(module, "SECONDS_FOR_WHAT_WAS_KEPT", 0.01)
+
+
+def kept(payload):
+    return Message(TOPIC, payload, retained=True)
+
+
+def live(payload):
+    return Message(TOPIC, payload)
+
+
+FOREIGN = encode(Label("another"), boot="another")
+SAME_RUN = encode(Label("run"), boot="another")
+
+
+def play(scenario):
+    """Calls after ``scenario(call, channel)``."""
+
+    async def run():
+        channel = Recording()
+        await scenario(Call(TERMS, channel, TOPICS), channel)
+        return channel.calls
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("foreign", [FOREIGN, SAME_RUN])
+def test_a_call_that_was_kept_before_this_server_came_is_older(foreign):
+    async def scenario(call, channel):
+        await call.connected(0)
+        await call.hear(kept(foreign), 0)
+
+    assert len(play(scenario)) == 1
+
+
+@pytest.mark.parametrize("foreign", [FOREIGN, SAME_RUN])
+def test_a_call_that_is_made_while_this_server_is_there_is_newer(foreign):
+    async def scenario(call, channel):
+        await call.connected(0)
+        with pytest.raises(Superseded):
+            await call.hear(live(foreign), 0)
+
+    play(scenario)
+
+
+def test_a_call_that_is_made_before_this_server_has_made_its_own_is_older():
+    async def scenario(call, channel):
+        await call.hear(live(FOREIGN), 0)
+        await call.connected(0)
+
+    assert len(play(scenario)) == 1
+
+
+def test_a_call_that_was_made_while_this_server_was_away_is_newer():
+    async def scenario(call, channel):
+        await call.connected(0)
+        await call.connected(3)
+        with pytest.raises(Superseded):
+            await call.hear(kept(FOREIGN), 3)
+        await call.end()
+
+    assert len(play(scenario)) == 2  # its first, and the one that is taken back: none in between
+
+
+def test_its_own_call_is_no_news():
+    async def scenario(call, channel):
+        await call.connected(0)
+        await call.hear(live(channel.calls[0]), 0)
+
+    assert len(play(scenario)) == 1
+
+
+def test_a_server_that_was_away_calls_again_only_if_the_broker_has_lost_its_call():
+    async def lost(call, channel):
+        await call.connected(0)
+        await call.connected(3)
+        await asyncio.sleep(0.05)
+
+    async def not_lost(call, channel):
+        await call.connected(0)
+        await call.connected(3)
+        await call.hear(kept(channel.calls[0]), 3)
+        await asyncio.sleep(0.05)
+
+    assert [decode(payload).label.round for payload in play(lost)] == [0, 3]
+    assert [decode(payload).label.round for payload in play(not_lost)] == [0]
+
+
+def test_a_call_that_another_server_takes_back_is_made_again():
+    async def scenario(call, channel):
+        await call.connected(0)
+        await call.hear(live(b""), 2)
+
+    assert [decode(payload).label.round for payload in play(scenario)] == [0, 2]
+
+
+def test_garbage_is_no_call():
+    async def scenario(call, channel):
+        await call.connected(0)
+        await call.hear(live(b"garbage"), 0)
+
+    assert len(play(scenario)) == 1
+
+
+def test_nobody_is_called_after_the_end():
+    async def scenario(call, channel):
+        await call.connected(0)
+        await call.connected(1)
+        await call.end()
+        await asyncio.sleep(0.05)
+
+    assert play(scenario)[-1] == b""
