@@ -68,3 +68,20 @@ def test_a_channel_that_is_not_that_of_the_credentials_is_refused(slotwise, tmp_
     assert code == 2
     assert "--name garden: must be house, the channel of these credentials" in errors
     assert not out.exists()
+
+
+@pytest.mark.parametrize("proof", ['user = "device-1"\npassword = "p"', 'certificate = "device-1.crt"'])
+def test_credentials_of_another_device_are_refused(slotwise, tmp_path, proof):
+    file = tmp_path / "device-1.toml"
+    file.write_text(f'broker = "mqtt://127.0.0.1:1"\n{proof}\n')
+    code, _, errors = slotwise("device", "--id", 2, "--credentials", file)
+    assert code == 2
+    assert "device 2: these credentials are those of device-1" in errors
+
+
+def test_credentials_for_tls_are_not_used_without(slotwise, tmp_path):
+    file = tmp_path / "device-1.toml"
+    file.write_text('broker = "mqtts://127.0.0.1:1"\nuser = "device-1"\npassword = "p"\n')
+    code, _, errors = slotwise("device", "--id", 1, "--credentials", file, "--broker", "mqtt://127.0.0.1:1")
+    assert code == 2
+    assert "these credentials are for TLS only" in errors

@@ -175,3 +175,22 @@ def test_a_device_says_that_it_is_here_while_it_trains():
         assert (await told.hears("here")).words["holds"].startswith("4:2:")
 
     with_device(scenario, Slow())
+
+
+def test_a_device_that_a_run_has_no_place_for_waits_for_another_run():
+    async def scenario(told):
+        await told.say(TOPICS.to_all("call"), Label("small"), devices="0")
+        await told.say(TOPICS.to_all("call"), Label("small"), devices="0")
+        await told.say(TOPICS.to_all("call"), Label("large"), devices="1")
+        assert (await told.hears("here")).label.run == "large"
+
+    with_device(scenario)
+
+
+def test_a_device_that_is_shut_out_ends():
+    async def scenario(told):
+        await told.say(TOPICS.to_device(1, "out"), Label("run", 1))
+        await asyncio.sleep(0.05)
+
+    _, device = with_device(scenario)
+    assert device.shut_out

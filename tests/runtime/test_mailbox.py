@@ -226,3 +226,14 @@ def test_packed_numbers_are_no_update_where_none_are_expected(mailbox):
     mailbox.expect(GRANT, "1")
     update(mailbox, vector=b"12345678")
     assert mailbox.rejected == {"no float32 numbers": 1}
+
+
+def test_who_is_out_is_told_so_and_told_again_when_it_says_that_it_is_here(mailbox):
+    for _ in range(STRIKES):
+        mailbox.strike(2)
+    assert mailbox.turned_away == {2}
+    mailbox.turned_away.clear()
+    say(mailbox, 2, "ready")
+    assert not mailbox.turned_away
+    say(mailbox, 2, "here", boot="b")
+    assert mailbox.turned_away == {2}

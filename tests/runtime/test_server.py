@@ -13,6 +13,7 @@ from slotwise.fleet import Fleet
 from slotwise.runtime.clock import PacedClock
 from slotwise.runtime.mailbox import Rejection
 from slotwise.runtime.state import Boundary, decode_state, encode_state
+from slotwise.runtime.terms import NobodyLeft
 from slotwise.runtime.wire import Label, encode
 from slotwise.scenario import Scenario
 from slotwise.schedule import scheduler_for
@@ -268,3 +269,18 @@ def test_more_devices_than_a_topic_has_seats_train_as_simulated():
     live, terms = prepare(scenario, "idfl", rounds=8)
     asyncio.run(play(live, terms))
     assert_as_simulated(live)
+
+
+def test_a_run_whose_devices_are_all_out_ends():
+    live, terms = prepare(WORKED_EXAMPLE, "async")
+
+    class Broken(Arithmetic):
+        def local_update(self, model, device, training):
+            return np.full_like(model, np.nan)
+
+    with pytest.raises(NobodyLeft):
+        asyncio.run(play(live, terms, task=Broken()))
+    assert live.mailbox.barred == {1, 2, 3, 4, 5, 6}
+    assert not live.updates
+    told = {frame.label.device for topic, frame in live.wire if topic.endswith("/out")}
+    assert told == {1, 2, 3, 4, 5, 6}

@@ -160,7 +160,7 @@ def _take_part(
     if whole("keepalive", keepalive) > LONGEST_KEEPALIVE:
         raise InputError("keepalive", keepalive, f"at most {LONGEST_KEEPALIVE} seconds")
     for number in numbers:
-        user = brokers[number].user or ""
+        user = brokers[number].user or _owner(brokers[number].certificate)
         if re.fullmatch("device-[0-9]+", user) and user != f"device-{number}":
             raise UserError(f"device {number}: these credentials are those of {user}")
     names = {channel_name(name, broker) for broker in brokers.values()}
@@ -191,7 +191,13 @@ def _take_part(
         )
 
     if not asyncio.run(run()):
-        raise typer.Exit(INTERRUPTED)
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)  # farewell is said; a training under way cannot be stopped, only left behind
+
+
+def _owner(certificate: Path | None) -> str:
+    """Whose certificate it is, by the name of its file."""
+    return "" if certificate is None else certificate.stem
 
 
 def _spread(devices: int, first: int, processes: int, workers: int) -> None:

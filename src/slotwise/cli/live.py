@@ -149,6 +149,10 @@ class LiveDisplay(LiveWatcher):
         self._bar.start()
         self._bar.update(self._row, description="devices here", total=wanted, completed=present)
 
+    def starts_without(self, devices: Sequence[int]) -> None:
+        """Name them."""
+        self._console.print(f"starting without device {', '.join(map(str, devices))}", highlight=False)
+
     def round_done(self, state: LiveState) -> None:
         """Move the bar."""
         self._bar.start()
@@ -222,7 +226,11 @@ def comparison_lines(comparison: Comparison) -> Sequence[str]:
         lines.append(f"first difference: {comparison.first_difference}")
     if comparison.late:
         worst = sorted(comparison.late.items(), key=lambda item: (-item[1], item[0]))[:10]
-        named = ", ".join(f"device {device} ({times} times)" for device, times in worst)
+        named = ", ".join(f"device {device} ({_times(times)})" for device, times in worst)
         lines.append(f"did not keep pace: {named}")
-    lines += [f"rejected {times} times: {reason}" for reason, times in comparison.rejected.items()]
+    lines += [f"rejected {_times(times)}: {reason}" for reason, times in comparison.rejected.items()]
     return lines
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -59,7 +59,7 @@ from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runs.parameters import STAND_INS
 from slotwise.runtime.plan import live_plan
-from slotwise.runtime.run import LiveOutcome, ServerOptions
+from slotwise.runtime.run import LiveOutcome, ServerOptions, Trouble
 from slotwise.runtime.run import serve as serve_live
 from slotwise.runtime.topics import Topics
 
@@ -201,6 +201,8 @@ def serve(
         refuse_options({"out": out, "like": like, "config": config, **given})
         parameters, place = resumed_parameters(resume), resume
         own = kept_options(resume, own)
+        if as_fast_as_possible:
+            own["slot_ms"] = None
         if RunFolder(place).status == "finished":
             shown = f"slotwise show {shlex.quote(str(place))} shows it"
             typer.echo(f"{place}: finished already; {shown}", err=True)
@@ -221,10 +223,11 @@ def serve(
     _report(place, session.run(chosen, address), where)
 
 
-_SUPERSEDED = (
-    "another server was started on this channel, and devices follow the newer one; go on when that is over, "
-    "or with another --name"
-)
+_TROUBLES: dict[Trouble, str] = {
+    "superseded": "another server was started on this channel, and devices follow the newer one; go on when "
+    "that is over, or with another --name",
+    "nobody left": "every device is out, each after bad updates in a row; rejections.log says what was wrong",
+}
 
 
 @dataclass(frozen=True)
@@ -285,14 +288,17 @@ def _report(place: Path, outcome: LiveOutcome, where: dict[str, Any]) -> None:
             typer.echo(line)
     last = state.points[-1] if state.points else None
     figures = f": loss {last.loss:.4f}, accuracy {last.accuracy:.2%}" if last else ""
+    if last and last.round != state.round:
+        figures += f" at round {last.round}"
     typer.echo(f"{outcome.status} after {state.round} rounds{figures}  ({place})")
     if outcome.status == "interrupted":
         words = ["slotwise", "serve", "--resume", str(place)]
         for name, value in where.items():
             words += [] if value is None else ["--" + name.replace("_", "-"), str(value)]
-        if outcome.superseded:
-            typer.echo(f"slotwise: {_SUPERSEDED}", err=True)
-        typer.echo(f"go on with: {shlex.join(words)}", err=True)
-        raise typer.Exit(SOME_FAILED if outcome.superseded else INTERRUPTED)
+        if outcome.trouble is not None:
+            typer.echo(f"slotwise: {_TROUBLES[outcome.trouble]}", err=True)
+        if outcome.trouble != "nobody left":
+            typer.echo(f"go on with: {shlex.join(words)}", err=True)
+        raise typer.Exit(INTERRUPTED if outcome.trouble is None else SOME_FAILED)
     if outcome.status == "diverged":
         raise typer.Exit(SOME_FAILED)

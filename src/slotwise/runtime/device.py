@@ -38,6 +38,7 @@ class Device:
     Attributes:
         trainings: how many it has finished.
         ignored: messages that were not for it, or no frames.
+        shut_out: whether the server wants nothing of it any more.
     """
 
     def __init__(
@@ -48,11 +49,12 @@ class Device:
         make_task: TaskMaker,
         executor: Executor,
         boot: str = "",
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         self.number, self._topics, self._channel = number, topics, channel
         self._make_task, self._executor = make_task, executor
-        self._boot = boot
-        self.trainings, self.ignored = 0, 0
+        self._boot, self._tell = boot, tell
+        self.trainings, self.ignored, self.shut_out = 0, 0, False
         self.run_id = ""
         self._task: Task | None = None
         self._size = 0
@@ -115,7 +117,8 @@ class Device:
             await self._answer_call(frame)
         elif frame.label.run != self.run_id:
             self.ignored += 1
-        elif kind == "end":
+        elif kind in ("end", "out"):
+            self.shut_out = kind == "out"
             return True
         else:
             await self._obey(kind, frame)
@@ -127,10 +130,20 @@ class Device:
             if "devices" not in frame.words:
                 return
             self._forget()
-            self.run_id = frame.label.run
+            self.run_id, self._task = frame.label.run, None
+            if self._is_surplus(frame.words["devices"]):
+                return
             self._task = await self._make_task(frame.words)
             self._size, self._packing = len(self._task.initial_model()), packing_of(self._task)
-        await self._say_here()
+        if self._task is not None:
+            await self._say_here()
+
+    def _is_surplus(self, devices: str) -> bool:
+        """Whether the run has no device of this number; the call may be that of a server that has died."""
+        surplus = re.fullmatch("[0-9]{1,10}", devices) is not None and self.number > int(devices)
+        if surplus and self._tell is not None:
+            self._tell(f"device {self.number}: the run has devices 1 to {devices}; waiting for another")
+        return surplus
 
     async def _say_here(self) -> None:
         holds = "" if self._model is None else f"{self._work}:{digest(self._model)}"

@@ -24,8 +24,8 @@ from slotwise.runtime.topics import Topics
 class SharedTask:
     """The task of all devices in this process, made when the first of them learns what the run is about."""
 
-    def __init__(self, own: Mapping[str, Any], largest: int) -> None:
-        self._own, self._largest = own, largest
+    def __init__(self, own: Mapping[str, Any], pool: Executor) -> None:
+        self._own, self._pool = own, pool
         self._lock = asyncio.Lock()
         self._made: tuple[str, Task] | None = None
 
@@ -34,7 +34,8 @@ class SharedTask:
         told = words.get("parameters", "")
         async with self._lock:
             if self._made is None or self._made[0] != told:
-                self._made = told, await asyncio.to_thread(self._build, told)
+                loop = asyncio.get_running_loop()
+                self._made = told, await loop.run_in_executor(self._pool, self._build, told)
         return self._made[1]
 
     def _build(self, told: str) -> Task:
@@ -43,8 +44,6 @@ class SharedTask:
         except (ValueError, AttributeError, RecursionError):
             raise UserError("the server's announcement cannot be read: is it of another version?") from None
         parameters = run_parameters({**said, "task": None, **self._own})
-        if self._largest > parameters.devices:
-            raise UserError(f"device {self._largest}: the run has devices 1 to {parameters.devices}")
         task = build_task(parameters)
         if parameters.task is None:  # kernels are compiled before this device says that it is here
             task.local_update(task.initial_model(), 1, 0)
@@ -76,23 +75,26 @@ async def take_part(
         stop: set to leave early.
         tell: is told how it goes.
     """
-    shared = SharedTask(own, max(numbers))
-    with ThreadPoolExecutor(workers, thread_name_prefix="device") as pool:
-        house = _House(topics, shared, pool, patience, keepalive, _once(tell))
-        tasks = [asyncio.create_task(house.live(number, brokers[number])) for number in numbers]
-        stopping = asyncio.create_task(stop.wait())
-        try:
-            await _until_over(tasks, stopping)
-        finally:
-            for task in (*tasks, stopping):
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
+    house = _House(topics, SharedTask(own, pool), pool, patience, keepalive, _once(tell))
+    tasks = [asyncio.create_task(house.live(number, brokers[number])) for number in numbers]
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await _until_over(tasks, stopping)
+    finally:
+        for task in (*tasks, stopping):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        pool.shutdown(wait=False, cancel_futures=True)  # what is being trained is for nobody any more
     if stop.is_set():
         return False
     devices = [task.result() for task in tasks]
     trainings, ignored = sum(one.trainings for one in devices), sum(one.ignored for one in devices)
     more = f"; {ignored} messages ignored that were not for them" if ignored else ""
     tell(f"the run is over: {trainings} trainings by {len(tasks)} device{'s' * (len(tasks) > 1)}{more}")
+    for device in devices:
+        if device.shut_out:
+            raise UserError(f"device {device.number}: the server has shut it out after bad updates in a row")
     return True
 
 
@@ -135,7 +137,7 @@ class _House:
             waiting=waiting,
         ) as channel:
             self.tell(f"connected to {broker}")
-            device = Device(number, self.topics, channel, self.shared.make, self.pool, boot)
+            device = Device(number, self.topics, channel, self.shared.make, self.pool, boot, self.tell)
             try:
                 await device.run()
             except BaseException:  # whatever it is, the broker takes a client that closes for one in order

@@ -84,11 +84,15 @@ class Mailbox:
     Attributes:
         present: the devices that are there.
         barred: those that are out for the rest of the run.
+        turned_away: those of them that have to be told.
         assigned: for each that trains or has trained, the model and the number of the training.
         said_here: devices that want to be told what to do, each with the work it says it holds.
         unplanned: who has come and gone since the driver last looked.
         rejected: how often, by reason.
         alive: when a device has last said that it is at the work it was assigned.
+        update: the one that the grant was for, once it is there.
+        spoiled: whether what came in its place was bad.
+        changed: set whenever anything was said.
     """
 
     def __init__(
@@ -99,8 +103,9 @@ class Mailbox:
         self._boots: dict[int, str] = {}
         self._ready: dict[int, tuple[int, int]] = {}
         self._strikes: Counter[int] = Counter()
-        self.barred: set[int] = set()
         self._grant: tuple[Label, str] | None = None
+        self.barred: set[int] = set()
+        self.turned_away: set[int] = set()
         self.present: set[int] = set()
         self.assigned: dict[int, tuple[int, int]] = {}
         self.said_here: dict[int, str] = {}
@@ -170,6 +175,7 @@ class Mailbox:
         self._strikes[device] += 1
         if self._strikes[device] >= STRIKES:
             self.barred.add(device)
+            self.turned_away.add(device)
             self.vanish(device)
 
     def _take(self, message: Message) -> None:
@@ -180,6 +186,8 @@ class Mailbox:
         if device > self._devices:
             raise Rejected("a stranger: no device of this run")
         if device in self.barred:
+            if kind == "here":
+                self.turned_away.add(device)
             raise Rejected(f"out since {STRIKES} bad updates in a row")
         granted = kind == "update" and self._grant is not None and self._grant[0].device == device
         if len(message.payload) > (self._admission.limit if kind == "update" else WORDS_LIMIT):

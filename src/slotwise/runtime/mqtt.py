@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,8 +21,11 @@ from slotwise.errors import InputError, UserError
 from slotwise.runtime.channel import Arrival, Connected, Message
 from slotwise.runtime.first_contact import try_out
 
+_NOBODY = logging.Logger("slotwise.mqtt")  # whom the MQTT library may tell what is mended anyway
+_NOBODY.addHandler(logging.NullHandler())
 KEEPALIVE = 10  # seconds; a client that is silent for one and a half times as long is dead to the broker
 SECONDS_BETWEEN_TRIES = 0.5
+SHORT, MANY = 5.0, 5  # so many connections in a row that last less than so many seconds are worth a word
 REFUSED = 0x80  # what a broker answers to a subscription that it does not take
 LONGEST_PUBLISH = 600.0  # seconds; a large model takes its time on a slow link
 # Small messages go out at once: otherwise a grant may wait 40 ms for the acknowledgement of the one before.
@@ -94,8 +98,12 @@ class Unreadable(NamedTuple):
 class MqttChannel:
     """One client of a broker; `connected_channel` makes it."""
 
-    def __init__(self, make_client: Callable[[type[asyncio.Queue[Any]]], Client]) -> None:
-        self._make_client = make_client
+    def __init__(
+        self,
+        make_client: Callable[[type[asyncio.Queue[Any]]], Client],
+        waiting: Callable[[str], None] | None = None,
+    ) -> None:
+        self._make_client, self._waiting_for = make_client, waiting
         self._client: Client | None = None
         self._up = asyncio.Event()
         self._waiting: WeakSet[asyncio.Timeout] = WeakSet()  # for an answer of the broker
@@ -164,9 +172,14 @@ class MqttChannel:
 
     async def stay(self) -> None:
         """Keep a connection, until cancelled."""
+        short = 0
         while True:
+            began = time.monotonic()
             with suppress(Exception):  # whatever has broken it, it is made again
                 await self._one_connection()
+            short = short + 1 if time.monotonic() - began < SHORT else 0
+            if short == MANY and self._waiting_for is not None:
+                self._waiting_for("connections do not last: is there another client with the same number?")
             await asyncio.sleep(SECONDS_BETWEEN_TRIES)
 
     async def _one_connection(self) -> None:
@@ -237,7 +250,10 @@ async def connected_channel(
     context = broker.context()
 
     def make_client(
-        *, logger: logging.Logger | None = None, queue_type: type[asyncio.Queue[Any]] | None = None
+        *,
+        will: Message | None = None,
+        logger: logging.Logger = _NOBODY,
+        queue_type: type[asyncio.Queue[Any]] | None = None,
     ) -> Client:
         return Client(
             broker.host,
@@ -255,7 +271,7 @@ async def connected_channel(
         )
 
     await try_out(make_client, str(broker), patience, waiting, has_certificate=broker.certificate is not None)
-    channel = MqttChannel(lambda queue_type: make_client(queue_type=queue_type))
+    channel = MqttChannel(lambda queue_type: make_client(will=will, queue_type=queue_type), waiting)
     staying = asyncio.create_task(channel.stay())
     try:
         yield channel

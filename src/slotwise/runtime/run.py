@@ -6,8 +6,9 @@ import asyncio
 import json
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from slotwise.fleet import Fleet
 from slotwise.learning import Point, Task
@@ -26,10 +27,11 @@ from slotwise.runtime.plan import live_plan, scheduler_of
 from slotwise.runtime.report import Comparison, compared, measured_timeline
 from slotwise.runtime.server import Server
 from slotwise.runtime.state import Boundary, LiveState, encode_state
-from slotwise.runtime.terms import NotFinite, Terms
+from slotwise.runtime.terms import NobodyLeft, NotFinite, Terms
 from slotwise.runtime.topics import TRIAL, Topics
 
 KEPT_OPTIONS = ("name", "patience", "clip_norm", "slot_ms")
+LONGEST_GOODBYE = 30.0  # seconds
 GRACE = 3.0  # seconds to finish the round that is on when asked to end
 
 
@@ -62,11 +64,17 @@ class ServerOptions:
         return {name: getattr(self, name) for name in KEPT_OPTIONS}
 
 
+Trouble = Literal["superseded", "nobody left"]
+
+
 class LiveWatcher:
     """Is told how a live run goes on, and asked whether to end it; this one stays silent."""
 
     def waiting(self, present: int, wanted: int) -> None:
         """So many devices are there."""
+
+    def starts_without(self, devices: Sequence[int]) -> None:
+        """These have not come in time; they may join later."""
 
     def round_done(self, state: LiveState) -> None:
         """A round is complete."""
@@ -87,13 +95,14 @@ class LiveOutcome:
     """How a live run ended.
 
     Attributes:
-        superseded: whether it was interrupted because a newer server is on its channel.
+        trouble: why it was interrupted, if nobody had asked for it: a newer server has the channel, or every
+            device is out.
     """
 
     status: Status
     state: LiveState
     comparison: Comparison | None
-    superseded: bool = False
+    trouble: Trouble | None = None
 
 
 async def serve(
@@ -130,7 +139,7 @@ class _LiveRun:
         self._saved = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
         self._boundary: Boundary | None = None
-        self._superseded = False
+        self._trouble: Trouble | None = None
 
     async def play(self, channel: Channel) -> LiveOutcome:
         folder = self._live.folder
@@ -166,8 +175,16 @@ class _LiveRun:
                 background.cancel()
         outcome = await self._close(state, status)
         if status != "interrupted" and not _superseded(listening):
-            await server.end()
+            await self._say_goodbye(server)
         return outcome
+
+    async def _say_goodbye(self, server: Server) -> None:
+        """Tell devices that it is over; a broker that has gone in this moment is not waited for for ever."""
+        saying = asyncio.create_task(server.end())
+        until = time.monotonic() + LONGEST_GOODBYE
+        while not saying.done() and time.monotonic() < until and not self._watcher.wants_stop():
+            await asyncio.wait([saying], timeout=0.2)
+        saying.cancel()
 
     async def _watched(self, playing: asyncio.Task[Status], *beside: asyncio.Task[None]) -> Status | None:
         """How it ended; None if that was in the middle of a round: asked to, or by a newer server.
@@ -181,7 +198,7 @@ class _LiveRun:
                 break
             for ended in beside:
                 if _superseded(ended):
-                    self._superseded = True
+                    self._trouble = "superseded"
                     return None
                 if ended.done():
                     ended.result()
@@ -189,7 +206,11 @@ class _LiveRun:
                 asked_at = asked_at or time.monotonic()
                 if time.monotonic() - asked_at > GRACE:
                     return None
-        return playing.result()
+        try:
+            return playing.result()
+        except NobodyLeft:
+            self._trouble = "nobody left"
+            return None
 
     def _last_round(self) -> LiveState:
         """The state at the end of the last round; if there was none, that of the start."""
@@ -216,6 +237,7 @@ class _LiveRun:
         mailbox.unplanned.clear()
         missing = sorted(everyone - mailbox.present)
         if missing:
+            self._watcher.starts_without(missing)
             state.scheduler = scheduler_of(self._parameters, missing)
 
     def _terms(self) -> Terms:
@@ -288,7 +310,7 @@ class _LiveRun:
             final=last._asdict() if last else None,
             seconds=round(state.seconds, 3),
         )
-        return LiveOutcome(status, state, comparison, self._superseded)
+        return LiveOutcome(status, state, comparison, self._trouble)
 
 
 def _superseded(listening: asyncio.Task[None]) -> bool:

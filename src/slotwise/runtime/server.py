@@ -20,7 +20,7 @@ from slotwise.runtime.clock import Clock
 from slotwise.runtime.mailbox import Mailbox
 from slotwise.runtime.patience import Patience
 from slotwise.runtime.state import Late, LiveState
-from slotwise.runtime.terms import NotFinite, Onlooker, Terms
+from slotwise.runtime.terms import NobodyLeft, NotFinite, Onlooker, Terms
 from slotwise.runtime.topics import FromDevice, Topics
 from slotwise.runtime.wire import Label, digest, encode
 from slotwise.schedule import Deliver, Delivered, Event, Grant, Joined, Left, Lost, Ready, Sent
@@ -89,6 +89,7 @@ class Server:
 
         Raises:
             NotFinite: the model diverged.
+            NobodyLeft: no device may send any more.
         """
         self._clock.start(self._state.slot)
         self._began = time.monotonic() - self._state.seconds
@@ -100,6 +101,7 @@ class Server:
             slot = self._clock.reached(planned_slot)
             self._patience.begin()
             happened = [await self._settled(event, slot) for event in planned]
+            await self._turn_away()
             self._state.slot = slot
             action = self._state.scheduler.step([event for event in happened if event is not None])
             if isinstance(action, Grant):
@@ -120,6 +122,8 @@ class Server:
         agenda, clock = self._state.agenda, self._clock
         await asyncio.sleep(0)
         while True:
+            if len(self._mailbox.barred) == self._terms.fleet.devices:
+                raise NobodyLeft
             self._note_unplanned()
             await self._give_up_on_the_silent()
             planned = agenda.next_slot
@@ -301,6 +305,14 @@ class Server:
         asked, self._mailbox.said_here = self._mailbox.said_here, {}
         for device, holds in asked.items():
             await self._remind(device, holds)
+        await self._turn_away()
+
+    async def _turn_away(self) -> None:
+        """Tell those who are out that they are."""
+        while self._mailbox.turned_away:
+            device = self._mailbox.turned_away.pop()
+            topic = self._topics.to_device(device, "out")
+            await self._channel.publish(topic, encode(self._label(device, self._state.round)))
 
     async def _remind(self, device: int, holds: str) -> None:
         state, assigned = self._state, self._mailbox.assigned.get(device)

@@ -18,6 +18,10 @@ class NotFinite(Exception):
         self.round = round_number
 
 
+class NobodyLeft(Exception):
+    """Every device is out for the rest of the run."""
+
+
 class Onlooker(Protocol):
     """Is told how a run goes on."""
 

@@ -18,7 +18,7 @@ from typing import Literal
 from slotwise.errors import InputError
 
 FromDevice = Literal["here", "gone", "ready", "update"]
-ToDevice = Literal["call", "work", "grant", "rest"]
+ToDevice = Literal["call", "work", "grant", "rest", "out"]
 ToAll = Literal["call", "model", "end"]
 
 ROOT = "slotwise"
