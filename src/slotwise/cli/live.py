@@ -132,7 +132,6 @@ class LiveDisplay(LiveWatcher):
             disable=quiet,
         )
         self._told: set[str] = set()
-        self._point: Point | None = None
 
     def __enter__(self) -> Self:
         self._row = self._bar.add_task("devices here", total=self._rounds, text="")
@@ -156,14 +155,11 @@ class LiveDisplay(LiveWatcher):
     def round_done(self, state: LiveState) -> None:
         """Move the bar."""
         self._bar.start()
-        text = "" if self._point is None else f"loss {self._point.loss:.3f} acc {self._point.accuracy:.1%}"
-        self._bar.update(
-            self._row, description="rounds", total=self._rounds, completed=state.round, text=text
-        )
+        self._bar.update(self._row, description="rounds", total=self._rounds, completed=state.round)
 
     def evaluated(self, point: Point) -> None:
         """Show the newest loss and accuracy from now on."""
-        self._point = point
+        self._bar.update(self._row, text=f"loss {point.loss:.3f} acc {point.accuracy:.1%}")
 
     def rejected(self, rejection: Rejection) -> None:
         """Tell the first rejection of each kind; all of them are in the log."""
