@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from slotwise.errors import UserError
-from slotwise.experiments.async_curves import AsyncCurves
 from slotwise.experiments.comparison import Comparison
-from slotwise.experiments.idfl_curves import IdflCurves
 from slotwise.experiments.readings import Readings
 from slotwise.experiments.run import Run, distinct
+from slotwise.experiments.schedule_curves import ScheduleCurves
 from slotwise.experiments.table1 import TableOne
 from slotwise.experiments.tradeoff import Tradeoff
 from slotwise.experiments.worked_timeline import WorkedTimeline
@@ -38,12 +37,12 @@ CIFAR10_DEADLINE = 100_000
 PAPER: tuple[Experiment, ...] = (
     TableOne(),
     WorkedTimeline(),
-    AsyncCurves(),
-    IdflCurves(),
+    ScheduleCurves(schedule="async"),
+    ScheduleCurves(schedule="idfl"),
     Comparison(),
     Tradeoff(),
-    AsyncCurves(data="cifar10", group_sizes=CIFAR10_SIZES, deadline=CIFAR10_DEADLINE),
-    IdflCurves(data="cifar10", group_sizes=CIFAR10_SIZES, deadline=CIFAR10_DEADLINE),
+    ScheduleCurves(schedule="async", data="cifar10", group_sizes=CIFAR10_SIZES, deadline=CIFAR10_DEADLINE),
+    ScheduleCurves(schedule="idfl", data="cifar10", group_sizes=CIFAR10_SIZES, deadline=CIFAR10_DEADLINE),
     Comparison(data="cifar10", group_sizes=CIFAR10_SIZES, deadline=CIFAR10_DEADLINE),
     Readings(),
     Comparison(data="cifar10", partition="iid", group_sizes=CIFAR10_SIZES, deadline=CIFAR10_DEADLINE),
@@ -57,8 +56,12 @@ QUICK_EVALUATION = 250
 QUICK: tuple[Experiment, ...] = (
     TableOne(),
     WorkedTimeline(),
-    AsyncCurves(group_sizes=QUICK_SIZES, deadline=QUICK_DEADLINE, evaluate_every=QUICK_EVALUATION),
-    IdflCurves(group_sizes=QUICK_SIZES, deadline=QUICK_DEADLINE, evaluate_every=QUICK_EVALUATION),
+    ScheduleCurves(
+        schedule="async", group_sizes=QUICK_SIZES, deadline=QUICK_DEADLINE, evaluate_every=QUICK_EVALUATION
+    ),
+    ScheduleCurves(
+        schedule="idfl", group_sizes=QUICK_SIZES, deadline=QUICK_DEADLINE, evaluate_every=QUICK_EVALUATION
+    ),
     Comparison(group_sizes=QUICK_SIZES, deadline=QUICK_DEADLINE, evaluate_every=QUICK_EVALUATION),
     Tradeoff(slots=((50, 1), (50, 5)), deadline=QUICK_DEADLINE, evaluate_every=QUICK_EVALUATION),
 )

@@ -1,9 +1,10 @@
-"""The curves with intentional delay: global loss and accuracy against slots, loss against rounds."""
+"""The curves of one schedule: global loss and accuracy against slots, loss against rounds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from slotwise.experiments.lines import data_title, drawn, run_line
 from slotwise.experiments.results import Results
@@ -12,18 +13,25 @@ from slotwise.report.curve_lines import CurveFigure, loss_and_accuracy
 from slotwise.runs import RunParameters, run_parameters
 from slotwise.runs.parameters import DataName
 
+TITLES = {
+    "async": "Asynchronous, without intentional delay",
+    "idfl": "With intentional delay (idfl)",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
-class IdflCurves:
-    """Algorithm 2 with every group size (the paper's figure "Performance of IDFL").
+class ScheduleCurves:
+    """Algorithm 1 or 2 with every group size (the figures "Performance of asynchronous FL" and "… of IDFL").
 
     Attributes:
+        schedule: without intentional delay, or with it.
         data: the data set; everything not said here is the paper's case for it.
         group_sizes: S, one curve each.
         deadline: T, slots.
         evaluate_every: slots between points of a curve; None is the run's own default.
     """
 
+    schedule: Literal["async", "idfl"]
     data: DataName = "mnist"
     group_sizes: tuple[int, ...] = (1, 5, 10, 25, 50, 100)
     deadline: int = 50_000
@@ -32,7 +40,7 @@ class IdflCurves:
     @property
     def name(self) -> str:
         """As on the command line."""
-        return f"idfl-{self.data}"
+        return f"{self.schedule}-{self.data}"
 
     @property
     def study(self) -> str:
@@ -44,7 +52,7 @@ class IdflCurves:
         return run_parameters(
             {
                 "data": self.data,
-                "schedule": "idfl",
+                "schedule": self.schedule,
                 "group_size": group_size,
                 "deadline": self.deadline,
                 "evaluate_every": self.evaluate_every,
@@ -61,7 +69,7 @@ class IdflCurves:
         lines = drawn([run_line(results, self.parameters(size, 0), seeds) for size in self.group_sizes])
         return CurveFigure(
             self.name,
-            f"With intentional delay (idfl): {data_title(self.data)}",
+            f"{TITLES[self.schedule]}: {data_title(self.data)}",
             "S devices send in a round; d is the staleness of their updates, in rounds.",
             loss_and_accuracy(lines),
         )
