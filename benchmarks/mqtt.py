@@ -2,7 +2,7 @@
 
 200 devices with models of 21,840 numbers on one machine. The raw loop is what MQTT alone can do: a client
 publishes a grant, the granted client echoes as many bytes as an update has, and only then comes the next,
-each message acknowledged (QoS 1).
+each message acknowledged (QoS 1) or not (--qos 0).
 slotwise does the same and schedules, checks, aggregates and broadcasts besides. The two take turns.
 """
 
@@ -56,7 +56,7 @@ def make_task(parameters: RunParameters) -> Cheap:
     return Cheap()
 
 
-async def echo(address: str, devices: int, first: int) -> None:
+async def echo(address: str, devices: int, first: int, qos: int) -> None:
     """The other side of the raw loop: clients that answer grants with an update's bytes."""
     broker, payload = broker_of(address), bytes(4 * PARAMETERS)
 
@@ -69,12 +69,12 @@ async def echo(address: str, devices: int, first: int) -> None:
             async for message in client.messages:
                 if message.payload == b"end":
                     return
-                await client.publish(f"raw/from/{number}", payload, qos=1)
+                await client.publish(f"raw/from/{number}", payload, qos=qos)
 
     await asyncio.gather(*(one(number) for number in range(first, first + devices)))
 
 
-async def raw_loop(address: str, devices: int, processes: int, grants: int) -> float:
+async def raw_loop(address: str, devices: int, processes: int, grants: int, qos: int) -> float:
     """Grants a second of the raw loop."""
     broker = broker_of(address)
     async with aiomqtt.Client(
@@ -83,14 +83,14 @@ async def raw_loop(address: str, devices: int, processes: int, grants: int) -> f
         await client.subscribe("raw/from/+", qos=1)
         await client.subscribe("raw/here", qos=1)
         share = devices // processes
-        command = [sys.executable, __file__, "--echo", address, "--devices", str(share), "--first"]
-        children = [subprocess.Popen([*command, str(1 + i * share)]) for i in range(processes)]
+        command = [sys.executable, __file__, "--echo", address, "--qos", str(qos), "--devices", str(share)]
+        children = [subprocess.Popen([*command, "--first", str(1 + i * share)]) for i in range(processes)]
         messages = client.messages
         for _ in range(devices):
             await anext(messages)
         began = time.perf_counter()
         for grant in range(grants):
-            await client.publish(f"raw/to/{grant % devices + 1}", b"grant", qos=1)
+            await client.publish(f"raw/to/{grant % devices + 1}", b"grant", qos=qos)
             await anext(messages)
         seconds = time.perf_counter() - began
         for number in range(1, devices + 1):
@@ -140,11 +140,11 @@ async def live_run(
 
 
 async def compare(
-    address: str, devices: int, processes: int, group_size: int, grants: int, repeats: int
+    address: str, devices: int, processes: int, group_size: int, grants: int, repeats: int, qos: int
 ) -> None:
     raw, live = [], []
     for _ in range(repeats):
-        raw.append(await raw_loop(address, devices, processes, grants))
+        raw.append(await raw_loop(address, devices, processes, grants, qos))
         with tempfile.TemporaryDirectory() as folder:
             live.append(await live_run(address, devices, processes, group_size, grants, Path(folder) / "run"))
         print(f"raw {raw[-1]:.0f}/s  slotwise {live[-1]:.0f}/s  {live[-1] / raw[-1]:.0%}", flush=True)
@@ -162,11 +162,12 @@ def main() -> None:
     parser.add_argument("--group-size", type=int, default=10)
     parser.add_argument("--grants", type=int, default=2000)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--qos", type=int, default=1, choices=[0, 1], help="of the raw loop")
     parser.add_argument("--echo", help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.echo:
-        asyncio.run(echo(options.echo, options.devices, options.first))
+        asyncio.run(echo(options.echo, options.devices, options.first, options.qos))
     else:
         asyncio.run(
             compare(
@@ -176,6 +177,7 @@ def main() -> None:
                 options.group_size,
                 options.grants,
                 options.repeats,
+                options.qos,
             )
         )
 
