@@ -20,6 +20,7 @@ from aiomqtt import Client, MqttError, Will
 from slotwise.errors import InputError, UserError
 from slotwise.runtime.channel import Arrival, Connected, Message
 from slotwise.runtime.first_contact import try_out
+from slotwise.runtime.line import Line
 
 _NOBODY = logging.Logger("slotwise.mqtt")  # whom the MQTT library may tell what is mended anyway
 _NOBODY.addHandler(logging.NullHandler())
@@ -105,6 +106,7 @@ class MqttChannel:
     ) -> None:
         self._make_client, self._waiting_for = make_client, waiting
         self._client: Client | None = None
+        self._line: Line | None = None
         self._up = asyncio.Event()
         self._waiting: WeakSet[asyncio.Timeout] = WeakSet()  # for an answer of the broker
         self._requests: set[asyncio.Task[None]] = set()
@@ -125,12 +127,15 @@ class MqttChannel:
         """
         while True:
             await self._up.wait()
+            assert self._client is not None
+            assert self._line is not None
             with suppress(MqttError, TimeoutError):
                 async with self._while_connected():
-                    assert self._client is not None
-                    await self._client.publish(
-                        topic, payload, int(acknowledged), retain, timeout=LONGEST_PUBLISH
-                    )
+                    if not acknowledged:
+                        await self._line.send(topic, payload, retain=retain)
+                    else:
+                        asyncio.get_running_loop().call_soon(self._line.write_the_rest)
+                        await self._client.publish(topic, payload, 1, retain, timeout=LONGEST_PUBLISH)
                 return
             await asyncio.sleep(0.05)
 
@@ -185,6 +190,7 @@ class MqttChannel:
     async def _one_connection(self) -> None:
         try:
             async with self._make_client(_passing_on_to(self._inbox)) as client:
+                self._line = Line(client)
                 await self._subscribe_all(client)
                 self._client = client
                 self._up.set()
@@ -193,6 +199,8 @@ class MqttChannel:
                     pass
         finally:
             self._up.clear()
+            if self._line is not None:
+                self._line.close()
             for limit in list(self._waiting):
                 with suppress(RuntimeError):  # has its answer already
                     limit.reschedule(0.0)
