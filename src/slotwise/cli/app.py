@@ -17,6 +17,8 @@ from slotwise.cli.compare import compare
 from slotwise.cli.data import data
 from slotwise.cli.device import device, fleet
 from slotwise.cli.enroll import enroll
+from slotwise.cli.jobs import SOME_FAILED
+from slotwise.cli.own_code import error_in_own_code
 from slotwise.cli.plan import plan
 from slotwise.cli.recommend import recommend
 from slotwise.cli.reproduce import reproduce
@@ -95,9 +97,20 @@ def run() -> int:
         return 0
     except OSError as error:
         if error.errno != errno.ENOSPC:
-            raise
+            return _failed(error)
         _drop_output()
         return _refuse("cannot write the output: no space left")
+    except Exception as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    """An error that nobody has foreseen: in code of the user's own, or in slotwise."""
+    shown = error_in_own_code(error)
+    if shown is None:
+        raise error
+    sys.stderr.write(f"{shown}slotwise: it is in code of your own that this failed\n")
+    return SOME_FAILED
 
 
 def _drop_output() -> None:

@@ -60,7 +60,7 @@ class RunFolder:
         folder = cls(path)
         if not folder.is_run:
             raise UserError(
-                f"{path}: not a run folder (no run.json); 'slotwise train --out {path}' makes one"
+                f"{path}: not a run folder (no run.json), as slotwise train or slotwise serve makes it"
             )
         return folder
 

@@ -1,0 +1,59 @@
+"""Errors in a task of the user's own."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from slotwise.cli.own_code import error_in_own_code
+from slotwise.errors import UserError
+from slotwise.runs import RunFolder
+
+TASK = """
+import numpy as np
+from slotwise.learning import Evaluation
+
+class Failing:
+    def initial_model(self):
+        return np.zeros(3, dtype=np.float32)
+
+    def local_update(self, model, device, training):
+        return self.deeper(model)
+
+    def deeper(self, model):
+        return np.concatenate([model, "three"])
+
+    def evaluate(self, model):
+        return Evaluation(0.0, 0.0)
+
+    def named_arrays(self, model):
+        return {"model": model}
+
+def make(parameters):
+    return Failing()
+"""
+
+
+@pytest.fixture
+def task(tmp_path, monkeypatch):
+    (tmp_path / "failing_task.py").write_text(TASK)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield "failing_task:make"
+    sys.modules.pop("failing_task", None)
+
+
+def test_they_are_shown_from_where_that_code_begins(slotwise, task, tmp_path):
+    code, _, errors = slotwise(
+        "train", "--task", task, "--deadline", 200, "--out", tmp_path / "run", "--quiet"
+    )
+    assert code == 1
+    shown = [line.split(", in ")[1] for line in errors.splitlines() if ", in " in line]
+    assert shown == ["local_update", "deeper"]
+    assert errors.splitlines()[-1] == "slotwise: it is in code of your own that this failed"
+
+
+def test_errors_of_slotwise_itself_are_not_taken_for_the_users():
+    with pytest.raises(UserError) as caught:
+        RunFolder.open(Path("nowhere"))
+    assert error_in_own_code(caught.value) is None
