@@ -58,3 +58,13 @@ def test_numbers_that_are_not_finite_do_not_become_finite_on_the_way(odd):
 @given(arrays(np.uint8, 4 + 5))
 def test_any_bytes_of_the_right_number_are_unpacked(noise):
     assert len(Packing(np.array([5], dtype=np.int64), 8).unpack(noise.tobytes())) == 5
+
+
+@pytest.mark.parametrize("bits", packing.WHOLE_BYTES)
+def test_whole_bytes_are_the_same_as_bit_by_bit(monkeypatch, bits):
+    numbers = np.random.default_rng(2).normal(size=100).astype(np.float32)
+    update, own = quantised([numbers], bits), packing_for([numbers], bits)
+    packed = own.pack(update)
+    monkeypatch.setattr(packing, "WHOLE_BYTES", {})
+    assert own.pack(update) == packed
+    assert own.unpack(packed).tobytes() == update.tobytes()

@@ -21,8 +21,10 @@ TERMS = Terms("run", 1, Fleet.equal(Scenario(devices=2, group_size=1, compute_sl
 class Recording:
     """A channel that keeps what is published."""
 
+    connected = True
+
     def __init__(self):
-        self.said = []
+        self.said, self.connections = [], 1
 
     async def publish(self, topic, payload, *, retain=False, acknowledged=True):
         self.said.append((topic.rpartition("/")[2], payload))
@@ -63,7 +65,7 @@ def play(scenario):
 @pytest.mark.parametrize("foreign", [FOREIGN, SAME_RUN])
 def test_a_call_that_was_kept_before_this_server_came_is_older(foreign):
     async def scenario(call, channel):
-        await call.connected(0)
+        await call.connected(1, 0)
         await call.hear(kept(foreign), 0)
 
     assert len(play(scenario)) == 1
@@ -72,7 +74,7 @@ def test_a_call_that_was_kept_before_this_server_came_is_older(foreign):
 @pytest.mark.parametrize("foreign", [FOREIGN, SAME_RUN])
 def test_a_call_that_is_made_while_this_server_is_there_is_newer(foreign):
     async def scenario(call, channel):
-        await call.connected(0)
+        await call.connected(1, 0)
         with pytest.raises(Superseded):
             await call.hear(live(foreign), 0)
 
@@ -82,25 +84,37 @@ def test_a_call_that_is_made_while_this_server_is_there_is_newer(foreign):
 def test_a_call_that_is_made_before_this_server_has_made_its_own_is_older():
     async def scenario(call, channel):
         await call.hear(live(FOREIGN), 0)
-        await call.connected(0)
+        await call.connected(1, 0)
 
     assert len(play(scenario)) == 1
 
 
-def test_a_call_that_was_made_while_this_server_was_away_is_newer():
+def test_a_call_that_was_made_while_this_server_was_away_is_newer_and_is_not_answered():
     async def scenario(call, channel):
-        await call.connected(0)
-        await call.connected(3)
+        await call.connected(1, 0)
+        channel.connections = 2
+        await call.connected(2, 3)
         with pytest.raises(Superseded):
             await call.hear(kept(FOREIGN), 3)
-        await call.end()
+        await asyncio.sleep(0.05)
 
-    assert len(play(scenario)) == 2  # its first, and the one that is taken back: none in between
+    assert len(play(scenario)) == 1
+
+
+def test_a_call_that_was_kept_when_this_servers_own_got_through_is_older():
+    async def scenario(call, channel):
+        channel.connections = 2  # the first connection was lost before the call was out
+        await call.connected(1, 0)
+        await call.connected(2, 0)
+        await call.hear(kept(FOREIGN), 0)
+        await asyncio.sleep(0.05)
+
+    assert len(play(scenario)) == 1
 
 
 def test_its_own_call_is_no_news():
     async def scenario(call, channel):
-        await call.connected(0)
+        await call.connected(1, 0)
         await call.hear(live(channel.calls[0]), 0)
 
     assert len(play(scenario)) == 1
@@ -108,13 +122,15 @@ def test_its_own_call_is_no_news():
 
 def test_a_server_that_was_away_calls_again_only_if_the_broker_has_lost_its_call():
     async def lost(call, channel):
-        await call.connected(0)
-        await call.connected(3)
+        await call.connected(1, 0)
+        channel.connections = 2
+        await call.connected(2, 3)
         await asyncio.sleep(0.05)
 
     async def not_lost(call, channel):
-        await call.connected(0)
-        await call.connected(3)
+        await call.connected(1, 0)
+        channel.connections = 2
+        await call.connected(2, 3)
         await call.hear(kept(channel.calls[0]), 3)
         await asyncio.sleep(0.05)
 
@@ -124,7 +140,7 @@ def test_a_server_that_was_away_calls_again_only_if_the_broker_has_lost_its_call
 
 def test_a_call_that_another_server_takes_back_is_made_again():
     async def scenario(call, channel):
-        await call.connected(0)
+        await call.connected(1, 0)
         await call.hear(live(b""), 2)
 
     assert [decode(payload).label.round for payload in play(scenario)] == [0, 2]
@@ -132,7 +148,7 @@ def test_a_call_that_another_server_takes_back_is_made_again():
 
 def test_garbage_is_no_call():
     async def scenario(call, channel):
-        await call.connected(0)
+        await call.connected(1, 0)
         await call.hear(live(b"garbage"), 0)
 
     assert len(play(scenario)) == 1
@@ -140,8 +156,9 @@ def test_garbage_is_no_call():
 
 def test_nobody_is_called_after_the_end():
     async def scenario(call, channel):
-        await call.connected(0)
-        await call.connected(1)
+        await call.connected(1, 0)
+        channel.connections = 2
+        await call.connected(2, 1)
         await call.end()
         await asyncio.sleep(0.05)
 

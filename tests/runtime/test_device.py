@@ -8,9 +8,10 @@ import pytest
 from live import TOPICS
 from tasks import Arithmetic
 
+from slotwise.runtime.channel import Connected
 from slotwise.runtime.device import Device
 from slotwise.runtime.memory import MemoryBroker
-from slotwise.runtime.wire import Label, decode, encode
+from slotwise.runtime.wire import Label, decode, digest, encode
 
 MODEL = Arithmetic().initial_model()
 
@@ -40,8 +41,8 @@ class Told:
         (topic,) = TOPICS.to_receivers([1])
         await self.say(topic, Label("run", version=version), model, receivers=f"1:{training}")
 
-    async def rest(self, round_number):
-        await self.say(TOPICS.to_device(1, "rest"), Label("run", 1, round_number))
+    async def rest(self, holds=""):
+        await self.say(TOPICS.to_device(1, "rest"), Label("run", 1), holds=holds)
 
     async def grant(self, version, training):
         label = Label("run", 1, version, version, training)
@@ -69,15 +70,15 @@ def with_device(scenario, task=None):
                 await server.subscribe(TOPICS.from_device(1, "+"))
                 told = Told(server, server.arrivals())
                 device = Device(1, TOPICS, own, make, pool)
-                living = asyncio.create_task(device.run())
+                told.own, told.living = own, asyncio.create_task(device.run())
                 await asyncio.sleep(0.01)
                 await told.say(TOPICS.to_all("call"), Label("run"), devices="2")
                 await told.hears("here")
                 try:
                     await asyncio.wait_for(scenario(told), 20)
                 finally:
-                    living.cancel()
-                    await asyncio.gather(living, return_exceptions=True)
+                    told.living.cancel()
+                    await asyncio.gather(told.living, return_exceptions=True)
         return device
 
     device = asyncio.run(run())
@@ -118,22 +119,23 @@ def test_other_numbers_under_the_same_name_are_trained_anew():
     assert task.trained == [2, 2]
 
 
-def test_a_rest_that_was_said_before_the_work_does_not_erase_it():
+@pytest.mark.parametrize("version", [0, 4])
+def test_a_rest_that_was_said_before_the_work_does_not_erase_it(version):
     async def scenario(told):
-        await told.broadcast(4, 2)
-        await told.rest(3)
+        await told.broadcast(version, 2)
+        await told.rest(holds="")
         await told.hears("ready")
-        await told.grant(4, 2)
-        assert (await told.hears("update")).label.version == 4
+        await told.grant(version, 2)
+        assert (await told.hears("update")).label.version == version
 
     with_device(scenario)
 
 
-def test_a_rest_that_was_said_after_the_work_takes_it_back():
+def test_a_rest_that_names_the_work_takes_it_back():
     async def scenario(told):
         await told.broadcast(4, 2)
         await told.hears("ready")
-        await told.rest(4)
+        await told.rest(holds=f"4:2:{digest(MODEL)}")
         await told.grant(4, 2)
         assert (await told.hears("here")).words["holds"] == ""
 
@@ -187,10 +189,22 @@ def test_a_device_that_a_run_has_no_place_for_waits_for_another_run():
     with_device(scenario)
 
 
-def test_a_device_that_is_shut_out_ends():
+@pytest.mark.parametrize("kind", ["out", "end"])
+def test_a_device_ends_when_it_is_told_to(kind):
     async def scenario(told):
-        await told.say(TOPICS.to_device(1, "out"), Label("run", 1))
-        await asyncio.sleep(0.05)
+        topic = TOPICS.to_device(1, "out") if kind == "out" else TOPICS.to_all("end")
+        await told.say(topic, Label("run", 1))
+        await told.living
 
     _, device = with_device(scenario)
-    assert device.shut_out
+    assert device.shut_out == (kind == "out")
+
+
+def test_a_device_without_a_part_in_a_run_says_nothing_when_it_connects_again():
+    async def scenario(told):
+        await told.say(TOPICS.to_all("call"), Label("small"), devices="0")
+        told.own.inbox.put_nowait(Connected(2))
+        await told.say(TOPICS.to_all("call"), Label("large"), devices="1")
+        assert (await told.hears("here")).label.run == "large"
+
+    with_device(scenario)

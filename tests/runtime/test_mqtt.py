@@ -2,17 +2,24 @@
 
 import asyncio
 import signal
-from contextlib import asynccontextmanager
+import socket
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from processes import Mosquitto, free_port
 
+from slotwise.aggregation import mean
+from slotwise.fleet import Fleet
+from slotwise.runtime.call import Call, Superseded
 from slotwise.runtime.channel import Message
 from slotwise.runtime.embedded import embedded_broker
 from slotwise.runtime.mqtt import broker_of, connected_channel
+from slotwise.runtime.terms import Terms
 from slotwise.runtime.topics import Topics
+from slotwise.scenario import Scenario
 
 TOPICS = Topics("test")
+TERMS = Terms("run", 1, Fleet.equal(Scenario(devices=2, group_size=1, compute_slots=1)), 1, mean)
 
 
 @asynccontextmanager
@@ -26,6 +33,11 @@ async def mosquitto(folder):
 
 def embedded(folder):
     return embedded_broker(free_port())
+
+
+def cut(channel):
+    """Break the connection, as a network does."""
+    channel._client._client.socket().shutdown(socket.SHUT_RDWR)
 
 
 async def is_connected(channel):
@@ -136,3 +148,66 @@ def test_a_message_outlives_a_broker_that_dies_while_it_is_sent(tmp_path):
             broker.kill()
 
     assert asyncio.run(asyncio.wait_for(heard(), 120)) == 30_000_000
+
+
+def test_a_server_that_was_away_learns_of_the_newer_one(tmp_path):
+    """The order in which a real broker gives back what it has kept is what `Call` relies on."""
+
+    async def heard():
+        async with (
+            mosquitto(tmp_path) as broker,
+            connected_channel(broker, "older") as older,
+            connected_channel(broker, "newer") as newer,
+        ):
+            calls = [Call(TERMS, channel, TOPICS) for channel in (older, newer)]
+            for channel in (older, newer):
+                await channel.subscribe(TOPICS.to_all("call"))
+            first = asyncio.create_task(listen(calls[0], older))
+            await made(calls[0])
+            cut(older)
+            second = asyncio.create_task(listen(calls[1], newer))
+            with pytest.raises(Superseded):
+                await first
+            await asyncio.sleep(1.5)
+            assert not second.done()
+            second.cancel()
+
+    asyncio.run(asyncio.wait_for(heard(), 60))
+
+
+async def listen(call, channel):
+    async for arrival in channel.arrivals():
+        if isinstance(arrival, Message):
+            await call.hear(arrival, 0)
+        else:
+            await call.connected(arrival.number, 0)
+
+
+async def made(call):
+    while not call._made_in:
+        await asyncio.sleep(0.01)
+
+
+def test_many_clients_of_one_process_outlive_broken_connections_while_others_send(tmp_path):
+    async def sent():
+        async with mosquitto(tmp_path) as broker, AsyncExitStack() as stack:
+            channels = [
+                await stack.enter_async_context(connected_channel(broker, f"client-{number}"))
+                for number in range(8)
+            ]
+            for channel in channels:
+                await is_connected(channel)
+
+            async def send(channel):
+                for _ in range(5):
+                    await channel.publish("x", bytes(3_000_000), acknowledged=False)
+                    await channel.publish("x", bytes(3_000_000))
+
+            sending = [asyncio.create_task(send(channel)) for channel in channels[:4]]
+            for channel in channels[4:] * 3:
+                await is_connected(channel)
+                cut(channel)
+                await asyncio.sleep(0.1)
+            await asyncio.gather(*sending)
+
+    asyncio.run(asyncio.wait_for(sent(), 120))

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from slotwise.cli.jobs import INTERRUPTED
+from slotwise.cli.jobs import HOPELESS, INTERRUPTED
 from slotwise.cli.live import (
     BROKER,
     PORT,
@@ -152,7 +152,7 @@ def _take_part(
     keepalive: int,
     quiet: bool,
 ) -> None:
-    from slotwise.runtime.fleet import take_part  # noqa: PLC0415
+    from slotwise.runtime.fleet import ShutOut, take_part  # noqa: PLC0415
     from slotwise.runtime.topics import TRIAL, Topics  # noqa: PLC0415
 
     if not 0 <= patience < float("inf"):
@@ -190,7 +190,12 @@ def _take_part(
             tell=tell,
         )
 
-    if not asyncio.run(run()):
+    try:
+        over = asyncio.run(run())
+    except ShutOut as error:
+        typer.echo(f"slotwise: {error}", err=True)
+        raise typer.Exit(HOPELESS) from None
+    if not over:
         sys.stderr.flush()
         os._exit(INTERRUPTED)  # farewell is said; a training under way cannot be stopped, only left behind
 

@@ -18,6 +18,7 @@ from slotwise.runs import Watcher
 from slotwise.schedule import Timeline
 
 SOME_FAILED = 1
+HOPELESS = 3  # it would end like this again: services do not start it anew
 INTERRUPTED = 130
 
 

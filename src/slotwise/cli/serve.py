@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import shlex
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
+from slotwise.cli.jobs import HOPELESS, INTERRUPTED
 from slotwise.cli.live import (
     BROKER,
     PORT,
@@ -265,7 +266,8 @@ class _Session:
             if broker is None:
                 broker = await stack.enter_async_context(embedded_broker(listen[1], listen[0]))
                 typer.echo(f"broker at {broker}; start devices with: {self._devices(broker)}", err=True)
-            identity = Topics(self.options.name).client("server")
+            # Each its own: a second server on the channel must not throw the first out before it has said so.
+            identity = Topics(self.options.name).client(f"server-{secrets.token_hex(4)}")
             channel = await stack.enter_async_context(connected_channel(broker, identity))
             folder = RunFolder(self.place)
             if not folder.is_run:  # nothing is made before there is a broker
@@ -299,6 +301,6 @@ def _report(place: Path, outcome: LiveOutcome, where: dict[str, Any]) -> None:
             typer.echo(f"slotwise: {_TROUBLES[outcome.trouble]}", err=True)
         if outcome.trouble != "nobody left":
             typer.echo(f"go on with: {shlex.join(words)}", err=True)
-        raise typer.Exit(INTERRUPTED if outcome.trouble is None else SOME_FAILED)
+        raise typer.Exit(INTERRUPTED if outcome.trouble is None else HOPELESS)
     if outcome.status == "diverged":
-        raise typer.Exit(SOME_FAILED)
+        raise typer.Exit(HOPELESS)

@@ -11,6 +11,7 @@ from slotwise.runtime.topics import Topics
 from slotwise.runtime.wire import BadFrame, Label, decode, encode
 
 SECONDS_FOR_WHAT_WAS_KEPT = 1.0  # a broker says what it has kept at once
+SECONDS_BETWEEN_LOOKS = 0.05
 
 
 class Superseded(Exception):
@@ -21,26 +22,29 @@ class Call:
     """One server's call, which the broker keeps for those who come later.
 
     Of two servers on one channel the newer stays. No clock says which that is, and the other need not be
-    alive to be asked: a call that the broker had kept when this server came is older than it, and one that
-    is made while this server is there is newer. A server that was away looks at what was kept meanwhile
-    before it calls again. (Two that start in the same instant may both take the other for newer.)
+    alive to be asked: a call that the broker had kept when this server made its own is older, and one that
+    is made afterwards is newer, whether this server is there or away. One that comes back looks at what was
+    kept meanwhile before it calls again. (Two that start in the same instant may both take the other for
+    newer.)
     """
 
     def __init__(self, terms: Terms, channel: Channel, topics: Topics) -> None:
         self._terms, self._channel, self._topics = terms, channel, topics
         self._boot = secrets.token_hex(8)
-        self._made = self._returned = self._kept = False
+        self._connection = 0
+        self._made_in = 0  # the connection in which the call was made; 0 if it was not yet
+        self._kept = False
         self._looking: asyncio.Task[None] | None = None
         self.topic = topics.to_all("call")
 
-    async def connected(self, round_number: int) -> None:
-        """The connection is there: call; or, if it was there before, see first whether that is needed."""
-        if not self._made:
-            await self._make(round_number)
-            return
-        self._returned, self._kept = True, False
+    async def connected(self, connection: int, round_number: int) -> None:
+        """There is connection number ``connection``: call; if it was done before, see if that is needed."""
+        self._connection, self._kept = connection, False
         self._stop_looking()
-        self._looking = asyncio.create_task(self._make_unless_kept(round_number))
+        if not self._made_in:
+            await self._make(round_number)
+        elif self._made_in < connection:
+            self._looking = asyncio.create_task(self._make_unless_kept(round_number))
 
     async def hear(self, message: Message, round_number: int) -> None:
         """Take note of a call on this channel, and call again if somebody has taken this one back.
@@ -57,7 +61,8 @@ class Call:
             return
         if frame.words.get("boot") == self._boot:
             self._kept = True
-        elif self._returned or (self._made and not message.retained):
+        elif self._made_in and (not message.retained or self._made_in < self._connection):
+            self._stop_looking()
             raise Superseded
 
     async def end(self) -> None:
@@ -72,9 +77,11 @@ class Call:
         words = {**self._terms.announcement, "boot": self._boot}
         await self._channel.publish(self._topics.to_all("end"), b"", retain=True)
         await self._channel.publish(self.topic, encode(label, **words), retain=True)
-        self._made = True
+        self._made_in = self._channel.connections
 
     async def _make_unless_kept(self, round_number: int) -> None:
+        while not self._channel.connected:
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
         await asyncio.sleep(SECONDS_FOR_WHAT_WAS_KEPT)
         if not self._kept:
             await self._make(round_number)

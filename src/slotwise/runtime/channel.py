@@ -15,7 +15,12 @@ class Message(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """The connection is there, for the first time or again; what was published meanwhile may be lost."""
+    """The connection is there for the ``number``-th time; what was published meanwhile may be lost.
+
+    It comes before everything that comes in by this connection.
+    """
+
+    number: int
 
 
 Arrival = Message | Connected
@@ -27,6 +32,10 @@ class Channel(Protocol):
     @property
     def connected(self) -> bool:
         """Whether there is a connection at the moment."""
+
+    @property
+    def connections(self) -> int:
+        """How many there have been."""
 
     async def publish(
         self, topic: str, payload: bytes, *, retain: bool = False, acknowledged: bool = True

@@ -102,7 +102,7 @@ class Device:
     async def _take(self, arrival: Arrival) -> bool:
         """Do what was said; True if it is over."""
         if isinstance(arrival, Connected):
-            if self.run_id:
+            if self._task is not None:
                 await self._say_here()
             return False
         kind = self._topics.kind(arrival.topic)
@@ -142,20 +142,24 @@ class Device:
         """Whether the run has no device of this number; the call may be that of a server that has died."""
         surplus = re.fullmatch("[0-9]{1,10}", devices) is not None and self.number > int(devices)
         if surplus and self._tell is not None:
-            self._tell(f"device {self.number}: the run has devices 1 to {devices}; waiting for another")
+            self._tell(f"device {self.number}: the run has devices 1 to {devices}; it has no part in it")
         return surplus
 
     async def _say_here(self) -> None:
-        holds = "" if self._model is None else f"{self._work}:{digest(self._model)}"
-        await self._say("here", Label(self.run_id, self.number), boot=self._boot, holds=holds)
+        await self._say("here", Label(self.run_id, self.number), boot=self._boot, holds=self._holds)
+
+    @property
+    def _holds(self) -> str:
+        """The work in hand."""
+        return "" if self._model is None else f"{self._work}:{digest(self._model)}"
 
     async def _obey(self, kind: str, frame: Frame) -> None:
         if kind == "model":
             await self._take_model(frame)
         elif kind == "work":
             await self._take_work(frame)
-        elif kind == "rest" and (self._work is None or frame.label.round >= self._work.version):
-            self._forget()  # one that was said before there was work, and came after it, says nothing
+        elif kind == "rest" and frame.words.get("holds", "") == self._holds:
+            self._forget()  # unless there is other work by now than what was asked about
         elif kind == "grant":
             await self._take_grant(frame)
 

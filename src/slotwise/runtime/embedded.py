@@ -58,10 +58,10 @@ async def embedded_broker(port: int, host: str = LOOPBACK) -> AsyncIterator[Brok
 
 async def _everybody_gone(broker: Any) -> None:
     """Devices that have heard that the run is over leave by themselves, the last of many a while later."""
-    here = -1
-    while here != (still := _connected(broker)) and still:
-        here = still
+    here, still = _connected(broker) + 1, _connected(broker)
+    while 0 < still < here:
         await asyncio.sleep(FAREWELL)
+        here, still = still, _connected(broker)
 
 
 def _connected(broker: Any) -> int:

@@ -21,6 +21,10 @@ from slotwise.runtime.mqtt import Broker, connected_channel
 from slotwise.runtime.topics import Topics
 
 
+class ShutOut(UserError):
+    """The server wants nothing of a device any more."""
+
+
 class SharedTask:
     """The task of all devices in this process, made when the first of them learns what the run is about."""
 
@@ -74,6 +78,9 @@ async def take_part(
         keepalive: seconds of silence after which broker and device ask for a sign of life.
         stop: set to leave early.
         tell: is told how it goes.
+
+    Raises:
+        ShutOut: at the end, if one of them was.
     """
     pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
     house = _House(topics, SharedTask(own, pool), pool, patience, keepalive, _once(tell))
@@ -94,7 +101,7 @@ async def take_part(
     tell(f"the run is over: {trainings} trainings by {len(tasks)} device{'s' * (len(tasks) > 1)}{more}")
     for device in devices:
         if device.shut_out:
-            raise UserError(f"device {device.number}: the server has shut it out after bad updates in a row")
+            raise ShutOut(f"device {device.number}: the server has shut it out after bad updates in a row")
     return True
 
 

@@ -17,13 +17,10 @@ class Line:
 
     def __init__(self, client: Client) -> None:
         self._paho = client._client
-        # Without somebody to tell, paho writes by itself.
+        # With nobody to ask for a turn, paho writes by itself. That there is no more to write, or nothing to
+        # write on, it still tells aiomqtt, which takes the writer below away.
         self._paho.on_socket_register_write = None
-        self._paho.on_socket_unregister_write = None
-        socket = self._paho.socket()
-        if socket is None:
-            raise MqttError("the connection is lost")
-        self._number, self._loop = socket.fileno(), asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         self._drained = asyncio.Event()
 
     async def send(self, topic: str, payload: bytes, *, retain: bool) -> None:
@@ -37,18 +34,19 @@ class Line:
         if self._paho.want_write():
             self.write_the_rest()
             await self._drained.wait()
+        if self._paho.socket() is None:
+            raise MqttError("not sent")
 
     def write_the_rest(self) -> None:
         """See to what has been left, if anything has."""
-        if self._paho.want_write():
+        socket = self._paho.socket()
+        if socket is not None and self._paho.want_write():
             self._drained.clear()
-            self._loop.add_writer(self._number, self._write)
-
-    def close(self) -> None:
-        """The connection is lost."""
-        self._loop.remove_writer(self._number)
+            self._loop.add_writer(socket.fileno(), self._write)
+        else:
+            self._drained.set()
 
     def _write(self) -> None:
-        if self._paho.loop_write() != 0 or not self._paho.want_write():
-            self._loop.remove_writer(self._number)
+        self._paho.loop_write()
+        if self._paho.socket() is None or not self._paho.want_write():
             self._drained.set()

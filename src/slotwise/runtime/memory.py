@@ -44,12 +44,17 @@ class MemoryChannel:
         self._broker = broker
         self.patterns: set[str] = set()
         self.inbox: asyncio.Queue[Arrival] = asyncio.Queue()
-        self.inbox.put_nowait(Connected())
+        self.inbox.put_nowait(Connected(self.connections))
 
     @property
     def connected(self) -> bool:
         """Always."""
         return True
+
+    @property
+    def connections(self) -> int:
+        """The one."""
+        return 1
 
     async def publish(
         self, topic: str, payload: bytes, *, retain: bool = False, acknowledged: bool = True

@@ -19,13 +19,12 @@ from aiomqtt import Client, MqttError, Will
 
 from slotwise.errors import InputError, UserError
 from slotwise.runtime.channel import Arrival, Connected, Message
-from slotwise.runtime.first_contact import try_out
+from slotwise.runtime.first_contact import SECONDS_BETWEEN_TRIES, try_out
 from slotwise.runtime.line import Line
 
 _NOBODY = logging.Logger("slotwise.mqtt")  # whom the MQTT library may tell what is mended anyway
 _NOBODY.addHandler(logging.NullHandler())
 KEEPALIVE = 10  # seconds; a client that is silent for one and a half times as long is dead to the broker
-SECONDS_BETWEEN_TRIES = 0.5
 SHORT, MANY = 5.0, 5  # so many connections in a row that last less than so many seconds are worth a word
 REFUSED = 0x80  # what a broker answers to a subscription that it does not take
 LONGEST_PUBLISH = 600.0  # seconds; a large model takes its time on a slow link
@@ -97,7 +96,11 @@ class Unreadable(NamedTuple):
 
 
 class MqttChannel:
-    """One client of a broker; `connected_channel` makes it."""
+    """One client of a broker; `connected_channel` makes it.
+
+    Attributes:
+        connections: how many there have been.
+    """
 
     def __init__(
         self,
@@ -108,6 +111,7 @@ class MqttChannel:
         self._client: Client | None = None
         self._line: Line | None = None
         self._up = asyncio.Event()
+        self.connections = 0
         self._waiting: WeakSet[asyncio.Timeout] = WeakSet()  # for an answer of the broker
         self._requests: set[asyncio.Task[None]] = set()
         self._topics: set[str] = set()
@@ -179,10 +183,13 @@ class MqttChannel:
         """Keep a connection, until cancelled."""
         short = 0
         while True:
-            began = time.monotonic()
+            began, before = time.monotonic(), self.connections
             with suppress(Exception):  # whatever has broken it, it is made again
                 await self._one_connection()
-            short = short + 1 if time.monotonic() - began < SHORT else 0
+            if (this := asyncio.current_task()) is not None and this.cancelling():
+                raise asyncio.CancelledError  # aiomqtt may have put another error in its place
+            if self.connections > before:
+                short = short + 1 if time.monotonic() - began < SHORT else 0
             if short == MANY and self._waiting_for is not None:
                 self._waiting_for("connections do not last: is there another client with the same number?")
             await asyncio.sleep(SECONDS_BETWEEN_TRIES)
@@ -190,17 +197,15 @@ class MqttChannel:
     async def _one_connection(self) -> None:
         try:
             async with self._make_client(_passing_on_to(self._inbox)) as client:
-                self._line = Line(client)
+                self.connections += 1
+                self._inbox.put_nowait(Connected(self.connections))
+                self._line, self._client = Line(client), client
                 await self._subscribe_all(client)
-                self._client = client
                 self._up.set()
-                self._inbox.put_nowait(Connected())
                 async for _ in client.messages:  # they come by another way: this only waits for the end
                     pass
         finally:
             self._up.clear()
-            if self._line is not None:
-                self._line.close()
             for limit in list(self._waiting):
                 with suppress(RuntimeError):  # has its answer already
                     limit.reschedule(0.0)

@@ -181,8 +181,9 @@ class _LiveRun:
     async def _say_goodbye(self, server: Server) -> None:
         """Tell devices that it is over; a broker that has gone in this moment is not waited for for ever."""
         saying = asyncio.create_task(server.end())
-        until = time.monotonic() + LONGEST_GOODBYE
-        while not saying.done() and time.monotonic() < until and not self._watcher.wants_stop():
+        patient = not self._watcher.wants_stop()
+        until = time.monotonic() + (LONGEST_GOODBYE if patient else GRACE)
+        while not saying.done() and time.monotonic() < until and not (patient and self._watcher.wants_stop()):
             await asyncio.wait([saying], timeout=0.2)
         saying.cancel()
 

@@ -77,7 +77,7 @@ class Server:
         async for arrival in self._channel.arrivals():
             if isinstance(arrival, Connected):
                 self._patience.begin()
-                await self._call.connected(self._state.round)
+                await self._call.connected(arrival.number, self._state.round)
             elif arrival.topic == self._call.topic:
                 await self._call.hear(arrival, self._state.round)
             else:
@@ -320,7 +320,7 @@ class Server:
         if device not in self._mailbox.present:
             await self._channel.publish(topics.to_device(device, "call"), encode(label))
         elif assigned is None or assigned[0] not in state.models:
-            await self._channel.publish(topics.to_device(device, "rest"), encode(label))
+            await self._channel.publish(topics.to_device(device, "rest"), encode(label, holds=holds))
         else:
             version, training = assigned
             model = state.models[version]

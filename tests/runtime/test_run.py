@@ -1,0 +1,74 @@
+"""serve(): a live run from its parameters to its folder, in memory."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from live import TOPICS
+from tasks import Arithmetic
+
+from slotwise.runs import RunFolder, run_parameters
+from slotwise.runtime.device import Device
+from slotwise.runtime.memory import MemoryBroker
+from slotwise.runtime.run import LiveWatcher, ServerOptions, serve
+
+PARAMETERS = {"devices": 3, "group_size": 1, "compute_slots": 1, "deadline": 20, "task": "tasks:make"}
+
+
+class StopsInRound(LiveWatcher):
+    """Somebody who presses Ctrl-C when a round is done."""
+
+    def __init__(self, round_number):
+        self._round, self._stop = round_number, False
+
+    def round_done(self, state):
+        self._stop = self._stop or state.round == self._round
+
+    def wants_stop(self):
+        return self._stop
+
+
+async def served(folder, parameters, watcher):
+    """The outcome, and whether the devices have heard that it is over."""
+    broker = MemoryBroker()
+
+    async def make(words):
+        return Arithmetic()
+
+    async def be(number, pool):
+        async with broker.connect() as own:
+            await Device(number, TOPICS, own, make, pool).run()
+
+    with ThreadPoolExecutor(2) as pool:
+        devices = [asyncio.create_task(be(n, pool)) for n in range(1, parameters.devices + 1)]
+        async with broker.connect() as channel:
+            options = ServerOptions(name=TOPICS.name)
+            outcome = await serve(folder, parameters, Arithmetic(), channel, options=options, watcher=watcher)
+        await asyncio.wait(devices, timeout=2.0)
+        over = all(device.done() for device in devices)
+        for device in devices:
+            device.cancel()
+        await asyncio.gather(*devices, return_exceptions=True)
+    return outcome, over
+
+
+@pytest.fixture
+def run(tmp_path):
+    parameters = run_parameters(PARAMETERS)
+    return RunFolder.create(tmp_path / "run", parameters), parameters
+
+
+def test_devices_are_told_when_it_is_over(run):
+    outcome, over = asyncio.run(served(*run, LiveWatcher()))
+    assert (outcome.status, outcome.trouble, over) == ("finished", None, True)
+
+
+def test_devices_are_told_even_if_it_was_to_stop_in_its_last_round(run):
+    last = run[1].timeline().rounds
+    outcome, over = asyncio.run(served(*run, StopsInRound(last)))
+    assert (outcome.status, over) == ("finished", True)
+
+
+def test_devices_wait_when_it_was_stopped_before_its_last_round(run):
+    outcome, over = asyncio.run(served(*run, StopsInRound(3)))
+    assert (outcome.status, outcome.state.round, over) == ("interrupted", 3, False)
