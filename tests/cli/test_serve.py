@@ -15,6 +15,8 @@ BAD = {
     "clip": (["serve", "--out", "OUT", "--clip-norm", "-1"], "--clip-norm -1.0"),
     "patience": (["serve", "--out", "OUT", "--patience", "0"], "--patience 0.0"),
     "like": (["serve", "--out", "OUT", "--like", "nowhere"], "nowhere: not a run folder"),
+    "step size": (["serve", "--out", "OUT", "--learning-rate", "-1"], "--learning-rate -1.0: must be"),
+    "channels": (["serve", "--out", "OUT", "--channels", "a"], "--channels a: must be whole numbers"),
     "user alone": (
         ["serve", "--out", "OUT", "--user", "u"],
         "--user u: must be given together",

@@ -6,7 +6,9 @@ import errno
 import io
 import os
 import sys
+from collections.abc import Callable
 from importlib.metadata import version as installed_version
+from inspect import getdoc
 from typing import Annotated
 
 import typer
@@ -39,20 +41,30 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(plan)
-app.command()(timeline)
-app.command()(train)
-app.command()(show)
-app.command()(reproduce)
-app.command()(compare)
-app.command()(sweep)
-app.command()(recommend)
-app.command()(serve)
-app.command()(device)
-app.command()(fleet)
-app.command()(enroll)
-app.command()(bench)
-app.command()(bound)
+
+
+def _help(command: Callable[..., None]) -> str:
+    """Its docstring, a paragraph to a line: the terminal knows where to fold, the source does not."""
+    return "\n\n".join(" ".join(part.split()) for part in (getdoc(command) or "").split("\n\n"))
+
+
+for _command in (
+    plan,
+    timeline,
+    train,
+    show,
+    reproduce,
+    compare,
+    sweep,
+    recommend,
+    serve,
+    device,
+    fleet,
+    enroll,
+    bench,
+    bound,
+):
+    app.command(help=_help(_command))(_command)
 app.add_typer(data, name="data")
 
 

@@ -15,20 +15,17 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from slotwise.cli.jobs import HOPELESS, INTERRUPTED
-from slotwise.cli.live import (
+from slotwise.cli.broker_options import (
     BROKER,
     PORT,
-    Authority,
     BrokerAddress,
+    BrokerFlags,
     ChannelName,
-    Credentials,
-    PasswordFile,
-    User,
     channel_name,
-    chosen_broker,
     need_mqtt,
 )
+from slotwise.cli.jobs import HOPELESS, INTERRUPTED
+from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import stop_on_signals
 from slotwise.errors import InputError, UserError
@@ -72,14 +69,11 @@ Workers = Annotated[int | None, typer.Option(help="Trainings at once. Default: a
 Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.", rich_help_panel=OUTPUT)]
 
 
+@with_option_groups
 def device(
+    *,
     number: Annotated[int, typer.Option("--id", help="Which device this is, from 1.")],
-    broker: BrokerAddress = None,
-    name: ChannelName = None,
-    credentials: Credentials = None,
-    user: User = None,
-    password_file: PasswordFile = None,
-    ca: Authority = None,
+    broker: BrokerFlags,
     data: DataName = None,
     partition: PartitionName = None,
     task: TaskName = None,
@@ -92,12 +86,9 @@ def device(
     It waits for the broker and for the server, survives the restart of both, and ends when the run does.
     """
     need_mqtt()
-    chosen = chosen_broker(
-        broker or (None if credentials else DEFAULT_BROKER), credentials, user, password_file, ca
-    )
-    assert chosen is not None
+    chosen = broker.chosen(DEFAULT_BROKER)
     own = {"data": data, "partition": partition, "task": task}
-    _take_part([whole("id", number)], name, {number: chosen}, own, 1, patience, keepalive, quiet)
+    _take_part([whole("id", number)], broker.name, {number: chosen}, own, 1, patience, keepalive, quiet)
 
 
 def fleet(
@@ -128,16 +119,8 @@ def fleet(
         _spread(devices, first, min(processes, devices), threads)
         return
     numbers = range(first, first + devices)
-    brokers = {
-        n: chosen_broker(
-            broker or (None if credentials else DEFAULT_BROKER),
-            None if credentials is None else credentials / f"device-{n}.toml",
-            None,
-            None,
-            None,
-        )
-        for n in numbers
-    }
+    files = {n: None if credentials is None else credentials / f"device-{n}.toml" for n in numbers}
+    brokers = {n: BrokerFlags(broker, credentials=files[n]).chosen(DEFAULT_BROKER) for n in numbers}
     own = {"data": data, "partition": partition, "task": task}
     _take_part(numbers, name, brokers, own, threads, patience, keepalive, quiet)
 

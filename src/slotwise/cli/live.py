@@ -1,117 +1,22 @@
-"""What the commands of a live run share: options of the broker, and what a person sees."""
+"""What a person sees of a live run: how it goes on, and what came of the plan."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from importlib.util import find_spec
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import Self
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from slotwise.cli.progress import Stopping
-from slotwise.errors import InputError, UserError
 from slotwise.learning import Point
 from slotwise.runtime.mailbox import Rejection
 from slotwise.runtime.report import Comparison, Figures
 from slotwise.runtime.run import LiveWatcher
 from slotwise.runtime.state import LiveState
-
-if TYPE_CHECKING:
-    from slotwise.runtime.mqtt import Broker
-
-BROKER = "Broker"
-PORT = 1883
-
-BrokerAddress = Annotated[
-    str | None,
-    typer.Option(
-        "--broker", metavar="mqtt[s]://HOST[:PORT]", help="The MQTT broker.", rich_help_panel=BROKER
-    ),
-]
-ChannelName = Annotated[
-    str | None,
-    typer.Option(
-        "--name",
-        help="Name of the channel on the broker: server and devices must agree on it.",
-        show_default="that of the credentials, or trial",
-        rich_help_panel=BROKER,
-    ),
-]
-Credentials = Annotated[
-    Path | None,
-    typer.Option(
-        help="TOML file with broker, name, user, password, ca, certificate and key, as by slotwise enroll.",
-        rich_help_panel=BROKER,
-    ),
-]
-User = Annotated[str | None, typer.Option(help="To log in with.", rich_help_panel=BROKER)]
-PasswordFile = Annotated[
-    Path | None, typer.Option(help="File with the password in its first line.", rich_help_panel=BROKER)
-]
-Authority = Annotated[
-    Path | None,
-    typer.Option("--ca", help="Certificates to trust. Default: the system's.", rich_help_panel=BROKER),
-]
-
-
-def need_mqtt() -> None:
-    """Say which extra is missing."""
-    for module in ("aiomqtt", "amqtt"):
-        if find_spec(module) is None:
-            raise UserError(f"{module} is not installed: pip install 'slotwise[mqtt]'")
-
-
-def chosen_broker(
-    address: str | None,
-    credentials: Path | None,
-    user: str | None,
-    password_file: Path | None,
-    ca: Path | None,
-) -> Broker | None:
-    """The broker that the options name, if they name one."""
-    from slotwise.runtime.credentials import read_credentials  # noqa: PLC0415
-    from slotwise.runtime.mqtt import broker_of  # noqa: PLC0415
-
-    if credentials is not None:
-        for name, value in {"user": user, "password_file": password_file, "ca": ca}.items():
-            if value is not None:
-                raise InputError(name, value, "left out where --credentials is given")
-        broker = read_credentials(credentials)
-        if address is not None:
-            told = broker_of(address)
-            if broker.tls and not told.tls:
-                raise InputError("broker", address, "an mqtts:// address: these credentials are for TLS only")
-            broker = replace(broker, host=told.host, port=told.port, tls=told.tls)
-        return broker
-    if address is None:
-        for name, value in {"user": user, "password_file": password_file, "ca": ca}.items():
-            if value is not None:
-                raise InputError(name, value, "given together with --broker")
-        return None
-    password = None if password_file is None else _password(password_file)
-    return replace(broker_of(address), user=user, password=password, ca=ca)
-
-
-def channel_name(name: str | None, broker: Broker | None) -> str | None:
-    """The channel that the flag names, or the credentials: what the broker drops, it drops without a word."""
-    enrolled = None if broker is None else broker.channel
-    if name is not None and enrolled is not None and name != enrolled:
-        raise InputError("name", name, f"{enrolled}, the channel of these credentials")
-    return enrolled if name is None else name
-
-
-def _password(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").split("\n", 1)[0]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("password_file", path, f"a readable file ({error})") from None
 
 
 class LiveDisplay(LiveWatcher):

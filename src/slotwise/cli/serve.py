@@ -6,43 +6,19 @@ import asyncio
 import secrets
 import shlex
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slotwise.cli.broker_options import BROKER, PORT, BrokerFlags, channel_name, need_mqtt
 from slotwise.cli.jobs import HOPELESS, INTERRUPTED
-from slotwise.cli.live import (
-    BROKER,
-    PORT,
-    Authority,
-    BrokerAddress,
-    ChannelName,
-    Credentials,
-    LiveDisplay,
-    PasswordFile,
-    User,
-    channel_name,
-    chosen_broker,
-    comparison_lines,
-    comparison_table,
-    need_mqtt,
-)
-from slotwise.cli.options import (
-    CHANNEL,
-    OUTPUT,
-    SCHEDULE,
-    DataName,
-    Quiet,
-    RunComputeSlots,
-    RunDeadline,
-    RunDevices,
-    RunLinkSlots,
-    TaskName,
-    delay_of,
-)
+from slotwise.cli.live import LiveDisplay, comparison_lines, comparison_table
+from slotwise.cli.option_groups import with_option_groups
+from slotwise.cli.options import CHANNEL, OUTPUT, Quiet
 from slotwise.cli.progress import stop_on_signals
+from slotwise.cli.run_options import RunFlags
 from slotwise.cli.serve_options import (
     kept_options,
     listening_address,
@@ -58,7 +34,6 @@ from slotwise.learning import Task
 from slotwise.runs import RunFolder, RunParameters
 from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
-from slotwise.runs.parameters import STAND_INS
 from slotwise.runtime.plan import live_plan
 from slotwise.runtime.run import LiveOutcome, ServerOptions, Trouble
 from slotwise.runtime.run import serve as serve_live
@@ -67,13 +42,14 @@ from slotwise.runtime.topics import Topics
 if TYPE_CHECKING:
     from slotwise.runtime.mqtt import Broker
 
-LEARNING = "What is learned"
 DEFAULT_LISTEN = f"127.0.0.1:{PORT}"
 TIME = "Time"
 DEVICES = "Devices"
 
 
+@with_option_groups
 def serve(
+    *,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the run: created, must not hold another.", rich_help_panel=OUTPUT),
@@ -104,12 +80,7 @@ def serve(
         float, typer.Option(help="Seconds between checkpoints.", rich_help_panel=OUTPUT)
     ] = SECONDS_BETWEEN_CHECKPOINTS,
     quiet: Quiet = False,
-    broker: BrokerAddress = None,
-    name: ChannelName = None,
-    credentials: Credentials = None,
-    user: User = None,
-    password_file: PasswordFile = None,
-    ca: Authority = None,
+    broker: BrokerFlags,
     listen: Annotated[
         str,
         typer.Option(help="Where the embedded broker listens, if no other is given.", rich_help_panel=BROKER),
@@ -146,32 +117,7 @@ def serve(
         float | None,
         typer.Option(help="Shorten updates that are longer than this (L2 norm).", rich_help_panel=DEVICES),
     ] = None,
-    data: DataName = None,
-    task: TaskName = None,
-    partition: Annotated[
-        Literal["one-label", "k-labels", "dirichlet", "iid"] | None,
-        typer.Option(help="Which samples a device holds.", rich_help_panel=LEARNING),
-    ] = None,
-    aggregation: Annotated[
-        Literal["mean", "staleness-weighted", "fedasync", "fedbuff"] | None,
-        typer.Option(help="How the updates of a round combine.", rich_help_panel=LEARNING),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Of model, partition and batches.", rich_help_panel=LEARNING)
-    ] = None,
-    schedule: Annotated[
-        Literal["sync", "async", "idfl"] | None, typer.Option(help="The schedule.", rich_help_panel=SCHEDULE)
-    ] = None,
-    delay: Annotated[
-        str | None, typer.Option(help="Intentional delay of idfl: rounds, or auto.", rich_help_panel=SCHEDULE)
-    ] = None,
-    devices: RunDevices = None,
-    group_size: Annotated[
-        int | None, typer.Option(help="S, the uplinks of one round.", rich_help_panel=CHANNEL)
-    ] = None,
-    compute_slots: RunComputeSlots = None,
-    link_slots: RunLinkSlots = None,
-    deadline: RunDeadline = None,
+    run: RunFlags,
     fleet_file: Annotated[
         Path | None,
         typer.Option(help="CSV file with a row for each device (see train).", rich_help_panel=CHANNEL),
@@ -181,19 +127,16 @@ def serve(
 
     Without --broker an MQTT broker is started in this process, so that this and 'slotwise fleet --devices 20'
     on the same machine are a complete trial. Devices are told what to train unless they bring a task of their
-    own. Options that are not here (learning rate, network, …) go into --config.
+    own.
 
     Ctrl-C ends after the current round; --resume goes on, and so it does after a crash.
     """
-    known = {*(field.name for field in fields(RunParameters)), *STAND_INS}
-    given = {key: value for key, value in locals().items() if key in known and value is not None}
-    if delay is not None:
-        given["delay"] = delay_of(delay)
+    given = run.given() if fleet_file is None else {**run.given(), "fleet_file": fleet_file}
     need_mqtt()
     if slot_ms is not None and as_fast_as_possible:
         raise InputError("slot_ms", slot_ms, "left out with --as-fast-as-possible")
-    chosen = chosen_broker(broker, credentials, user, password_file, ca)
-    channel = channel_name(name, chosen)
+    chosen = broker.chosen()
+    channel = channel_name(broker.name, chosen)
     own = {"name": channel, "patience": patience, "clip_norm": clip_norm, "slot_ms": slot_ms}
     address = listening_address(listen)
     if go_on and out is not None and RunFolder(out).is_run:
@@ -213,15 +156,8 @@ def serve(
     options = server_options(own, wait, checkpoint_every)
     learned = build_task(parameters)  # every mistake is told before a folder is made
     session = _Session(place, parameters, learned, options, quiet)
-    where = {
-        "broker": broker,
-        "credentials": credentials,
-        "user": user,
-        "password_file": password_file,
-        "ca": ca,
-        "listen": None if chosen is not None or listen == DEFAULT_LISTEN else listen,
-    }
-    _report(place, session.run(chosen, address), where)
+    own_listen = None if chosen is not None or listen == DEFAULT_LISTEN else listen
+    _report(place, session.run(chosen, address), {**broker.where(), "listen": own_listen})
 
 
 _TROUBLES: dict[Trouble, str] = {

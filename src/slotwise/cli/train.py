@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from slotwise.cli.fleet_options import FleetFlags
 from slotwise.cli.option_groups import with_option_groups
-from slotwise.cli.options import (
-    AGGREGATION,
-    CHANNEL,
-    DATA,
-    LEARNING,
-    OUTPUT,
-    SCHEDULE,
-    DataName,
-    Quiet,
-    RunComputeSlots,
-    RunDeadline,
-    RunDevices,
-    RunLinkSlots,
-    TaskName,
-    Workers,
-    delay_of,
-    run_option,
-)
+from slotwise.cli.options import OUTPUT, Quiet, Workers
 from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.progress import TrainingDisplay, stop_on_signals
+from slotwise.cli.run_options import RunFlags
 from slotwise.cli.spending_tables import spending_line
 from slotwise.energy import Powers
 from slotwise.errors import InputError, UserError
@@ -40,7 +24,6 @@ from slotwise.learning import History, Task
 from slotwise.runs import RunFolder, RunParameters, execute, read_toml, run_parameters
 from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
-from slotwise.runs.parameters import STAND_INS
 from slotwise.scenario import whole
 from slotwise.spending import Spending
 
@@ -78,122 +61,16 @@ def train(
         typer.Option(help="Also write the curve for TensorBoard into this folder.", rich_help_panel=OUTPUT),
     ] = None,
     quiet: Quiet = False,
-    data: DataName = None,
-    task: TaskName = None,
-    partition: Annotated[
-        Literal["one-label", "k-labels", "dirichlet", "iid"] | None,
-        run_option("partition", "Which samples a device holds.", DATA),
-    ] = None,
-    samples_per_device: Annotated[
-        int | None, run_option("samples_per_device", "Samples of a device.", DATA)
-    ] = None,
-    labels_per_device: Annotated[
-        int | None, run_option("labels_per_device", "For the partition k-labels.", DATA)
-    ] = None,
-    concentration: Annotated[
-        float | None, run_option("concentration", "For the partition dirichlet.", DATA)
-    ] = None,
-    input_scale: Annotated[
-        Literal["standard", "unit"] | None, run_option("input_scale", "Pixels standardised, or 0 to 1.", DATA)
-    ] = None,
-    schedule: Annotated[
-        Literal["sync", "async", "idfl"] | None, run_option("schedule", "The schedule.", SCHEDULE)
-    ] = None,
-    delay: Annotated[
-        str | None, run_option("delay", "Intentional delay of idfl: rounds, or auto.", SCHEDULE)
-    ] = None,
-    participation: Annotated[
-        Literal["round-robin", "random"] | None,
-        run_option("participation", "Who takes part in a round of sync with S < N.", SCHEDULE),
-    ] = None,
-    devices: RunDevices = None,
-    group_size: Annotated[
-        int | None, run_option("group_size", "S, the uplinks of one round.", CHANNEL)
-    ] = None,
-    compute_slots: RunComputeSlots = None,
-    samples_per_slot: Annotated[
-        float | None,
-        typer.Option(
-            help="q: compute slots = ceil(H·B/q). Instead of --compute-slots.", rich_help_panel=CHANNEL
-        ),
-    ] = None,
-    link_slots: RunLinkSlots = None,
-    bits_per_slot: Annotated[
-        int | None,
-        typer.Option(
-            help="Rate of the link: slots of a broadcast and of an uplink in --bits follow from the model's "
-            "size. Instead of --link-slots.",
-            rich_help_panel=CHANNEL,
-        ),
-    ] = None,
-    deadline: RunDeadline = None,
+    run: RunFlags,
     fleet: FleetFlags,
     power: PowerOptions,
-    aggregation: Annotated[
-        Literal["mean", "staleness-weighted", "fedasync", "fedbuff"] | None,
-        run_option("aggregation", "How the updates of a round combine.", AGGREGATION),
-    ] = None,
-    discount: Annotated[
-        Literal["constant", "polynomial", "hinge"] | None,
-        run_option("discount", "What age does to weight (staleness-weighted, fedasync).", AGGREGATION),
-    ] = None,
-    discount_power: Annotated[
-        float | None, run_option("discount_power", "a of polynomial: (1+d)^-a.", AGGREGATION)
-    ] = None,
-    discount_slope: Annotated[
-        float | None, run_option("discount_slope", "a of hinge: 1/(a(d-b)+1) beyond b.", AGGREGATION)
-    ] = None,
-    discount_grace: Annotated[
-        float | None, run_option("discount_grace", "b of hinge, in rounds.", AGGREGATION)
-    ] = None,
-    mixing: Annotated[
-        float | None, run_option("mixing", "Weight of a fresh local model (fedasync).", AGGREGATION)
-    ] = None,
-    server_rate: Annotated[
-        float | None, run_option("server_rate", "Server step size (fedbuff).", AGGREGATION)
-    ] = None,
-    bits: Annotated[
-        int | None,
-        run_option("bits", "Bits of each number of an update; 32 sends it as it is.", AGGREGATION),
-    ] = None,
-    local_steps: Annotated[
-        int | None, run_option("local_steps", "H, SGD steps per training.", LEARNING)
-    ] = None,
-    batch_size: Annotated[int | None, run_option("batch_size", "B, samples of one step.", LEARNING)] = None,
-    learning_rate: Annotated[float | None, run_option("learning_rate", "Step size.", LEARNING)] = None,
-    update: Annotated[
-        Literal["sum", "mean"] | None,
-        run_option("update", "Local update: sum or mean of the gradients.", LEARNING),
-    ] = None,
-    channels: Annotated[
-        str | None, run_option("channels", "Output channels of the 5×5 convolutions.", LEARNING)
-    ] = None,
-    hidden: Annotated[
-        str | None, run_option("hidden", "Units of the dense layers before the last.", LEARNING)
-    ] = None,
-    backend: Annotated[
-        Literal["numba", "torch"] | None, run_option("backend", "What computes the network.", LEARNING)
-    ] = None,
-    evaluate_every: Annotated[
-        int | None,
-        run_option(
-            "evaluate_every",
-            "Slots between evaluations. Default: a hundredth of the deadline, at least 250.",
-            LEARNING,
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, run_option("seed", "Of model, partition, batches, participation and fleet.", LEARNING)
-    ] = None,
 ) -> None:
     """Train a model along the schedule, exactly as the devices and the server would.
 
     The defaults are the paper's MNIST case with a group size of 10; with --data cifar10 they are its CIFAR-10
     case (N=20, S=5, 4 compute slots, T=100000, H=8). Ctrl-C ends early with a checkpoint.
     """
-    known = {*(field.name for field in fields(RunParameters)), *STAND_INS}
-    given = {name: value for name, value in locals().items() if name in known and value is not None}
-    given |= fleet.given()
+    given = {**run.given(), **fleet.given()}
     threads = _cores() if workers is None else whole("workers", workers)
     _check_tensorboard(tensorboard)
     session = _Session(threads, check_interval(checkpoint_every), quiet, tensorboard, power.powers())
@@ -203,7 +80,7 @@ def train(
         return
     if out is None:
         raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
-    parameters = _parameters(config, _parsed(given))
+    parameters = _parameters(config, given)
     learned = build_task(parameters)  # every mistake is told before a folder is made
     folder = RunFolder.create(out, parameters, overwrite=overwrite)
     session.run(folder, parameters, task=learned)
@@ -230,24 +107,6 @@ def _parameters(config: Path | None, flags: dict[str, Any]) -> RunParameters:
             raise UserError(f"{config}: {error}") from None
         raise
     return parameters
-
-
-def _parsed(given: dict[str, Any]) -> dict[str, Any]:
-    """Flags that are text on the command line, as the values they stand for."""
-    options = dict(given)
-    if "delay" in options:
-        options["delay"] = delay_of(options["delay"])
-    for name in ("channels", "hidden"):
-        if name in options:
-            options[name] = _numbers(name, options[name])
-    return options
-
-
-def _numbers(name: str, text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise InputError(name, text, "whole numbers separated by commas") from None
 
 
 def _refuse_options(given: dict[str, Any], out: Path | None, config: Path | None, overwrite: bool) -> None:

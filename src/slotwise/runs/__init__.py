@@ -2,7 +2,8 @@
 
 from slotwise.runs.execute import Outcome, Watcher, execute
 from slotwise.runs.folder import RunFolder, model_sha256
-from slotwise.runs.parameters import RunParameters, run_parameters
+from slotwise.runs.options import run_parameters
+from slotwise.runs.parameters import RunParameters
 from slotwise.runs.toml_file import read_toml
 
 __all__ = [

@@ -22,7 +22,8 @@ from slotwise.errors import InputError, UserError
 from slotwise.files import held, leftovers, write_atomically
 from slotwise.learning import Point
 from slotwise.runs.checkpoint import Checkpoints
-from slotwise.runs.parameters import RunParameters, run_parameters
+from slotwise.runs.options import run_parameters
+from slotwise.runs.parameters import RunParameters
 
 Status = Literal["running", "interrupted", "diverged", "finished"]
 FORMAT = 1

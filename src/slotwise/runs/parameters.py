@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from math import inf
-from numbers import Integral
-from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_origin, get_type_hints
 
 from slotwise.aggregation import Aggregation, AggregationName, DiscountName, aggregation_from
-from slotwise.errors import InputError, UserError
+from slotwise.errors import InputError
 from slotwise.fleet import Absence, Fleet, Retransmission
-from slotwise.fleet.options import FLEET_OPTIONS, FleetOptions, options_of_file
+from slotwise.fleet.options import FLEET_OPTIONS, FleetOptions
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_sgd import LocalSgd, LocalUpdate
-from slotwise.learning.quantised import UNQUANTISED, checked_bits, link_slots_of
+from slotwise.learning.quantised import UNQUANTISED, checked_bits
 from slotwise.runs.network import network
-from slotwise.scenario import Scenario, compute_slots, whole
+from slotwise.runs.option_types import checked
+from slotwise.scenario import Scenario, whole
 from slotwise.schedule import Delay, Participation, Schedule, Timeline, simulate
 
 DataName = Literal["mnist", "cifar10"]
@@ -224,21 +221,6 @@ class RunParameters:
 
 # What describes slotwise's own data sets and networks, and nothing else.
 BUILT_IN_ONLY = ("data", "input_scale", "channels", "hidden", "backend")
-# The paper's experiments: what differs from the defaults for each data set.
-PAPER_CASES: Mapping[str, Mapping[str, Any]] = {
-    "mnist": {},
-    "cifar10": {
-        "devices": 20,
-        "group_size": 5,
-        "compute_slots": 4,
-        "deadline": 100_000,
-        "local_steps": 8,
-    },
-}
-
-
-# Options that stand in for parameters: a device's speed, the rate of the link, and a table of the devices.
-STAND_INS = ("samples_per_slot", "bits_per_slot", "fleet_file")
 # What the paper has not: equal devices, the mean and whole numbers are all it knows.
 BEYOND_THE_PAPER = tuple(
     field.name
@@ -247,73 +229,6 @@ BEYOND_THE_PAPER = tuple(
     or field.name.startswith("discount")
     or field.name in {"aggregation", "mixing", "server_rate", "bits", "task"}
 )
-
-
-def run_parameters(options: Mapping[str, Any]) -> RunParameters:
-    """The paper's case for the data set, with ``options`` on top.
-
-    ``samples_per_slot`` (a device's speed q) may stand in for ``compute_slots``, ``bits_per_slot`` (the rate
-    of the link) for ``link_slots`` and ``uplink_slots``, and ``fleet_file`` (a CSV file) for ``devices`` and
-    what is said of each. The file is read here and never again.
-    """
-    chosen = {name: value for name, value in options.items() if name not in STAND_INS}
-    refuse_unknown(chosen)
-    case = PAPER_CASES.get(str(chosen.get("data", RunParameters.data)), {})
-    chosen |= _slots_of_link(options, {**case, **chosen})
-    chosen |= _devices_of_file(options, chosen)
-    parameters = replace(RunParameters(), **{**case, **chosen})
-    speed = options.get("samples_per_slot")
-    if speed is None:
-        return parameters
-    if "compute_slots" in chosen:
-        raise InputError("samples_per_slot", speed, "left out where --compute-slots is given")
-    slots = compute_slots(parameters.local_steps, parameters.batch_size, speed)
-    return replace(parameters, compute_slots=slots)
-
-
-def _slots_of_link(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, int]:
-    """The slots of a broadcast in 32 bits and of an uplink in fewer, from the rate of the link."""
-    rate = options.get("bits_per_slot")
-    if rate is None:
-        return {}
-    for name in ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"):
-        if name in options:
-            raise InputError("bits_per_slot", rate, f"left out where {name} is given")
-    if options.get("task") is not None:
-        raise InputError("bits_per_slot", rate, "left out where --task is given (--link-slots instead)")
-    names = ("data", "channels", "hidden", "bits")
-    own = RunParameters(**{name: chosen[name] for name in names if name in chosen})
-    size, arrays = own.network().parameters, len(own.network().parameter_shapes)
-    slots = {"link_slots": link_slots_of(size, UNQUANTISED, rate)}
-    if own.bits != UNQUANTISED:
-        slots["uplink_slots"] = link_slots_of(size, own.bits, rate, arrays)
-    return slots
-
-
-def _devices_of_file(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """What the fleet's CSV file says, device by device."""
-    path = options.get("fleet_file")
-    if path is None:
-        return {}
-    if not isinstance(path, str | Path):
-        raise InputError("fleet_file", path, "the name of a CSV file")
-    for name in ("compute_distribution", "link_distribution", "mean_present", "samples_per_slot"):
-        if name in options:
-            raise InputError(name, options[name], "left out where fleet_file is given")
-    for name in ("device_compute_slots", "device_link_slots", "absences"):
-        if name in options:
-            raise InputError("fleet_file", path, f"left out where {name} is given")
-    usual = chosen.get("uplink_slots", chosen.get("link_slots", RunParameters.link_slots))
-    return options_of_file(Path(path), link_slots=usual, devices=chosen.get("devices"))
-
-
-def refuse_unknown(options: Mapping[str, Any]) -> None:
-    """A UserError for the first name that is no parameter of a run."""
-    known = {field.name for field in fields(RunParameters)}
-    for name in options:
-        if name not in known:
-            allowed = ", ".join(sorted({*known, *STAND_INS}))
-            raise UserError(f"unknown option {name}: allowed are {allowed}")
 
 
 @cache
@@ -329,40 +244,7 @@ def is_list(name: str) -> bool:
 
 def checked_option(name: str, value: Any) -> Any:
     """``value`` in the type its field declares, or an InputError that says what is allowed."""
-    hint = _hints()[name]
-    if NoneType in get_args(hint):
-        if value is None:
-            return None
-        hint = next(kind for kind in get_args(hint) if kind is not NoneType)
-    if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            raise InputError(name, value, _either(get_args(hint)))
-    elif hint is float:
-        return _number(name, value)
-    elif get_origin(hint) is tuple:
-        if not isinstance(value, list | tuple):
-            raise InputError(name, value, "a list of whole numbers")
-        return tuple(int(item) if _is_whole(item) else item for item in value)
-    elif hint is str and not isinstance(value, str):
-        raise InputError(name, value, "text")
-    elif hint is int:
-        if not _is_whole(value):
-            raise InputError(name, value, "a whole number")
-        return int(value)
-    return value
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(name, value, "a number")
-    try:
-        return float(value)
-    except OverflowError:
-        raise InputError(name, value, "a number of moderate size") from None
+    return checked(name, value, _hints()[name])
 
 
 def _absence(value: Any) -> tuple[int, int, int | None]:
@@ -371,7 +253,3 @@ def _absence(value: Any) -> tuple[int, int, int | None]:
     except TypeError:
         raise InputError("absences", value, "lists of device, leaves and (unless for good) returns") from None
     return device, leaves, returns
-
-
-def _either(names: tuple[str, ...]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.errors import InputError, UserError
-from slotwise.runs.parameters import STAND_INS, refuse_unknown
+from slotwise.runs.options import STAND_INS, refuse_unknown
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from slotwise.errors import UserError
 from slotwise.learning import Task
 from slotwise.runs import run_parameters
 from slotwise.runs.build import build_task
-from slotwise.runs.parameters import STAND_INS
+from slotwise.runs.options import STAND_INS
 from slotwise.runtime.device import Device
 from slotwise.runtime.mqtt import Broker, connected_channel
 from slotwise.runtime.topics import Topics

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.errors import InputError
-from slotwise.runs.parameters import STAND_INS, checked_option, is_list
+from slotwise.runs.options import STAND_INS
+from slotwise.runs.parameters import checked_option, is_list
 
 LONGEST_NAME = 120  # characters; file systems allow 255 bytes, and a temporary name has to fit as well
 

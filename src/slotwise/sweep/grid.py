@@ -19,7 +19,7 @@ from slotwise.experiments.run import Run, as_trained, distinct
 from slotwise.learning.local_sgd import LocalSgd
 from slotwise.runs import RunParameters, run_parameters
 from slotwise.runs.build import check_task
-from slotwise.runs.parameters import STAND_INS, refuse_unknown
+from slotwise.runs.options import STAND_INS, refuse_unknown
 from slotwise.runs.toml_file import load_toml
 from slotwise.sweep.axes import Axis, beside, combination_name, folder_names, split_axes
 from slotwise.sweep.facts import facts
