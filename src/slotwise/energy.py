@@ -49,7 +49,7 @@ def joules(usage: Usage, powers: Powers) -> NDArray[np.float64]: ...
 @overload
 def joules(usage: TotalUsage, powers: Powers) -> float: ...
 def joules(usage: Usage | TotalUsage, powers: Powers) -> Any:
-    """The energy of each device; of all together for ``usage.total``. Who is away costs nothing."""
+    """The energy of each entry; of all devices together for ``usage.total``. Who is away costs nothing."""
     watt_slots = (
         usage.computing * powers.computing
         + usage.sending * powers.sending

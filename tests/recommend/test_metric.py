@@ -1,11 +1,11 @@
 import pytest
 
-from slotwise.energy import Powers
+from slotwise.energy import Powers, joules
 from slotwise.errors import InputError
-from slotwise.experiments.energy import joules_at
 from slotwise.learning import Point
 from slotwise.recommend.metric import Metric, Reading, Target
 from slotwise.runs import RunParameters
+from slotwise.schedule import usage_until
 
 POWERS = Powers(computing=2.0, sending=1.0, receiving=0.5)
 PARAMETERS = RunParameters(devices=6, group_size=2, compute_slots=4, deadline=320)
@@ -37,7 +37,7 @@ def test_joules_are_counted_until_the_target_is_first_reached() -> None:
     metric = Metric("joules-to-target", Target("loss", 1.0), POWERS)
     curve = [point(0, 2.0), point(16, 1.5), point(32, 0.9), point(48, 1.2), point(64, 0.5)]
     reading = metric.read(PARAMETERS, curve, 320)
-    assert reading.joules == joules_at(PARAMETERS.timeline(), POWERS, [32])[0]
+    assert reading.joules == joules(usage_until(PARAMETERS.timeline(), [32]), POWERS)[0]
     assert metric.settled(curve)
     assert not metric.settled(curve[:2])
 

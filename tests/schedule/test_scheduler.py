@@ -143,7 +143,7 @@ def test_a_lost_update_waits_behind_those_who_are_ready_by_then() -> None:
     scheduler = started()
     scheduler.step(ready(1, 2))
     assert scheduler.step([Lost(1, 3), *ready(4, slot=3)]) == Grant(2, 0, 0)
-    assert scheduler.step([Sent(2)]) == Grant(1, 0, 0)  # before device 4, ready in the same slot
+    assert scheduler.step([Sent(2)]) == Grant(4, 0, 0)  # ready in the same slot
 
 
 def test_a_lost_update_can_be_sent_again_at_once() -> None:

@@ -14,16 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slotwise.energy import Powers
+from slotwise.energy import Powers, joules
 from slotwise.experiments.compare_file import Comparison, Entry
-from slotwise.experiments.energy import joules_at
 from slotwise.experiments.results_folder import ResultsFolder
 from slotwise.experiments.run import Run
 from slotwise.files import write_atomically
 from slotwise.learning import Point
 from slotwise.report.curve_figures import draw_figure
 from slotwise.report.curve_lines import COLOURS, CurveFigure, Line, MeasuredPoint, Panel
-from slotwise.schedule import Timeline
+from slotwise.schedule import Timeline, usage_until
 
 FORMAT = 1
 LATE = 0.75
@@ -130,10 +129,10 @@ def _measured(
     timeline: Timeline, points: Sequence[Point], powers: Powers | None
 ) -> tuple[MeasuredPoint, ...]:
     slots = [point.slot for point in points]
-    joules = np.full(len(points), nan) if powers is None else joules_at(timeline, powers, slots)
+    spent = np.full(len(points), nan) if powers is None else joules(usage_until(timeline, slots), powers)
     return tuple(
         MeasuredPoint(p.slot, p.round, int(timeline.round_offsets[p.round]), float(j), p.loss, p.accuracy)
-        for p, j in zip(points, joules, strict=True)
+        for p, j in zip(points, spent, strict=True)
     )
 
 

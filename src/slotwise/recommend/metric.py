@@ -8,12 +8,12 @@ from math import isfinite
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from slotwise.energy import Powers
+from slotwise.energy import Powers, joules
 from slotwise.errors import InputError
-from slotwise.experiments.energy import joules_at
 from slotwise.learning import Point
 from slotwise.recommend.halving import Score
 from slotwise.runs import RunParameters
+from slotwise.schedule import usage_until
 
 MetricName = Literal["loss", "accuracy", "joules-to-target"]
 JUDGED_PART = 0.25  # of the slots so far: a tenth would be a single evaluation on the first rung
@@ -102,7 +102,7 @@ class Metric:
         first = self.target.reached(points)
         if first is None:
             return None
-        return float(joules_at(parameters.timeline(), self.powers, [first.slot])[0])
+        return float(joules(usage_until(parameters.timeline(), [first.slot]), self.powers)[0])
 
     def value(self, reading: Reading) -> float | None:
         """What a person sees of a reading; None for a target that was not reached."""

@@ -22,7 +22,7 @@ from slotwise.schedule.simulate import Delay, delivery_policy, scheduler_for, si
 from slotwise.schedule.timeline import Schedule, Timeline
 from slotwise.schedule.trainings import Trainings, trainings
 from slotwise.schedule.uniform import round_ends
-from slotwise.schedule.usage import TotalUsage, Usage, usage
+from slotwise.schedule.usage import TotalUsage, Usage, usage, usage_until
 
 __all__ = [
     "Agenda",
@@ -58,4 +58,5 @@ __all__ = [
     "simulate",
     "trainings",
     "usage",
+    "usage_until",
 ]

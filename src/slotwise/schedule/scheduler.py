@@ -172,6 +172,7 @@ class Scheduler:
 
     def step(self, events: Iterable[Event]) -> Action | None:
         """Take in what happened in one instant and say what the channel does next."""
+        lost: Lost | None = None
         for event in events:
             if type(event) is Ready:
                 device, slot, version = event
@@ -185,14 +186,16 @@ class Scheduler:
                 self._senders.append(event.device)
             elif type(event) is Delivered:
                 self._channel_taken = False
+            elif type(event) is Lost:
+                lost = event
             else:
-                self._take_misfortune(event)
+                self._take_coming_or_going(event)
+        if lost is not None:  # after all others: who is ready by now must be known
+            self._take_lost(lost.slot)
         return None if self._channel_taken else self._next()
 
-    def _take_misfortune(self, event: Event) -> None:
+    def _take_coming_or_going(self, event: Event) -> None:
         match event:
-            case Lost(_, slot):
-                self._take_lost(slot)
             case Left(device):
                 self._absent.add(device)
                 self._forget(device)
@@ -208,7 +211,8 @@ class Scheduler:
         self._channel_taken = False
         if self._granted is not None:
             _, device, version = self._granted
-            heappush(self._ready, (_AT_ONCE if self._at_once else slot, device, version))
+            behind = max((turn + 1 for turn, _, _ in self._ready), default=slot)
+            heappush(self._ready, (_AT_ONCE if self._at_once else max(slot, behind), device, version))
 
     def _forget(self, device: int) -> None:
         """Whatever it computes, or else waits with, sends or waits for."""

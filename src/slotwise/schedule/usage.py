@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,32 +43,63 @@ class Usage(NamedTuple):
 
 def usage(timeline: Timeline) -> Usage:
     """What each device spends its slots on."""
-    done, last, devices = trainings(timeline), timeline.last_slot, timeline.scenario.devices
-    computed = np.minimum(np.minimum(done.ready, done.departure), last) - done.start
-    computing = _per_device(done.device, np.maximum(computed, 0), devices)
-    receiving = _per_device(done.device, np.minimum(done.start, done.departure) - done.arrival, devices)
-    sending = _per_device(timeline.device, timeline.end - timeline.start, devices) + _lost(timeline)
-    idle = last - _away(timeline) - computing - receiving - sending
+    devices = timeline.scenario.devices
+    computing, sending, receiving, away = (_per_device(spans, devices) for spans in _spans(timeline))
+    idle = timeline.last_slot - away - computing - sending - receiving
     return Usage(computing, sending, receiving, idle)
 
 
-def _lost(timeline: Timeline) -> Column:
-    """Slots of sending in vain, until the end or until the device leaves."""
-    _, device, _, start, end = timeline.lost.T
-    sent = np.minimum(end, departures(timeline.fleet, device, start)) - start
-    return _per_device(device, sent, timeline.scenario.devices)
+def usage_until(timeline: Timeline, slots: Sequence[int]) -> Usage:
+    """What all devices together have spent when each of ``slots`` begins, up to the end of the last round.
+
+    Entry i is for slots[i], not for a device.
+    """
+    places = np.array(slots, dtype=np.int64)
+    computing, sending, receiving, away = (
+        _until(spans, timeline.last_slot)[places] for spans in _spans(timeline)
+    )
+    idle = timeline.scenario.devices * places - away - computing - sending - receiving
+    return Usage(computing, sending, receiving, idle)
 
 
-def _away(timeline: Timeline) -> Column:
+class _Spans(NamedTuple):
+    """Half-open spans of slots before the end of the last round, each of one device."""
+
+    device: Column
+    start: Column
+    end: Column
+
+
+def _spans(timeline: Timeline) -> Iterator[_Spans]:
+    """Of computing, sending, receiving and being away; who leaves breaks off what it was at."""
+    done, last = trainings(timeline), timeline.last_slot
+    start = np.minimum(done.start, last)
+    yield _Spans(done.device, start, np.clip(np.minimum(done.ready, done.departure), start, last))
+    _, device, _, begun, end = timeline.lost.T
+    lost = _Spans(device, begun, np.minimum(end, departures(timeline.fleet, device, begun)))
+    sent = _Spans(timeline.device, timeline.start, timeline.end)
+    yield _Spans(*(np.concatenate(columns) for columns in zip(sent, lost, strict=True)))
+    yield _Spans(done.device, done.arrival, np.minimum(done.start, done.departure))
+    yield _away(timeline)
+
+
+def _away(timeline: Timeline) -> _Spans:
     last, absences = timeline.last_slot, timeline.fleet.absences if timeline.fleet else ()
-    slots = [
-        max(0, (last if returns is None else min(returns, last)) - leaves) for _, leaves, returns in absences
+    rows = [
+        (device, min(leaves, last), last if returns is None else min(returns, last))
+        for device, leaves, returns in absences
     ]
-    device = np.array([absence.device for absence in absences], dtype=np.int64)
-    return _per_device(device, np.array(slots, dtype=np.int64), timeline.scenario.devices)
+    return _Spans(*np.array(rows, dtype=np.int64).reshape(-1, 3).T)
 
 
-def _per_device(device: Column, slots: Column, devices: int) -> Column:
+def _per_device(spans: _Spans, devices: int) -> Column:
     total = np.zeros(devices, dtype=np.int64)
-    np.add.at(total, device - 1, slots)
+    np.add.at(total, spans.device - 1, spans.end - spans.start)
     return total
+
+
+def _until(spans: _Spans, last: int) -> Column:
+    """For t = 0, …, last: the slots before t that the spans have together."""
+    began, ended = (np.bincount(places, minlength=last + 1) for places in (spans.start, spans.end))
+    busy = np.cumsum(began - ended)[:-1]
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(busy)])
