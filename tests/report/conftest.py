@@ -40,6 +40,6 @@ def unequal() -> Timeline:
         jitter=0.2,
         loss=0.2,
         seed=4,
-        absences=(Absence(2, 7, 16), Absence(5, 0, 11), Absence(4, 18)),
+        absences=(Absence(2, 7, 16), Absence(5, 0, 11), Absence(4, 10)),
     )
     return simulate(SIX, "idfl", fleet=fleet, rounds=9)

@@ -138,28 +138,30 @@ def test_computing_never_takes_longer_than_the_scenario_says(timeline: Timeline)
 
 
 def test_a_device_that_loses_leaves_and_returns(unequal: Timeline) -> None:
-    """Ready in slot 2, lost in 4 and 5, gone from 7 to 15 with its update, back for w_4."""
-    assert life_of(2, unequal)[:8] == [
+    """Ready in slot 2, lost in 3, gone from 7 to 15 with its update, back for w_3, lost again in 20."""
+    assert life_of(2, unequal)[:10] == [
         (COMPUTING, 0, 2, 0, UNSENT),
-        (CHANNEL, 2, 4, 0, 0),
-        (LOST, 4, 5, 0, 0),
-        (LOST, 5, 6, 0, 0),
-        (CHANNEL, 6, 7, 0, UNSENT),
+        (CHANNEL, 2, 3, 0, 0),
+        (LOST, 3, 4, 0, 0),
+        (CHANNEL, 4, 7, 0, UNSENT),
         (AWAY, 7, 16, BEYOND, BEYOND),
-        (MODEL, 16, 19, 4, BEYOND),
-        (RECEIVING, 19, 20, 4, 3),
+        (RECEIVING, 16, 17, 3, 2),
+        (COMPUTING, 17, 19, 3, 4),
+        (CHANNEL, 19, 20, 3, 3),
+        (LOST, 20, 21, 3, 3),
+        (CHANNEL, 21, 24, 3, 4),
     ]
 
 
 def test_a_device_that_leaves_while_it_computes(unequal: Timeline) -> None:
-    assert life_of(4, unequal)[-2:] == [(COMPUTING, 16, 18, 3, UNSENT), (AWAY, 18, 42, BEYOND, BEYOND)]
+    assert life_of(4, unequal)[-2:] == [(COMPUTING, 8, 10, 1, UNSENT), (AWAY, 10, 43, BEYOND, BEYOND)]
 
 
 def test_a_device_that_joins_late(unequal: Timeline) -> None:
     assert life_of(5, unequal)[:3] == [
         (AWAY, 0, 11, BEYOND, BEYOND),
-        (RECEIVING, 11, 12, 2, 1),
-        (COMPUTING, 12, 18, 2, 3),
+        (MODEL, 11, 12, 2, BEYOND),
+        (RECEIVING, 12, 13, 2, 1),
     ]
 
 

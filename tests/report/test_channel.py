@@ -30,5 +30,5 @@ def test_a_round_that_ends_where_the_window_begins_is_outside(six_async: Timelin
 
 
 def test_lost_uplinks_of_a_window(unequal: Timeline, six_async: Timeline) -> None:
-    assert list(lost_uplinks(unequal, Window(3, 10))) == [Uplink(4, 5, 2, 0, 0), Uplink(5, 6, 2, 0, 0)]
+    assert list(lost_uplinks(unequal, Window(2, 10))) == [Uplink(2, 3, 1, 0, 0), Uplink(3, 4, 2, 0, 0)]
     assert list(lost_uplinks(six_async, Window(0, 20))) == []

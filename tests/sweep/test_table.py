@@ -92,9 +92,9 @@ def test_a_numeric_axis_is_drawn_across_and_has_a_panel_for_each_value(fill: Fil
     ]
     assert [line.label for line in figure.lines] == ["iid", "one-label"]
     first = figure.panels[0].lines[0]
-    assert first.across("value").tolist() == [0.1, 0.2, 0.3]
-    assert first.up("loss").low.tolist() == pytest.approx([1 / 4, 1 / 2, 1 / 6])
-    assert first.up("loss").high.tolist() == pytest.approx([1 / 3, 1, 1 / 5])
+    assert first.band("value", "loss").places.tolist() == [0.1, 0.2, 0.3]
+    assert first.band("value", "loss").low.tolist() == pytest.approx([1 / 4, 1 / 2, 1 / 6])
+    assert first.band("value", "loss").high.tolist() == pytest.approx([1 / 3, 1, 1 / 5])
     assert all(len(line.seeds) == 2 for panel in figure.panels for line in panel.lines)
 
 
@@ -102,7 +102,7 @@ def test_a_value_that_one_seed_has_not_finished_is_left_out_of_the_final_losses(
     figure = sweep_figure(
         fill("learning-rate = [0.1, 0.2]\nseeds = [0, 1]", without=("learning-rate=0.2,seed=1",))
     )
-    assert [line.across("value").tolist() for line in figure.panels[0].lines] == [[0.1]]
+    assert [line.band("value", "loss").places.tolist() for line in figure.panels[0].lines] == [[0.1]]
 
 
 def test_without_a_numeric_axis_there_is_one_panel(fill: Fill) -> None:

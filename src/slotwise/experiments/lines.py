@@ -66,4 +66,4 @@ def _to_draw(curves: Sequence[Curve]) -> list[Curve]:
 
 def drawn(lines: Sequence[Line]) -> tuple[Line, ...]:
     """Those with something to draw."""
-    return tuple(line for line in lines if line.points)
+    return tuple(line for line in lines if line.seeds)

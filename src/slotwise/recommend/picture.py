@@ -72,22 +72,23 @@ def _drawn(answer: Answer) -> list[_Drawn]:
     for standing in answer.standings:
         curves = answer.finding.curves[standing.candidate]
         seeds = tuple(tuple(point for point in points if point.slot >= begin) for points in curves)
-        if not all(seeds):  # diverged at once, or still at the first model
-            continue
         colour, width = GREY, 0.9
         if standing is answer.best:
             colour, width = BLUE, 1.8
         elif standing is answer.runner_up:
             colour, width = VERMILLION, 1.4
-        found.append(_Drawn(standing, Line(standing.candidate.label, colour, False, seeds), width))
+        line = Line(standing.candidate.label, colour, False, seeds)
+        if len(line.band("slot", "loss").places):  # not diverged at once, nor still at the first model
+            found.append(_Drawn(standing, line, width))
     return found
 
 
 def _draw(axes: Axes, one: _Drawn, quantity: Up) -> None:
-    across, band = one.line.across("slot"), one.line.up(quantity)
-    axes.plot(across, band.mean, color=one.line.colour.light, linewidth=one.width)
+    band = one.line.band("slot", quantity)
+    axes.plot(band.places, band.mean, color=one.line.colour.light, linewidth=one.width)
     if len(one.line.seeds) > 1 and one.line.colour != GREY:
-        axes.fill_between(across, band.low, band.high, color=one.line.colour.light, alpha=0.15, linewidth=0)
+        colour = one.line.colour.light
+        axes.fill_between(band.places, band.low, band.high, color=colour, alpha=0.15, linewidth=0)
 
 
 def _mark_axes(axes: Axes, answer: Answer, quantity: Up, drawn: list[_Drawn]) -> None:
@@ -133,7 +134,8 @@ def _rung_text(answer: Answer, slot: int) -> str:
 def _label(axes: Axes, drawn: list[_Drawn], quantity: Up) -> None:
     """The names of the best and the runner-up, where their lines end."""
     named = [one for one in drawn if one.line.colour != GREY]
-    ends = [(one.line.across("slot")[-1], one.line.up(quantity).mean[-1]) for one in named]
+    bands = [one.line.band("slot", quantity) for one in named]
+    ends = [(band.places[-1], band.mean[-1]) for band in bands]
     places = [axes.transAxes.inverted().transform(axes.transData.transform(end)) for end in ends]
     heights = _apart([float(height) for _, height in places])
     for one, (across, _), height in zip(named, places, heights, strict=True):

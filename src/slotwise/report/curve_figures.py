@@ -92,7 +92,7 @@ def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
 
 def _mark_values(axes: Axes, panel: Panel) -> None:
     """A mark at every value that was tried, at even distances if they grow by factors."""
-    values = sorted({float(value) for line in panel.lines for value in line.across("value")})
+    values = sorted({float(v) for line in panel.lines for v in line.band("value", panel.up).places})
     if values and values[0] > 0 and values[-1] >= WIDE * values[0]:
         axes.set_xscale("log")
     axes.set_xticks(values if len(values) <= MOST_MARKS else values[:: -(-len(values) // MOST_MARKS)])
@@ -112,12 +112,12 @@ def mark_losses(axes: Axes, losses: LossRange) -> None:
 
 
 def _draw_line(axes: Axes, line: Line, panel: Panel) -> None:
-    across, band = line.across(panel.across), line.up(panel.up)
+    band = line.band(panel.across, panel.up)
     style: Any = DASHES if line.dashed else "-"
     marker: Any = "o" if panel.across == "value" else None
-    axes.plot(across, band.mean, color=line.colour.light, linestyle=style, marker=marker, markersize=3)
+    axes.plot(band.places, band.mean, color=line.colour.light, linestyle=style, marker=marker, markersize=3)
     if len(line.seeds) > 1:
-        axes.fill_between(across, band.low, band.high, color=line.colour.light, alpha=0.18, linewidth=0)
+        axes.fill_between(band.places, band.low, band.high, color=line.colour.light, alpha=0.18, linewidth=0)
 
 
 def _handle(line: Line) -> object:

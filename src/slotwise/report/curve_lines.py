@@ -47,8 +47,9 @@ COLOURS = (BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, BLACK)
 
 
 class Band(NamedTuple):
-    """A quantity over the seeds: mean, lowest and highest at each evaluation."""
+    """A quantity over the seeds: mean, lowest and highest at each of ``places`` on the horizontal axis."""
 
+    places: Numbers
     mean: Numbers
     low: Numbers
     high: Numbers
@@ -115,26 +116,19 @@ class Line:
     dashed: bool
     seeds: tuple[Sequence[AnyPoint], ...]
 
-    @property
-    def points(self) -> Sequence[AnyPoint]:
-        """Those of the first seed, as far as all seeds have come."""
-        length = min((len(points) for points in self.seeds), default=0)
-        return self.seeds[0][:length] if self.seeds else ()
+    def band(self, across: Across, up: Up) -> Band:
+        """The values, accuracies in per cent, at every place where any seed was evaluated, as far as all are.
 
-    def across(self, quantity: Across) -> Numbers:
-        """The places on the horizontal axis: the same for all seeds, or their mean if fleets are drawn."""
-        length = len(self.points)
-        rows = [[getattr(point, quantity) for point in points[:length]] for points in self.seeds]
-        places: Numbers = np.array(rows, dtype=float).reshape(len(self.seeds), length).mean(axis=0)
-        return places
-
-    def up(self, quantity: Up) -> Band:
-        """The values, accuracies in per cent."""
-        scale = 100.0 if quantity == "accuracy" else 1.0
-        length = len(self.points)
-        rows = [[scale * getattr(p, quantity) for p in points[:length]] for points in self.seeds]
-        values = np.array(rows, dtype=float).reshape(len(self.seeds), length)
-        return Band(values.mean(axis=0), values.min(axis=0), values.max(axis=0))
+        Seeds with drawn fleets are evaluated at places of their own; between those they go straight.
+        """
+        scale = 100.0 if up == "accuracy" else 1.0
+        places = [np.array([getattr(p, across) for p in points], dtype=float) for points in self.seeds]
+        values = [np.array([scale * getattr(p, up) for p in points], dtype=float) for points in self.seeds]
+        shared = _shared(places)
+        if not len(shared):
+            return Band(shared, shared, shared, shared)
+        rows = np.array([np.interp(shared, *curve) for curve in zip(places, values, strict=True)])
+        return Band(shared, rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))
 
 
 @dataclass(frozen=True)
@@ -177,12 +171,23 @@ class CurveFigure:
     @property
     def losses(self) -> LossRange:
         """What the axes of losses show, the same in all panels."""
-        bands = [line.up("loss") for panel in self.panels for line in panel.lines if line.points]
+        all_bands = [line.band(panel.across, "loss") for panel in self.panels for line in panel.lines]
+        bands = [band for band in all_bands if len(band.places)]
         low = min((float(band.low.min()) for band in bands), default=0.1)
         high = max((float(band.high.max()) for band in bands), default=1.0)
         usual = max((2 * float(np.median(band.mean)) for band in bands), default=0.0)
         top = max(USUAL_TOP, _rounded_up(usual))
         return LossRange(low, min(high, top), high > top)
+
+
+def _shared(places: Sequence[Numbers]) -> Numbers:
+    """The places of all, from where the last begins to where the first ends."""
+    if not places or not all(len(row) for row in places):
+        return np.empty(0)
+    first, last = max(row[0] for row in places), min(row[-1] for row in places)
+    every = np.unique(np.concatenate(places))
+    shared: Numbers = every[(first <= every) & (every <= last)]
+    return shared
 
 
 def _rounded_up(value: float) -> float:

@@ -164,11 +164,11 @@ def _line_numbers(line: Line) -> dict[str, Any]:
         "dark": line.colour.dark,
         "dashed": line.dashed,
         "seeds": len(line.seeds),
-        "slot": [round(place) for place in line.across("slot")],
-        "round": [round(place) for place in line.across("round")],
+        "slot": [round(place) for place in line.band("slot", "loss").places],
+        "round": [round(place) for place in line.band("round", "loss").places],
     }
     for quantity in ("loss", "accuracy"):
-        band = line.up("loss" if quantity == "loss" else "accuracy")
+        band = line.band("slot", "loss" if quantity == "loss" else "accuracy")
         result[quantity] = _short(band.mean)
         if len(line.seeds) > 1:
             result[f"{quantity}_low"], result[f"{quantity}_high"] = _short(band.low), _short(band.high)

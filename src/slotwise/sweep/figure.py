@@ -41,7 +41,7 @@ def _against(results: SweepResults, across: Axis) -> list[Panel]:
     groups = _grouped(rest, results.results, place)
     looks = _looks(groups)
     lines = [_final_line(label, groups[label], place, looks) for label in looks]
-    final = tuple(line for line in lines if line.points)
+    final = tuple(line for line in lines if line.seeds)
     first = Panel(
         _title(f"Final loss against {across.title}", groups, looks), "value", "loss", final, across.title
     )
