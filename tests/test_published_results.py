@@ -1,15 +1,21 @@
 """The figures in docs/results are still those that the program gives."""
 
+import csv
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from slotwise.energy import joules
+from slotwise.experiments.compare_file import read_comparison
 from slotwise.learning import train
 from slotwise.runs import RunFolder
 from slotwise.runs.build import build_task
+from slotwise.schedule import usage
 
-RUNS = sorted((Path(__file__).parents[1] / "docs/results/paper/runs").iterdir())
+ROOT = Path(__file__).parents[1]
+RUNS = sorted((ROOT / "docs/results/paper/runs").iterdir())
+COMPARISONS = sorted((ROOT / "examples/compare").glob("*.toml"))
 
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
@@ -21,6 +27,23 @@ def test_slots_rounds_and_staleness_of_a_published_curve_are_those_of_its_schedu
         assert point.slot == timeline.broadcast_end[point.round - 1]
         assert point.staleness == timeline.staleness[timeline.uplinks(point.round - 1)].max()
     assert folder.points()[-1].round == timeline.rounds
+
+
+@pytest.mark.parametrize("path", COMPARISONS, ids=lambda path: path.stem)
+def test_rounds_staleness_and_joules_of_a_published_comparison_are_those_of_its_schedules(path: Path) -> None:
+    comparison = read_comparison(path)
+    assert comparison.powers is not None
+    with (ROOT / "docs/results/compare" / path.stem / "summary.csv").open(newline="") as file:
+        published = {(row["run"], int(row["seed"])): row for row in csv.DictReader(file)}
+    for entry in comparison.entries:
+        for run in entry.runs:
+            timeline, row = run.parameters.timeline(), published.pop((entry.name, run.parameters.seed))
+            counts = [int(row[name]) for name in ("rounds", "updates", "lost")]
+            assert counts == [timeline.rounds, len(timeline), len(timeline.lost)]
+            assert float(row["staleness"]) == pytest.approx(timeline.mean_staleness())
+            spent = joules(usage(timeline).total, comparison.powers)
+            assert float(row["joules"]) == pytest.approx(spent)
+    assert not published
 
 
 def test_the_beginning_of_a_published_curve_is_learned_again() -> None:

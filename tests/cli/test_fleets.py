@@ -55,6 +55,70 @@ def test_a_file_says_how_many_devices_there_are(slotwise: Call, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("command", ["plan", "timeline", "train"])
+def test_a_file_with_another_number_of_devices_than_is_said_is_refused(
+    slotwise: Call, tmp_path: Path, command: str
+) -> None:
+    path = table(tmp_path / "fleet.csv", "device,compute_slots\n1,2\n2,3\n")
+    more = ["--out", tmp_path / "run"] if command == "train" else []
+    code, _, err = slotwise(command, "--group-size", 1, "--fleet-file", path, "--devices", 9, *more)
+    assert (code, err) == (2, f"slotwise: {path}: 2 devices: must be 9\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("absences = [[2, -5, 10]]", "absences = [2, -5, 10]: must be such that leaves is a whole number"),
+        ("absences = [[0, 5, 10]]", "absences = [0, 5, 10]: must be such that device is a whole number"),
+        ("absences = [[2, 50, 10]]", "absences = [2, 50, 10]: must be such that returns is a whole number"),
+        ("mean-present = 5", "mean_away = missing: must be given where mean_present is"),
+        ("devices = 4", "group_size = 10: must be from 1 to 4"),
+        (
+            "devices = 2\ngroup-size = 1\ndevice-compute-slots = [1, -3]",
+            "device_compute_slots = -3 of device 2: must be a whole number of at least 1",
+        ),
+        (
+            "devices = 2\ngroup-size = 1\ndevice-link-slots = [1, 2]\nuplink-slots = 3",
+            "uplink_slots = 3: must be left out where device_link_slots is given",
+        ),
+    ],
+)
+def test_mistakes_in_a_file_of_options_name_the_file_and_the_option(
+    slotwise: Call, tmp_path: Path, text: str, told: str
+) -> None:
+    path = table(tmp_path / "run.toml", text)
+    code, _, err = slotwise("train", "--config", path, "--out", tmp_path / "run")
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith(f"slotwise: {path}: {told}")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_rate_of_the_link_and_link_slots_of_each_device_do_not_go_together(
+    slotwise: Call, tmp_path: Path
+) -> None:
+    path = table(tmp_path / "fleet.csv", "device,compute_slots,link_slots\n1,2,9\n2,3,9\n")
+    words = ["train", "--group-size", 1, "--fleet-file", path, "--out", tmp_path / "run"]
+    code, _, err = slotwise(*words, "--bits", 8, "--bits-per-slot", 50_000)
+    assert code == 2
+    assert "--bits-per-slot 50000: must be left out where the fleet's file has link slots" in err
+    code, _, err = slotwise(*words, "--uplink-slots", -1)
+    assert (code, err) == (2, "slotwise: --uplink-slots -1: must be a whole number of at least 1\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "--deadline", 900_000_000, "--group-size", 10, "--loss", 0.1],
+        ["timeline", "--rounds", 100_000_000, "--link-slots", 1_000_000],
+        ["timeline", "--deadline", 900_000_000, "--link-slots", 1000, "--uplink-slots", 1],
+    ],
+)
+def test_timelines_that_no_memory_holds_are_refused(slotwise: Call, words: list[object]) -> None:
+    code, _, err = slotwise(*words)
+    assert code == 2
+    assert "uplinks are too many for a timeline" in err
+
+
+@pytest.mark.parametrize("command", ["plan", "timeline", "train"])
 @pytest.mark.parametrize(
     ("text", "told"),
     [

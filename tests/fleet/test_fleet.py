@@ -55,11 +55,26 @@ def test_other_devices_are_not(changes: dict[str, Any]) -> None:
         ({"retransmission": "never"}, "retransmission = never: must be next-turn or at-once"),
         ({"seed": -1}, "seed = -1: must be a whole number of at least 0"),
         ({"absences": [(4, 1)]}, "absences = device 4: must be devices from 1 to 3"),
-        ({"absences": [(0, 1)]}, "device of an absence = 0: must be a whole number of at least 1"),
-        ({"absences": [(1.5, 1)]}, "device of an absence = 1.5: must be a whole number of at least 1"),
-        ({"absences": [(1, -1)]}, "leaves = -1: must be a whole number of at least 0"),
-        ({"absences": [(1, 5, 5)]}, "returns = 5: must be a whole number of at least 6"),
-        ({"absences": [(1, 5, "never")]}, "returns = never: must be a whole number of at least 6"),
+        (
+            {"absences": [(0, 1)]},
+            "absences = [0, 1]: must be such that device is a whole number of at least 1",
+        ),
+        (
+            {"absences": [(1.5, 1)]},
+            "absences = [1.5, 1]: must be such that device is a whole number of at least 1",
+        ),
+        (
+            {"absences": [(1, -1)]},
+            "absences = [1, -1]: must be such that leaves is a whole number of at least 0",
+        ),
+        (
+            {"absences": [(1, 5, 5)]},
+            "absences = [1, 5, 5]: must be such that returns is a whole number of at least 6",
+        ),
+        (
+            {"absences": [(1, 5, "never")]},
+            "absences = [1, 5, 'never']: must be such that returns is a whole number of at least 6",
+        ),
     ],
 )
 def test_what_is_out_of_range_is_refused_in_one_line(options: dict[str, Any], message: str) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import slotwise
 from slotwise import InputError, Scenario, Timeline, simulate
 from slotwise.fleet import Fleet
-from slotwise.schedule import automatic_delay, round_ends
+from slotwise.schedule import automatic_delay, round_ends, scheduler_for
 
 EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=2)
 
@@ -301,3 +301,9 @@ def test_equal_faultless_devices_take_the_short_cut_however_they_are_said(
     assert timeline.fleet is None
     with pytest.raises(AssertionError, match="driven event by event"):
         simulate(EXAMPLE, schedule, fleet=replace(said, loss=0.1), rounds=9)
+
+
+def test_a_scheduler_of_unequal_devices_just_in_time_needs_a_deadline() -> None:
+    fleet = Fleet(compute_slots=(2, 3), link_slots=(1, 1))
+    with pytest.raises(InputError, match="rounds"):
+        scheduler_for(Scenario(devices=2, group_size=1, compute_slots=2), "idfl", fleet=fleet)

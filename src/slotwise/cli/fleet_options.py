@@ -60,15 +60,19 @@ class FleetFlags:
         """What was said, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
-    def options(self, devices: int, link_slots: int) -> tuple[int, FleetOptions]:
-        """The number of devices and what is said about them; with a file there are as many as it has rows."""
+    def options(self, devices: int | None, usual: int, link_slots: int) -> tuple[int, FleetOptions]:
+        """The number of devices and what is said about them.
+
+        ``usual`` is how many there are if nobody says; with a file, as many as it has rows.
+        """
         flags = self.given()
         path = flags.pop("fleet_file", None)
         if path is None:
-            return devices, FleetOptions(**flags)
+            return usual if devices is None else devices, FleetOptions(**flags)
         for name in ("compute_distribution", "link_distribution", "mean_present"):
             if name in flags:
                 raise InputError(name, flags[name], "left out where --fleet-file is given")
-        usual = flags.get("uplink_slots", link_slots)
-        rows = options_of_file(path, link_slots=whole("link_slots", usual))
+        known = {"link_slots": link_slots, **flags}
+        name = "uplink_slots" if "uplink_slots" in flags else "link_slots"
+        rows = options_of_file(path, link_slots=whole(name, known[name]), devices=devices)
         return rows.pop("devices"), FleetOptions(**{**flags, **rows})

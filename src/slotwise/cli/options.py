@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from slotwise.errors import InputError
+from slotwise.fleet import Fleet
 from slotwise.runs import RunParameters
 from slotwise.scenario import LARGEST, Scenario, compute_slots
 from slotwise.schedule import Delay
@@ -56,7 +57,6 @@ Workers = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)]
-Devices = Annotated[int, typer.Option(help="N, the number of devices.", rich_help_panel=CHANNEL)]
 GroupSize = Annotated[int, typer.Option(help="S, the uplinks of one round.", rich_help_panel=CHANNEL)]
 ComputeSlots = Annotated[
     int | None,
@@ -124,15 +124,24 @@ def delay_of(text: str) -> Delay:
         raise InputError("delay", text, "auto or a whole number of rounds") from None
 
 
-def most_uplinks(scenario: Scenario, rounds: int | None = None) -> int:
-    """No timeline has more."""
-    by_deadline = (scenario.deadline or LARGEST) // scenario.communication_slots
-    return scenario.group_size * min(by_deadline, rounds or LARGEST)
+def devices_option(usual: int) -> Any:
+    """The number of devices, where a fleet's file may say it too."""
+    return typer.Option(help="N, the number of devices.", rich_help_panel=CHANNEL, show_default=str(usual))
 
 
-def refuse_too_many(scenario: Scenario, rounds: int | None = None) -> None:
+def most_uplinks(scenario: Scenario, rounds: int | None = None, fleet: Fleet | None = None) -> int:
+    """No timeline has more, lost ones aside."""
+    by_rounds = LARGEST if rounds is None else scenario.group_size * rounds
+    if scenario.deadline is None:
+        return by_rounds
+    if fleet is not None:  # rounds may be short of updates
+        return min(by_rounds, scenario.deadline // min(fleet.link_slots))
+    return min(by_rounds, scenario.group_size * (scenario.deadline // scenario.communication_slots))
+
+
+def refuse_too_many(scenario: Scenario, rounds: int | None = None, fleet: Fleet | None = None) -> None:
     """Nobody reads a timeline of hundreds of millions of uplinks, and no memory holds it."""
-    if most_uplinks(scenario, rounds) > MOST_UPLINKS:
+    if most_uplinks(scenario, rounds, fleet) > MOST_UPLINKS:
         what = "deadline" if rounds is None else "rounds"
         value = scenario.deadline if rounds is None else rounds
         raise InputError(

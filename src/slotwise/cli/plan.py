@@ -17,11 +17,11 @@ from slotwise.cli.options import (
     OUTPUT,
     BatchSize,
     ComputeSlots,
-    Devices,
     Json,
     LinkSlots,
     LocalSteps,
     SamplesPerSlot,
+    devices_option,
     most_uplinks,
     refuse_too_many,
     slots_of_training,
@@ -34,13 +34,14 @@ from slotwise.errors import InputError
 from slotwise.plan import SCHEDULES, Plan, SimulatedPlan, plan_scenarios, scenarios_of, simulate_plans
 from slotwise.scenario import Scenario
 
+USUAL_DEVICES = 100
 QUICKLY_COUNTED = 2_000_000  # uplinks of all rows together: a second or two
 
 
 @with_option_groups
 def plan(
     *,
-    devices: Devices = 100,
+    devices: Annotated[int | None, devices_option(USUAL_DEVICES)] = None,
     compute_slots: ComputeSlots = None,
     link_slots: LinkSlots = 1,
     deadline: Annotated[
@@ -76,7 +77,7 @@ def plan(
     and intentional delay is just in time for each device.
     """
     slots = slots_of_training(compute_slots, samples_per_slot, local_steps, batch_size, default=50)
-    count, options = fleet.options(devices, link_slots)
+    count, options = fleet.options(devices, USUAL_DEVICES, link_slots)
     scenarios = scenarios_of(
         devices=count,
         compute_slots=slots,
@@ -88,6 +89,8 @@ def plan(
     everything = usage or powers is not None
     drawn = options.fleet(scenarios[0], seed)
     if drawn is not None and not drawn.is_equal_to(scenarios[0]):
+        for scenario in scenarios:
+            refuse_too_many(scenario, fleet=drawn)
         simulated = simulate_plans(scenarios, drawn, seed=seed, powers=powers)
         _check_fits(simulated)
         _print_plans(fleet_table(simulated), simulated, simulated, as_json, everything)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -22,7 +24,8 @@ from slotwise.cli.options import (
     delay_of,
     run_option,
 )
-from slotwise.errors import InputError
+from slotwise.errors import InputError, UserError
+from slotwise.runs import RunParameters, run_parameters
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,29 @@ class RunFlags:
             if name in said:
                 said[name] = _numbers(name, said[name])
         return said
+
+
+def parameters_of(
+    options: Mapping[str, Any],
+    flags: Mapping[str, Any],
+    *,
+    source: Path | None,
+    tried_out: Callable[[RunParameters], object],
+) -> RunParameters:
+    """What the options of a file (or of a run) and the flags say together; the schedule is tried out.
+
+    Raises:
+        UserError: one line, with the name of the source where the mistake is there.
+    """
+    try:
+        parameters = run_parameters({**options, **flags})
+        tried_out(parameters)
+    except InputError as error:
+        in_source = error.parameter in options or not flags
+        if source is not None and in_source and error.parameter not in flags:
+            raise UserError(f"{source}: {error}") from None
+        raise
+    return parameters
 
 
 def _numbers(name: str, text: str) -> list[int]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from slotwise.cli.run_options import parameters_of
 from slotwise.errors import InputError, UserError
-from slotwise.runs import RunFolder, RunParameters, read_toml, run_parameters
+from slotwise.runs import RunFolder, RunParameters, read_toml
 from slotwise.runs.execute import check_interval
 from slotwise.runtime.plan import live_plan
 from slotwise.runtime.run import ServerOptions
@@ -64,14 +65,7 @@ def new_parameters(like: Path | None, config: Path | None, given: dict[str, Any]
         options = read_toml(config)
     elif like is not None:
         options = RunFolder.open(like).parameters().as_dict()
-    try:
-        parameters = run_parameters({**options, **given})
-        live_plan(parameters)
-    except InputError as error:
-        if error.parameter in options and error.parameter not in given:
-            raise UserError(f"{config or like}: {error}") from None
-        raise
-    return parameters
+    return parameters_of(options, given, source=config or like, tried_out=live_plan)
 
 
 def resumed_parameters(path: Path) -> RunParameters:

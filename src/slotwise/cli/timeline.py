@@ -17,7 +17,6 @@ from slotwise.cli.options import (
     BatchSize,
     ComputeSlots,
     DelayText,
-    Devices,
     GroupSize,
     Json,
     LinkSlots,
@@ -26,6 +25,7 @@ from slotwise.cli.options import (
     SamplesPerSlot,
     ScheduleName,
     delay_of,
+    devices_option,
     refuse_too_many,
     slots_of_training,
 )
@@ -40,11 +40,13 @@ from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
 from slotwise.spending import Spending
 
+USUAL_DEVICES = 6
+
 
 @with_option_groups
 def timeline(
     *,
-    devices: Devices = 6,
+    devices: Annotated[int | None, devices_option(USUAL_DEVICES)] = None,
     group_size: GroupSize = 2,
     compute_slots: ComputeSlots = None,
     link_slots: LinkSlots = 1,
@@ -93,7 +95,7 @@ def timeline(
     if as_json and out is None and slots is not None:
         raise InputError("slots", slots, "left out with --json, which lists every round")
     training = slots_of_training(compute_slots, samples_per_slot, local_steps, batch_size, default=2)
-    count, options = fleet.options(devices, link_slots)
+    count, options = fleet.options(devices, USUAL_DEVICES, link_slots)
     powers = power.powers()
     scenario = Scenario(
         devices=count,
@@ -104,13 +106,14 @@ def timeline(
     )
     if rounds is None and deadline is None:
         rounds = 2 * scenario.groups
-    refuse_too_many(scenario, rounds)
+    unequal = options.fleet(scenario, seed)
+    refuse_too_many(scenario, rounds, unequal)
     result = simulate(
         scenario,
         schedule,
         delay=delay_of(delay),
         rounds=rounds,
-        fleet=options.fleet(scenario, seed),
+        fleet=unequal,
         participation=participation,
         seed=seed,
     )

@@ -16,12 +16,12 @@ from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT, Quiet, Workers
 from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.progress import TrainingDisplay, stop_on_signals
-from slotwise.cli.run_options import RunFlags
+from slotwise.cli.run_options import RunFlags, parameters_of
 from slotwise.cli.spending_tables import spending_line
 from slotwise.energy import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Task
-from slotwise.runs import RunFolder, RunParameters, execute, read_toml, run_parameters
+from slotwise.runs import RunFolder, RunParameters, execute, read_toml
 from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
@@ -80,7 +80,8 @@ def train(
         return
     if out is None:
         raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
-    parameters = _parameters(config, given)
+    options = read_toml(config) if config else {}
+    parameters = parameters_of(options, given, source=config, tried_out=RunParameters.timeline)
     learned = build_task(parameters)  # every mistake is told before a folder is made
     folder = RunFolder.create(out, parameters, overwrite=overwrite)
     session.run(folder, parameters, task=learned)
@@ -94,19 +95,6 @@ def _check_tensorboard(folder: Path | None) -> None:
         raise UserError("TensorBoard is not installed: pip install 'slotwise[tensorboard]'")
     if folder.exists() and not folder.is_dir():
         raise InputError("tensorboard", folder, "a folder, and this is a file")
-
-
-def _parameters(config: Path | None, flags: dict[str, Any]) -> RunParameters:
-    """What the file and the flags say together, the schedule tried out."""
-    options = read_toml(config) if config else {}
-    try:
-        parameters = run_parameters({**options, **flags})
-        parameters.timeline()
-    except InputError as error:
-        if error.parameter in options and error.parameter not in flags:
-            raise UserError(f"{config}: {error}") from None
-        raise
-    return parameters
 
 
 def _refuse_options(given: dict[str, Any], out: Path | None, config: Path | None, overwrite: bool) -> None:

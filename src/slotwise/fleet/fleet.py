@@ -170,7 +170,10 @@ def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absenc
 
 
 def _checked_absence(device: int, leaves: int, returns: int | None = None) -> Absence:
-    device, leaves = whole("device of an absence", device), whole("leaves", leaves, smallest=0)
-    if returns is None:
-        return Absence(device, leaves)
-    return Absence(device, leaves, whole("returns", returns, smallest=leaves + 1))
+    try:
+        device, leaves = whole("device", device), whole("leaves", leaves, smallest=0)
+        until = None if returns is None else whole("returns", returns, smallest=leaves + 1)
+    except InputError as error:
+        absence = [device, leaves] if returns is None else [device, leaves, returns]
+        raise InputError("absences", absence, f"such that {error.parameter} is {error.allowed}") from None
+    return Absence(device, leaves, until)

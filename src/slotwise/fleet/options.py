@@ -50,8 +50,8 @@ class FleetOptions:
         self._refuse_both("compute_distribution", "device_compute_slots")
         self._refuse_both("link_distribution", "device_link_slots")
         self._refuse_both("mean_present", "absences")
-        if self.uplink_slots is not None:
-            self._refuse_both("link_distribution", "uplink_slots")
+        self._refuse_both("link_distribution", "uplink_slots")
+        self._refuse_both("uplink_slots", "device_link_slots")
         for one, other in (("mean_present", "mean_away"), ("mean_away", "mean_present")):
             if getattr(self, one) is not None and getattr(self, other) is None:
                 raise InputError(other, "missing", f"given where {one} is")
@@ -65,25 +65,26 @@ class FleetOptions:
         if self == FleetOptions(retransmission=self.retransmission):
             return None
         return Fleet(
-            compute_slots=self._slots("compute", scenario.compute_slots, scenario.devices, seed),
-            link_slots=self._slots("link", self.uplink_slots or scenario.link_slots, scenario.devices, seed),
+            compute_slots=_slots(
+                "compute",
+                self.compute_distribution,
+                self.device_compute_slots or (scenario.compute_slots,) * scenario.devices,
+                scenario.devices,
+                seed,
+            ),
+            link_slots=_slots(
+                "link",
+                self.link_distribution,
+                self.device_link_slots or (self.uplink_slots or scenario.link_slots,) * scenario.devices,
+                scenario.devices,
+                seed,
+            ),
             jitter=self.jitter,
             loss=self.loss,
             retransmission=self.retransmission,
             absences=self._absences(scenario, seed),
             seed=seed,
         )
-
-    def _slots(self, of: Quantity, usual: int, devices: int, seed: int) -> tuple[int, ...]:
-        given: tuple[int, ...] = getattr(self, f"device_{of}_slots")
-        text: str | None = getattr(self, f"{of}_distribution")
-        if text is not None:
-            return draw_slots(distribution_from(f"{of}_distribution", text), devices, seed=seed, of=of)
-        if not given:
-            return (usual,) * devices
-        if len(given) != devices:
-            raise InputError(f"device_{of}_slots", f"{len(given)} numbers", f"{devices}, one for each device")
-        return tuple(whole(f"device_{of}_slots", number) for number in given)
 
     def _absences(self, scenario: Scenario, seed: int) -> tuple[Absence, ...]:
         if self.mean_present is None or self.mean_away is None:
@@ -102,6 +103,23 @@ class FleetOptions:
         value = getattr(self, one)
         if value is not None and getattr(self, other):
             raise InputError(one, value, f"left out where {other} is given")
+
+
+def _slots(
+    of: Quantity, distribution: str | None, each: Sequence[int], devices: int, seed: int
+) -> tuple[int, ...]:
+    """Drawn, or as ``each`` says, one for each device."""
+    if distribution is not None:
+        return draw_slots(distribution_from(f"{of}_distribution", distribution), devices, seed=seed, of=of)
+    name = f"device_{of}_slots"
+    if len(each) != devices:
+        raise InputError(name, f"{len(each)} numbers", f"{devices}, one for each device")
+    for device, slots in enumerate(each, 1):
+        try:
+            whole(name, slots)
+        except InputError as error:
+            raise InputError(name, f"{slots} of device {device}", error.allowed) from None
+    return tuple(each)
 
 
 FLEET_OPTIONS = tuple(field.name for field in fields(FleetOptions))

@@ -45,11 +45,6 @@ class Quantised:
         self._ends = _array_ends(task)
 
     @property
-    def arrays(self) -> int:
-        """The number of arrays, and so of scales that are sent."""
-        return len(self._ends)
-
-    @property
     def packing(self) -> Packing | None:
         """How its updates travel; None as they are."""
         return None if self.bits == UNQUANTISED else Packing(self._ends, self.bits)

@@ -11,7 +11,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.fleet.options import options_of_file
 from slotwise.learning.quantised import UNQUANTISED, link_slots_of
 from slotwise.runs.parameters import RunParameters
-from slotwise.scenario import compute_slots
+from slotwise.scenario import compute_slots, whole
 
 # The paper's experiments: what differs from the defaults for each data set.
 PAPER_CASES: Mapping[str, Mapping[str, Any]] = {
@@ -82,8 +82,13 @@ def _devices_of_file(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> d
     for name in ("device_compute_slots", "device_link_slots", "absences"):
         if name in options:
             raise InputError("fleet_file", path, f"left out where {name} is given")
-    usual = chosen.get("uplink_slots", chosen.get("link_slots", RunParameters.link_slots))
-    return options_of_file(Path(path), link_slots=usual, devices=chosen.get("devices"))
+    known = "uplink_slots" if "uplink_slots" in chosen else "link_slots"
+    usual = whole(known, chosen.get(known, RunParameters.link_slots))
+    found = options_of_file(Path(path), link_slots=usual, devices=chosen.get("devices"))
+    if found["device_link_slots"] and "bits_per_slot" in options:
+        allowed = "left out where the fleet's file has link slots"
+        raise InputError("bits_per_slot", options["bits_per_slot"], allowed)
+    return found
 
 
 def refuse_unknown(options: Mapping[str, Any]) -> None:

@@ -120,12 +120,14 @@ def scheduler_for(
 ) -> Scheduler:
     """The Scheduler whose doings `simulate` shows, for a driver on a real network.
 
-    ``absent`` are the devices that are not there when it starts.
+    ``absent`` are the devices that are not there when it starts. Just in time for unequal devices needs a
+    deadline: the plan goes so far.
     """
     delivery: Delayed | Synchronous | Planned
     if fleet is None or fleet.is_equal_to(scenario) or schedule != "idfl" or delay != "auto":
         delivery = delivery_policy(scenario, schedule, delay, participation, seed)
     else:
+        _check_horizon(scenario, None)
         delivery = _planned(scenario, fleet.without_faults(), None)
     retransmission = Fleet.retransmission if fleet is None else fleet.retransmission
     return Scheduler(scenario.group_size, delivery, retransmission=retransmission, absent=absent)

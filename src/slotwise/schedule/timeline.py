@@ -99,7 +99,10 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
 
     @cached_property
     def training(self) -> Column:
-        """How many times the sender had trained before: 0 for a device's first update."""
+        """How many updates of the sender were applied before: 0 for a device's first.
+
+        (Trainings that a leaving device broke off do not count here; `schedule.trainings` counts them.)
+        """
         order = np.argsort(self.device, kind="stable")
         sorted_devices = self.device[order]
         first = np.searchsorted(sorted_devices, sorted_devices)
