@@ -89,6 +89,12 @@ def test_a_bad_grid_is_one_line_and_leaves_nothing(slotwise: Cli, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_that_cannot_be_is_one_line(slotwise: Cli, tmp_path: Path) -> None:
+    code, said, err = slotwise("sweep", file(tmp_path), "--out", tmp_path / ("x" * 300))
+    assert (code, said, err.count("\n")) == (2, "", 1)
+    assert "File name too long" in err
+
+
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra slotwise[ray]")
 def test_an_unreachable_cluster_is_one_line_and_leaves_nothing(slotwise: Cli, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
