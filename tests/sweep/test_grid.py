@@ -183,6 +183,8 @@ def test_what_cannot_be_is_left_out_if_the_file_says_so(read: Read) -> None:
         ("deadline = 3", "deadline = 3: must be at least"),
         ("channels = [[2], [1, 1, 1]]", "channels=1x1x1: channels"),
         ("fleet-file = ['none.csv']", "none.csv: No such file"),
+        ('fleet-file = ["x\\u0000y"]', "not a CSV file: embedded null byte"),
+        ("delay = [[1]]", "delay = [1]: must be auto or a whole number"),
         ("absences = [[]]\nlink-slots = [[1]]", "link_slots = [1]: must be a whole number"),
         ("[[point]]\nseed = 1", "unknown option point"),
         ("group-size = [", "must be valid TOML"),
