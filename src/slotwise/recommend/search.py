@@ -117,7 +117,10 @@ class Search:
         """
         rungs = halve(self._extent.rungs, self._field.running, self._measure)
         if rungs and not rungs[-1].ranking:
-            raise UserError("every candidate diverged; try a smaller --learning-rate or fewer --local-steps")
+            raise UserError(
+                "every candidate diverged; try a smaller learning-rate or fewer local-steps in the file "
+                "given with --config"
+            )
         running = self._field.running
         return Finding(
             self._question,
