@@ -180,8 +180,8 @@ def test_bad_input_is_told_in_a_line(refused: Callable[..., str], options: list[
         ("group-size = 5", "group_size = 5: must be left out: it is what is searched for"),
         ("seed = 5", "seed = 5: must be left out"),
         ("speed = 5", "unknown option speed"),
-        ("deadline = -1", "deadline = -1: must be"),
-        ("evaluate-every = 100", "--evaluate-every 100: must be at most 5"),
+        ("batch-size = -1", "bad.toml: batch_size = -1: must be"),
+        ("evaluate-every = 100", "bad.toml: evaluate_every = 100: must be at most 5"),
         ("[powers]\ncomputing = 1", "powers: sending: missing"),
     ],
 )
@@ -190,6 +190,26 @@ def test_a_bad_file_is_told_in_a_line(
 ) -> None:
     (tmp_path / "bad.toml").write_text(line + "\n")
     assert said in refused(*CASE, "--config", tmp_path / "bad.toml")
+
+
+def test_a_bad_deadline_is_told_of_the_file_or_of_the_flag_that_has_it(
+    refused: Callable[..., str], tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text("deadline = 60\n")
+    case = ["--devices", 4, "--compute-slots", 4, "--config", path]
+    assert f"{path}: deadline = 60: must be long enough" in refused(*case)
+    assert "slotwise: --deadline 61: must be long enough" in refused(*case, "--deadline", 61)
+
+
+def test_flags_win_over_a_file_that_cannot_be_by_itself(
+    recommend: Call, config: Path, tmp_path: Path
+) -> None:
+    # Four devices are four of the flag, not of a hundred of the paper's case.
+    config.write_text(CONFIG + "device-compute-slots = [4, 5, 6, 7]\n")
+    call = [*CASE, "--config", config, "--seeds", 1, "--group-sizes", "1,2", "--out", tmp_path / "out"]
+    code, _, err = recommend(*call)
+    assert (code, err) == (0, "")
 
 
 def test_joules_without_powers_are_refused(refused: Callable[..., str]) -> None:
