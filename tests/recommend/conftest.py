@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.learning import Evaluation, Task
+from slotwise.recommend.candidates import Field
+from slotwise.recommend.halving import Extent, most_steps
 from slotwise.recommend.metric import Metric
 from slotwise.recommend.pilots import Tasks
 from slotwise.recommend.question import Question
@@ -38,6 +40,13 @@ class Pulling:
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         return {"model": model}
+
+
+def most_steps_of(field: Field, extent: Extent, local_steps: int) -> int:
+    """What a search costs at most with all its seeds, whoever is better."""
+    updates = [[prospect.updates for prospect in c.prospects[: extent.seeds]] for c in field.running]
+    steps = [[local_steps * sum(numbers) for numbers in zip(*of, strict=True)] for of in updates]
+    return most_steps(extent.rungs, steps)
 
 
 @pytest.fixture

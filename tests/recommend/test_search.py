@@ -1,5 +1,6 @@
 """The whole search on a task of milliseconds: cost, divergence, interruption, folders."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,10 +15,10 @@ from slotwise.recommend.folder import RecommendFolder
 from slotwise.recommend.metric import Metric, Target
 from slotwise.recommend.pilots import Interrupted, Tasks
 from slotwise.recommend.question import Question
-from slotwise.recommend.search import Finding, Search, SearchWatcher
+from slotwise.recommend.search import Finding, Search, SearchWatcher, prepared
 from slotwise.runs import RunFolder, RunParameters, Watcher
 
-from .conftest import Pulling
+from .conftest import Pulling, most_steps_of
 
 Ask = Callable[..., Question]
 POWERS = Powers(computing=2.0, sending=1.0, receiving=0.5)
@@ -38,7 +39,17 @@ def test_the_steps_of_the_search_are_those_of_its_pilots_and_less_than_a_quarter
         folder = RunFolder(path)
         trained += int(folder.parameters().timeline().round_offsets[folder.description()["rounds"]])
     assert finding.search_steps == trained  # one step a training
-    assert 0 < finding.search_steps < finding.grid_steps / 4
+    at_most = most_steps_of(finding.field, finding.extent, 1)
+    assert 0 < finding.search_steps <= at_most <= finding.extent.limit
+    assert at_most < finding.grid_steps / 4
+
+
+def test_devices_that_all_leave_early_need_a_budget(question: Ask) -> None:
+    leaving = [[device, 20] for device in range(1, 7)]
+    with pytest.raises(InputError, match="budget = missing: must be given") as error:
+        prepared(question(absences=leaving))
+    (fewest,) = re.findall(r"(\d+) are the fewest", str(error.value))
+    assert prepared(question(absences=leaving, budget=int(fewest)))[1].rungs
 
 
 def test_the_best_is_the_one_with_the_lowest_loss_of_those_who_got_furthest(
