@@ -106,7 +106,7 @@ def _comparison(answer: Answer) -> list[str]:
     """How sure it is."""
     other, sure = answer.runner_up, answer.confidence
     if other is None or sure is None:
-        return ["the only candidate left" + (" after the others diverged" if answer.finding.rungs else "")]
+        return [_alone(answer)]
     values = ""
     if answer.best.mean is not None:
         text = answer.finding.question.metric.text
@@ -119,3 +119,15 @@ def _comparison(answer: Answer) -> list[str]:
     if sure.seeds == 1:
         lines.append("one seed says nothing about others")
     return lines
+
+
+def _alone(answer: Answer) -> str:
+    """Why there is no runner-up."""
+    others = answer.standings[1:]
+    diverged = sum(standing.diverged for standing in others)
+    words = [
+        f"{count} {what}"
+        for count, what in ((diverged, "diverged"), (len(others) - diverged, "out by rank before"))
+        if count
+    ]
+    return "the only candidate left" + (f"; of the others: {', '.join(words)}" if words else "")
