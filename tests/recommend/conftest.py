@@ -11,7 +11,7 @@ from slotwise.learning import Evaluation, Task
 from slotwise.recommend.candidates import Field
 from slotwise.recommend.halving import Extent, most_steps
 from slotwise.recommend.metric import Metric
-from slotwise.recommend.pilots import Tasks
+from slotwise.recommend.pilots import PilotTasks
 from slotwise.recommend.question import Question
 from slotwise.runs import RunParameters, run_parameters
 
@@ -56,12 +56,12 @@ def made() -> list[Pulling]:
 
 
 @pytest.fixture
-def tasks(made: list[Pulling]) -> Tasks:
+def tasks(made: list[Pulling]) -> PilotTasks:
     def make(parameters: RunParameters) -> Task:
         made.append(Pulling(parameters))
         return made[-1]
 
-    return Tasks(make)
+    return PilotTasks(make)
 
 
 @pytest.fixture

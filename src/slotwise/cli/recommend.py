@@ -18,7 +18,7 @@ from slotwise.cli.recommend_report import print_answer
 from slotwise.files import write_atomically
 from slotwise.recommend.answer import Answer, toml_of
 from slotwise.recommend.folder import RecommendFolder
-from slotwise.recommend.pilots import Interrupted, Tasks
+from slotwise.recommend.pilots import Interrupted, PilotTasks
 from slotwise.recommend.question import Question
 from slotwise.recommend.search import Search
 from slotwise.scenario import whole
@@ -54,7 +54,7 @@ def recommend(
 
 def _find(question: Question, folder: RecommendFolder, workers: int, quiet: bool) -> Answer:
     """Search and write down the answer, every mistake told before a folder is made."""
-    tasks = Tasks()
+    tasks = PilotTasks()
     with stop_on_signals() as stopping, SearchDisplay(stopping, quiet=quiet) as display:
         search = Search(question, folder, tasks=tasks, workers=workers, watcher=display)
         tasks.of(search.first_parameters)
