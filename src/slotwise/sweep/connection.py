@@ -70,16 +70,17 @@ def connect(address: str) -> Connection:
                 log_to_driver=False,
                 configure_logging=False,
             )
-    except Exception as error:  # whatever Ray finds wrong, its first line says it
+    except Exception as error:  # whatever Ray finds wrong
         where = chosen or "this machine"
-        raise UserError(f"no Ray cluster at {where}: {_first_line(error)}") from None
+        raise UserError(f"no Ray cluster at {where}: {_in_a_line(error)}") from None
     return Connection(ray, chosen or ray.get_runtime_context().gcs_address)
 
 
 def _known_address() -> str | None:
     """Where Ray says the cluster is; None leaves it to Ray to look for one among the processes."""
-    if os.environ.get("RAY_ADDRESS"):
-        return os.environ["RAY_ADDRESS"]
+    said = os.environ.get("RAY_ADDRESS")
+    if said and said != "auto":
+        return said
     try:
         note = Path(os.environ.get("RAY_TMPDIR") or "/tmp") / "ray" / "ray_current_cluster"
         return note.read_text(encoding="utf-8").strip() or None
@@ -88,7 +89,7 @@ def _known_address() -> str | None:
 
 
 def _check_answers(address: str) -> None:
-    match = re.fullmatch(r"(?:ray://)?([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})", address)
+    match = re.fullmatch(r"(?:ray://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})", address)
     if match is None or not 0 < int(match[2]) < 1 << 16:
         raise InputError("ray", address, ALLOWED)
     try:
@@ -126,5 +127,6 @@ def _silenced() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+def _in_a_line(error: Exception) -> str:
+    """All of it: of two versions that do not match, Ray names each in a line of its own."""
+    return " ".join(str(error).split()) or type(error).__name__
