@@ -15,12 +15,15 @@ import pytest
 from slotwise.runs import RunFolder
 from slotwise.sweep.folder import SweepFolder
 
+from .conftest import trained_here
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra slotwise[ray]"),
 ]
 
-LongPoints = tuple[Path, dict[str, tuple[str, bytes]]]
+# The second trainer may come up many seconds after the first: there must be something left for it to lose.
+LONGER = "deadline = 16_000\nevaluate-every = 8000\nlearning-rate = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]"
 # A process of its own: Ray warns, forks and keeps threads, none of which these tests are about.
 CLUSTER = """
 import sys
@@ -72,17 +75,19 @@ def under_way(folder: SweepFolder) -> int:
 
 
 def test_the_numbers_are_those_of_this_machine_and_a_lost_node_costs_nothing_but_time(
-    cluster: TwoNodes, long_points: LongPoints, outcome, tmp_path: Path
+    cluster: TwoNodes, outcome, tmp_path: Path
 ) -> None:
     # One test, because the second node cannot be killed twice.
-    (grid, expected), away = long_points, SweepFolder(tmp_path / "away")
+    (tmp_path / "here").mkdir()
+    (grid, expected), away = trained_here(tmp_path / "here/grid.toml", LONGER), SweepFolder(tmp_path / "away")
     running = command(grid, away.path, cluster.address)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while under_way(away) < 2 and running.poll() is None:
         assert time.monotonic() < end
         time.sleep(0.05)
+    assert running.poll() is None, "all was over before anything could be lost"
     os.kill(cluster.second, signal.SIGKILL)
-    out, err = running.communicate(timeout=120)
+    out, err = running.communicate(timeout=300)
     assert running.returncode == 0, err
     assert "its node or its process was lost; it goes on elsewhere from its last checkpoint" in err
     assert outcome(away) == expected
