@@ -44,6 +44,18 @@ def test_the_steps_of_the_search_are_those_of_its_pilots_and_less_than_a_quarter
     assert at_most < finding.grid_steps / 4
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_only_trainings_begun_ahead_are_done_again_when_a_pilot_goes_on(
+    question: Ask, tmp_path: Path, tasks: PilotTasks, made: list[Pulling], workers: int
+) -> None:
+    asked, folder = question(), RecommendFolder(tmp_path / "out")
+    folder.begin(asked.pilot_base)
+    finding = Search(asked, folder, tasks=tasks, workers=workers).run()
+    climbs = len(finding.seeds) * sum(len(rung.ranking) for rung in finding.rungs)
+    trained = sum(len(task.trainings) for task in made)
+    assert finding.search_steps <= trained <= finding.search_steps + 4 * workers * climbs
+
+
 def test_devices_that_all_leave_early_need_a_budget(question: Ask) -> None:
     leaving = [[device, 20] for device in range(1, 7)]
     with pytest.raises(InputError, match="budget = missing: must be given") as error:
