@@ -1,5 +1,6 @@
 """Whether there is a cluster is found out without Ray; what answers here is played by a thread."""
 
+import os
 import socket
 import threading
 import time
@@ -119,6 +120,7 @@ def test_what_ray_finds_wrong_is_told_in_one_line_and_whole(
     class Ray:
         @staticmethod
         def init(**options: object) -> None:
+            assert os.environ["RAY_ENABLE_AUTO_CONNECT"] == "0"  # or it would start a cluster one day
             raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 1.0\n  Python: 3.9")
 
     monkeypatch.setattr(connection, "import_module", lambda name: Ray)

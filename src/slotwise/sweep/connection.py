@@ -22,10 +22,11 @@ from slotwise.errors import InputError, UserError
 from slotwise.sweep.grpc_answer import grpc_answers
 
 SECONDS_TO_ANSWER = 4.0
-QUIET = {
+SETTINGS = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_DEDUP_LOGS_SKIP_REGEX": "^",  # every line: the sweep tells itself which points were lost
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_ENABLE_AUTO_CONNECT": "0",  # else a call after the head was lost looks for another cluster
 }
 ALLOWED = "auto, HOST:PORT of the cluster's head, or ray://HOST:PORT"
 
@@ -60,7 +61,7 @@ def connect(address: str) -> Connection:
     chosen = _known_address() if address == "auto" else address
     if chosen is not None:
         _check_answers(chosen)
-    _mute()
+    _set_up()
     ray = import_module("ray")
     try:
         with _silenced():
@@ -107,9 +108,9 @@ def _answers(host: str, port: int) -> bool:
     return grpc_answers(host, port, SECONDS_TO_ANSWER)
 
 
-def _mute() -> None:
-    """Ray takes these from the environment, when it is imported."""
-    for name, value in QUIET.items():
+def _set_up() -> None:
+    """Ray takes these from the environment, some of them when it is imported."""
+    for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
 
 
