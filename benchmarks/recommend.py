@@ -146,9 +146,9 @@ def main() -> None:
     except UserError as error:
         sys.exit(str(error))
     Console().print(table(verdicts))
-    for verdict in verdicts:
-        if verdict.missing:
-            print(f"seed {verdict.seed}: not in the grid: {', '.join(verdict.missing)}")
+    lacking = {verdict.seed: ", ".join(verdict.missing) for verdict in verdicts if verdict.missing}
+    for seed, labels in lacking.items():
+        print(f"seed {seed}: not in the grid: {labels}")
     print(f"must be: a ratio of at most {WITHIN}, less than {SHARE:.0%} of the grid's SGD steps")
     sys.exit(0 if all(verdict.holds for verdict in verdicts) else 1)
 

@@ -25,6 +25,7 @@ evaluate-every = 5
 """
 POWERS = "[powers]\ncomputing = 2.0\nsending = 1\nreceiving = 0.5\n"
 CASE = ["--devices", 4, "--compute-slots", 4, "--deadline", 320, "--quiet"]
+PATIENCE = 300.0  # seconds, on a machine that others use too
 Outcome = tuple[int, str, str]
 Call = Callable[..., Outcome]
 
@@ -180,8 +181,8 @@ def test_bad_input_is_told_in_a_line(refused: Callable[..., str], options: list[
         ("group-size = 5", "group_size = 5: must be left out: it is what is searched for"),
         ("seed = 5", "seed = 5: must be left out"),
         ("speed = 5", "unknown option speed"),
-        ("deadline = -1", "deadline = -1: must be"),
-        ("evaluate-every = 100", "--evaluate-every 100: must be at most 5"),
+        ("batch-size = -1", "bad.toml: batch_size = -1: must be"),
+        ("evaluate-every = 100", "bad.toml: evaluate_every = 100: must be at most 5"),
         ("[powers]\ncomputing = 1", "powers: sending: missing"),
     ],
 )
@@ -190,6 +191,26 @@ def test_a_bad_file_is_told_in_a_line(
 ) -> None:
     (tmp_path / "bad.toml").write_text(line + "\n")
     assert said in refused(*CASE, "--config", tmp_path / "bad.toml")
+
+
+def test_a_bad_deadline_is_told_of_the_file_or_of_the_flag_that_has_it(
+    refused: Callable[..., str], tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text("deadline = 60\n")
+    case = ["--devices", 4, "--compute-slots", 4, "--config", path]
+    assert f"{path}: deadline = 60: must be long enough" in refused(*case)
+    assert "slotwise: --deadline 61: must be long enough" in refused(*case, "--deadline", 61)
+
+
+def test_flags_win_over_a_file_that_cannot_be_by_itself(
+    recommend: Call, config: Path, tmp_path: Path
+) -> None:
+    # Four devices are four of the flag, not of a hundred of the paper's case.
+    config.write_text(CONFIG + "device-compute-slots = [4, 5, 6, 7]\n")
+    call = [*CASE, "--config", config, "--seeds", 1, "--group-sizes", "1,2", "--out", tmp_path / "out"]
+    code, _, err = recommend(*call)
+    assert (code, err) == (0, "")
 
 
 def test_joules_without_powers_are_refused(refused: Callable[..., str]) -> None:
@@ -212,13 +233,20 @@ def command(out: Path) -> list[str]:
     return [*program, *case, "--task", "examples.own_task.logistic:make_task", "--out", str(out)]
 
 
-def started(out: Path, pilots: int) -> subprocess.Popen[str]:
-    """The process, when so many pilots have begun."""
+def pilots(out: Path) -> int:
+    return len(list(out.glob("pilots/*/run.json")))
+
+
+def started(out: Path, more: int) -> subprocess.Popen[str]:
+    """The process, when it has begun so many pilots."""
+    wanted, end = pilots(out) + more, time.monotonic() + PATIENCE
     process = subprocess.Popen(
         command(out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
     )
-    while process.poll() is None and len(list(out.glob("pilots/*/run.json"))) < pilots:
+    while process.poll() is None and pilots(out) < wanted:
+        assert time.monotonic() < end
         time.sleep(0.01)
+    assert process.poll() is None, "it was over before it could be disturbed"
     return process
 
 
@@ -226,14 +254,16 @@ def started(out: Path, pilots: int) -> subprocess.Popen[str]:
 def test_killed_or_interrupted_the_same_command_goes_on(tmp_path: Path) -> None:
     killed = started(tmp_path / "out", 3)
     killed.kill()
-    killed.communicate()
+    killed.communicate(timeout=PATIENCE)
     assert killed.returncode == -signal.SIGKILL
-    interrupted = started(tmp_path / "out", 5)
+    interrupted = started(tmp_path / "out", 1)
     interrupted.send_signal(signal.SIGINT)
-    _, err = interrupted.communicate()
+    _, err = interrupted.communicate(timeout=PATIENCE)
     assert (interrupted.returncode, err) == (130, "interrupted; the same command goes on from here\n")
     for folder in ("out", "undisturbed"):
-        subprocess.run(command(tmp_path / folder), check=True, capture_output=True, cwd=ROOT)
+        subprocess.run(
+            command(tmp_path / folder), check=True, capture_output=True, cwd=ROOT, timeout=PATIENCE
+        )
     one, other = (
         json.loads((tmp_path / folder / "recommendation.json").read_text())
         for folder in ("out", "undisturbed")

@@ -3,14 +3,17 @@
 import csv
 import json
 import socket
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from slotwise.runs import RunFolder
+from slotwise.learning import Point
+from slotwise.runs import RunFolder, run_parameters
 
+ROOT = Path(__file__).parents[2]
 Cli = Callable[..., tuple[int, str, str]]
 GRID = """
 devices = 4
@@ -89,6 +92,12 @@ def test_a_bad_grid_is_one_line_and_leaves_nothing(slotwise: Cli, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_that_cannot_be_is_one_line(slotwise: Cli, tmp_path: Path) -> None:
+    code, said, err = slotwise("sweep", file(tmp_path), "--out", tmp_path / ("x" * 300))
+    assert (code, said, err.count("\n")) == (2, "", 1)
+    assert "File name too long" in err
+
+
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra slotwise[ray]")
 def test_an_unreachable_cluster_is_one_line_and_leaves_nothing(slotwise: Cli, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -139,6 +148,30 @@ def test_there_is_nothing_to_draw_before_the_first_evaluation(
     assert (code, out) == (2, "")
     assert "nothing to draw" in err
     assert not (tmp_path / "curves.png").exists()
+
+
+def test_a_sweep_is_drawn_as_far_as_it_has_come(slotwise: Cli, swept: Path, tmp_path: Path) -> None:
+    parameters = run_parameters({"devices": 4, "group_size": 2, "schedule": "sync", "deadline": 60})
+    run = RunFolder.create(swept / "runs/group-size=2,schedule=sync,seed=0", parameters)
+    run.write_points([Point(0, 0, 2.0, 0.1, 0), Point(59, 10, 1.0, 0.5, 1)])
+    picture = tmp_path / "curves.png"
+    code, out, err = slotwise("show", swept, "--out", picture)
+    assert (code, err) == (0, f"wrote {picture}\n")
+    assert "2 sync" in " ".join(out.split())
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_a_task_of_one_s_own_is_trained_in_every_process(
+    slotwise: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(ROOT)
+    text = "devices = 6\ngroup-size = [1, 2]\ncompute-slots = 4\ndeadline = 60\n"
+    grid = file(tmp_path, text + 'task = "examples.own_task.logistic:make_task"\n')
+    code, _, err = slotwise("sweep", grid, "--out", tmp_path / "out", "--workers", 2, "--quiet")
+    assert (code, err) == (0, "")
+    assert [row["status"] for row in rows(tmp_path / "out/sweep.csv")] == ["finished"] * 2
 
 
 def test_a_sweep_is_shown_by_itself(slotwise: Cli, swept: Path) -> None:

@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.learning import Evaluation, Task
+from slotwise.recommend.candidates import Field
+from slotwise.recommend.halving import Extent, most_steps
 from slotwise.recommend.metric import Metric
-from slotwise.recommend.pilots import Tasks
+from slotwise.recommend.pilots import PilotTasks
 from slotwise.recommend.question import Question
 from slotwise.runs import RunParameters, run_parameters
 
@@ -40,6 +42,13 @@ class Pulling:
         return {"model": model}
 
 
+def most_steps_of(field: Field, extent: Extent, local_steps: int) -> int:
+    """What a search costs at most with all its seeds, whoever is better."""
+    updates = [[prospect.updates for prospect in c.prospects[: extent.seeds]] for c in field.running]
+    steps = [[local_steps * sum(numbers) for numbers in zip(*of, strict=True)] for of in updates]
+    return most_steps(extent.rungs, steps)
+
+
 @pytest.fixture
 def made() -> list[Pulling]:
     """Every task that was made, one for each seed in turn."""
@@ -47,12 +56,12 @@ def made() -> list[Pulling]:
 
 
 @pytest.fixture
-def tasks(made: list[Pulling]) -> Tasks:
+def tasks(made: list[Pulling]) -> PilotTasks:
     def make(parameters: RunParameters) -> Task:
         made.append(Pulling(parameters))
         return made[-1]
 
-    return Tasks(make)
+    return PilotTasks(make)
 
 
 @pytest.fixture

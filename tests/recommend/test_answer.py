@@ -8,14 +8,14 @@ import pytest
 from slotwise.recommend.answer import Answer, toml_of
 from slotwise.recommend.folder import RecommendFolder
 from slotwise.recommend.picture import draw_picture
-from slotwise.recommend.pilots import Tasks
+from slotwise.recommend.pilots import PilotTasks
 from slotwise.recommend.question import Question
 from slotwise.recommend.search import Search
 from slotwise.runs import RunParameters, read_toml, run_parameters
 
 
 @pytest.fixture
-def answer(question: Callable[..., Question], tmp_path: Path, tasks: Tasks) -> Answer:
+def answer(question: Callable[..., Question], tmp_path: Path, tasks: PilotTasks) -> Answer:
     folder = RecommendFolder(tmp_path / "a folder")
     asked = question()
     folder.begin(asked.pilot_base)

@@ -27,8 +27,13 @@ def test_seeds_that_disagree_lower_it() -> None:
 
 
 def test_higher_accuracies_win() -> None:
-    sure = confidence(Metric("accuracy"), [losses(1.0)], [losses(2.0)])
+    sure = confidence(Metric("accuracy"), [losses(1.0, 1.1)], [losses(2.0, 2.1)])
     assert (sure.seeds_won, sure.resamples_won) == (1, 1.0)
+
+
+def test_one_evaluation_with_one_seed_is_nothing_to_resample() -> None:
+    sure = confidence(Metric(), [losses(1.0)], [losses(2.0)])
+    assert (sure.seeds_won, sure.resamples_won) == (1, None)
 
 
 def test_the_same_curves_give_the_same_confidence() -> None:

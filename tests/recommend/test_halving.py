@@ -125,6 +125,24 @@ def test_without_a_budget_the_search_stays_below_a_quarter_of_the_grid_with_all_
     assert all(2 * most_steps(rungs, steps) >= grid / 4 for rungs in better)
 
 
+@given(seeds_of_tables(), st.integers(0, 40_000))
+def test_a_quarter_of_the_grid_is_never_exceeded(by_seed: list[Table], grid: int) -> None:
+    together = [[sum(numbers) for numbers in zip(*of, strict=True)] for of in zip(*by_seed, strict=True)]
+    try:
+        extent = extent_within_quarter(by_seed, grid)
+    except InputError:
+        assert 4 * most_steps((1,), together) >= grid
+    else:
+        assert most_steps(extent.rungs, together) <= extent.limit < grid / 4
+
+
+def test_where_no_search_is_that_small_a_budget_is_asked_for() -> None:
+    at_once = [[[0] + [100] * SIXTEENTHS] * 3] * 2  # everything happens in the first sixteenth
+    with pytest.raises(InputError, match=r"budget = missing: must be given: .* 300 are the fewest"):
+        extent_within_quarter(at_once, 600)
+    assert extent_within_budget(at_once, 300).seeds == 1
+
+
 def test_a_single_candidate_needs_no_trial() -> None:
     alone = [[list(range(SIXTEENTHS + 1))]]
     assert extent_within_quarter(alone, 16).rungs == ()

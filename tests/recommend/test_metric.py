@@ -51,6 +51,23 @@ def test_who_has_not_reached_the_target_comes_after_by_loss() -> None:
     assert sorted(worst_first, key=metric.score) == worst_first[::-1]
 
 
+def test_the_loss_of_a_seed_that_has_reached_the_target_is_of_no_account() -> None:
+    metric = Metric("joules-to-target", Target("loss", 0.5), POWERS)
+    # Both have reached it with one seed, whose training ended there: at once, or after overshooting.
+    better = [Reading((0.49,), (0.5,), 10.0), Reading((0.80,), (0.5,), None)]
+    worse = [Reading((0.30,), (0.5,), 90.0), Reading((0.85,), (0.5,), None)]
+    assert metric.score(better) == (1, 0.80) < metric.score(worse) == (1, 0.85)
+
+
+def test_values_are_said_as_people_read_them() -> None:
+    joules = Metric("joules-to-target", Target("accuracy", 0.5), POWERS)
+    assert [(m.word, m.quantity, m.text(0.5)) for m in (Metric(), Metric("accuracy"))] == [
+        ("loss", "loss", "0.5000"),
+        ("accuracy", "accuracy", "50.00%"),
+    ]
+    assert (joules.word, joules.quantity, joules.text(1234.5)) == ("joules", "accuracy", "1,234 J")
+
+
 @pytest.mark.parametrize(
     ("text", "target"), [("accuracy=0.9", Target("accuracy", 0.9)), ("loss=2", Target("loss", 2.0))]
 )

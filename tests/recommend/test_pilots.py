@@ -7,7 +7,7 @@ import pytest
 
 from slotwise.errors import UserError
 from slotwise.learning import Evaluation
-from slotwise.recommend.pilots import Interrupted, Pilot, Tasks
+from slotwise.recommend.pilots import Interrupted, Pilot, PilotTasks
 from slotwise.runs import RunFolder, RunParameters, Watcher, execute
 
 from .conftest import Pulling
@@ -22,7 +22,7 @@ def pilot(tmp_path: Path) -> Pilot:
     return Pilot(RunFolder(tmp_path / "pilot"), PARAMETERS)
 
 
-def test_a_pilot_resumed_to_the_end_is_the_run(pilot: Pilot, tasks: Tasks, tmp_path: Path) -> None:
+def test_a_pilot_resumed_to_the_end_is_the_run(pilot: Pilot, tasks: PilotTasks, tmp_path: Path) -> None:
     whole = execute(RunFolder.create(tmp_path / "run", PARAMETERS), PARAMETERS, task=Pulling(PARAMETERS))
     rounds = PARAMETERS.timeline().rounds
     beginning = pilot.climb(10, tasks=tasks)
@@ -36,14 +36,14 @@ def test_a_pilot_resumed_to_the_end_is_the_run(pilot: Pilot, tasks: Tasks, tmp_p
     )
 
 
-def test_a_pilot_stops_with_the_last_round_of_its_rung(pilot: Pilot, tasks: Tasks) -> None:
+def test_a_pilot_stops_with_the_last_round_of_its_rung(pilot: Pilot, tasks: PilotTasks) -> None:
     pilot.climb(10, tasks=tasks)
     history, _ = pilot.folder.checkpoints.load()
     assert history is not None
     assert (history.round, pilot.folder.status) == (10, "interrupted")
 
 
-def test_what_is_there_is_not_trained_again(pilot: Pilot, tasks: Tasks, made: list[Pulling]) -> None:
+def test_what_is_there_is_not_trained_again(pilot: Pilot, tasks: PilotTasks, made: list[Pulling]) -> None:
     first = pilot.climb(10, tasks=tasks)
     count = len(made[0].trainings)
     assert pilot.climb(10, tasks=tasks) == first
@@ -51,7 +51,7 @@ def test_what_is_there_is_not_trained_again(pilot: Pilot, tasks: Tasks, made: li
     assert len(made[0].trainings) == count
 
 
-def test_a_rung_before_the_first_round_shows_the_first_model(pilot: Pilot, tasks: Tasks) -> None:
+def test_a_rung_before_the_first_round_shows_the_first_model(pilot: Pilot, tasks: PilotTasks) -> None:
     points = pilot.climb(0, tasks=tasks)
     assert [point.round for point in points or ()] == [0]
 
@@ -64,7 +64,7 @@ class Exploding(Pulling):
 
 
 def test_a_pilot_that_diverges_is_out_from_then_on_but_not_before(pilot: Pilot) -> None:
-    tasks = Tasks(Exploding)
+    tasks = PilotTasks(Exploding)
     before = pilot.climb(10, tasks=tasks)
     assert before is not None
     assert pilot.climb(40, tasks=tasks) is None
@@ -83,14 +83,14 @@ class Impatient(Watcher):
         return self.rounds >= 3
 
 
-def test_a_pilot_that_is_broken_off_goes_on_later(pilot: Pilot, tasks: Tasks, tmp_path: Path) -> None:
+def test_a_pilot_that_is_broken_off_goes_on_later(pilot: Pilot, tasks: PilotTasks, tmp_path: Path) -> None:
     undisturbed = Pilot(RunFolder(tmp_path / "other"), PARAMETERS).climb(10, tasks=tasks)
     with pytest.raises(Interrupted):
         pilot.climb(10, tasks=tasks, watcher=Impatient())
     assert pilot.climb(10, tasks=tasks) == undisturbed
 
 
-def test_a_folder_with_another_run_is_refused(tmp_path: Path, tasks: Tasks) -> None:
+def test_a_folder_with_another_run_is_refused(tmp_path: Path, tasks: PilotTasks) -> None:
     RunFolder.create(tmp_path / "pilot", RunParameters())
     with pytest.raises(UserError, match="made with other parameters"):
         Pilot(RunFolder(tmp_path / "pilot"), PARAMETERS).climb(1, tasks=tasks)
@@ -98,7 +98,7 @@ def test_a_folder_with_another_run_is_refused(tmp_path: Path, tasks: Tasks) -> N
 
 def test_a_built_in_task_is_made_once_for_each_seed_and_an_own_one_for_each_run() -> None:
     calls: list[RunParameters] = []
-    tasks = Tasks(lambda parameters: calls.append(parameters) or Pulling(parameters))  # type: ignore[func-returns-value]
+    tasks = PilotTasks(lambda parameters: calls.append(parameters) or Pulling(parameters))  # type: ignore[func-returns-value]
     tasks.of(RunParameters(group_size=5))
     tasks.of(RunParameters(group_size=10))
     tasks.of(RunParameters(seed=1))

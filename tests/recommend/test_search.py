@@ -1,5 +1,6 @@
 """The whole search on a task of milliseconds: cost, divergence, interruption, folders."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,25 +13,25 @@ from slotwise.recommend.answer import Answer
 from slotwise.recommend.candidates import Candidate
 from slotwise.recommend.folder import RecommendFolder
 from slotwise.recommend.metric import Metric, Target
-from slotwise.recommend.pilots import Interrupted, Tasks
+from slotwise.recommend.pilots import Interrupted, PilotTasks
 from slotwise.recommend.question import Question
-from slotwise.recommend.search import Finding, Search, SearchWatcher
+from slotwise.recommend.search import Finding, Search, SearchWatcher, prepared
 from slotwise.runs import RunFolder, RunParameters, Watcher
 
-from .conftest import Pulling
+from .conftest import Pulling, most_steps_of
 
 Ask = Callable[..., Question]
 POWERS = Powers(computing=2.0, sending=1.0, receiving=0.5)
 
 
-def find(question: Question, path: Path, tasks: Tasks, watcher: SearchWatcher | None = None) -> Finding:
+def find(question: Question, path: Path, tasks: PilotTasks, watcher: SearchWatcher | None = None) -> Finding:
     folder = RecommendFolder(path)
     folder.begin(question.pilot_base)
     return Search(question, folder, tasks=tasks, watcher=watcher).run()
 
 
 def test_the_steps_of_the_search_are_those_of_its_pilots_and_less_than_a_quarter_of_the_grid(
-    question: Ask, tmp_path: Path, tasks: Tasks
+    question: Ask, tmp_path: Path, tasks: PilotTasks
 ) -> None:
     finding = find(question(), tmp_path / "out", tasks)
     trained = 0
@@ -38,11 +39,33 @@ def test_the_steps_of_the_search_are_those_of_its_pilots_and_less_than_a_quarter
         folder = RunFolder(path)
         trained += int(folder.parameters().timeline().round_offsets[folder.description()["rounds"]])
     assert finding.search_steps == trained  # one step a training
-    assert 0 < finding.search_steps < finding.grid_steps / 4
+    at_most = most_steps_of(finding.field, finding.extent, 1)
+    assert 0 < finding.search_steps <= at_most <= finding.extent.limit
+    assert at_most < finding.grid_steps / 4
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_only_trainings_begun_ahead_are_done_again_when_a_pilot_goes_on(
+    question: Ask, tmp_path: Path, tasks: PilotTasks, made: list[Pulling], workers: int
+) -> None:
+    asked, folder = question(), RecommendFolder(tmp_path / "out")
+    folder.begin(asked.pilot_base)
+    finding = Search(asked, folder, tasks=tasks, workers=workers).run()
+    climbs = len(finding.seeds) * sum(len(rung.ranking) for rung in finding.rungs)
+    trained = sum(len(task.trainings) for task in made)
+    assert finding.search_steps <= trained <= finding.search_steps + 4 * workers * climbs
+
+
+def test_devices_that_all_leave_early_need_a_budget(question: Ask) -> None:
+    leaving = [[device, 20] for device in range(1, 7)]
+    with pytest.raises(InputError, match="budget = missing: must be given") as error:
+        prepared(question(absences=leaving))
+    (fewest,) = re.findall(r"(\d+) are the fewest", str(error.value))
+    assert prepared(question(absences=leaving, budget=int(fewest)))[1].rungs
 
 
 def test_the_best_is_the_one_with_the_lowest_loss_of_those_who_got_furthest(
-    question: Ask, tmp_path: Path, tasks: Tasks
+    question: Ask, tmp_path: Path, tasks: PilotTasks
 ) -> None:
     answer = Answer(find(question(), tmp_path / "out", tasks), tmp_path)
     last = [standing for standing in answer.standings if standing.slot == answer.best.slot]
@@ -53,7 +76,7 @@ def test_the_best_is_the_one_with_the_lowest_loss_of_those_who_got_furthest(
 
 
 def test_asked_again_it_trains_nothing_and_says_the_same(
-    question: Ask, tmp_path: Path, tasks: Tasks, made: list[Pulling]
+    question: Ask, tmp_path: Path, tasks: PilotTasks, made: list[Pulling]
 ) -> None:
     first = Answer(find(question(), tmp_path / "out", tasks), tmp_path).to_json()
     count = sum(len(task.trainings) for task in made)
@@ -79,7 +102,7 @@ class Stopping(SearchWatcher, Watcher):
 
 @pytest.mark.parametrize("rounds", [1, 30, 200])
 def test_interrupted_and_gone_on_with_it_says_the_same(
-    rounds: int, question: Ask, tmp_path: Path, tasks: Tasks
+    rounds: int, question: Ask, tmp_path: Path, tasks: PilotTasks
 ) -> None:
     undisturbed = Answer(find(question(), tmp_path / "one", tasks), tmp_path).to_json()
     with pytest.raises(Interrupted):
@@ -87,14 +110,14 @@ def test_interrupted_and_gone_on_with_it_says_the_same(
     assert Answer(find(question(), tmp_path / "other", tasks), tmp_path).to_json() == undisturbed
 
 
-def test_a_budget_takes_seeds_away_and_is_kept(question: Ask, tmp_path: Path, tasks: Tasks) -> None:
+def test_a_budget_takes_seeds_away_and_is_kept(question: Ask, tmp_path: Path, tasks: PilotTasks) -> None:
     finding = find(question(budget=250), tmp_path / "out", tasks)
     assert finding.seeds == (0,)
     assert finding.search_steps <= 250
 
 
 def test_a_larger_question_shares_the_pilots_of_a_smaller_one(
-    question: Ask, tmp_path: Path, tasks: Tasks, made: list[Pulling]
+    question: Ask, tmp_path: Path, tasks: PilotTasks, made: list[Pulling]
 ) -> None:
     find(question(seeds=(0,)), tmp_path / "out", tasks)
     count = len(made[0].trainings)
@@ -113,7 +136,7 @@ class Unstable(Pulling):
         return Evaluation(float("inf"), 0.0) if self._bad else super().evaluate(model)  # type: ignore[arg-type]
 
 
-class Anew(Tasks):
+class Anew(PilotTasks):
     """Makes a task for each run."""
 
     def of(self, parameters: RunParameters) -> Pulling:
@@ -134,11 +157,11 @@ class Hopeless(Pulling):
 
 def test_if_all_diverge_that_is_said(question: Ask, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="every candidate diverged"):
-        find(question(), tmp_path / "out", Tasks(Hopeless))
+        find(question(), tmp_path / "out", PilotTasks(Hopeless))
 
 
 def test_who_has_reached_the_target_is_not_trained_further(
-    question: Ask, tmp_path: Path, tasks: Tasks
+    question: Ask, tmp_path: Path, tasks: PilotTasks
 ) -> None:
     easy = Metric("joules-to-target", Target("loss", 60.0), POWERS)
     finding = find(question(metric=easy), tmp_path / "out", tasks)
@@ -148,7 +171,7 @@ def test_who_has_reached_the_target_is_not_trained_further(
 
 
 def test_joules_choose_the_thriftiest_of_those_who_reach_the_target(
-    question: Ask, tmp_path: Path, tasks: Tasks
+    question: Ask, tmp_path: Path, tasks: PilotTasks
 ) -> None:
     answer = Answer(
         find(
@@ -162,7 +185,7 @@ def test_joules_choose_the_thriftiest_of_those_who_reach_the_target(
 
 
 def test_a_single_candidate_is_the_answer_without_a_trial(
-    question: Ask, tmp_path: Path, tasks: Tasks
+    question: Ask, tmp_path: Path, tasks: PilotTasks
 ) -> None:
     answer = Answer(find(question(sizes=(6,)), tmp_path / "out", tasks), tmp_path)
     assert answer.best.candidate.label == "sync S=6"
@@ -178,6 +201,12 @@ def test_a_folder_with_pilots_of_another_run_is_refused(question: Ask, tmp_path:
 def test_a_damaged_folder_is_refused(question: Ask, tmp_path: Path) -> None:
     (tmp_path / "recommend.json").write_text("{}")
     with pytest.raises(UserError, match="damaged"):
+        RecommendFolder(tmp_path).begin(question().pilot_base)
+
+
+def test_a_folder_of_another_format_is_refused(question: Ask, tmp_path: Path) -> None:
+    (tmp_path / "recommend.json").write_text('{"format": 2, "parameters": {}}')
+    with pytest.raises(UserError, match="format 2, this slotwise reads 1"):
         RecommendFolder(tmp_path).begin(question().pilot_base)
 
 

@@ -99,7 +99,14 @@ def test_a_negative_number_is_told_the_true_bound() -> None:
         run_parameters({"devices": -5})
 
 
-@pytest.mark.parametrize("delay", [90, -1, "soon", 1.5])
+@pytest.mark.parametrize("delay", [[1], [], "soon", 1.5, True, None, {"rounds": 1}])
+def test_a_delay_is_auto_or_a_whole_number_whatever_the_schedule(delay: object) -> None:
+    for schedule in ("sync", "async", "idfl"):
+        with pytest.raises(InputError, match=r"delay = .*: must be auto or a whole number"):
+            run_parameters({"delay": delay, "schedule": schedule})
+
+
+@pytest.mark.parametrize("delay", [90, -1])
 def test_a_wrong_delay_is_refused_by_the_schedule(delay: object) -> None:
     with pytest.raises(InputError, match="delay"):
         run_parameters({"delay": delay}).timeline()

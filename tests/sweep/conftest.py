@@ -26,6 +26,7 @@ evaluate-every = 30
 LONG = "deadline = 4000\nevaluate-every = 2000\nlearning-rate = [0.01, 0.02, 0.03, 0.04]"
 
 Read = Callable[[str], Sweep]
+Outcomes = dict[str, tuple[str, bytes]]
 
 
 @pytest.fixture
@@ -59,10 +60,14 @@ def train_all() -> Callable[[SweepFolder, Sweep], None]:
 
 
 @pytest.fixture(scope="session")
-def long_points(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, tuple[str, bytes]]]:
+def long_points(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcomes]:
     """A grid of points that are long enough to be killed in, and what they come to without that."""
-    path = tmp_path_factory.mktemp("long") / "grid.toml"
-    path.write_text(with_tiny(LONG))
+    return trained_here(tmp_path_factory.mktemp("long") / "grid.toml", LONG)
+
+
+def trained_here(path: Path, text: str) -> tuple[Path, Outcomes]:
+    """Write down a grid, and train its points in this process."""
+    path.write_text(with_tiny(text))
     runs = read_sweep(path).runs
     folders = {run.name: RunFolder.create(path.parent / run.name, run.parameters) for run in runs}
     for run in runs:
@@ -71,7 +76,7 @@ def long_points(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[st
 
 
 @pytest.fixture
-def outcome() -> Callable[[SweepFolder], dict[str, tuple[str, bytes]]]:
+def outcome() -> Callable[[SweepFolder], Outcomes]:
     """Gives the model and the curve of every run, all of which must be finished."""
     return lambda folder: {path.name: _finished(RunFolder.open(path)) for path in folder.runs.iterdir()}
 

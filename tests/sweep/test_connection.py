@@ -1,5 +1,6 @@
 """Whether there is a cluster is found out without Ray; what answers here is played by a thread."""
 
+import os
 import socket
 import threading
 import time
@@ -96,7 +97,35 @@ def test_a_cluster_that_is_not_there_is_told_at_once(monkeypatch: pytest.MonkeyP
     (tmp_path / "ray/ray_current_cluster").write_text(address)
     with pytest.raises(UserError, match=f"no Ray cluster at {address}"):
         connect("auto")
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    with pytest.raises(UserError, match=f"no Ray cluster at {address}"):
+        connect("auto")
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.usefixtures("installed")
+def test_hosts_may_have_underscores_as_those_of_containers_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(host: str, port: int, seconds: float) -> bool:
+        raise OSError(f"nobody knows {host}")
+
+    monkeypatch.setattr(connection, "grpc_answers", unknown)
+    with pytest.raises(UserError, match="no Ray cluster at ray_head:6379: nobody knows ray_head"):
+        connect("ray_head:6379")
+
+
+@pytest.mark.usefixtures("installed")
+def test_what_ray_finds_wrong_is_told_in_one_line_and_whole(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ray:
+        @staticmethod
+        def init(**options: object) -> None:
+            assert os.environ["RAY_ENABLE_AUTO_CONNECT"] == "0"  # or it would start a cluster one day
+            raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 1.0\n  Python: 3.9")
+
+    monkeypatch.setattr(connection, "import_module", lambda name: Ray)
+    with pytest.raises(UserError, match=r"was started with: Ray: 1\.0 Python: 3\.9$"):
+        connect(serve(SETTINGS + HEADERS + b"\x88"))
 
 
 @pytest.mark.usefixtures("installed")

@@ -1,10 +1,15 @@
+import json
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slotwise.errors import UserError
 from slotwise.sweep import grid
+from slotwise.sweep.axes import Axis, combination_name, folder_names
 from slotwise.sweep.grid import Sweep, read_sweep
 
 Read = Callable[[str], Sweep]
@@ -95,6 +100,57 @@ def test_a_fleet_file_is_looked_for_beside_the_grid_and_named_without_its_folder
     assert sweep.points[0].run.parameters.device_compute_slots == (9,) * 4
 
 
+def fleet_file(path: Path, slots: int) -> None:
+    path.parent.mkdir()
+    path.write_text("device,compute_slots\n" + "".join(f"{device},{slots}\n" for device in range(1, 5)))
+
+
+def test_files_of_the_same_name_in_two_folders_are_two_points(read: Read, tmp_path: Path) -> None:
+    for folder, slots in (("slow", 9), ("fast", 2)):
+        fleet_file(tmp_path / folder / "fleet.csv", slots)
+    sweep = read('fleet-file = ["slow/fleet.csv", "fast/fleet.csv"]')
+    assert [(run.name, run.parameters.device_compute_slots[0]) for run in sweep.runs] == [
+        ("fleet-file=slow_fleet.csv,seed=0", 9),
+        ("fleet-file=fast_fleet.csv,seed=0", 2),
+    ]
+
+
+def test_absences_that_hold_the_same_numbers_are_two_points(read: Read) -> None:
+    sweep = read("absences = [[[1, 10, 20], [2, 30]], [[1, 10], [20, 2, 30]]]\ndevices = 30")
+    assert [run.name for run in sweep.runs] == [
+        "absences=1x10x20+2x30,seed=0",
+        "absences=1x10+20x2x30,seed=0",
+    ]
+
+
+def test_values_that_imitate_another_axis_are_told_apart() -> None:
+    one, other = "x,partition=iid", "x"
+    axes = (Axis("fleet_file", (one, other)), Axis("partition", ("iid,partition=iid", "iid")))
+    points = [((one, "iid"), 0), ((other, "iid,partition=iid"), 0)]
+    names = [combination_name(axes, values) for values, _ in points]
+    assert len(set(names)) == 1
+    assert len(set(folder_names(names, [json.dumps(point) for point in points]))) == 2
+
+
+@given(
+    st.lists(st.text("aA/_,x", min_size=1, max_size=200), min_size=2, max_size=6, unique=True),
+    st.lists(st.lists(st.lists(st.integers(0, 2), max_size=3), max_size=3), min_size=1, unique_by=repr),
+)
+def test_points_that_differ_never_have_one_name(files: list[str], absences: list[object]) -> None:
+    axes = (Axis("fleet_file", tuple(files)), Axis("absences", tuple(absences)))
+    points = list(product(files, absences))
+    names = [combination_name(axes, values) for values in points]
+    folders = folder_names(names, [json.dumps(values) for values in points])
+    assert len({name.lower() for name in folders}) == len(points)
+    assert all(len(name) <= 120 for name in folders)
+
+
+def test_digests_that_begin_alike_are_written_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slotwise.sweep.axes.DIGITS", 0)
+    names = ["x" * 200 + end for end in "ab"]
+    assert len(set(folder_names(names, names))) == 2
+
+
 def test_what_cannot_be_is_left_out_if_the_file_says_so(read: Read) -> None:
     sweep = read("devices = [2, 4]\ngroup-size = [1, 3]\nskip-impossible = true\nseeds = [0, 1]")
     assert [point.values for point in sweep.points[::2]] == [(2, 1), (4, 1), (4, 3)]
@@ -127,6 +183,8 @@ def test_what_cannot_be_is_left_out_if_the_file_says_so(read: Read) -> None:
         ("deadline = 3", "deadline = 3: must be at least"),
         ("channels = [[2], [1, 1, 1]]", "channels=1x1x1: channels"),
         ("fleet-file = ['none.csv']", "none.csv: No such file"),
+        ('fleet-file = ["x\\u0000y"]', "not a CSV file: embedded null byte"),
+        ("delay = [[1]]", "delay = [1]: must be auto or a whole number"),
         ("absences = [[]]\nlink-slots = [[1]]", "link_slots = [1]: must be a whole number"),
         ("[[point]]\nseed = 1", "unknown option point"),
         ("group-size = [", "must be valid TOML"),

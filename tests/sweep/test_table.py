@@ -70,6 +70,28 @@ def test_points_that_share_a_run_have_a_row_each(fill: Fill) -> None:
     assert table[0]["final_loss"] == table[1]["final_loss"]
 
 
+def test_values_that_look_alike_are_not_averaged(fill: Fill, tmp_path: Path) -> None:
+    for folder, slots in (("slow", 9), ("fast", 2)):
+        (tmp_path / folder).mkdir()
+        lines = "".join(f"{device},{slots}\n" for device in range(1, 5))
+        (tmp_path / folder / "fleet.csv").write_text("device,compute_slots\n" + lines)
+    results = fill('fleet-file = ["slow/fleet.csv", "fast/fleet.csv"]\npartition = ["iid", "one-label"]')
+    assert [len(seeds) for seeds in results.combinations.values()] == [1] * 4
+    assert len(sweep_figure(results).lines) == 4
+    assert [row["fleet_file"] for row in rows(points_csv(results))[::2]] == [
+        "slow/fleet.csv",
+        "fast/fleet.csv",
+    ]
+
+
+def test_the_whole_value_is_in_the_table_even_if_the_name_of_its_run_is_short(fill: Fill) -> None:
+    table = rows(points_csv(fill("absences = [[], [[1, 10, 20], [2, 30]]]")))
+    assert [(row["absences"], row["run"]) for row in table] == [
+        ("none", "absences=none,seed=0"),
+        ("1x10x20+2x30", "absences=1x10x20x2x30,seed=0"),
+    ]
+
+
 def test_curves_are_long_and_do_not_mix_the_loss_of_uplinks_with_that_of_models(fill: Fill) -> None:
     table = rows(curves_csv(fill("loss = [0.0, 0.1]")))
     assert [(row["loss"], row["slot"], row["global_loss"]) for row in table] == [

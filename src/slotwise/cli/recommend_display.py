@@ -22,13 +22,14 @@ class SearchDisplay(SearchWatcher):
 
     def __init__(self, stopping: Stopping, *, quiet: bool) -> None:
         self._stopping, self._quiet = stopping, quiet
+        console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=12),
             TextColumn("{task.fields[text]}"),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
-            disable=quiet,
+            console=console,
+            disable=quiet or not console.is_terminal,  # in a file it would be a blank line
             transient=True,
         )
 

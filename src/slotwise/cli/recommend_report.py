@@ -13,8 +13,6 @@ from slotwise.recommend.answer import Answer, Standing
 from slotwise.recommend.candidates import Candidate
 from slotwise.report.caption import amount
 
-WORDS = {"loss": "loss", "accuracy": "accuracy", "joules-to-target": "joules"}
-
 
 def print_answer(answer: Answer, *, as_json: bool) -> None:
     """To stdout."""
@@ -35,7 +33,7 @@ def _table(answer: Answer) -> Table:
         caption_justify="left",
     )
     table.add_column("", no_wrap=True)
-    for heading in ("delay", "rounds", "stale", WORDS[_metric(answer)], "at slot"):
+    for heading in ("delay", "rounds", "stale", answer.finding.question.metric.word, "at slot"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for standing in answer.standings:
@@ -47,10 +45,7 @@ def _table(answer: Answer) -> Table:
 def _caption(answer: Answer) -> str:
     metric, seeds = answer.finding.question.metric, len(answer.finding.seeds)
     what = f"until {metric.target}" if metric.target else "over the last quarter of the slots until then"
-    return (
-        "stale: mean age of an update, in rounds\n"
-        f"{WORDS[metric.name]}: {what}, mean of {amount(seeds, 'seed')}"
-    )
+    return f"stale: mean age of an update, in rounds\n{metric.word}: {what}, mean of {amount(seeds, 'seed')}"
 
 
 def _cells(answer: Answer, standing: Standing) -> list[str]:
@@ -61,7 +56,7 @@ def _cells(answer: Answer, standing: Standing) -> list[str]:
         _delay(candidate),
         f"{candidate.rounds:,.0f}",
         f"{candidate.mean_staleness:,.1f}",
-        "–" if standing.mean is None else value_text(answer, standing.mean),
+        "–" if standing.mean is None else answer.finding.question.metric.text(standing.mean),
         "–" if standing.slot is None else f"{standing.slot:,}",
         "diverged" if standing.diverged else verdict,
     ]
@@ -71,16 +66,6 @@ def _delay(candidate: Candidate) -> str:
     if candidate.schedule != "idfl":
         return "–"
     return "just in time" if candidate.delay is None else f"{candidate.delay:,}"
-
-
-def value_text(answer: Answer, value: float) -> str:
-    """A value of the metric as a person reads it."""
-    name = _metric(answer)
-    return f"{value:.4f}" if name == "loss" else f"{value:.2%}" if name == "accuracy" else f"{value:,.0f} J"
-
-
-def _metric(answer: Answer) -> str:
-    return answer.finding.question.metric.name
 
 
 def _ruled_out(answer: Answer) -> list[str]:
@@ -121,11 +106,12 @@ def _comparison(answer: Answer) -> list[str]:
     """How sure it is."""
     other, sure = answer.runner_up, answer.confidence
     if other is None or sure is None:
-        return ["the only candidate left" + (" after the others diverged" if answer.finding.rungs else "")]
+        return [_alone(answer)]
     values = ""
     if answer.best.mean is not None:
-        values = f" ({value_text(answer, answer.best.mean)}"
-        values += f" against {value_text(answer, other.mean)})" if other.mean is not None else ")"
+        text = answer.finding.question.metric.text
+        values = f" ({text(answer.best.mean)}"
+        values += f" against {text(other.mean)})" if other.mean is not None else ")"
     line = f"against {other.candidate.label}{values}: better in {sure.seeds_won} of {sure.seeds} seeds"
     if sure.resamples_won is not None:
         line += f", in {sure.resamples_won:.0%} of resamples"
@@ -133,3 +119,15 @@ def _comparison(answer: Answer) -> list[str]:
     if sure.seeds == 1:
         lines.append("one seed says nothing about others")
     return lines
+
+
+def _alone(answer: Answer) -> str:
+    """Why there is no runner-up."""
+    others = answer.standings[1:]
+    diverged = sum(standing.diverged for standing in others)
+    words = [
+        f"{count} {what}"
+        for count, what in ((diverged, "diverged"), (len(others) - diverged, "out by rank before"))
+        if count
+    ]
+    return "the only candidate left" + (f"; of the others: {', '.join(words)}" if words else "")

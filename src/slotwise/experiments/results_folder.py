@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -40,22 +40,21 @@ class ResultsFolder:
         """Whether nothing has been made here yet.
 
         Raises:
-            InputError: it is there and somebody else's.
+            InputError: it is there and somebody else's, or cannot be looked at.
         """
-        if self.manifest_path.is_file():
-            return False
-        if self.path.exists() and not self.path.is_dir():
-            raise InputError("out", self.path, "a folder, and this is a file")
-        if self.path.exists() and set(self.path.iterdir()) - set(leftovers(self.path)):
-            raise InputError("out", self.path, f"a new or empty folder, or one that {self.maker} made")
-        return True
+        with self._usable():
+            if self.manifest_path.is_file():
+                return False
+            if self.path.exists() and not self.path.is_dir():
+                raise InputError("out", self.path, "a folder, and this is a file")
+            if self.path.exists() and set(self.path.iterdir()) - set(leftovers(self.path)):
+                raise InputError("out", self.path, f"a new or empty folder, or one that {self.maker} made")
+            return True
 
     def make(self) -> None:
         """Make the folder, if it is not there."""
-        try:
+        with self._usable():
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError("out", self.path, f"a folder that can be written ({error.strerror})") from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -66,5 +65,16 @@ class ResultsFolder:
         """
         if self.is_new:
             self.make()
-        with held(self.path, f"another {self.maker} is at work here"):
+        with ExitStack() as lock:
+            with self._usable():
+                lock.enter_context(held(self.path, f"another {self.maker} is at work here"))
             yield
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Whatever the system says against the folder is the user's to mend."""
+        try:
+            yield
+        except OSError as error:
+            allowed = f"a folder that can be read and written ({error.strerror})"
+            raise InputError("out", self.path, allowed) from None

@@ -20,7 +20,7 @@ FETCH_CIFAR10 = "CIFAR-10 is not on this machine: slotwise data fetch cifar10"
 
 @dataclass(frozen=True)
 class Job:
-    """A run that is not finished: how many rounds it has and how much there is to compute in all."""
+    """A run that is not finished, and how much there is to compute in all of it."""
 
     run: Run
     work: float

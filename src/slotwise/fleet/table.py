@@ -56,7 +56,7 @@ def _lines(path: Path) -> Iterable[tuple[int, list[str]]]:
                     yield reader.line_num, [" ".join(field.split()) for field in fields]
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
+    except (ValueError, csv.Error) as error:  # ValueError: no UTF-8, or a name that no file can have
         raise UserError(f"{path}: not a CSV file: {error}") from None
 
 

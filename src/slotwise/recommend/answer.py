@@ -11,7 +11,7 @@ from typing import Any
 
 from slotwise.recommend.candidates import Candidate, rung_slot
 from slotwise.recommend.confidence import Confidence, confidence
-from slotwise.recommend.folder import FORMAT
+from slotwise.recommend.folder import FORMAT, RecommendFolder
 from slotwise.recommend.halving import Rung
 from slotwise.recommend.question import common_options
 from slotwise.recommend.search import Finding
@@ -125,8 +125,8 @@ class Answer:
         """Finishes the pilot of the first seed."""
         if not self.finding.rungs:
             return None
-        name = f"{self.best.candidate.name}-seed{self.finding.seeds[0]}"
-        return f"slotwise train --resume {shlex.quote(str(self.path / 'pilots' / name))}"
+        pilot = RecommendFolder(self.path).pilot(self.best.candidate, self.finding.seeds[0])
+        return f"slotwise train --resume {shlex.quote(str(pilot.path))}"
 
     def parameters(self) -> RunParameters:
         """Of the recommended run, with the first seed."""

@@ -40,38 +40,20 @@ def _resamples_won(metric: Metric, pairs: Sequence[tuple[Reading, Reading]]) -> 
 
     The draws are the same every time: the answer is a function of the curves.
     """
-    draw = np.random.Generator(np.random.Philox(key=0))
-    differences = _differences(metric, pairs, draw)
-    if differences is None:
+    samples = [(metric.samples(one), metric.samples(other)) for one, other in pairs]
+    known = [(np.array(one), np.array(other)) for one, other in samples if one and other]
+    if len(known) < len(pairs) or max(len(pairs), *(len(values) for both in known for values in both)) == 1:
         return None
-    seeds = draw.integers(len(pairs), size=(RESAMPLES, len(pairs)))
+    draw = np.random.Generator(np.random.Philox(key=0))
+    shape = (RESAMPLES, len(pairs))
+    differences = np.array(
+        [_resampled(one, shape, draw) - _resampled(other, shape, draw) for one, other in known]
+    )
+    seeds = draw.integers(len(pairs), size=shape)
     places = np.arange(len(pairs))
     rows = np.arange(RESAMPLES)[:, None]
     means = differences[seeds, rows, places].mean(axis=1)
     return float((means < 0).mean())
-
-
-def _differences(
-    metric: Metric, pairs: Sequence[tuple[Reading, Reading]], draw: np.random.Generator
-) -> NDArray[np.float64] | None:
-    """Best minus runner-up, lower is better: [seed, resample, place in the resample]."""
-    shape = (RESAMPLES, len(pairs))
-    if metric.name == "joules-to-target":
-        known = [(one.joules, other.joules) for one, other in pairs]
-        if len(pairs) < 2 or any(None in both for both in known):
-            return None
-        return np.array([np.full(shape, one - other) for one, other in known])  # type: ignore[operator]
-    return np.array(
-        [
-            _resampled(_numbers(metric, one), shape, draw) - _resampled(_numbers(metric, other), shape, draw)
-            for one, other in pairs
-        ]
-    )
-
-
-def _numbers(metric: Metric, reading: Reading) -> NDArray[np.float64]:
-    """Lower is better."""
-    return np.array(reading.losses) if metric.name == "loss" else -np.array(reading.accuracies)
 
 
 def _resampled(

@@ -9,8 +9,9 @@ from typing import Any
 from slotwise.errors import InputError, UserError
 from slotwise.experiments.results_folder import ResultsFolder
 from slotwise.files import write_atomically
+from slotwise.recommend.candidates import Candidate
 from slotwise.recommend.question import common_options
-from slotwise.runs import RunParameters
+from slotwise.runs import RunFolder, RunParameters
 
 FORMAT = 1
 
@@ -25,6 +26,10 @@ class RecommendFolder(ResultsFolder):
     def runs(self) -> Path:
         """Where the pilots are."""
         return self.path / "pilots"
+
+    def pilot(self, candidate: Candidate, seed: int) -> RunFolder:
+        """Where a candidate is tried with a seed."""
+        return self.run(f"{candidate.name}-seed{seed}")
 
     def begin(self, base: RunParameters) -> None:
         """Make it, or go on with it: other metrics, seeds, sizes and budgets may share its pilots.
@@ -46,6 +51,9 @@ class RecommendFolder(ResultsFolder):
     def _parameters(self) -> dict[str, Any]:
         try:
             document = json.loads(self.manifest_path.read_text(encoding="utf-8"))
+            if document["format"] != FORMAT:
+                found = f"format {document['format']}, this slotwise reads {FORMAT}"
+                raise UserError(f"{self.manifest_path}: {found}")
             return dict(document["parameters"])
         except (OSError, ValueError, KeyError, TypeError):
             raise UserError(

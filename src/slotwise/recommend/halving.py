@@ -75,17 +75,33 @@ def extent_within_budget(steps_by_seed: Sequence[Steps], budget: int) -> Extent:
         steps = _together(steps_by_seed[:seeds])
         if most_steps(ladder(1, HALF), steps) <= budget:
             return Extent(seeds, _best_ladder(steps, budget), budget)
-    alone = steps_by_seed[0]
-    smallest = most_steps(ladder(1, 1), alone)
+    smallest = _smallest(steps_by_seed)
     if smallest > budget:
         raise InputError("budget", budget, f"at least {smallest} SGD steps, the smallest search there is")
-    return Extent(1, _best_ladder(alone, budget), budget)
+    return Extent(1, _best_ladder(steps_by_seed[0], budget), budget)
 
 
 def extent_within_quarter(steps_by_seed: Sequence[Steps], grid: int) -> Extent:
-    """The largest search with all seeds that costs less than a quarter of the ``grid``'s steps."""
+    """The largest search with all seeds that costs less than a quarter of the ``grid``'s steps.
+
+    Raises:
+        InputError: there is none; a budget has to say what it may cost.
+    """
     steps, limit = _together(steps_by_seed), -(-grid // 4) - 1
+    if len(steps) < FINALISTS:
+        return Extent(len(steps_by_seed), (), limit)
+    if most_steps(ladder(1, 1), steps) > limit:
+        allowed = (
+            f"given: no search with all seeds takes less than a quarter of the grid's {grid} SGD steps; "
+            f"{_smallest(steps_by_seed)} are the fewest that allow one"
+        )
+        raise InputError("budget", "missing", allowed)
     return Extent(len(steps_by_seed), _best_ladder(steps, limit), limit)
+
+
+def _smallest(steps_by_seed: Sequence[Steps]) -> int:
+    """What one seed and a sixteenth of the deadline cost."""
+    return most_steps(ladder(1, 1), steps_by_seed[0])
 
 
 def _together(steps_by_seed: Sequence[Steps]) -> list[list[int]]:
@@ -96,11 +112,8 @@ def _together(steps_by_seed: Sequence[Steps]) -> list[list[int]]:
 
 
 def _best_ladder(steps: Steps, limit: int) -> tuple[int, ...]:
-    """The best one within the limit; a single candidate needs none at all."""
-    if len(steps) < FINALISTS:
-        return ()
-    fitting = (rungs for rungs in ladders() if most_steps(rungs, steps) <= limit)
-    return next(fitting, ladder(1, 1))
+    """The best one within the limit, of which there is one at least."""
+    return next(rungs for rungs in ladders() if most_steps(rungs, steps) <= limit)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from slotwise.recommend.halving import Score
 from slotwise.runs import RunParameters
 from slotwise.schedule import usage_until
 
+Quantity = Literal["loss", "accuracy"]
 MetricName = Literal["loss", "accuracy", "joules-to-target"]
 JUDGED_PART = 0.25  # of the slots so far: a tenth would be a single evaluation on the first rung
 
@@ -23,7 +24,7 @@ JUDGED_PART = 0.25  # of the slots so far: a tenth would be a single evaluation 
 class Target:
     """A loss to come down to, or an accuracy to come up to."""
 
-    quantity: Literal["loss", "accuracy"]
+    quantity: Quantity
     value: float
 
     @classmethod
@@ -104,23 +105,44 @@ class Metric:
             return None
         return float(joules(usage_until(parameters.timeline(), [first.slot]), self.powers)[0])
 
+    @property
+    def word(self) -> str:
+        """What its values are, for people."""
+        return "joules" if self.target else self.quantity
+
+    @property
+    def quantity(self) -> Quantity:
+        """What of the curves it looks at."""
+        return self.target.quantity if self.target else "accuracy" if self.name == "accuracy" else "loss"
+
+    def text(self, value: float) -> str:
+        """A value as a person reads it."""
+        if self.target:
+            return f"{value:,.0f} J"
+        return f"{value:.2%}" if self.quantity == "accuracy" else f"{value:.4f}"
+
     def value(self, reading: Reading) -> float | None:
         """What a person sees of a reading; None for a target that was not reached."""
-        if self.name == "loss":
-            return fmean(reading.losses)
-        return fmean(reading.accuracies) if self.name == "accuracy" else reading.joules
+        if self.target:
+            return reading.joules
+        return fmean(reading.accuracies if self.quantity == "accuracy" else reading.losses)
+
+    def samples(self, reading: Reading) -> tuple[float, ...] | None:
+        """The numbers whose mean decides, lower ones better; None for a target that was not reached."""
+        if self.target:
+            return None if reading.joules is None else (reading.joules,)
+        if self.quantity == "accuracy":
+            return tuple(-accuracy for accuracy in reading.accuracies)
+        return reading.losses
 
     def score(self, readings: Sequence[Reading]) -> Score:
         """A candidate's readings with each seed as one score.
 
         For joules, with how many seeds the target was not reached comes first; among those who have reached
-        it with all, fewer joules are better, among the others the lower loss.
+        it with all, fewer joules are better, among the others the lower loss with the seeds that have not.
+        The loss of a seed that has is of no account: it is the one at which its training ended.
         """
-        loss = fmean(fmean(reading.losses) for reading in readings)
-        if self.name == "loss":
-            return (loss,)
-        if self.name == "accuracy":
-            return (-fmean(fmean(reading.accuracies) for reading in readings),)
-        joules = [reading.joules for reading in readings if reading.joules is not None]
-        missing = len(readings) - len(joules)
-        return (missing, loss if missing else fmean(joules))
+        samples = [self.samples(reading) for reading in readings]
+        missing = [reading.losses for reading, found in zip(readings, samples, strict=True) if found is None]
+        mean = fmean(map(fmean, missing or filter(None, samples)))
+        return (len(missing), mean) if self.target else (mean,)

@@ -50,7 +50,7 @@ def draw_picture(answer: Answer, kind: str) -> bytes:
 def _figure(answer: Answer) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    quantity, drawn = _quantity(answer), _drawn(answer)
+    quantity, drawn = answer.finding.question.metric.quantity, _drawn(answer)
     longest = max(Counter(standing.slot for standing in answer.standings).values())
     figure = Figure(figsize=(WIDTH, HEIGHT + longest * TEXT_ROW), layout="constrained")
     axes = figure.subplots()
@@ -59,11 +59,6 @@ def _figure(answer: Answer) -> Figure:
     _mark_axes(axes, answer, quantity, drawn)
     _label(axes, drawn, quantity)
     return figure
-
-
-def _quantity(answer: Answer) -> Up:
-    metric = answer.finding.question.metric
-    return metric.target.quantity if metric.target else "accuracy" if metric.name == "accuracy" else "loss"
 
 
 def _drawn(answer: Answer) -> list[_Drawn]:

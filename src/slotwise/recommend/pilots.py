@@ -21,7 +21,7 @@ class Interrupted(Exception):
     """The user has had enough; what there is, is saved."""
 
 
-class Tasks:
+class PilotTasks:
     """Makes tasks, and keeps the last built-in one: with the same seed it is the same for every schedule."""
 
     def __init__(self, make_task: Callable[[RunParameters], Task] = build_task) -> None:
@@ -50,7 +50,7 @@ class Pilot:
     parameters: RunParameters
 
     def climb(
-        self, rounds: int, *, tasks: Tasks, workers: int = 1, watcher: Watcher | None = None
+        self, rounds: int, *, tasks: PilotTasks, workers: int = 1, watcher: Watcher | None = None
     ) -> tuple[Point, ...] | None:
         """The curve of the first ``rounds`` rounds, trained as far as it is not there; None if it diverged.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from slotwise.recommend.candidates import rung_slot
 from slotwise.recommend.halving import SIXTEENTHS
 from slotwise.recommend.metric import Metric
 from slotwise.runs import RunParameters, run_parameters
-from slotwise.runs.toml_file import load_toml, toml_options
+from slotwise.runs.toml_file import known_options, load_toml
 
 EVALUATIONS_A_SIXTEENTH = 8  # two of them in the quarter that is judged
 SEARCHED = ("schedule", "group_size", "delay", "seed")
@@ -68,16 +69,44 @@ def group_sizes_of(base: RunParameters, sizes: Sequence[int] | None) -> tuple[in
     return tuple(sorted(set(sizes)))
 
 
-def read_options(path: Path) -> tuple[dict[str, Any], Powers | None]:
-    """The options in a TOML file, and the devices' powers if it has a table of them."""
-    document = load_toml("config", path)
-    try:
+@dataclass(frozen=True)
+class Case:
+    """The run a question is about, as a file and flags say it.
+
+    Attributes:
+        path: of the file, if there is one.
+        in_file: the options it holds.
+        flags: the options said otherwise; they win.
+        powers: of the devices, if the file has a table of them.
+    """
+
+    path: Path | None
+    in_file: Mapping[str, Any]
+    flags: Mapping[str, Any]
+    powers: Powers | None
+
+    @classmethod
+    def read(cls, path: Path | None, flags: Mapping[str, Any]) -> Case:
+        """Take in a TOML file; its values are checked with the flags, not by themselves."""
+        if path is None:
+            return cls(None, {}, flags, None)
+        document = load_toml("config", path)
         powers = powers_of(path, document.pop("powers", None))
-        options = toml_options(path, document)
-        base_of(options)
-    except InputError as error:
-        raise UserError(f"{path}: {error}") from None
-    return options, powers
+        return cls(path, known_options(path, document), flags, powers)
+
+    def base(self) -> RunParameters:
+        """The run, but for what is searched."""
+        return base_of({**self.in_file, **self.flags})
+
+    @contextmanager
+    def naming_file(self) -> Iterator[None]:
+        """What is wrong with a value of the file is told with the file's name."""
+        try:
+            yield
+        except InputError as error:
+            if error.parameter in self.in_file and error.parameter not in self.flags:
+                raise UserError(f"{self.path}: {error}") from None
+            raise
 
 
 def base_of(options: Mapping[str, Any]) -> RunParameters:

@@ -18,7 +18,7 @@ from slotwise.recommend.halving import (
     halve,
 )
 from slotwise.recommend.metric import Reading
-from slotwise.recommend.pilots import Pilot, Tasks
+from slotwise.recommend.pilots import Pilot, PilotTasks
 from slotwise.recommend.question import Question
 from slotwise.runs import RunParameters, Watcher
 
@@ -90,12 +90,12 @@ class Search:
         question: Question,
         folder: RecommendFolder,
         *,
-        tasks: Tasks | None = None,
+        tasks: PilotTasks | None = None,
         workers: int = 1,
         watcher: SearchWatcher | None = None,
     ) -> None:
         self._question, self._folder, self._workers = question, folder, workers
-        self._tasks, self._watcher = tasks or Tasks(), watcher or SearchWatcher()
+        self._tasks, self._watcher = tasks or PilotTasks(), watcher or SearchWatcher()
         self._field, self._extent = prepared(question)
         self._seeds = question.seeds[: self._extent.seeds]
         self._readings: dict[tuple[Candidate, int], tuple[Reading, ...]] = {}
@@ -117,7 +117,10 @@ class Search:
         """
         rungs = halve(self._extent.rungs, self._field.running, self._measure)
         if rungs and not rungs[-1].ranking:
-            raise UserError("every candidate diverged; try a smaller --learning-rate or fewer --local-steps")
+            raise UserError(
+                "every candidate diverged; try a smaller learning-rate or fewer local-steps in the file "
+                "given with --config"
+            )
         running = self._field.running
         return Finding(
             self._question,
@@ -157,9 +160,9 @@ class Search:
             self._curves[candidate, seed] = points
 
     def pilot(self, candidate: Candidate, seed: int) -> Pilot:
-        """Where a candidate is tried with a seed."""
+        """The beginning of a candidate's run with a seed."""
         parameters = candidate.parameters(self._question.pilot_base, seed)
-        return Pilot(self._folder.run(f"{candidate.name}-seed{seed}"), parameters)
+        return Pilot(self._folder.pilot(candidate, seed), parameters)
 
     def _score(self, candidate: Candidate, sixteenths: int, slot: int) -> Score | None:
         if candidate in self._diverged:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numbers import Integral
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from slotwise.errors import InputError
 
@@ -18,6 +18,8 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             raise InputError(name, value, _either(get_args(hint)))
+    elif get_origin(hint) is Union:
+        return _number_or_word(name, value, hint)
     elif hint is float:
         return _number(name, value)
     elif get_origin(hint) is tuple:
@@ -30,6 +32,16 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         if not _is_whole(value):
             raise InputError(name, value, "a whole number")
         return int(value)
+    return value
+
+
+def _number_or_word(name: str, value: Any, hint: Any) -> Any:
+    """For ``int | Literal[...]``."""
+    words = tuple(word for kind in get_args(hint) for word in get_args(kind))
+    if _is_whole(value):
+        return int(value)
+    if value not in words:
+        raise InputError(name, value, f"{', '.join(words)} or a whole number")
     return value
 
 

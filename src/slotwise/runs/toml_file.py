@@ -13,7 +13,12 @@ from slotwise.runs.options import STAND_INS, refuse_unknown
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The options a TOML file holds, by the names of the flags (dashes or underscores)."""
-    options = toml_options(path, load_toml("config", path))
+    return known_options(path, load_toml("config", path))
+
+
+def known_options(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table's options; one that no run has is refused with the name of the file."""
+    options = toml_options(path, table)
     try:
         refuse_unknown({name: value for name, value in options.items() if name not in STAND_INS})
     except UserError as error:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from slotwise.runs.options import STAND_INS
 from slotwise.runs.parameters import checked_option, is_list
 
 LONGEST_NAME = 120  # characters; file systems allow 255 bytes, and a temporary name has to fit as well
+DIGITS, ALL_DIGITS = 10, 64  # of a sha256
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,17 @@ class Axis:
             isinstance(value, int | float) and not isinstance(value, bool) for value in self.values
         )
 
+    def text(self, value: Any) -> str:
+        """A value as short as it can be said without meaning another one of the axis."""
+        return short_text(value) if self._short else full_text(value)
+
     def label(self, value: Any) -> str:
         """``group-size=5``."""
-        return f"{self.title}={value_text(value)}"
+        return f"{self.title}={self.text(value)}"
+
+    @cached_property
+    def _short(self) -> bool:
+        return len(set(map(short_text, self.values))) == len(self.values)
 
 
 def split_axes(options: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Axis, ...]]:
@@ -93,11 +104,19 @@ def beside(path: Path, name: str, value: Any) -> Any:
     return str(path.parent / value) if name == "fleet_file" and isinstance(value, str) else value
 
 
-def value_text(value: Any) -> str:
-    """A value in a name: lists as ``10x20``, files without their folders."""
+def short_text(value: Any) -> str:
+    """Lists as ``10x20``, files without their folders."""
     if isinstance(value, list | tuple):
-        return "x".join(map(value_text, value)) or "none"
+        return "x".join(map(short_text, value)) or "none"
     return Path(value).name if isinstance(value, str) and "/" in value else str(value)
+
+
+def full_text(value: Any) -> str:
+    """The whole value: lists as ``10x20``, lists of lists as ``1x10x20+2x30``."""
+    if not isinstance(value, list | tuple):
+        return str(value)
+    nested = any(isinstance(item, list | tuple) for item in value)
+    return ("+" if nested else "x").join(map(full_text, value)) or "none"
 
 
 def combination_name(axes: Sequence[Axis], values: Sequence[Any]) -> str:
@@ -105,21 +124,27 @@ def combination_name(axes: Sequence[Axis], values: Sequence[Any]) -> str:
     return ",".join(axis.label(value) for axis, value in zip(axes, values, strict=True))
 
 
-def folder_names(names: Sequence[str]) -> list[str]:
+def folder_names(names: Sequence[str], identities: Sequence[str]) -> list[str]:
     """The same names safe as names of folders: different ones stay different, long ones are cut short.
 
-    The ones that had to give something up end in a part of their sha256.
+    The ones that had to give something up end in a part of their sha256. Should two names be the same, their
+    identities, which never are, take their place in it.
     """
     safe = [re.sub(r"[^A-Za-z0-9.,=+_-]", "_", name) for name in names]
-    counted: dict[str, int] = {}
-    for name in safe:
-        counted[name.lower()] = counted.get(name.lower(), 0) + 1
-    return [
-        short if len(short) <= LONGEST_NAME and counted[short.lower()] == 1 else _cut(short, name)
-        for short, name in zip(safe, names, strict=True)
-    ]
+    written, asked = Counter(name.lower() for name in safe), Counter(names)
+
+    def named(digits: int) -> list[str]:
+        return [
+            short
+            if len(short) <= LONGEST_NAME and written[short.lower()] == 1
+            else _cut(short, name if asked[name] == 1 else identity, digits)
+            for short, name, identity in zip(safe, names, identities, strict=True)
+        ]
+
+    few = named(DIGITS)  # of a hundred thousand, two may begin with the same
+    return few if len(set(few)) == len(few) else named(ALL_DIGITS)
 
 
-def _cut(short: str, name: str) -> str:
-    digest = hashlib.sha256(name.encode()).hexdigest()[:10]
-    return f"{short[: LONGEST_NAME - 11]}-{digest}"
+def _cut(short: str, told_apart_by: str, digits: int) -> str:
+    digest = hashlib.sha256(told_apart_by.encode()).hexdigest()[:digits]
+    return f"{short[: LONGEST_NAME - digits - 1]}-{digest}"

@@ -8,8 +8,8 @@ were trained here, and a point whose node is lost goes on elsewhere from what ha
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -44,12 +44,14 @@ class RayCrew:
     ) -> None:
         self._cluster, self._ray = cluster, cluster.ray
         self._folder, self._checkpoint_every = folder, checkpoint_every
-        cores = [int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
+        with self._head_needed():
+            cores = [int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
         total = max(1, sum(cores) if workers is None else workers)
         self._threads = max(1, min(total // max(1, points), max(cores, default=1)))
         self._size = max(1, min(total // self._threads, points))
         self._datasets: dict[str, Any] = {}
         self._members: list[_Member] = []
+        self._refused: list[Event] = []
         self._false_starts = 0
         self._answered = self._asked = time.monotonic()
 
@@ -60,36 +62,35 @@ class RayCrew:
 
     def give(self, job: Job, waiting: int) -> bool:
         """Train a job on a trainer that has come up."""
-        while len(self._members) < min(self._size, self.busy + waiting) and self._cluster.answers():
-            self._members.append(_Member(self._ray, self._threads))
-        idle = next((member for member in self._members if member.idle), None)
-        if idle is None:
-            return False
-        order = Order.of(job, self._threads, self._checkpoint_every)
-        idle.begin(job, self._run_folder(job), order, self._dataset(job))
-        return True
+        with self._head_needed():
+            while len(self._members) < min(self._size, self.busy + waiting) and self._cluster.answers():
+                self._members.append(_Member(self._ray, self._threads))
+            idle = next((member for member in self._members if member.idle), None)
+            if idle is None:
+                return False
+            self._begin(idle, job)
+            return True
 
     def wait(self, seconds: float) -> Sequence[Event]:
         """What the trainers have sent."""
-        self._look_after_head()
-        called = {member.call: member for member in self._members if member.call is not None}
-        if not called:
-            time.sleep(seconds)
-            return []
-        answered, _ = self._ray.wait(list(called), timeout=seconds)
-        return [event for call in answered for event in self._answer(called[call])]
+        with self._head_needed():
+            self._look_after_head()
+            refused, self._refused = self._refused, []
+            return refused or self._heard(seconds)
 
     def stop(self) -> None:
         """Ask for checkpoints and an early end."""
-        for member in self._members:
-            member.stop()
+        with self._head_needed():
+            for member in self._members:
+                member.stop()
 
     def close(self) -> None:
         """Let the trainers go; the cluster stays."""
         for member in self._members:
             member.end()
         self._members.clear()
-        self._ray.shutdown()
+        with suppress(ConnectionError):  # there is no head left to say goodbye to
+            self._ray.shutdown()
 
     def _look_after_head(self) -> None:
         now = time.monotonic()
@@ -99,10 +100,29 @@ class RayCrew:
         if self._cluster.answers():
             self._answered = now
         elif now - self._answered > SECONDS_WITHOUT_HEAD:
-            raise UserError(
-                f"the Ray cluster at {self._cluster.head} is gone; what has come back is kept, "
-                "and the same command goes on from there"
-            )
+            raise self._gone()
+
+    @contextmanager
+    def _head_needed(self) -> Iterator[None]:
+        """With ray://, every call goes through the head, and fails when that is lost."""
+        try:
+            yield
+        except ConnectionError:
+            raise self._gone() from None
+
+    def _gone(self) -> UserError:
+        return UserError(
+            f"the Ray cluster at {self._cluster.head} is gone; what has come back is kept, "
+            "and the same command goes on from there"
+        )
+
+    def _begin(self, idle: _Member, job: Job) -> None:
+        """What stands against one point is told of it, and stops no other."""
+        order = Order.of(job, self._threads, self._checkpoint_every)
+        try:
+            idle.begin(job, self._run_folder(job), order, self._dataset(job))
+        except UserError as error:
+            self._refused.append(Ended(job, str(error)))
 
     def _run_folder(self, job: Job) -> RunFolder:
         run = self._folder.run(job.run.name)
@@ -114,10 +134,18 @@ class RayCrew:
             self._datasets[name] = self._ray.put(load(job.run.parameters))
         return self._datasets[name]
 
+    def _heard(self, seconds: float) -> list[Event]:
+        called = {member.call: member for member in self._members if member.call is not None}
+        if not called:
+            time.sleep(seconds)
+            return []
+        answered, _ = self._ray.wait(list(called), timeout=seconds)
+        return [event for call in answered for event in self._answer(called[call])]
+
     def _answer(self, member: _Member) -> list[Event]:
         job = member.job
         try:
-            return member.answered()
+            events = member.answered()
         except self._ray.exceptions.RayTaskError as error:
             return self._failed(member, _last_line(error))
         except self._ray.exceptions.RayError as error:
@@ -127,6 +155,8 @@ class RayCrew:
                 return []
             head = "" if self._cluster.answers() else ", and the head of the cluster does not answer"
             return [Lost(job, f"its node or its process was lost{head}")]
+        self._false_starts = 0
+        return events
 
     def _failed(self, member: _Member, reason: str) -> list[Event]:
         """A trainer that raises is of no use, be it for one point or for all."""
@@ -167,9 +197,11 @@ class _Member:
 
     def begin(self, job: Job, run: RunFolder, order: Order, dataset: Any) -> None:
         """Have a point trained; nobody else may meanwhile."""
-        self._held.enter_context(run.held())
+        with ExitStack() as held:
+            held.enter_context(run.held())
+            self.call = self._trainer.begin.remote(order, pack(run), dataset)
+            self._held = held.pop_all()
         self.job, self._run, self._began = job, run, False
-        self.call = self._trainer.begin.remote(order, pack(run), dataset)
 
     def answered(self) -> list[Event]:
         """Take in the answer to the call, and make the next.

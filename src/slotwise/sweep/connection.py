@@ -22,10 +22,11 @@ from slotwise.errors import InputError, UserError
 from slotwise.sweep.grpc_answer import grpc_answers
 
 SECONDS_TO_ANSWER = 4.0
-QUIET = {
+SETTINGS = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_DEDUP_LOGS_SKIP_REGEX": "^",  # every line: the sweep tells itself which points were lost
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_ENABLE_AUTO_CONNECT": "0",  # else a call after the head was lost looks for another cluster
 }
 ALLOWED = "auto, HOST:PORT of the cluster's head, or ray://HOST:PORT"
 
@@ -60,7 +61,7 @@ def connect(address: str) -> Connection:
     chosen = _known_address() if address == "auto" else address
     if chosen is not None:
         _check_answers(chosen)
-    _mute()
+    _set_up()
     ray = import_module("ray")
     try:
         with _silenced():
@@ -70,16 +71,17 @@ def connect(address: str) -> Connection:
                 log_to_driver=False,
                 configure_logging=False,
             )
-    except Exception as error:  # whatever Ray finds wrong, its first line says it
+    except Exception as error:  # whatever Ray finds wrong
         where = chosen or "this machine"
-        raise UserError(f"no Ray cluster at {where}: {_first_line(error)}") from None
+        raise UserError(f"no Ray cluster at {where}: {_in_a_line(error)}") from None
     return Connection(ray, chosen or ray.get_runtime_context().gcs_address)
 
 
 def _known_address() -> str | None:
     """Where Ray says the cluster is; None leaves it to Ray to look for one among the processes."""
-    if os.environ.get("RAY_ADDRESS"):
-        return os.environ["RAY_ADDRESS"]
+    said = os.environ.get("RAY_ADDRESS")
+    if said and said != "auto":
+        return said
     try:
         note = Path(os.environ.get("RAY_TMPDIR") or "/tmp") / "ray" / "ray_current_cluster"
         return note.read_text(encoding="utf-8").strip() or None
@@ -88,7 +90,7 @@ def _known_address() -> str | None:
 
 
 def _check_answers(address: str) -> None:
-    match = re.fullmatch(r"(?:ray://)?([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})", address)
+    match = re.fullmatch(r"(?:ray://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})", address)
     if match is None or not 0 < int(match[2]) < 1 << 16:
         raise InputError("ray", address, ALLOWED)
     try:
@@ -106,9 +108,9 @@ def _answers(host: str, port: int) -> bool:
     return grpc_answers(host, port, SECONDS_TO_ANSWER)
 
 
-def _mute() -> None:
-    """Ray takes these from the environment, when it is imported."""
-    for name, value in QUIET.items():
+def _set_up() -> None:
+    """Ray takes these from the environment, some of them when it is imported."""
+    for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
 
 
@@ -126,5 +128,6 @@ def _silenced() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+def _in_a_line(error: Exception) -> str:
+    """All of it: of two versions that do not match, Ray names each in a line of its own."""
+    return " ".join(str(error).split()) or type(error).__name__

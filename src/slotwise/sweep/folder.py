@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from slotwise.errors import InputError, UserError
@@ -129,7 +129,7 @@ def _manifest(document: dict[str, Any]) -> Manifest:
 
 def _plain(value: Any) -> Any:
     """As JSON gives it back: tuples and lists are the same there."""
-    return json.loads(json.dumps(value, default=vars))
+    return json.loads(json.dumps(value, default=asdict))
 
 
 def _digest(runs: Sequence[Run]) -> str:

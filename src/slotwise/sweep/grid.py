@@ -6,6 +6,7 @@ intentional delay that comes out as 0 and the asynchronous schedule, share a run
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -15,7 +16,7 @@ from typing import Any
 
 from slotwise.errors import InputError, UserError
 from slotwise.experiments.compare_file import checked_seeds
-from slotwise.experiments.run import Run, as_trained, distinct
+from slotwise.experiments.run import Run, as_trained
 from slotwise.learning.local_sgd import LocalSgd
 from slotwise.runs import RunParameters, run_parameters
 from slotwise.runs.build import check_task
@@ -56,7 +57,7 @@ class Sweep:
     @property
     def runs(self) -> tuple[Run, ...]:
         """What has to be trained, each once."""
-        return distinct([point.run for point in self.points])
+        return tuple(dict.fromkeys(point.run for point in self.points))
 
 
 def read_sweep(path: Path) -> Sweep:
@@ -149,7 +150,10 @@ def _possible(expansion: _Expansion, *, skip: bool) -> tuple[list[_Possible], Le
 
 def _with_runs(axes: Sequence[Axis], points: Sequence[_Possible]) -> tuple[GridPoint, ...]:
     """Each point with its run; a training is named after the first point that needs it."""
-    names = folder_names([_point_name(axes, point) for point in points])
+    names = folder_names(
+        [_point_name(axes, point) for point in points],
+        [json.dumps([point.values, point.seed]) for point in points],
+    )
     runs: dict[RunParameters, Run] = {}
     result = []
     for name, point in zip(names, points, strict=True):

@@ -29,8 +29,9 @@ class News:
 
 
 class Trainer:
-    """Trains one point after another in a folder that is gone with it; its news are fetched by the sweep.
+    """Trains one point after another, each in a folder that is gone when its last news are fetched.
 
+    A trainer that is killed leaves the folder of its point among the temporary files of its node.
     `news` and `stop` are called while `begin`'s training goes on in a thread of its own.
     """
 

@@ -13,7 +13,7 @@ from slotwise.experiments.statistics import final_accuracy, final_loss
 from slotwise.files import write_atomically
 from slotwise.learning import Point as CurvePoint
 from slotwise.runs import RunFolder
-from slotwise.sweep.axes import Axis, value_text
+from slotwise.sweep.axes import Axis, full_text
 from slotwise.sweep.facts import facts
 from slotwise.sweep.folder import ListedPoint, SweepFolder
 
@@ -66,7 +66,8 @@ class SweepResults:
         """The seeds of each combination, by what its values are called."""
         found: dict[tuple[str, ...], list[PointResult]] = {}
         for result in self.results:
-            found.setdefault(tuple(map(value_text, result.point.values)), []).append(result)
+            values = zip(self.axes, result.point.values, strict=True)
+            found.setdefault(tuple(axis.text(value) for axis, value in values), []).append(result)
         return found
 
 
@@ -134,7 +135,7 @@ def _names(results: SweepResults) -> tuple[str, ...]:
 
 
 def _values(point: ListedPoint) -> tuple[Any, ...]:
-    return (*map(value_text, point.values), point.seed)
+    return (*map(full_text, point.values), point.seed)
 
 
 def _csv(heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
