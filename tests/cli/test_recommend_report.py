@@ -2,35 +2,50 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slotwise.cli.recommend_report import print_answer
+from slotwise.energy import Powers
+from slotwise.learning import Point
 from slotwise.recommend.answer import Answer
 from slotwise.recommend.candidates import Candidate
 from slotwise.recommend.halving import Score, halve
-from slotwise.recommend.metric import Reading
+from slotwise.recommend.metric import Metric, Reading, Target
 from slotwise.recommend.question import Question
 from slotwise.recommend.search import Finding, prepared
 from slotwise.runs import run_parameters
 
+LOSS = Metric()
+JOULES = Metric(
+    "joules-to-target", Target("accuracy", 0.9), Powers(computing=2.0, sending=1.0, receiving=0.5)
+)
 CASE = {"devices": 6, "group_size": 1, "compute_slots": 4, "deadline": 320, "local_steps": 1}
 
 
-def answer(sizes: tuple[int, ...], diverging_from: int) -> Answer:
+def answer(
+    sizes: tuple[int, ...],
+    diverging_from: int,
+    metric: Metric = LOSS,
+    joules: float | None = None,
+    first_loss: float = 2.3,
+) -> Answer:
     """Earlier candidates are better; all but the first diverge on rungs from the one that is said."""
-    question = Question(run_parameters(CASE), sizes, (0,))
+    question = Question(run_parameters(CASE), sizes, (0,), metric)
     field, extent = prepared(question)
     readings: dict[tuple[Candidate, int], tuple[Reading, ...]] = {}
 
     def measure(rung: int, alive: Sequence[Candidate]) -> Mapping[Candidate, Score | None]:
         losses = {candidate: float(field.running.index(candidate)) for candidate in alive}
         for candidate, loss in losses.items():
-            readings[candidate, rung] = (Reading((loss,), (0.5,)),)
+            readings[candidate, rung] = (Reading((loss,), (0.5,), joules),)
         return {c: None if loss and rung >= diverging_from else (loss,) for c, loss in losses.items()}
 
     rungs = halve(extent.rungs, field.running, measure)
-    return Answer(Finding(question, field, extent, rungs, readings, {}, 1, 10), Path("out"))
+    first = Point(slot=0, round=0, loss=first_loss, accuracy=0.1, staleness=0)
+    curves = dict.fromkeys(field.running, ((first,),))
+    return Answer(Finding(question, field, extent, rungs, readings, curves, 1, 10), Path("out"))
 
 
 @pytest.mark.parametrize(
@@ -47,3 +62,27 @@ def test_who_is_left_alone_is_told_what_became_of_the_others(
 ) -> None:
     print_answer(answer(sizes, diverging_from), as_json=False)
     assert said in capsys.readouterr().out
+
+
+def test_an_answer_says_when_others_were_out_because_curves_cross() -> None:
+    (caution,) = answer((1, 2, 3, 6), 99).cautions
+    assert "were out at slot" in caution
+    assert "of 320; curves may cross later" in caution
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"metric": JOULES}, "no candidate has met accuracy=0.9 with all seeds by slot"),
+        ({"metric": JOULES, "joules": 0.0}, "the first model meets accuracy=0.9 already"),
+        ({"first_loss": -1.0}, "even the best is worse than the first model (-1.0000): nothing was learned"),
+    ],
+)
+def test_a_question_that_tells_nobody_apart_is_said_to_be_one(options: dict[str, Any], said: str) -> None:
+    found = answer((1, 2, 3, 6), 99, **options)
+    assert found.cautions[0].startswith(said)
+    assert found.as_dict()["cautions"] == list(found.cautions)
+
+
+def test_an_answer_among_few_that_are_seen_to_the_end_needs_no_caution() -> None:
+    assert answer((6,), 99).cautions == ()

@@ -391,6 +391,12 @@ def test_bad_toml_names_the_file(slotwise: Slotwise, tmp_path: Path, config: Pat
     assert not (tmp_path / "run").exists()
 
 
+def test_an_option_spelled_in_two_ways_is_refused(slotwise: Slotwise, tmp_path: Path, config: Path) -> None:
+    config.write_text("learning-rate = 0.01\nlearning_rate = 0.5\n")
+    refusal = slotwise("--config", config, "--out", tmp_path / "run").refusal
+    assert refusal == f"slotwise: {config}: learning_rate: is there twice, with dashes and with underscores"
+
+
 def test_a_missing_file_is_named(slotwise: Slotwise, tmp_path: Path) -> None:
     refusal = slotwise("--config", tmp_path / "none.toml", "--out", tmp_path / "run").refusal
     assert str(tmp_path / "none.toml") in refusal

@@ -177,7 +177,7 @@ def test_a_foreign_format_is_named(folder: RunFolder) -> None:
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
-    [({"devices": "ten"}, "devices = ten"), ({"flux": 1}, "unknown option flux")],
+    [({"devices": "ten"}, "devices = 'ten'"), ({"flux": 1}, "unknown option flux")],
 )
 def test_parameters_that_are_none_name_the_file(
     options: dict[str, object], complaint: str, folder: RunFolder
@@ -206,3 +206,14 @@ def test_a_run_that_goes_on_is_not_overwritten(folder: RunFolder, parameters: Ru
     with folder.held(), pytest.raises(UserError, match="another process is training this run"):
         RunFolder.create(folder.path, RunParameters(seed=5), overwrite=True)
     assert folder.parameters() == parameters
+
+
+@pytest.mark.parametrize("text", ["x,y\n", "", None])
+def test_a_finished_run_without_a_sound_curve_is_refused(
+    folder: RunFolder, parameters: RunParameters, text: str | None
+) -> None:
+    folder.write_description(parameters, "finished")
+    if text is not None:
+        (folder.path / "history.csv").write_text(text)
+    with pytest.raises(UserError, match=r"history\.csv: (damaged|missing)"):
+        folder.points()

@@ -59,9 +59,10 @@ class JobsDisplay(JobsWatcher):
         self.current = RunDisplay(self, job.run)
         return self.current
 
-    def ended(self, job: Job) -> None:
-        """A line that stays, and the whole of its work done."""
-        if self.current and not self._stopping.asked:
+    def ended(self, job: Job, reason: str | None) -> None:
+        """A line that stays, unless it has failed, which is told at the end; and its work done."""
+        self._bar.update(self._one, visible=False)
+        if self.current and reason is None and not self._stopping.asked:
             self._bar.console.print(self.current.summary(), highlight=False, soft_wrap=True)
         if not self._stopping.asked:
             self._ended += job.work

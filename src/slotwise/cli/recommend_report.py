@@ -9,8 +9,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.cli.terminal import table_console
-from slotwise.recommend.answer import Answer, Standing
+from slotwise.recommend.answer import Answer
 from slotwise.recommend.candidates import Candidate
+from slotwise.recommend.standing import Standing
 from slotwise.report.caption import amount
 
 
@@ -87,6 +88,7 @@ def _words(answer: Answer) -> list[str]:
         f"use {best.schedule} with a group size of {best.group_size:,}{_with_delay(best)}: "
         f"{best.rounds:,.0f} rounds by slot {deadline:,}, updates {best.mean_staleness:,.1f} rounds old",
         *_comparison(answer),
+        *(f"but: {caution}" for caution in answer.cautions),
         f"cost: {finding.search_steps:,} SGD steps; training everything: {finding.grid_steps:,} "
         f"({answer.share:.1%})",
         f"train it: {answer.train_command}",

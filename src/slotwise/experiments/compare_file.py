@@ -48,7 +48,7 @@ def read_comparison(path: Path) -> Comparison:
     Raises:
         UserError: one line that names the file, the run and the key, and says what is allowed.
     """
-    document = load_toml("file", path)
+    document = load_toml(path)
     try:
         return _comparison(path, document)
     except InputError as error:

@@ -42,8 +42,8 @@ class JobsWatcher:
         del job
         return Watcher()
 
-    def ended(self, job: Job) -> None:
-        """A job has ended, in whatever way."""
+    def ended(self, job: Job, reason: str | None) -> None:
+        """A job has ended; ``reason`` says why, if it has failed."""
 
     def wants_stop(self) -> bool:
         """Whether to leave the rest for another time."""
@@ -83,13 +83,16 @@ def train_jobs(
     for job in jobs:
         if watch.wants_stop():
             break
+        reason = None
         try:
             _train(folder, job, workers, checkpoint_every, watch.started(job), make_task)
         except Diverged as error:
-            failures.append(Failure(job.run, f"diverged in round {error.round}"))
+            reason = f"diverged in round {error.round}"
         except Exception as error:  # whatever it is, the other curves are still wanted
-            failures.append(Failure(job.run, f"{type(error).__name__}: {error}"))
-        watch.ended(job)
+            reason = f"{type(error).__name__}: {error}"
+        if reason is not None:
+            failures.append(Failure(job.run, reason))
+        watch.ended(job, reason)
     return tuple(failures)
 
 

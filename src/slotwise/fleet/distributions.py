@@ -163,7 +163,7 @@ def _absences_of(
     slot = count = 0
     while (leaves := slot + _turn(mean_present, chance(seed, _PRESENT, device, count))) < horizon:
         slot = leaves + _turn(mean_away, chance(seed, _AWAY, device, count))
-        yield Absence(device, leaves, slot)
+        yield Absence(device, leaves, slot if slot <= LARGEST else None)
         count += 1
 
 

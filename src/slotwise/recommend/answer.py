@@ -10,47 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.recommend.candidates import Candidate, rung_slot
+from slotwise.recommend.cautions import cautions
 from slotwise.recommend.confidence import Confidence, confidence
 from slotwise.recommend.folder import FORMAT, RecommendFolder
 from slotwise.recommend.halving import Rung
 from slotwise.recommend.question import common_options
 from slotwise.recommend.search import Finding
+from slotwise.recommend.standing import Standing
 from slotwise.runs import RunParameters
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How one candidate came out.
-
-    Attributes:
-        candidate: in the running.
-        slot: of the last rung it climbed; None if there was no need to try it.
-        values: the metric there with each seed; None for a target that was not reached.
-        mean: of the values, if there are all.
-        diverged: whether that ended it.
-    """
-
-    candidate: Candidate
-    slot: int | None
-    values: tuple[float | None, ...]
-    mean: float | None
-    diverged: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        candidate = self.candidate
-        return {
-            "schedule": candidate.schedule,
-            "group_size": candidate.group_size,
-            "delay": "auto" if candidate.delay is None else candidate.delay,
-            "rounds": candidate.rounds,
-            "mean_staleness": candidate.mean_staleness,
-            "max_staleness": candidate.max_staleness,
-            "judged_at_slot": self.slot,
-            "metric_by_seed": list(self.values),
-            "metric": self.mean,
-            "diverged": self.diverged,
-        }
 
 
 @dataclass(frozen=True)
@@ -97,6 +64,11 @@ class Answer:
             readings[self.best.candidate, last],
             readings[self.runner_up.candidate, last],
         )
+
+    @cached_property
+    def cautions(self) -> tuple[str, ...]:
+        """What speaks against believing it."""
+        return cautions(self.finding, self.standings)
 
     @property
     def difference(self) -> float | None:
@@ -151,6 +123,7 @@ class Answer:
             "runner_up": None if self.runner_up is None else self.runner_up.as_dict(),
             "difference": self.difference,
             "confidence": None if self.confidence is None else asdict(self.confidence),
+            "cautions": list(self.cautions),
             "seeds": list(finding.seeds),
             "cost": {
                 "search_steps": finding.search_steps,

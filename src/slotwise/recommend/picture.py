@@ -10,8 +10,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slotwise.recommend.answer import Answer, Standing
+from slotwise.recommend.answer import Answer
 from slotwise.recommend.candidates import rung_slot
+from slotwise.recommend.standing import Standing
 from slotwise.report.curve_figures import STYLE, mark_losses
 from slotwise.report.curve_lines import AXIS_WORDS, BLUE, VERMILLION, Colour, CurveFigure, Line, Panel, Up
 

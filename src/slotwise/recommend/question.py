@@ -90,7 +90,7 @@ class Case:
         """Take in a TOML file; its values are checked with the flags, not by themselves."""
         if path is None:
             return cls(None, {}, flags, None)
-        document = load_toml("config", path)
+        document = load_toml(path, "config")
         powers = powers_of(path, document.pop("powers", None))
         return cls(path, known_options(path, document), flags, powers)
 

@@ -132,15 +132,27 @@ class RunFolder:
         write_atomically(self.path / "history.csv", text.getvalue())
 
     def points(self) -> list[Point]:
-        """history.csv; empty before the first evaluation was saved."""
+        """history.csv; empty before the first evaluation was saved.
+
+        Raises:
+            UserError: it is damaged, or not there though the run is finished.
+        """
         path = self.path / "history.csv"
         if not path.is_file():
+            if self.is_run and self.status == "finished":
+                raise UserError(
+                    f"{path}: missing, though the run is finished; remove the run to train it anew"
+                )
             return []
         try:
             with path.open(encoding="utf-8", newline="") as file:
-                return [_point(row) for row in csv.DictReader(file)]
+                rows = csv.DictReader(file)
+                points = [_point(row) for row in rows]
+            if not set(Point._fields) <= set(rows.fieldnames or ()):
+                raise ValueError
         except (KeyError, ValueError, TypeError):
             raise UserError(f"{path}: damaged; it must have the columns {', '.join(Point._fields)}") from None
+        return points
 
     def write_model(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
         """Write model.npz: the arrays by name."""

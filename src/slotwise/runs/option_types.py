@@ -24,13 +24,13 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         return _number(name, value)
     elif get_origin(hint) is tuple:
         if not isinstance(value, list | tuple):
-            raise InputError(name, value, "a list of whole numbers")
+            raise InputError(name, _quoted(value), "a list of whole numbers")
         return tuple(int(item) if _is_whole(item) else item for item in value)
     elif hint is str and not isinstance(value, str):
         raise InputError(name, value, "text")
     elif hint is int:
         if not _is_whole(value):
-            raise InputError(name, value, "a whole number")
+            raise InputError(name, _quoted(value), "a whole number")
         return int(value)
     return value
 
@@ -51,11 +51,16 @@ def _is_whole(value: Any) -> bool:
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(name, value, "a number")
+        raise InputError(name, _quoted(value), "a number")
     try:
         return float(value)
     except OverflowError:
         raise InputError(name, value, "a number of moderate size") from None
+
+
+def _quoted(value: Any) -> Any:
+    """Text in quotes: without them "3" looks like the number it is not."""
+    return repr(value) if isinstance(value, str) else value
 
 
 def _either(names: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from slotwise.runs.options import STAND_INS, refuse_unknown
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The options a TOML file holds, by the names of the flags (dashes or underscores)."""
-    return known_options(path, load_toml("config", path))
+    return known_options(path, load_toml(path, "config"))
 
 
 def known_options(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,19 +26,30 @@ def known_options(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def load_toml(option: str, path: Path) -> dict[str, Any]:
-    """The document in a TOML file; ``option`` is what the command line calls it."""
+def load_toml(path: Path, option: str | None = None) -> dict[str, Any]:
+    """The document in a TOML file; ``option`` is what the command line calls it, if it has a name there."""
+
+    def refused(allowed: str) -> UserError:
+        if option is None:
+            return UserError(f"{path}: must be {allowed}")
+        return InputError(option, path, allowed)
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(option, path, f"a readable TOML file ({error})") from None
+        raise refused(f"a readable TOML file ({error})") from None
     except ValueError as error:  # TOML's own errors, and Python's for a number of thousands of digits
-        raise InputError(option, path, f"valid TOML ({error})") from None
+        raise refused(f"valid TOML ({error})") from None
 
 
 def toml_options(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     """A table's options by the names of parameters; a fleet file is looked for beside the TOML file."""
-    options = {name.replace("-", "_"): value for name, value in table.items()}
+    options: dict[str, Any] = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        if name in options:
+            raise UserError(f"{path}: {key}: is there twice, with dashes and with underscores")
+        options[name] = value
     if isinstance(options.get("fleet_file"), str):
         options["fleet_file"] = str(path.parent / options["fleet_file"])
     return options

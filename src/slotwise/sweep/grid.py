@@ -66,7 +66,7 @@ def read_sweep(path: Path) -> Sweep:
     Raises:
         UserError: one line that names the file and the key or the combination, and says what is allowed.
     """
-    document = load_toml("file", path)
+    document = load_toml(path)
     try:
         return _sweep(path, document)
     except UserError as error:
