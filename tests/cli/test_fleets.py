@@ -55,6 +55,20 @@ def test_a_file_says_how_many_devices_there_are(slotwise: Call, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("command", ["plan", "timeline", "train"])
+@pytest.mark.parametrize("one", ["--compute-slots", "--samples-per-slot"])
+def test_a_speed_of_all_devices_and_one_of_each_do_not_go_together(
+    slotwise: Call, tmp_path: Path, command: str, one: str
+) -> None:
+    path = table(tmp_path / "fleet.csv", "device,compute_slots\n1,2\n2,3\n")
+    more = ["--out", tmp_path / "run"] if command == "train" else []
+    for own in (["--fleet-file", path], ["--compute-distribution", "uniform:2:3"]):
+        code, _, err = slotwise(command, "--group-size", 1, one, 9, *own, *more)
+        assert (code, err.count("\n")) == (2, 1)
+        assert err.startswith(f"slotwise: {one} 9")
+        assert err.endswith(f"must be left out where {own[0]} is given\n")
+
+
+@pytest.mark.parametrize("command", ["plan", "timeline", "train"])
 def test_a_file_with_another_number_of_devices_than_is_said_is_refused(
     slotwise: Call, tmp_path: Path, command: str
 ) -> None:

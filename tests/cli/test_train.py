@@ -365,7 +365,7 @@ def test_flags_win_over_the_file(slotwise: Slotwise, tmp_path: Path, config: Pat
     [
         ("flux = 1", "unknown option flux"),
         ("quiet = true", "unknown option quiet"),
-        ('learning-rate = "fast"', "learning_rate = fast: must be a number"),
+        ('learning-rate = "fast"', "learning_rate = 'fast': must be a number"),
         ("link-slots = 1.5", "link_slots = 1.5: must be a whole number"),
         ("link-slots = true", "link_slots = True: must be a whole number"),
         ("schedule = 3", "schedule = 3: must be sync, async or idfl"),

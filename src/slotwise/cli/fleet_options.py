@@ -60,6 +60,17 @@ class FleetFlags:
         """What was said, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
+    def refuse_beside(self, compute_slots: int | None, samples_per_slot: float | None) -> None:
+        """One number for all devices and one for each do not go together.
+
+        Raises:
+            InputError: both were said.
+        """
+        own = "compute_distribution" if self.compute_distribution is not None else "fleet_file"
+        for name, value in {"compute_slots": compute_slots, "samples_per_slot": samples_per_slot}.items():
+            if value is not None and getattr(self, own) is not None:
+                raise InputError(name, value, f"left out where --{own.replace('_', '-')} is given")
+
     def options(self, devices: int | None, usual: int, link_slots: int) -> tuple[int, FleetOptions]:
         """The number of devices and what is said about them.
 

@@ -35,7 +35,7 @@ from slotwise.plan import SCHEDULES, Plan, SimulatedPlan, plan_scenarios, scenar
 from slotwise.scenario import Scenario
 
 USUAL_DEVICES = 100
-QUICKLY_COUNTED = 2_000_000  # uplinks of all rows together: a second or two
+QUICKLY_COUNTED = 2_000_000  # uplinks or devices of all rows together: a second or two
 
 
 @with_option_groups
@@ -76,6 +76,7 @@ def plan(
     The defaults are the MNIST case of the paper (50 compute slots). With a fleet every schedule is simulated,
     and intentional delay is just in time for each device.
     """
+    fleet.refuse_beside(compute_slots, samples_per_slot)
     slots = slots_of_training(compute_slots, samples_per_slot, local_steps, batch_size, default=50)
     count, options = fleet.options(devices, USUAL_DEVICES, link_slots)
     scenarios = scenarios_of(
@@ -120,7 +121,7 @@ def _check_first_round(plans: Sequence[Plan]) -> None:
 
 
 def _too_many(scenarios: Iterable[Scenario]) -> bool:
-    return sum(map(most_uplinks, scenarios)) > QUICKLY_COUNTED
+    return sum(max(most_uplinks(scenario), scenario.devices) for scenario in scenarios) > QUICKLY_COUNTED
 
 
 def _print_plans(

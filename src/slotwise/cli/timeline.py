@@ -94,6 +94,7 @@ def timeline(
         check_picture_path(out)
     if as_json and out is None and slots is not None:
         raise InputError("slots", slots, "left out with --json, which lists every round")
+    fleet.refuse_beside(compute_slots, samples_per_slot)
     training = slots_of_training(compute_slots, samples_per_slot, local_steps, batch_size, default=2)
     count, options = fleet.options(devices, USUAL_DEVICES, link_slots)
     powers = power.powers()

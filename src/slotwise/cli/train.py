@@ -71,6 +71,7 @@ def train(
     case (N=20, S=5, 4 compute slots, T=100000, H=8). Ctrl-C ends early with a checkpoint.
     """
     given = {**run.given(), **fleet.given()}
+    fleet.refuse_beside(run.compute_slots, run.samples_per_slot)
     threads = _cores() if workers is None else whole("workers", workers)
     _check_tensorboard(tensorboard)
     session = _Session(threads, check_interval(checkpoint_every), quiet, tensorboard, power.powers())

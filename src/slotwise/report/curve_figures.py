@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from math import ceil
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from slotwise.report.curve_lines import AXIS_WORDS, CurveFigure, Line, LossRange, Panel
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, PANEL_HEIGHT, LEGEND_ROW = 7.2, 2.2, 0.19  # inches
+LETTER, TITLE_LETTER, LEGEND_KEY = 0.068, 0.082, 0.5  # inches: in a legend, in a bold title; a line and gaps
+MOST_LEGEND_COLUMNS = 6
 DOTS_PER_INCH = 300
 DASHES = (0, (4, 1.6))
 WIDE, MOST_MARKS = 20, 8  # of a parameter's values: largest to smallest; ticks that fit below a panel
@@ -49,22 +52,24 @@ def _drawn(figure: CurveFigure) -> Figure:
 
     columns = 2 if len(figure.panels) == 4 else min(3, len(figure.panels))
     rows = ceil(len(figure.panels) / columns)
-    longest = max((len(line.label) for line in figure.lines), default=0)
-    legend_columns = 6 if longest < 14 else 4 if longest < 24 else 3
-    legend_rows = ceil(len(figure.lines) / legend_columns)
+    labels = {line.label: fill(line.label, int((WIDTH - LEGEND_KEY) / LETTER)) for line in figure.lines}
+    longest = max((len(row) for label in labels.values() for row in label.split("\n")), default=0)
+    fitting = int(WIDTH / (LEGEND_KEY + LETTER * longest))
+    legend_columns = max(1, min(MOST_LEGEND_COLUMNS, fitting))
+    tallest = max((label.count("\n") + 1 for label in labels.values()), default=1)
+    legend_rows = tallest * ceil(len(labels) / legend_columns)
     height = rows * PANEL_HEIGHT + legend_rows * LEGEND_ROW + 0.1
     drawn = Figure(figsize=(WIDTH, height), layout="constrained")
     grid = drawn.subplots(rows, columns, squeeze=False, sharey=_all_alike(figure))
     for axes, panel in zip(grid.flat, figure.panels, strict=False):
         _draw_panel(axes, panel, figure.losses)
+        axes.set_title(fill(panel.title, int(WIDTH / columns / TITLE_LETTER)))
     for axes in grid.flat[len(figure.panels) :]:
         axes.set_visible(False)
     for axes in grid[:, 1:].flat if _all_alike(figure) else ():
         axes.set_ylabel("")
-    handles = {line.label: _handle(line) for line in figure.lines}
-    drawn.legend(
-        handles=list(handles.values()), loc="outside lower center", ncols=legend_columns, frameon=False
-    )
+    handles = [_handle(line, labels[line.label]) for line in figure.lines]
+    drawn.legend(handles=handles, loc="outside lower center", ncols=legend_columns, frameon=False)
     return drawn
 
 
@@ -75,7 +80,6 @@ def _all_alike(figure: CurveFigure) -> bool:
 def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
     for line in panel.lines:
         _draw_line(axes, line, panel)
-    axes.set_title(panel.title)
     axes.set_xlabel(panel.across_words)
     axes.set_ylabel(AXIS_WORDS[panel.up])
     axes.grid(alpha=0.25, linewidth=0.5)
@@ -120,11 +124,11 @@ def _draw_line(axes: Axes, line: Line, panel: Panel) -> None:
         axes.fill_between(band.places, band.low, band.high, color=line.colour.light, alpha=0.18, linewidth=0)
 
 
-def _handle(line: Line) -> object:
+def _handle(line: Line, label: str) -> object:
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     style: Any = DASHES if line.dashed else "-"
-    return Line2D([], [], color=line.colour.light, linestyle=style, label=line.label)
+    return Line2D([], [], color=line.colour.light, linestyle=style, label=label)
 
 
 def _thousands(value: float, position: float) -> str:
