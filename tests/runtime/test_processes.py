@@ -134,6 +134,19 @@ def test_a_server_that_was_killed_resumes_with_the_devices_still_connected(trial
     assert_as_simulated(trial)
 
 
+def test_server_and_devices_that_were_stopped_together_go_on_together(trial):
+    server, fleet = trial.serve(), trial.fleet(gated_from=3)
+    trial.wire.round_reached(4)
+    for process in (fleet, server):
+        process.signal(signal.SIGTERM)
+    server.ends(130)
+    fleet.ends(130)
+    server, fleet = trial.resume(), trial.fleet()
+    server.ends()
+    fleet.ends()
+    assert_all_rounds_done_once(trial)
+
+
 def test_server_and_devices_survive_a_broker_that_is_killed(trial, broker):
     server, fleet = trial.serve(), trial.fleet(gated_from=3)
     trial.wire.round_reached(4)

@@ -103,6 +103,28 @@ def test_a_server_goes_on_from_any_checkpoint_to_the_same_models(schedule):
             assert np.array_equal(again.models[version], live.models[version])
 
 
+@pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
+@pytest.mark.parametrize("back", [True, False], ids=["comes back", "stays away"])
+def test_who_goes_while_a_model_is_on_its_way_has_gone_after_a_restart_too(schedule, back):
+    """It holds no work any more, and the Scheduler has not been told."""
+    live, terms = prepare(WORKED_EXAMPLE, schedule)
+
+    def vanish(state):
+        if state.round == 4:
+            live.mailbox.vanish(min(state.assigned))
+            live.checkpoints.append(encode_state(state))
+
+    live.on_round = vanish
+    asyncio.run(play(live, terms))
+    state = decode_state(live.checkpoints[0], scheduler_for(WORKED_EXAMPLE, schedule))
+    (gone,) = [event.device for event in state.unplanned]
+    again, _ = prepare(WORKED_EXAMPLE, schedule, state=state)
+    devices = [n for n in range(1, 7) if back or n != gone]
+    asyncio.run(play(again, terms, resumed=True, devices=devices))
+    assert again.state.round == live.plan.rounds
+    assert any(device == gone and k > 4 for k, device, _ in again.updates) == back
+
+
 def test_a_state_can_go_back_to_the_end_of_its_last_round():
     live, terms = prepare(WORKED_EXAMPLE, "idfl")
     kept = {}

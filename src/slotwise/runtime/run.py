@@ -166,6 +166,7 @@ class _LiveRun:
         playing = asyncio.create_task(self._gather_and_play(server, mailbox, state, resumed=resumed))
         try:
             status = await self._watched(playing, listening, evaluating)
+            listening.cancel()  # what is said from now on must not change the state that is saved
             if status is None:  # in the middle of a round: what counts is the round before it
                 status, state = "interrupted", self._last_round()
             else:

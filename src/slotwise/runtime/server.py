@@ -53,7 +53,7 @@ class Server:
         self._patience = Patience(terms.patience, channel, mailbox.changed)
         self._began = time.monotonic()
         self._call = Call(terms, channel, topics)
-        mailbox.assigned = state.assigned
+        mailbox.assigned, mailbox.unplanned = state.assigned, state.unplanned
         mailbox.present = set(range(1, terms.fleet.devices + 1)) - state.away
         mailbox.rejected, mailbox.barred = state.rejected, state.barred
 

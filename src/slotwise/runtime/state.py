@@ -49,6 +49,7 @@ class LiveState:
         slot: the last slot in which something happened.
         models: those that somebody still trains on, and the newest.
         assigned: for each device that trains or has trained, the model and the number of the training.
+        unplanned: who has come and gone and is not on the agenda yet.
         sent: the updates each device has brought: the number of its next training.
         record: uplinks, losses and broadcasts of the completed rounds.
         points: the curve.
@@ -66,6 +67,7 @@ class LiveState:
     slot: int = 0
     models: dict[int, Vector] = field(default_factory=dict)
     assigned: dict[int, tuple[int, int]] = field(default_factory=dict)
+    unplanned: list[Event] = field(default_factory=list)
     sent: Counter[int] = field(default_factory=Counter)
     record: Record = field(default_factory=lambda: Record([], [], [], []))
     points: list[Point] = field(default_factory=list)
@@ -84,9 +86,9 @@ class LiveState:
 
     @property
     def away(self) -> set[int]:
-        """The devices that are not there; who has just come or gone may still be on the agenda."""
+        """The devices that are not there; of some the Scheduler has still to be told."""
         away = set(self.scheduler.state.absent)
-        for _, event in self.agenda.entries():
+        for event in (*(event for _, event in self.agenda.entries()), *self.unplanned):
             if isinstance(event, Left):
                 away.add(event.device)
             elif isinstance(event, Joined):
@@ -120,6 +122,7 @@ class Boundary:
             state,
             models=dict(state.models),
             assigned=dict(state.assigned),
+            unplanned=list(state.unplanned),
             sent=Counter(state.sent),
             record=Record(list(uplinks), list(lost), list(broadcasts), list(receivers)),
             overdue=dict(state.overdue),
@@ -148,6 +151,7 @@ def encode_state(state: LiveState) -> bytes:
         "agenda": [(slot, type(event).__name__, *event) for slot, event in state.agenda.entries()],
         "slot": state.slot,
         "assigned": state.assigned,
+        "unplanned": [(type(event).__name__, *event) for event in state.unplanned],
         "sent": state.sent,
         "record": {name: [*map(list, rows)] for name, rows in state.record._asdict().items()},
         "points": state.points,
@@ -190,6 +194,7 @@ def _state(
         models=models,
         unevaluated=unevaluated,
         assigned=_pairs(document["assigned"]),
+        unplanned=[_EVENTS[name](*values) for name, *values in document["unplanned"]],
         sent=Counter(_numbered(document["sent"])),
         record=Record([*map(tuple, uplinks)], [*map(tuple, lost)], [*map(tuple, broadcasts)], receivers),
         points=[Point(*point) for point in document["points"]],
