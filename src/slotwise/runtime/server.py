@@ -328,7 +328,7 @@ class Server:
             label = label._replace(version=version, training=training)
             work = encode(label, None if in_hand else model)
             await self._channel.publish(topics.to_device(device, "work"), work)
-            if self._granted is not None and self._granted[0].device == device:
+            if self._granted is not None and self._granted[0] == label:  # not for work it has lost since
                 await self._send_grant()
 
     def _label(self, device: int = 0, round_number: int = 0, version: int = 0) -> Label:
