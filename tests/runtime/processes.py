@@ -71,6 +71,11 @@ class Mosquitto:
         self.process.kill()
         self.process.wait()
 
+    def stop(self):
+        """In order, as a service manager does it: last wills are told to those who are still connected."""
+        self.process.terminate()
+        self.process.wait()
+
 
 class Embedded:
     """The broker that a server starts by itself; nothing runs before the server does."""
@@ -227,13 +232,21 @@ class Trial:
             environment=self._pace(seconds, gated_from),
         )
 
-    def device(self, number, task="tasks:make_slow", seconds="0.02", gated_from=None):
+    def device(self, number, *more, task="tasks:make_slow", seconds="0.02", gated_from=None):
         return self.process(
             "device",
             *self.where,
-            *["--id", number, "--task", task, "--quiet"],
+            *["--id", number, "--task", task, "--quiet", *more],
             environment=self._pace(seconds, gated_from),
         )
+
+    def has_work(self, number):
+        """Wait until a device, the last of those who receive it, has a model that is not the first."""
+
+        def reaches(topic, frame):
+            return topic.startswith("all/model") and topic.endswith(f"/{number}") and frame.label.version > 0
+
+        self.wire.wait_for(reaches, f"work for device {number}")
 
     def _pace(self, seconds, gated_from):
         """How slow trainings are; those from a certain one on wait for the gate, so that the run is not over
