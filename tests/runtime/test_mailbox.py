@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 
@@ -131,14 +133,39 @@ def test_a_grant_to_a_device_that_has_gone_waits_for_nothing(mailbox):
 def test_a_device_that_goes_while_it_may_send_ends_the_wait(mailbox):
     mailbox.expect(GRANT, "1")
     say(mailbox, 2, "gone", boot="b")
+    mailbox.let_go(time.monotonic())
     assert not mailbox.waits_for_update
     assert mailbox.unplanned == [Left(2)]
+
+
+def test_a_farewell_does_not_count_at_once(mailbox):
+    before = time.monotonic()
+    say(mailbox, 2, "gone", boot="b")
+    mailbox.let_go(before)
+    assert mailbox.unplanned == []
+    assert mailbox.assigned == {2: (4, 1)}
+
+
+def test_who_comes_back_soon_was_never_gone(mailbox):
+    say(mailbox, 2, "gone", boot="b")
+    say(mailbox, 2, "here", boot="b")
+    mailbox.let_go(time.monotonic())
+    assert mailbox.unplanned == []
+    assert mailbox.assigned == {2: (4, 1)}
+
+
+def test_who_is_started_again_was_gone_however_soon_it_is_back(mailbox):
+    say(mailbox, 2, "gone", boot="b")
+    say(mailbox, 2, "here", boot="c")
+    assert mailbox.unplanned == [Left(2), Joined(2)]
+    assert mailbox.assigned == {}
 
 
 def test_an_update_that_came_before_its_device_went_counts(mailbox):
     mailbox.expect(GRANT, "1")
     update(mailbox)
     say(mailbox, 2, "gone", boot="b")
+    mailbox.let_go(time.monotonic())
     assert np.array_equal(mailbox.close(), GOOD)
 
 

@@ -10,6 +10,7 @@ from processes import Mosquitto
 from tasks import Arithmetic
 
 from slotwise.runs import RunFolder, run_parameters
+from slotwise.runtime import farewells
 from slotwise.runtime.device import Device
 from slotwise.runtime.mqtt import broker_of, connected_channel
 from slotwise.runtime.run import LiveWatcher, ServerOptions, serve
@@ -71,6 +72,27 @@ def assert_as_planned(outcome):
     assert outcome.status == "finished"
     assert outcome.comparison.first_difference is None
     assert not any(reason.startswith("missing") for reason in outcome.comparison.rejected)
+
+
+class RestartsTheBroker(LiveWatcher):
+    """Somebody who does so after a round."""
+
+    def __init__(self, broker):
+        self._broker, self.restarted = broker, False
+
+    def round_done(self, state):
+        if state.round == 4:
+            self._broker.stop()
+            self._broker.start()
+            self.restarted = True
+
+
+def test_no_run_minds_that_the_broker_tells_last_wills_when_it_is_restarted(tmp_path, broker, monkeypatch):
+    monkeypatch.setattr(farewells, "SECONDS_TO_RETURN", NEVER)  # however slow this machine is
+    watcher = RestartsTheBroker(broker)
+    outcome = served(tmp_path, broker, watcher=watcher)
+    assert watcher.restarted
+    assert_as_planned(outcome)
 
 
 @pytest.mark.parametrize("kind", ["grant", "model"])

@@ -10,6 +10,7 @@ from live import TOPICS, planned_updates, play, prepare, simulated_models
 from tasks import Arithmetic
 
 from slotwise.fleet import Fleet
+from slotwise.runtime import farewells
 from slotwise.runtime.clock import PacedClock
 from slotwise.runtime.mailbox import Rejection
 from slotwise.runtime.state import Boundary, decode_state, encode_state
@@ -17,6 +18,13 @@ from slotwise.runtime.terms import NobodyLeft
 from slotwise.runtime.wire import Label, encode
 from slotwise.scenario import Scenario
 from slotwise.schedule import scheduler_for
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Farewells count almost at once."""
+    monkeypatch.setattr(farewells, "SECONDS_TO_RETURN", 0.05)
+
 
 WORKED_EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=2, link_slots=1)
 
@@ -145,6 +153,7 @@ def test_a_damaged_state_is_no_state():
     assert decode_state(data[:-20], scheduler_for(WORKED_EXAMPLE, "async")) is None
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_device_that_vanishes_costs_no_round_and_none_of_its_updates_counts_twice():
     live, terms = prepare(WORKED_EXAMPLE, "async", rounds=20)
 
@@ -160,6 +169,7 @@ def test_a_device_that_vanishes_costs_no_round_and_none_of_its_updates_counts_tw
     assert live.mailbox.present == {1, 3, 4, 5, 6}
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_device_that_comes_back_takes_part_again():
     live, terms = prepare(WORKED_EXAMPLE, "async", rounds=40)
 

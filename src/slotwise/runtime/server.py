@@ -15,8 +15,9 @@ import numpy as np
 
 from slotwise.aggregation import Contribution, Vector, next_model
 from slotwise.runtime.call import Call
-from slotwise.runtime.channel import Channel, Connected
+from slotwise.runtime.channel import Arrival, Channel, Connected
 from slotwise.runtime.clock import Clock
+from slotwise.runtime.farewells import Farewells
 from slotwise.runtime.mailbox import Mailbox
 from slotwise.runtime.patience import Patience
 from slotwise.runtime.state import Late, LiveState
@@ -53,6 +54,7 @@ class Server:
         self._patience = Patience(terms.patience, channel, mailbox.changed)
         self._began = time.monotonic()
         self._call = Call(terms, channel, topics)
+        self._farewells = Farewells(mailbox, channel)
         mailbox.assigned, mailbox.unplanned = state.assigned, state.unplanned
         mailbox.present = set(range(1, terms.fleet.devices + 1)) - state.away
         mailbox.rejected, mailbox.barred = state.rejected, state.barred
@@ -74,15 +76,23 @@ class Server:
         Raises:
             Superseded: a newer server is on this channel.
         """
-        async for arrival in self._channel.arrivals():
-            if isinstance(arrival, Connected):
-                self._patience.begin()
-                await self._call.connected(arrival.number, self._state.round)
-            elif arrival.topic == self._call.topic:
-                await self._call.hear(arrival, self._state.round)
-            else:
-                self._mailbox.take(arrival)
-                await self._answer()
+        leaving = asyncio.create_task(self._farewells.follow())
+        try:
+            async for arrival in self._channel.arrivals():
+                await self._take(arrival)
+        finally:
+            leaving.cancel()
+
+    async def _take(self, arrival: Arrival) -> None:
+        if isinstance(arrival, Connected):
+            self._patience.begin()
+            self._farewells.begin_anew()
+            await self._call.connected(arrival.number, self._state.round)
+        elif arrival.topic == self._call.topic:
+            await self._call.hear(arrival, self._state.round)
+        else:
+            self._mailbox.take(arrival)
+            await self._answer()
 
     async def play(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Play rounds until all are done, or until ``stop``, asked after each, says so.
