@@ -153,6 +153,25 @@ def test_a_damaged_state_is_no_state():
     assert decode_state(data[:-20], scheduler_for(WORKED_EXAMPLE, "async")) is None
 
 
+def test_however_many_are_silent_in_an_instant_patience_is_lost_once():
+    live, terms = prepare(WORKED_EXAMPLE, "async", patience=1.0, rounds=3)
+
+    def mute(number):
+        async def be(broker):
+            async with broker.connect() as channel:
+                await channel.publish(TOPICS.from_device(number, "here"), encode(Label("run", number)))
+                await asyncio.sleep(60)
+
+        return be
+
+    told = []
+    live.mailbox._told = lambda rejection: told.append((time.monotonic(), rejection.reason))
+    asyncio.run(play(live, terms, instead={n: mute(n) for n in (2, 3, 4, 5)}))
+    times = [when for when, reason in told if reason.startswith("missing after 1 s")]
+    assert len(times) == 4
+    assert times[-1] - times[0] < 1.0  # one after the other they would take three times as long
+
+
 @pytest.mark.usefixtures("impatient")
 def test_a_device_that_vanishes_costs_no_round_and_none_of_its_updates_counts_twice():
     live, terms = prepare(WORKED_EXAMPLE, "async", rounds=20)

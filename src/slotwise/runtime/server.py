@@ -110,7 +110,7 @@ class Server:
             planned_slot, planned = self._state.agenda.pop()
             slot = self._clock.reached(planned_slot)
             self._patience.begin()
-            happened = [await self._settled(event, slot) for event in planned]
+            happened = await asyncio.gather(*(self._settled(event, slot) for event in planned))
             await self._turn_away()
             self._state.slot = slot
             action = self._state.scheduler.step([event for event in happened if event is not None])
@@ -235,11 +235,13 @@ class Server:
         asked = time.monotonic()
         topic = self._topics.to_device(device, "call")
         await self._channel.publish(topic, encode(self._label(device, self._state.round)))
-        until = asked + min(ANSWER, self._terms.patience)
+        until = time.monotonic() + min(ANSWER, self._terms.patience)
         while time.monotonic() < until and self._mailbox.alive.get(device, 0.0) < asked:
             await self._patience.change(until - time.monotonic())
+        if self._mailbox.alive.get(device, 0.0) < asked:
+            return False
         self._patience.begin()
-        return self._mailbox.alive.get(device, 0.0) >= asked
+        return True
 
     async def _silent(self, device: int, kind: FromDevice) -> None:
         """A device that says nothing any more counts as gone until it answers the call."""
