@@ -16,7 +16,7 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from slotwise.runtime.wire import BadFrame, decode
+from slotwise.runtime.wire import BadFrame, decode, encode
 
 HERE = Path(__file__).parent
 NAME = "test"
@@ -160,6 +160,15 @@ class Wire:
                 start = len(self.messages)
                 if not self._changed.wait(end - time.monotonic()):
                     raise AssertionError(f"after {seconds} s: no {what} on the wire")
+
+    def call_again(self):
+        """As a server leaves it that was killed before it could say that it is over."""
+        _, call = self.wait_for(lambda topic, frame: topic == "all/call", "call")
+        self.wait_for(lambda topic, frame: topic == "all/end", "end")
+        self.messages.clear()
+        for kind, payload in {"end": b"", "call": encode(call.label, **call.words)}.items():
+            said = self._client.publish(f"slotwise/{NAME}/all/{kind}", payload, qos=1, retain=True)
+            said.wait_for_publish(PATIENT)
 
     def round_reached(self, version):
         return self.wait_for(

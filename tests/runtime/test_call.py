@@ -8,8 +8,9 @@ from live import TOPICS
 from slotwise.aggregation import mean
 from slotwise.fleet import Fleet
 from slotwise.runtime import call as module
-from slotwise.runtime.call import Call, Superseded
+from slotwise.runtime.call import Call, Superseded, say_end_again
 from slotwise.runtime.channel import Message
+from slotwise.runtime.memory import MemoryBroker
 from slotwise.runtime.terms import Terms
 from slotwise.runtime.wire import Label, decode, encode
 from slotwise.scenario import Scenario
@@ -201,3 +202,19 @@ def test_nobody_is_called_after_the_end():
         await asyncio.sleep(0.05)
 
     assert play(scenario)[-1] == b""
+
+
+@pytest.mark.parametrize(
+    ("call", "told"), [(encode(Label("run")), True), (b"", True), (FOREIGN, False), (b"garbage", True)]
+)
+def test_an_end_that_nobody_may_have_heard_is_said_again_unless_another_run_is_on(call, told):
+    async def left_behind():
+        broker = MemoryBroker()
+        broker.retained |= {TOPIC: call} if call else {}
+        async with broker.connect() as channel:
+            await say_end_again("run", channel, TOPICS)
+        return broker.retained
+
+    retained = asyncio.run(left_behind())
+    assert (TOPICS.to_all("end") in retained) == told
+    assert (TOPIC in retained) != told

@@ -131,6 +131,19 @@ def test_a_server_that_was_killed_resumes_with_the_devices_still_connected(trial
     assert_as_simulated(trial)
 
 
+def test_devices_hear_the_end_even_if_the_server_was_killed_before_it_could_say_so(trial):
+    server, fleet = trial.serve(), trial.fleet()
+    server.ends()
+    fleet.ends()
+    trial.wire.call_again()
+    fleet = trial.fleet()
+    trial.wire.wait_for(lambda topic, frame: topic == "from/5/here", "word from device 5")
+    server = trial.resume()
+    server.ends()
+    assert "finished already" in server.text
+    fleet.ends()
+
+
 def test_server_and_devices_that_were_stopped_together_go_on_together(trial):
     server, fleet = trial.serve(), trial.fleet(gated_from=3)
     trial.wire.round_reached(4)

@@ -73,8 +73,7 @@ class Call:
     async def end(self) -> None:
         """Tell everybody that it is over."""
         self._stop_looking()
-        await self._channel.publish(self.topic, b"", retain=True)
-        await self._channel.publish(self._topics.to_all("end"), encode(Label(self._terms.run)), retain=True)
+        await say_end(self._terms.run, self._channel, self._topics)
 
     async def _make(self, round_number: int) -> None:
         """Ask everybody who is there to say so."""
@@ -94,3 +93,32 @@ class Call:
     def _stop_looking(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
+
+
+async def say_end(run: str, channel: Channel, topics: Topics) -> None:
+    """Take the call back and tell the devices of ``run`` that it is over."""
+    await channel.publish(topics.to_all("call"), b"", retain=True)
+    await channel.publish(topics.to_all("end"), encode(Label(run)), retain=True)
+
+
+async def say_end_again(run: str, channel: Channel, topics: Topics) -> None:
+    """The same for a server that may have died before it could; where another run is on, nothing is said."""
+    await channel.subscribe(topics.to_all("call"))
+    try:
+        async with asyncio.timeout(SECONDS_FOR_WHAT_WAS_KEPT):
+            kept = await _kept_call(channel)
+    except TimeoutError:
+        kept = None
+    if kept in (None, run):
+        await say_end(run, channel, topics)
+
+
+async def _kept_call(channel: Channel) -> str | None:
+    """The run that is called for; None if it cannot be read."""
+    async for arrival in channel.arrivals():
+        if isinstance(arrival, Message) and arrival.payload:
+            try:
+                return decode(arrival.payload).label.run
+            except BadFrame:
+                break
+    return None
