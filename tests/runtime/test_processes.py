@@ -252,7 +252,8 @@ def test_a_device_whose_training_fails_says_so_and_leaves(trial):
 
 
 def test_paced_slots_keep_the_planned_staleness(trial):
-    server, fleet = trial.serve("--slot-ms", "800", deadline=20), trial.fleet()
+    plan = {"devices": 3, "group_size": 1, "compute_slots": 2, "deadline": 9}
+    server, fleet = trial.serve("--slot-ms", "3000", **plan), trial.fleet(devices=3)
     server.ends()
     fleet.ends()
     assert_as_simulated(trial)

@@ -1,17 +1,17 @@
 import asyncio
 import json
+import threading
 import time
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from live import TOPICS, planned_updates, play, prepare, simulated_models
+from live import TOPICS, PatientTime, planned_updates, play, prepare, simulated_models
 from tasks import Arithmetic
 
 from slotwise.fleet import Fleet
 from slotwise.runtime import farewells
-from slotwise.runtime.clock import PacedClock
 from slotwise.runtime.mailbox import Rejection
 from slotwise.runtime.state import Boundary, decode_state, encode_state
 from slotwise.runtime.terms import NobodyLeft
@@ -247,18 +247,36 @@ def test_who_is_overdue_or_barred_is_so_after_a_restart():
     assert (state.overdue, state.barred) == ({3: (7, 2)}, {4})
 
 
+class Stuck(Arithmetic):
+    """One device trains until it is set free."""
+
+    def __init__(self, device):
+        super().__init__()
+        self._device, self.free = device, threading.Event()
+
+    def local_update(self, model, device, training):
+        if device == self._device:
+            assert self.free.wait(60)
+        return super().local_update(model, device, training)
+
+
 def test_paced_a_device_that_never_gets_ready_counts_as_gone():
     live, terms = prepare(WORKED_EXAMPLE, "sync", rounds=4, patience=0.5)
+    slots, stuck = PatientTime(late=[2]), Stuck(2)
 
-    class Stuck(Arithmetic):
-        def local_update(self, model, device, training):
-            if device == 2:
-                time.sleep(2)
-            return super().local_update(model, device, training)
+    async def go_by(broker, live):
+        try:
+            await slots.go_by(broker, live)
+        finally:
+            stuck.free.set()
 
-    asyncio.run(play(live, terms, clock=PacedClock(200), task=Stuck(), workers=6))
+    asyncio.run(play(live, terms, clock=slots.clock, task=stuck, meanwhile=go_by, workers=12))
     assert live.state.round == 4
-    assert "missing after 0.5 s: the device counts as gone" in live.mailbox.rejected
+    assert not any(device == 2 for _, device, _ in live.updates)
+    reason = "missing after 0.5 s: the device counts as gone"
+    assert {rejection for rejection in live.mailbox.log if rejection.reason == reason} == {
+        Rejection(TOPICS.from_device(2, "ready"), reason)
+    }
 
 
 def test_no_message_deafens_the_server():
@@ -276,7 +294,8 @@ def test_no_message_deafens_the_server():
 
 def test_paced_slots_keep_to_the_plan_when_devices_keep_pace():
     live, terms = prepare(WORKED_EXAMPLE, "idfl", rounds=5)
-    asyncio.run(play(live, terms, clock=PacedClock(400)))
+    slots = PatientTime()
+    asyncio.run(play(live, terms, clock=slots.clock, meanwhile=slots.go_by))
     assert_as_simulated(live)
     assert [uplink[3:] for uplink in live.state.record.uplinks] == list(
         zip(live.plan.start.tolist(), live.plan.end.tolist(), strict=True)
@@ -286,16 +305,18 @@ def test_paced_slots_keep_to_the_plan_when_devices_keep_pace():
 
 def test_a_device_that_does_not_keep_pace_is_named():
     live, terms = prepare(WORKED_EXAMPLE, "idfl", rounds=6)
+    slots, slow = PatientTime(late=[3]), Stuck(3)
 
-    class Slow(Arithmetic):
-        def local_update(self, model, device, training):
-            if device == 3 and training == 0:
-                time.sleep(1.2)
-            return super().local_update(model, device, training)
+    def catch_up(state):
+        if state.round == 3:
+            slow.free.set()
+            slots.late.clear()
 
-    asyncio.run(play(live, terms, clock=PacedClock(200), task=Slow()))
+    live.on_round = catch_up
+    asyncio.run(play(live, terms, clock=slots.clock, task=slow, meanwhile=slots.go_by))
     assert live.state.round == 6
-    assert 3 in {entry.device for entry in live.state.late}
+    assert {entry.device for entry in live.state.late} == {3}
+    assert any(device == 3 for _, device, _ in live.updates)
     assert live.updates != planned_updates(live.plan)
 
 
