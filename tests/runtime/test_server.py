@@ -284,12 +284,14 @@ def test_no_message_deafens_the_server():
 
     async def shout(broker, live):
         async with broker.connect() as channel:
-            header = json.dumps({"__metadata__": {}, "vector": {"dtype": "\ud800"}}).encode()
-            payload = len(header).to_bytes(8, "little") + header
-            await channel.publish(TOPICS.from_device(1, "update"), payload)
+            good = encode(Label("run", 1), np.zeros(3, dtype=np.float32))
+            payload = good.replace(b'"F32"', json.dumps("\ud800").encode())
+            length = len(payload) - 8 - 3 * 4
+            await channel.publish(TOPICS.from_device(1, "update"), length.to_bytes(8, "little") + payload[8:])
 
     asyncio.run(play(live, terms, meanwhile=shout))
     assert_as_simulated(live)
+    assert "garbage: numbers that are not F32" in live.mailbox.rejected
 
 
 def test_paced_slots_keep_to_the_plan_when_devices_keep_pace():
