@@ -9,11 +9,11 @@ import pytest
 from processes import Mosquitto
 from tasks import Arithmetic
 
-from slotwise.runs import RunFolder, run_parameters
+from slotwise.runs import run_parameters
 from slotwise.runtime import farewells
 from slotwise.runtime.device import Device
 from slotwise.runtime.mqtt import broker_of, connected_channel
-from slotwise.runtime.run import LiveWatcher, ServerOptions, serve
+from slotwise.runtime.run import LiveWatcher, ServerOptions, new_live_folder, serve
 from slotwise.runtime.topics import Topics
 
 PARAMETERS = run_parameters(
@@ -58,7 +58,7 @@ def served(tmp_path, broker, disturb=None, watcher=None):
 
     async def run():
         address, options = broker_of(broker.address), ServerOptions(patience=NEVER)
-        folder = RunFolder.create(tmp_path / "run", PARAMETERS)
+        folder = new_live_folder(tmp_path / "run", PARAMETERS, options)
         async with fleet(address), connected_channel(address, "server") as channel:
             if disturb is not None:
                 disturb(channel)

@@ -7,12 +7,13 @@ import pytest
 from live import TOPICS
 from tasks import Arithmetic
 
-from slotwise.runs import RunFolder, run_parameters
+from slotwise.runs import run_parameters
 from slotwise.runtime.device import Device
 from slotwise.runtime.memory import MemoryBroker
-from slotwise.runtime.run import LiveWatcher, ServerOptions, serve
+from slotwise.runtime.run import LiveWatcher, ServerOptions, new_live_folder, serve
 
 PARAMETERS = {"devices": 3, "group_size": 1, "compute_slots": 1, "deadline": 20, "task": "tasks:make"}
+OPTIONS = ServerOptions(name=TOPICS.name)
 
 
 class StopsInRound(LiveWatcher):
@@ -42,8 +43,7 @@ async def served(folder, parameters, watcher):
     with ThreadPoolExecutor(2) as pool:
         devices = [asyncio.create_task(be(n, pool)) for n in range(1, parameters.devices + 1)]
         async with broker.connect() as channel:
-            options = ServerOptions(name=TOPICS.name)
-            outcome = await serve(folder, parameters, Arithmetic(), channel, options=options, watcher=watcher)
+            outcome = await serve(folder, parameters, Arithmetic(), channel, options=OPTIONS, watcher=watcher)
         await asyncio.wait(devices, timeout=2.0)
         over = all(device.done() for device in devices)
         for device in devices:
@@ -55,7 +55,7 @@ async def served(folder, parameters, watcher):
 @pytest.fixture
 def run(tmp_path):
     parameters = run_parameters(PARAMETERS)
-    return RunFolder.create(tmp_path / "run", parameters), parameters
+    return new_live_folder(tmp_path / "run", parameters, OPTIONS), parameters
 
 
 def test_devices_are_told_when_it_is_over(run):

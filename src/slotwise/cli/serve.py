@@ -36,7 +36,7 @@ from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runtime.call import say_end_again
 from slotwise.runtime.plan import live_plan
-from slotwise.runtime.run import LiveOutcome, ServerOptions, Trouble
+from slotwise.runtime.run import LiveOutcome, ServerOptions, Trouble, new_live_folder
 from slotwise.runtime.run import serve as serve_live
 from slotwise.runtime.topics import Topics
 
@@ -223,7 +223,7 @@ class _Session:
             channel = await stack.enter_async_context(connected_channel(broker, identity))
             folder = RunFolder(self.place)
             if not folder.is_run:  # nothing is made before there is a broker
-                folder = RunFolder.create(self.place, self.parameters)
+                folder = new_live_folder(self.place, self.parameters, self.options)
             return await serve_live(
                 folder,
                 self.parameters,

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from slotwise.fleet import Fleet
@@ -105,6 +106,14 @@ class LiveOutcome:
     trouble: Trouble | None = None
 
 
+def new_live_folder(path: Path, parameters: RunParameters, options: ServerOptions) -> RunFolder:
+    """The folder of a new run, which says from its first moment on that it is a live one.
+
+    A server that is killed in the next is resumed like any other.
+    """
+    return RunFolder.create(path, parameters, live_run=secrets.token_hex(8), live_options=options.kept())
+
+
 async def serve(
     folder: RunFolder,
     parameters: RunParameters,
@@ -135,7 +144,7 @@ class _LiveRun:
         self._options, self._watcher = options, watcher
         self._plan = live_plan(parameters)
         self._due = evaluation_rounds(self._plan, parameters.slots_between_evaluations)
-        self._run_id = str(folder.description().get("live_run") or secrets.token_hex(8))
+        self._run_id = str(folder.description()["live_run"])
         self._saved = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
         self._boundary: Boundary | None = None
