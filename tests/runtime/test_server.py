@@ -13,7 +13,8 @@ from tasks import Arithmetic
 from slotwise.fleet import Fleet
 from slotwise.runtime import farewells
 from slotwise.runtime.mailbox import Rejection
-from slotwise.runtime.state import Boundary, decode_state, encode_state
+from slotwise.runtime.saved_state import decode_state, encode_state
+from slotwise.runtime.state import Snapshot
 from slotwise.runtime.terms import NobodyLeft
 from slotwise.runtime.wire import Label, encode
 from slotwise.scenario import Scenario
@@ -99,7 +100,7 @@ def test_a_broadcast_is_one_publish():
 @pytest.mark.parametrize("schedule", ["async", "idfl"])
 def test_a_server_goes_on_from_any_checkpoint_to_the_same_models(schedule):
     live, terms = prepare(WORKED_EXAMPLE, schedule)
-    live.on_round = lambda state: live.checkpoints.append(encode_state(state))
+    live.on_round = lambda state: live.checkpoints.append(encode_state(Snapshot.of(state)))
     asyncio.run(play(live, terms))
     for data in live.checkpoints[:-1:4]:
         state = decode_state(data, scheduler_for(WORKED_EXAMPLE, schedule))
@@ -120,7 +121,7 @@ def test_who_goes_while_a_model_is_on_its_way_has_gone_after_a_restart_too(sched
     def vanish(state):
         if state.round == 4:
             live.mailbox.vanish(min(state.assigned))
-            live.checkpoints.append(encode_state(state))
+            live.checkpoints.append(encode_state(Snapshot.of(state)))
 
     live.on_round = vanish
     asyncio.run(play(live, terms))
@@ -133,23 +134,25 @@ def test_who_goes_while_a_model_is_on_its_way_has_gone_after_a_restart_too(sched
     assert any(device == gone and k > 4 for k, device, _ in again.updates) == back
 
 
-def test_a_state_can_go_back_to_the_end_of_its_last_round():
+def test_a_snapshot_stays_as_it_is_while_the_run_goes_on():
     live, terms = prepare(WORKED_EXAMPLE, "idfl")
     kept = {}
 
     def keep(state):
         if state.round == 5:
-            kept["then"], kept["boundary"] = encode_state(state), Boundary.of(state)
+            kept["snapshot"] = Snapshot.of(state)
+            kept["then"] = encode_state(kept["snapshot"])
 
     live.on_round = keep
     asyncio.run(play(live, terms))
-    again = kept["boundary"].state(scheduler_for(WORKED_EXAMPLE, "idfl"))
-    assert encode_state(again) == kept["then"]
+    assert encode_state(kept["snapshot"]) == kept["then"]
+    again = kept["snapshot"].state(scheduler_for(WORKED_EXAMPLE, "idfl"))
+    assert encode_state(Snapshot.of(again)) == kept["then"]
 
 
 def test_a_damaged_state_is_no_state():
     live, _ = prepare(WORKED_EXAMPLE, "async")
-    data = encode_state(live.state)
+    data = encode_state(Snapshot.of(live.state))
     assert decode_state(data[:-20], scheduler_for(WORKED_EXAMPLE, "async")) is None
 
 
@@ -243,7 +246,7 @@ def test_a_training_that_outlasts_patience_counts_all_the_same():
 def test_who_is_overdue_or_barred_is_so_after_a_restart():
     live, _ = prepare(WORKED_EXAMPLE, "idfl")
     live.state.overdue[3], live.state.barred = (7, 2), {4}
-    state = decode_state(encode_state(live.state), scheduler_for(WORKED_EXAMPLE, "idfl"))
+    state = decode_state(encode_state(Snapshot.of(live.state)), scheduler_for(WORKED_EXAMPLE, "idfl"))
     assert (state.overdue, state.barred) == ({3: (7, 2)}, {4})
 
 

@@ -11,7 +11,8 @@ from slotwise.runs import RunFolder
 from slotwise.runs.sealed import SealedFiles
 from slotwise.runtime.mailbox import Rejection
 from slotwise.runtime.report import Comparison
-from slotwise.runtime.state import LiveState, decode_state
+from slotwise.runtime.saved_state import decode_state
+from slotwise.runtime.state import LiveState
 from slotwise.schedule import Scheduler, Timeline
 
 LOG_LIMIT = 10 << 20  # bytes of rejections told one by one; beyond that they are only counted

@@ -26,8 +26,9 @@ from slotwise.runtime.folder import LiveFolder
 from slotwise.runtime.mailbox import Admission, Mailbox, Rejection
 from slotwise.runtime.plan import live_plan, scheduler_of
 from slotwise.runtime.report import Comparison, compared, measured_timeline
+from slotwise.runtime.saved_state import encode_state
 from slotwise.runtime.server import Server
-from slotwise.runtime.state import Boundary, LiveState, encode_state
+from slotwise.runtime.state import LiveState, Snapshot
 from slotwise.runtime.terms import NobodyLeft, NotFinite, Terms
 from slotwise.runtime.topics import TRIAL, Topics
 
@@ -147,7 +148,7 @@ class _LiveRun:
         self._run_id = str(folder.description()["live_run"])
         self._saved = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
-        self._boundary: Boundary | None = None
+        self._boundary: Snapshot | None = None  # the end of the last round
         self._trouble: Trouble | None = None
 
     async def play(self, channel: Channel) -> LiveOutcome:
@@ -161,7 +162,7 @@ class _LiveRun:
         if state is None:
             state = LiveState(scheduler_of(self._parameters), models={0: model})
         if resumed:
-            self._boundary = Boundary.of(state)
+            self._boundary = Snapshot.of(state)
         self._curve = Curve(self._task, state, self._due, self._watcher.evaluated)
         self._curve.note()
         topics = Topics(self._options.name)
@@ -273,10 +274,10 @@ class _LiveRun:
     def round_done(self, state: LiveState) -> None:
         """Note what is to be evaluated, save the state every few seconds, pass it on."""
         self._curve.note()
-        self._boundary = Boundary.of(state)
+        self._boundary = Snapshot.of(state)
         self._watcher.round_done(state)
         if time.monotonic() - self._saved >= self._options.checkpoint_every or self._watcher.wants_stop():
-            self._save(state)
+            self._save(self._boundary)
 
     def _reject(self, rejection: Rejection) -> None:
         self._live.log(rejection)
@@ -284,25 +285,26 @@ class _LiveRun:
 
     # Saving
 
-    def _save(self, state: LiveState) -> None:
+    def _save(self, snapshot: Snapshot) -> None:
         """Write a checkpoint beside the run; one at a time."""
         if self._saving is not None:
             if not self._saving.done():
                 return
             self._saving.result()
-        data, points = encode_state(state), list(state.points)
-        self._saving = asyncio.create_task(asyncio.to_thread(self._write, state.round, data, points))
+        self._saving = asyncio.create_task(asyncio.to_thread(self._write, snapshot))
         self._saved = time.monotonic()
 
-    def _write(self, round_number: int, data: bytes, points: list[Point]) -> None:
-        self._live.states.save(round_number, data)
-        self._live.folder.write_points(points)
+    def _write(self, snapshot: Snapshot) -> None:
+        """Called in a thread: a long run has a long record."""
+        state = snapshot.values()
+        self._live.states.save(state.round, encode_state(snapshot))
+        self._live.folder.write_points(state.points)
 
     async def _close(self, state: LiveState, status: Status) -> LiveOutcome:
         """Save everything; run.json comes last, so that its status speaks of files that are there."""
         if self._saving is not None:
             await self._saving
-        self._write(state.round, encode_state(state), state.points)
+        self._write(Snapshot.of(state))
         folder, comparison = self._live.folder, None
         model = state.models[state.round]
         folder.write_model(self._task.named_arrays(model))

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from slotwise.aggregation import Vector
 from slotwise.learning import Point
-from slotwise.schedule import (
-    Agenda,
-    Delivered,
-    Event,
-    Joined,
-    Left,
-    Lost,
-    Ready,
-    Record,
-    Scheduler,
-    SchedulerState,
-    Sent,
-)
+from slotwise.schedule import Agenda, Event, Joined, Left, Record, Scheduler, SchedulerState
 
 
 class Late(NamedTuple):
@@ -107,28 +90,36 @@ class LiveState:
 
 
 @dataclass(frozen=True)
-class Boundary:
-    """A state as it was at the end of a round, to go back to if the next one cannot be finished."""
+class Snapshot:
+    """A state as it was at one moment: to save it while the run goes on, or to go back to it.
+
+    Attributes:
+        scheduler: of the Scheduler.
+        entries: of the agenda.
+        lengths: of everything that only grows, and is not copied for that reason.
+    """
 
     scheduler: SchedulerState
     entries: list[tuple[int, Event]]
-    rest: LiveState
+    lengths: list[int]
+    _rest: LiveState
 
     @classmethod
-    def of(cls, state: LiveState) -> Boundary:
-        """What the next round changes is copied."""
-        uplinks, lost, broadcasts, receivers = state.record
+    def of(cls, state: LiveState) -> Snapshot:
+        """What may change is copied."""
         rest = replace(
             state,
             models=dict(state.models),
             assigned=dict(state.assigned),
             unplanned=list(state.unplanned),
             sent=Counter(state.sent),
-            record=Record(list(uplinks), list(lost), list(broadcasts), list(receivers)),
+            unevaluated=dict(state.unevaluated),
+            rejected=Counter(state.rejected),
             overdue=dict(state.overdue),
-            round_seconds=list(state.round_seconds),
+            barred=set(state.barred),
         )
-        return cls(state.scheduler.state, state.agenda.entries(), rest)
+        lengths = [len(rows) for rows in _growing(state)]
+        return cls(state.scheduler.state, state.agenda.entries(), lengths, rest)
 
     def state(self, scheduler: Scheduler) -> LiveState:
         """The state; ``scheduler``, of the same run, becomes its Scheduler."""
@@ -136,102 +127,16 @@ class Boundary:
         agenda = Agenda()
         for slot, event in self.entries:
             agenda.add(slot, event)
-        return replace(self.rest, scheduler=scheduler, agenda=agenda)
+        return replace(self.values(), scheduler=scheduler, agenda=agenda)
+
+    def values(self) -> LiveState:
+        """The state but for Scheduler and agenda, which are those of now."""
+        rows: list[Any] = [rows[:end] for rows, end in zip(_growing(self._rest), self.lengths, strict=True)]
+        points, late, round_seconds, *record = rows
+        return replace(
+            self._rest, points=points, late=late, round_seconds=round_seconds, record=Record(*record)
+        )
 
 
-_EVENTS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (Ready, Sent, Lost, Delivered, Left, Joined)
-}
-
-
-def encode_state(state: LiveState) -> bytes:
-    """The state as a numpy archive without pickles: the models, and the rest as JSON."""
-    document = {
-        "scheduler": state.scheduler.state._asdict(),
-        "agenda": [(slot, type(event).__name__, *event) for slot, event in state.agenda.entries()],
-        "slot": state.slot,
-        "assigned": state.assigned,
-        "unplanned": [(type(event).__name__, *event) for event in state.unplanned],
-        "sent": state.sent,
-        "record": {name: [*map(list, rows)] for name, rows in state.record._asdict().items()},
-        "points": state.points,
-        "rejected": state.rejected,
-        "late": state.late,
-        "overdue": state.overdue,
-        "barred": sorted(state.barred),
-        "grants": state.grants,
-        "round_seconds": state.round_seconds,
-    }
-    text = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
-    models = _models("models", state.models) | _models("unevaluated", state.unevaluated)
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, document=text, **models)
-    return buffer.getvalue()
-
-
-def decode_state(data: bytes, scheduler: Scheduler) -> LiveState | None:
-    """The state that `encode_state` wrote; ``scheduler``, of the same run, becomes its Scheduler."""
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            document = json.loads(archive["document"].tobytes())
-            models, unevaluated = _from_models("models", archive), _from_models("unevaluated", archive)
-            scheduler.restore(_scheduler_state(document["scheduler"]))
-            return _state(document, scheduler, models, unevaluated)
-    except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError):
-        return None
-
-
-def _state(
-    document: dict[str, Any], scheduler: Scheduler, models: dict[int, Vector], unevaluated: dict[int, Vector]
-) -> LiveState:
-    agenda = Agenda()
-    for slot, name, *values in document["agenda"]:
-        agenda.add(slot, _EVENTS[name](*values))
-    uplinks, lost, broadcasts, receivers = (document["record"][name] for name in Record._fields)
-    return LiveState(
-        scheduler=scheduler,
-        agenda=agenda,
-        models=models,
-        unevaluated=unevaluated,
-        assigned=_pairs(document["assigned"]),
-        unplanned=[_EVENTS[name](*values) for name, *values in document["unplanned"]],
-        sent=Counter(_numbered(document["sent"])),
-        record=Record([*map(tuple, uplinks)], [*map(tuple, lost)], [*map(tuple, broadcasts)], receivers),
-        points=[Point(*point) for point in document["points"]],
-        rejected=Counter(document["rejected"]),
-        late=[Late(*late) for late in document["late"]],
-        overdue=_pairs(document["overdue"]),
-        barred=set(document["barred"]),
-        **{name: document[name] for name in ("slot", "grants", "round_seconds")},
-    )
-
-
-def _scheduler_state(document: dict[str, Any]) -> SchedulerState:
-    state = SchedulerState(**document)
-    return state._replace(
-        booked=_numbered(state.booked),
-        computing=_numbered(state.computing),
-        ready=[(turn, device, version) for turn, device, version in state.ready],
-        granted=None if state.granted is None else (state.granted[0], state.granted[1], state.granted[2]),
-    )
-
-
-def _numbered(table: dict[Any, Any]) -> dict[int, Any]:
-    """JSON makes text of numbers that are keys."""
-    return {int(key): value for key, value in table.items()}
-
-
-def _pairs(table: dict[Any, Any]) -> dict[int, tuple[int, int]]:
-    """Tables of devices to two numbers."""
-    return {device: (first, second) for device, (first, second) in _numbered(table).items()}
-
-
-def _models(name: str, models: dict[int, Vector]) -> dict[str, NDArray[Any]]:
-    versions = sorted(models)
-    vectors = [models[version] for version in versions]
-    stacked = np.stack(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
-    return {f"{name}_versions": np.array(versions, dtype=np.int64), name: stacked}
-
-
-def _from_models(name: str, archive: Any) -> dict[int, Vector]:
-    return dict(zip(archive[f"{name}_versions"].tolist(), archive[name], strict=True))
+def _growing(state: LiveState) -> list[Sequence[object]]:
+    return [state.points, state.late, state.round_seconds, *state.record]
