@@ -13,6 +13,7 @@ from tasks import Arithmetic
 from slotwise.fleet import Fleet
 from slotwise.runtime import farewells
 from slotwise.runtime.mailbox import Rejection
+from slotwise.runtime.memory import MemoryChannel
 from slotwise.runtime.saved_state import decode_state, encode_state
 from slotwise.runtime.state import Snapshot
 from slotwise.runtime.terms import NobodyLeft
@@ -280,6 +281,29 @@ def test_paced_a_device_that_never_gets_ready_counts_as_gone():
     assert {rejection for rejection in live.mailbox.log if rejection.reason == reason} == {
         Rejection(TOPICS.from_device(2, "ready"), reason)
     }
+
+
+def test_paced_time_without_a_connection_makes_nobody_overdue(monkeypatch):
+    live, terms = prepare(WORKED_EXAMPLE, "sync", rounds=4, patience=2.0)
+    slots, stuck = PatientTime(late=[2]), Stuck(2)
+
+    async def lose_the_connection(broker, live):
+        going_by = asyncio.create_task(slots.go_by(broker, live))
+        while 2 not in live.state.overdue:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(MemoryChannel, "connected", False)
+        await asyncio.sleep(2.5)
+        monkeypatch.setattr(MemoryChannel, "connections", 2)
+        monkeypatch.setattr(MemoryChannel, "connected", True)
+        live.mailbox.changed.set()
+        await asyncio.sleep(0.1)
+        stuck.free.set()
+        slots.late.clear()
+        await going_by
+
+    asyncio.run(play(live, terms, clock=slots.clock, task=stuck, meanwhile=lose_the_connection, workers=6))
+    assert live.updates == planned_updates(live.plan)
+    assert not any(reason.startswith("missing") for reason in live.mailbox.rejected)
 
 
 def test_no_message_deafens_the_server():

@@ -51,6 +51,7 @@ class Server:
         self._granted: tuple[Label, str, int] | None = None
         self._overdue_since = dict.fromkeys(state.overdue, time.monotonic())
         self._unheard_since: dict[int, float] = {}  # granted, and no update
+        self._connection = channel.connections
         self._patience = Patience(terms.patience, channel, mailbox.changed)
         self._began = time.monotonic()
         self._call = Call(terms, channel, topics)
@@ -135,6 +136,7 @@ class Server:
             if len(self._mailbox.barred) == self._terms.fleet.devices:
                 raise NobodyLeft
             self._note_unplanned()
+            self._excuse_after_an_outage()
             await self._give_up_on_the_silent()
             planned = agenda.next_slot
             left = 1.0 if planned is None else clock.seconds_until(planned)
@@ -151,7 +153,8 @@ class Server:
         for event in mailbox.unplanned:
             state.agenda.add(slot, event)
             if isinstance(event, Left):
-                state.overdue.pop(event.device, None)
+                for table in (state.overdue, self._overdue_since, self._unheard_since):
+                    table.pop(event.device, None)
         mailbox.unplanned.clear()
         for device in [n for n in state.overdue if mailbox.is_ready(n)]:
             planned, version = state.overdue.pop(device)
@@ -222,11 +225,18 @@ class Server:
         self._mailbox.strike(device)
         await self._silent(device, "update")
 
+    def _excuse_after_an_outage(self) -> None:
+        """Paced too, time without a connection does not count: nobody could have said anything."""
+        if not self._channel.connected or self._channel.connections != self._connection:
+            self._connection = self._channel.connections
+            self._overdue_since = dict.fromkeys(self._state.overdue, time.monotonic())
+            self._unheard_since.clear()
+
     async def _give_up_on_the_silent(self) -> None:
         """Paced, nobody waits for a device; but one that is overdue for too long counts as gone."""
         now = time.monotonic()
         for device in list(self._state.overdue):
-            if now - self._overdue_since[device] > self._terms.patience and self._channel.connected:
+            if now - self._overdue_since[device] > self._terms.patience:
                 del self._state.overdue[device]
                 await self._silent(device, "ready")
 
