@@ -27,12 +27,15 @@ class Curve:
 
     async def follow(self) -> None:
         """Evaluate what is noted; without end."""
-        with ThreadPoolExecutor(1, thread_name_prefix="evaluate") as pool:
+        pool = ThreadPoolExecutor(1, thread_name_prefix="evaluate")
+        try:
             while True:
                 if self._state.unevaluated:
                     await self._evaluate(pool, min(self._state.unevaluated))
                 else:
                     await asyncio.sleep(0.05)
+        finally:
+            pool.shutdown(wait=False)  # who ends before all is evaluated does not want to wait
 
     async def done(self, following: asyncio.Task[None]) -> None:
         """Wait until nothing is left to evaluate; ``following`` is the task that does it."""

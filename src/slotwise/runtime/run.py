@@ -179,7 +179,7 @@ class _LiveRun:
             listening.cancel()  # what is said from now on must not change the state that is saved
             if status is None:  # in the middle of a round: what counts is the round before it
                 status, state = "interrupted", self._last_round()
-            else:
+            elif status != "interrupted":  # then what is not evaluated is saved, and evaluated when resumed
                 await self._curve.done(evaluating)
         finally:
             for background in (listening, evaluating, playing):
