@@ -220,24 +220,25 @@ class Trial:
         options = ["--devices", devices, "--group-size", group_size, "--compute-slots", compute_slots]
         options += ["--deadline", deadline, "--checkpoint-every", "0", "--quiet", "--out", self.out]
         own = ["--task", task] if task else []
-        where = ["--listen", f"127.0.0.1:{self.broker.port}", "--name", NAME]
-        return self.process("serve", *(where if self.embedded else self.where), *options, *own, *more)
+        return self.process("serve", *self.own_where, *options, *own, *more)
 
     @property
-    def embedded(self):
-        return isinstance(self.broker, Embedded)
+    def own_where(self):
+        """Where the server finds its broker, or starts it."""
+        embedded = ["--listen", f"127.0.0.1:{self.broker.port}", "--name", NAME]
+        return embedded if isinstance(self.broker, Embedded) else self.where
 
     def resume(self, *more):
         return self.process(
-            "serve", *self.where, "--resume", self.out, "--checkpoint-every", "0", "--quiet", *more
+            "serve", *self.own_where, "--resume", self.out, "--checkpoint-every", "0", "--quiet", *more
         )
 
-    def fleet(self, devices=5, first=1, task="tasks:make_slow", seconds="0.02", gated_from=None):
+    def fleet(self, *more, devices=5, first=1, task="tasks:make_slow", seconds="0.02", gated_from=None):
         own = ["--task", task] if task else []
         return self.process(
             "fleet",
             *self.where,
-            *["--devices", devices, "--first", first, "--quiet", *own],
+            *["--devices", devices, "--first", first, "--quiet", *own, *more],
             environment=self._pace(seconds, gated_from),
         )
 
@@ -285,6 +286,10 @@ class Trial:
     @property
     def run(self):
         return json.loads((self.out / "run.json").read_text())
+
+    @property
+    def checkpoints(self):
+        return list((self.out / "live").glob("*.checkpoint"))
 
     @property
     def uplinks(self):

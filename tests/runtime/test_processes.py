@@ -131,6 +131,56 @@ def test_a_server_that_was_killed_resumes_with_the_devices_still_connected(trial
     assert_as_simulated(trial)
 
 
+def test_a_server_that_was_killed_together_with_its_own_broker_resumes_with_the_devices(tmp_path):
+    trial = Trial(tmp_path, Embedded(tmp_path))
+    try:
+        server = trial.serve()
+        until(lambda: accepts(trial.broker.port), "broker")
+        fleet = trial.fleet(gated_from=3)
+        until(lambda: len(trial.checkpoints) > 1, "checkpoints")
+        server.kill9()
+        assert fleet.process.poll() is None
+        server = trial.resume()
+        trial.open_gate()
+        server.ends()
+        fleet.ends()
+        assert trial.run["status"] == "finished"
+        expected = simulated_models(plan_of(trial))
+        assert trial.run["model_sha256"] == model_sha256(expected[max(expected)])
+    finally:
+        trial.close()
+
+
+def test_devices_in_several_processes_train_as_simulated(trial):
+    server, fleet = trial.serve(), trial.fleet("--processes", "2")
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+
+
+def test_a_run_starts_without_a_device_that_has_not_come_and_it_joins_later(trial):
+    server, _ = trial.serve("--wait", "8", deadline=150), trial.fleet(devices=4, gated_from=3)
+    until(lambda: re.search("starting without device .*5", server.text), "start without device 5")
+    trial.wire.round_reached(2)
+    trial.device(5)
+    trial.wire.wait_for(lambda topic, frame: topic == "from/5/here", "word from device 5")
+    begun_without = max(trial.wire.models())
+    trial.open_gate()
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert min(k for k, device, _ in trial.uplinks if device == 5) >= begun_without
+
+
+def test_a_device_that_is_shut_out_says_so_and_ends(trial):
+    server, _ = trial.serve(), trial.fleet(devices=4)
+    broken = trial.device(5, task="tasks:make_broken")
+    broken.ends(3)
+    assert "device 5: the server has shut it out after bad updates in a row" in broken.text
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert not any(device == 5 for _, device, _ in trial.uplinks)
+
+
 def test_devices_hear_the_end_even_if_the_server_was_killed_before_it_could_say_so(trial):
     server, fleet = trial.serve(), trial.fleet()
     server.ends()
