@@ -237,20 +237,6 @@ def test_a_device_that_stays_silent_counts_as_gone():
     assert Rejection(TOPICS.from_device(2, "ready"), reason) in live.mailbox.log
 
 
-def test_a_training_that_outlasts_patience_counts_all_the_same():
-    live, terms = prepare(WORKED_EXAMPLE, "async", patience=0.7, rounds=4)
-    asyncio.run(play(live, terms, task=Arithmetic(1.0), workers=6))
-    assert_as_simulated(live)
-    assert not live.mailbox.rejected
-
-
-def test_who_is_overdue_or_barred_is_so_after_a_restart():
-    live, _ = prepare(WORKED_EXAMPLE, "idfl")
-    live.state.overdue[3], live.state.barred = (7, 2), {4}
-    state = decode_state(encode_state(Snapshot.of(live.state)), scheduler_for(WORKED_EXAMPLE, "idfl"))
-    assert (state.overdue, state.barred) == ({3: (7, 2)}, {4})
-
-
 class Stuck(Arithmetic):
     """One device trains until it is set free."""
 
@@ -262,6 +248,27 @@ class Stuck(Arithmetic):
         if device == self._device:
             assert self.free.wait(60)
         return super().local_update(model, device, training)
+
+
+def test_a_training_that_outlasts_patience_counts_all_the_same():
+    live, terms = prepare(WORKED_EXAMPLE, "async", patience=2.0, rounds=4)
+    long = Stuck(2)
+
+    async def free_it_when_it_was_asked(broker, live):
+        while TOPICS.to_device(2, "call") not in {topic for topic, _ in live.wire}:
+            await asyncio.sleep(0.01)
+        long.free.set()
+
+    asyncio.run(play(live, terms, task=long, meanwhile=free_it_when_it_was_asked))
+    assert_as_simulated(live)
+    assert set(live.mailbox.rejected) <= {"ready, said twice"}  # it is told its work again when it answers
+
+
+def test_who_is_overdue_or_barred_is_so_after_a_restart():
+    live, _ = prepare(WORKED_EXAMPLE, "idfl")
+    live.state.overdue[3], live.state.barred = (7, 2), {4}
+    state = decode_state(encode_state(Snapshot.of(live.state)), scheduler_for(WORKED_EXAMPLE, "idfl"))
+    assert (state.overdue, state.barred) == ({3: (7, 2)}, {4})
 
 
 def test_paced_a_device_that_never_gets_ready_counts_as_gone():
