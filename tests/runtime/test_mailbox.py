@@ -5,7 +5,7 @@ import pytest
 
 from slotwise.learning.packing import Packing
 from slotwise.runtime.channel import Message
-from slotwise.runtime.mailbox import STRIKES, Admission, Mailbox
+from slotwise.runtime.mailbox import STRIKES, Admission, Mailbox, Rejection
 from slotwise.runtime.topics import Topics
 from slotwise.runtime.wire import Frame, Label, encode
 from slotwise.schedule import Joined, Left
@@ -211,6 +211,11 @@ def test_coming_is_an_event_and_saying_here_again_is_none(mailbox):
 def test_other_topics_are_not_heard(mailbox, topic, reason):
     mailbox.take(Message(topic, encode(Label("run", 2))))
     assert mailbox.rejected == {reason: 1}
+
+
+def test_a_rejection_is_told_in_one_plain_line_whatever_the_topic_is():
+    assert str(Rejection("a\n\x1b[31mb", "too large")) == "a\\n\\x1b[31mb: too large"
+    assert len(str(Rejection("x" * 60_000, ""))) < 200
 
 
 def test_words_that_are_too_long_are_not_read(mailbox):

@@ -266,9 +266,9 @@ def test_a_training_that_outlasts_patience_counts_all_the_same():
 
 def test_who_is_overdue_or_barred_is_so_after_a_restart():
     live, _ = prepare(WORKED_EXAMPLE, "idfl")
-    live.state.overdue[3], live.state.barred = (7, 2), {4}
+    live.state.overdue[3], live.state.barred = 2, {4}
     state = decode_state(encode_state(Snapshot.of(live.state)), scheduler_for(WORKED_EXAMPLE, "idfl"))
-    assert (state.overdue, state.barred) == ({3: (7, 2)}, {4})
+    assert (state.overdue, state.barred) == ({3: 2}, {4})
 
 
 def test_paced_a_device_that_never_gets_ready_counts_as_gone():

@@ -108,8 +108,8 @@ def serve(
     patience: Annotated[
         float | None,
         typer.Option(
-            help="Seconds after which a device that owes something is asked for a sign of life, or for its "
-            "update, and counts as gone without one.",
+            help="Seconds after which a device that still trains is asked for a sign of life, and counts as "
+            "gone without one; so does a device that does not send what it was granted.",
             show_default="60",
             rich_help_panel=DEVICES,
         ),

@@ -22,6 +22,7 @@ from slotwise.runtime.wire import BadFrame, Frame, Label, decode
 from slotwise.schedule import Event, Joined, Left
 
 WORDS_LIMIT = 1 << 12  # bytes of a message without numbers
+TOPIC_LIMIT = 100  # characters of a topic that are told
 STRIKES = 3  # bad updates in a row after which a device is out for good
 
 
@@ -30,6 +31,10 @@ class Rejection(NamedTuple):
 
     topic: str
     reason: str
+
+    def __str__(self) -> str:
+        """In one line; the topic is of the sender's choice, and may hold line feeds and colours."""
+        return f"{ascii(self.topic[:TOPIC_LIMIT])[1:-1]}: {self.reason}"
 
 
 class Rejected(Exception):

@@ -82,12 +82,13 @@ def _state(document: dict[str, Any], archive: Any, scheduler: Scheduler) -> Live
     agenda = Agenda()
     for slot, name, *values in document["agenda"]:
         agenda.add(slot, _EVENTS[name](*values))
+    assigned = _numbered(document["assigned"])
     return LiveState(
         scheduler=scheduler,
         agenda=agenda,
         slot=document["slot"],
         models=_from_models("models", archive),
-        assigned=_pairs(document["assigned"]),
+        assigned={n: (version, training) for n, (version, training) in assigned.items()},
         unplanned=[_EVENTS[name](*values) for name, *values in document["unplanned"]],
         sent=Counter(_numbered(document["sent"])),
         record=_from_record(archive),
@@ -95,7 +96,7 @@ def _state(document: dict[str, Any], archive: Any, scheduler: Scheduler) -> Live
         unevaluated=_from_models("unevaluated", archive),
         rejected=Counter(document["rejected"]),
         late=[Late(*late) for late in document["late"]],
-        overdue=_pairs(document["overdue"]),
+        overdue=_numbered(document["overdue"]),
         barred=set(document["barred"]),
         grants=document["grants"],
         round_seconds=archive["round_seconds"].tolist(),
@@ -115,11 +116,6 @@ def _scheduler_state(document: dict[str, Any]) -> SchedulerState:
 def _numbered(table: dict[Any, Any]) -> dict[int, Any]:
     """JSON makes text of numbers that are keys."""
     return {int(key): value for key, value in table.items()}
-
-
-def _pairs(table: dict[Any, Any]) -> dict[int, tuple[int, int]]:
-    """Tables of devices to two numbers."""
-    return {device: (first, second) for device, (first, second) in _numbered(table).items()}
 
 
 def _record(record: Record) -> dict[str, NDArray[np.int64]]:

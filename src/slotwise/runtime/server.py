@@ -157,9 +157,8 @@ class Server:
                     table.pop(event.device, None)
         mailbox.unplanned.clear()
         for device in [n for n in state.overdue if mailbox.is_ready(n)]:
-            planned, version = state.overdue.pop(device)
-            state.late.append(Late(device, state.round, "training", planned, slot))
-            state.agenda.add(slot, Ready(device, slot, version))
+            state.late.append(Late(device, state.round, "training"))
+            state.agenda.add(slot, Ready(device, slot, state.overdue.pop(device)))
 
     async def _settled(self, event: Event, slot: int) -> Event | None:
         """What has become of what was planned."""
@@ -185,7 +184,7 @@ class Server:
         if mailbox.is_ready(device):
             return event
         if self._clock.paced:
-            self._state.overdue[device] = (event.slot, event.version)
+            self._state.overdue[device] = event.version
             self._overdue_since[device] = time.monotonic()
         else:
             await self._silent(device, "ready")
@@ -204,7 +203,7 @@ class Server:
         if update is None:
             self._lost.append(uplink)
             if silent:
-                await self._unheard(device, label.round, slot)
+                await self._unheard(device, label.round)
             return Lost(device, slot)
         self._unheard_since.pop(device, None)
         self._uplinks.append(uplink)
@@ -214,11 +213,11 @@ class Server:
         self._state.assigned.pop(device, None)
         return Sent(device)
 
-    async def _unheard(self, device: int, round_number: int, slot: int) -> None:
+    async def _unheard(self, device: int, round_number: int) -> None:
         """A grant has passed without an update. Paced, it is late; beyond patience, it is silent."""
         since = self._unheard_since.setdefault(device, time.monotonic())
         if self._clock.paced:
-            self._state.late.append(Late(device, round_number, "uplink", slot, -1))
+            self._state.late.append(Late(device, round_number, "uplink"))
             if time.monotonic() - since < self._terms.patience:
                 return
         self._unheard_since.pop(device, None)
@@ -284,7 +283,7 @@ class Server:
         state, end = self._state, slot + self._terms.broadcast_slots
         model = self._next_model(delivery.version)
         if not np.isfinite(model).all():
-            raise NotFinite(delivery.version - 1)
+            raise NotFinite
         state.models[delivery.version] = model
         record = state.record
         record.broadcasts.append((slot, end))

@@ -13,13 +13,11 @@ from slotwise.schedule import Agenda, Event, Joined, Left, Record, Scheduler, Sc
 
 
 class Late(NamedTuple):
-    """A device that did not keep pace: what was due in slot ``planned`` was there in slot ``actual``."""
+    """A device that did not keep pace, in which round, and with what."""
 
     device: int
     round: int
     what: str
-    planned: int
-    actual: int
 
 
 @dataclass
@@ -39,7 +37,7 @@ class LiveState:
         unevaluated: models that will be points of it.
         rejected: messages that did not count, by reason.
         late: who did not keep pace.
-        overdue: who should be ready by now and is not: since which slot, and with which model.
+        overdue: who should be ready by now and is not, and with which model.
         barred: devices that are out for the rest of the run.
         grants: how many were given.
         round_seconds: when each round was complete, in seconds since the start.
@@ -57,7 +55,7 @@ class LiveState:
     unevaluated: dict[int, Vector] = field(default_factory=dict)
     rejected: Counter[str] = field(default_factory=Counter)
     late: list[Late] = field(default_factory=list)
-    overdue: dict[int, tuple[int, int]] = field(default_factory=dict)
+    overdue: dict[int, int] = field(default_factory=dict)
     barred: set[int] = field(default_factory=set)
     grants: int = 0
     round_seconds: list[float] = field(default_factory=list)
