@@ -154,6 +154,13 @@ def test_who_comes_back_soon_was_never_gone(mailbox):
     assert mailbox.assigned == {2: (4, 1)}
 
 
+def test_a_farewell_of_a_device_whose_start_is_not_known_deafens_nobody(mailbox):
+    mailbox.present.add(3)  # as after a restart of the server
+    say(mailbox, 3, "gone")
+    say(mailbox, 3, "here", boot="c")
+    assert 3 in mailbox.present
+
+
 def test_who_is_started_again_was_gone_however_soon_it_is_back(mailbox):
     say(mailbox, 2, "gone", boot="b")
     say(mailbox, 2, "here", boot="c")

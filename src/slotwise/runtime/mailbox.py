@@ -231,7 +231,7 @@ class Mailbox:
 
     def _take_here(self, device: int, frame: Frame) -> None:
         boot = frame.words.get("boot", "")
-        if device in self.farewells and self._boots[device] != boot:
+        if device in self.farewells and self._boots.get(device) != boot:
             self.vanish(device)  # started again, it has lost its work
         self.farewells.pop(device, None)
         self._boots[device] = boot
