@@ -20,10 +20,11 @@ from slotwise.runtime.clock import Clock
 from slotwise.runtime.farewells import Farewells
 from slotwise.runtime.mailbox import Mailbox
 from slotwise.runtime.patience import Patience
+from slotwise.runtime.speaker import Granted, Speaker
 from slotwise.runtime.state import Late, LiveState
 from slotwise.runtime.terms import NobodyLeft, NotFinite, Onlooker, Terms
 from slotwise.runtime.topics import FromDevice, Topics
-from slotwise.runtime.wire import Label, digest, encode
+from slotwise.runtime.wire import Label, encode
 from slotwise.schedule import Deliver, Delivered, Event, Grant, Joined, Left, Lost, Ready, Sent
 from slotwise.schedule.timeline import Uplink
 
@@ -48,7 +49,6 @@ class Server:
         self._uplinks: list[Uplink] = []  # of the round that is on
         self._lost: list[Uplink] = []
         self._contributions: list[Contribution] = []
-        self._granted: tuple[Label, str, int] | None = None
         self._overdue_since = dict.fromkeys(state.overdue, time.monotonic())
         self._unheard_since: dict[int, float] = {}  # granted, and no update
         self._connection = channel.connections
@@ -56,6 +56,7 @@ class Server:
         self._began = time.monotonic()
         self._call = Call(terms, channel, topics)
         self._farewells = Farewells(mailbox, channel)
+        self._speaker = Speaker(terms.run, state, channel, topics, mailbox)
         mailbox.assigned, mailbox.unplanned = state.assigned, state.unplanned
         mailbox.present = set(range(1, terms.fleet.devices + 1)) - state.away
         mailbox.rejected, mailbox.barred = state.rejected, state.barred
@@ -93,7 +94,7 @@ class Server:
             await self._call.hear(arrival, self._state.round)
         else:
             self._mailbox.take(arrival)
-            await self._answer()
+            await self._speaker.answer()
 
     async def play(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Play rounds until all are done, or until ``stop``, asked after each, says so.
@@ -112,7 +113,7 @@ class Server:
             slot = self._clock.reached(planned_slot)
             self._patience.begin()
             happened = await asyncio.gather(*(self._settled(event, slot) for event in planned))
-            await self._turn_away()
+            await self._speaker.turn_away()
             self._state.slot = slot
             action = self._state.scheduler.step([event for event in happened if event is not None])
             if isinstance(action, Grant):
@@ -195,9 +196,9 @@ class Server:
         mailbox, device = self._mailbox, event.device
         if not self._clock.paced:
             await self._patience.until(lambda: not mailbox.waits_for_update)
-        assert self._granted is not None
-        label, _, start = self._granted
-        self._granted = None
+        assert self._speaker.granted is not None
+        label, _, start = self._speaker.granted
+        self._speaker.granted = None
         silent, update = mailbox.waits_for_update, mailbox.close()
         uplink = (label.round, device, label.version, start, slot)
         if update is None:
@@ -242,8 +243,7 @@ class Server:
     async def _is_at_work(self, device: int) -> bool:
         """Ask a device whether it is still at it; patience begins anew if it is."""
         asked = time.monotonic()
-        topic = self._topics.to_device(device, "call")
-        await self._channel.publish(topic, encode(self._label(device, self._state.round)))
+        await self._speaker.call(device)
         until = time.monotonic() + min(ANSWER, self._terms.patience)
         while time.monotonic() < until and self._mailbox.alive.get(device, 0.0) < asked:
             await self._patience.change(until - time.monotonic())
@@ -257,7 +257,7 @@ class Server:
         topic = self._topics.from_device(device, kind)
         self._mailbox.reject(topic, f"missing after {self._terms.patience:g} s: the device counts as gone")
         self._mailbox.vanish(device)
-        await self._remind(device, "")
+        await self._speaker.call(device)
 
     # What the Scheduler wants done
 
@@ -266,17 +266,9 @@ class Server:
         state = self._state
         state.grants += 1
         label = Label(self._terms.run, device, round_number, version, state.sent[device])
-        self._granted = label, str(state.grants), slot
         state.agenda.add(slot + self._terms.fleet.slots_of_uplink(device), Sent(device))
         self._mailbox.expect(label, str(state.grants))
-        await self._send_grant()
-
-    async def _send_grant(self) -> None:
-        if self._granted is not None:
-            label, number, slot = self._granted
-            topic = self._topics.to_device(label.device, "grant")
-            frame = encode(label, grant=number, slot=str(slot))
-            await self._channel.publish(topic, frame, acknowledged=False)
+        await self._speaker.grant(Granted(label, str(state.grants), slot))
 
     async def _broadcast(self, delivery: Deliver, slot: int) -> None:
         """The last word on a round: its updates make the next model, and from now on it counts."""
@@ -314,43 +306,7 @@ class Server:
             state.assigned[device] = (version, state.sent[device])
         state.record.receivers.append(list(receivers))
         names = ",".join(f"{device}:{state.sent[device]}" for device in reached)
-        label = self._label(round_number=max(0, version - 1), version=version)
+        label = Label(self._terms.run, round=max(0, version - 1), version=version)
         frame = encode(label, state.models[version], slot=str(slot), receivers=names)
         for topic in self._topics.to_receivers(reached):
             await self._channel.publish(topic, frame, acknowledged=False)
-
-    # What a device has to be told besides
-
-    async def _answer(self) -> None:
-        """Tell those who have said that they are here what they are to do."""
-        asked, self._mailbox.said_here = self._mailbox.said_here, {}
-        for device, holds in asked.items():
-            await self._remind(device, holds)
-        await self._turn_away()
-
-    async def _turn_away(self) -> None:
-        """Tell those who are out that they are."""
-        while self._mailbox.turned_away:
-            device = self._mailbox.turned_away.pop()
-            topic = self._topics.to_device(device, "out")
-            await self._channel.publish(topic, encode(self._label(device, self._state.round)))
-
-    async def _remind(self, device: int, holds: str) -> None:
-        state, assigned = self._state, self._mailbox.assigned.get(device)
-        topics, label = self._topics, self._label(device, state.round)
-        if device not in self._mailbox.present:
-            await self._channel.publish(topics.to_device(device, "call"), encode(label))
-        elif assigned is None or assigned[0] not in state.models:
-            await self._channel.publish(topics.to_device(device, "rest"), encode(label, holds=holds))
-        else:
-            version, training = assigned
-            model = state.models[version]
-            in_hand = holds == f"{version}:{training}:{digest(model)}"
-            label = label._replace(version=version, training=training)
-            work = encode(label, None if in_hand else model)
-            await self._channel.publish(topics.to_device(device, "work"), work)
-            if self._granted is not None and self._granted[0] == label:  # not for work it has lost since
-                await self._send_grant()
-
-    def _label(self, device: int = 0, round_number: int = 0, version: int = 0) -> Label:
-        return Label(self._terms.run, device, round_number, version)
