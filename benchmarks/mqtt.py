@@ -17,15 +17,16 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from itertools import pairwise
 from pathlib import Path
 
 import aiomqtt
 import numpy as np
 
 from slotwise.learning import Evaluation
-from slotwise.runs import RunFolder, RunParameters, run_parameters
+from slotwise.runs import RunParameters, run_parameters
 from slotwise.runtime.mqtt import AT_ONCE, broker_of, connected_channel
-from slotwise.runtime.run import ServerOptions, serve
+from slotwise.runtime.run import ServerOptions, new_live_folder, serve
 
 PARAMETERS = 21_840
 HERE = Path(__file__).resolve().parent
@@ -82,9 +83,12 @@ async def raw_loop(address: str, devices: int, processes: int, grants: int, qos:
     ) as client:
         await client.subscribe("raw/from/+", qos=1)
         await client.subscribe("raw/here", qos=1)
-        share = devices // processes
-        command = [sys.executable, __file__, "--echo", address, "--qos", str(qos), "--devices", str(share)]
-        children = [subprocess.Popen([*command, "--first", str(1 + i * share)]) for i in range(processes)]
+        command = [sys.executable, __file__, "--echo", address, "--qos", str(qos)]
+        firsts = [1 + devices * i // processes for i in range(processes + 1)]
+        children = [
+            subprocess.Popen([*command, "--first", str(first), "--devices", str(following - first)])
+            for first, following in pairwise(firsts)
+        ]
         messages = client.messages
         for _ in range(devices):
             await anext(messages)
@@ -126,13 +130,9 @@ async def live_run(
     child = subprocess.Popen(command, cwd=HERE)
     async with AsyncExitStack() as stack:
         channel = await stack.enter_async_context(connected_channel(broker_of(address), f"{name}-server"))
-        outcome = await serve(
-            RunFolder.create(folder, parameters),
-            parameters,
-            Cheap(),
-            channel,
-            options=ServerOptions(name=name, checkpoint_every=10.0),
-        )
+        server = ServerOptions(name=name, checkpoint_every=10.0)
+        run = new_live_folder(folder, parameters, server)
+        outcome = await serve(run, parameters, Cheap(), channel, options=server)
     await asyncio.to_thread(child.wait)
     state = outcome.state
     first, last = state.round_seconds[0], state.round_seconds[-1]

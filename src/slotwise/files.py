@@ -75,6 +75,11 @@ def leftovers(folder: Path) -> list[Path]:
     return list(folder.glob(f".{'[0-9a-f]' * 16}.tmp"))
 
 
+def is_empty(folder: Path) -> bool:
+    """Whether there is nothing in it but such rubbish."""
+    return not set(folder.iterdir()) - set(leftovers(folder))
+
+
 def _target(path: Path) -> Path:
     """The file itself where ``path`` is a link to it: replacing a link would leave the file as it was."""
     return Path(os.path.realpath(path))

@@ -2,7 +2,9 @@
 
 import pytest
 
+from slotwise.cli.serve_options import new_place
 from slotwise.runs import RunFolder, run_parameters
+from slotwise.runtime.run import ServerOptions, new_live_folder
 
 BAD = {
     "no folder": (["serve"], "--out missing"),
@@ -58,6 +60,19 @@ def test_a_service_that_restarts_gives_the_same_options_again(slotwise, tmp_path
     code, _, errors = slotwise("serve", "--out", tmp_path / "out", "--go-on", "--config", config)
     assert code == 0
     assert "finished already" in errors
+
+
+def test_a_service_that_was_killed_just_after_it_had_made_its_folder_goes_on(slotwise, tmp_path):
+    new_live_folder(tmp_path / "out", run_parameters({"devices": 3, "group_size": 1}), ServerOptions())
+    where = ["--broker", "mqtt://127.0.0.1:1"]
+    code, _, errors = slotwise("serve", "--out", tmp_path / "out", "--go-on", *where)
+    assert code == 2
+    assert "cannot reach a broker" in errors.splitlines()[-1]  # nothing else is wrong
+
+
+def test_a_service_that_was_killed_while_it_made_its_folder_begins_anew(tmp_path):
+    (tmp_path / ".0123456789abcdef.tmp").touch()
+    assert new_place(tmp_path) == tmp_path
 
 
 @pytest.mark.parametrize("command", [("serve", "--out", "OUT"), ("device", "--id", "1")])

@@ -9,7 +9,7 @@ from tasks import SIZE, Arithmetic
 from slotwise.aggregation import Vector, mean
 from slotwise.fleet import Fleet
 from slotwise.learning import Observer, train
-from slotwise.runtime.clock import Clock
+from slotwise.runtime.clock import Clock, PacedClock
 from slotwise.runtime.device import Device
 from slotwise.runtime.mailbox import Admission, Mailbox
 from slotwise.runtime.memory import MemoryBroker
@@ -88,6 +88,32 @@ def prepare(
         announcement={"devices": str(scenario.devices)},
     )
     return Live(plan, state, mailbox), terms
+
+
+class PatientTime:
+    """Slots that pass one after another, each only when nobody has anything left to do in it.
+
+    So it does not matter how slow the machine is; but for those who are ``late``: they are not waited for.
+    """
+
+    def __init__(self, late=()):
+        self._seconds, self.late = 0.0, set(late)
+        self.clock = PacedClock(1000, lambda: self._seconds)
+
+    async def go_by(self, broker, live):
+        turns = 0
+        while True:
+            await asyncio.sleep(0)
+            turns = turns + 1 if self._nobody_is_busy(live) else 0
+            if turns == 100:  # of the event loop: whatever was on its way has come
+                turns, self._seconds = 0, self._seconds + 1
+                live.mailbox.changed.set()
+
+    def _nobody_is_busy(self, live):
+        mailbox, planned = live.mailbox, live.state.agenda.next_slot
+        training = {n for n in mailbox.assigned if not mailbox.is_ready(n)} - self.late
+        due = planned is not None and self.clock.seconds_until(planned) <= 0
+        return not (training or due or mailbox.waits_for_update)
 
 
 async def play(

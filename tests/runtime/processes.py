@@ -16,7 +16,7 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from slotwise.runtime.wire import BadFrame, decode
+from slotwise.runtime.wire import BadFrame, decode, encode
 
 HERE = Path(__file__).parent
 NAME = "test"
@@ -69,6 +69,11 @@ class Mosquitto:
 
     def kill(self):
         self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """In order, as a service manager does it: last wills are told to those who are still connected."""
+        self.process.terminate()
         self.process.wait()
 
 
@@ -156,6 +161,15 @@ class Wire:
                 if not self._changed.wait(end - time.monotonic()):
                     raise AssertionError(f"after {seconds} s: no {what} on the wire")
 
+    def call_again(self):
+        """As a server leaves it that was killed before it could say that it is over."""
+        _, call = self.wait_for(lambda topic, frame: topic == "all/call", "call")
+        self.wait_for(lambda topic, frame: topic == "all/end", "end")
+        self.messages.clear()
+        for kind, payload in {"end": b"", "call": encode(call.label, **call.words)}.items():
+            said = self._client.publish(f"slotwise/{NAME}/all/{kind}", payload, qos=1, retain=True)
+            said.wait_for_publish(PATIENT)
+
     def round_reached(self, version):
         return self.wait_for(
             lambda topic, frame: topic.startswith("all/model") and frame.label.version >= version,
@@ -206,34 +220,43 @@ class Trial:
         options = ["--devices", devices, "--group-size", group_size, "--compute-slots", compute_slots]
         options += ["--deadline", deadline, "--checkpoint-every", "0", "--quiet", "--out", self.out]
         own = ["--task", task] if task else []
-        where = ["--listen", f"127.0.0.1:{self.broker.port}", "--name", NAME]
-        return self.process("serve", *(where if self.embedded else self.where), *options, *own, *more)
+        return self.process("serve", *self.own_where, *options, *own, *more)
 
     @property
-    def embedded(self):
-        return isinstance(self.broker, Embedded)
+    def own_where(self):
+        """Where the server finds its broker, or starts it."""
+        embedded = ["--listen", f"127.0.0.1:{self.broker.port}", "--name", NAME]
+        return embedded if isinstance(self.broker, Embedded) else self.where
 
     def resume(self, *more):
         return self.process(
-            "serve", *self.where, "--resume", self.out, "--checkpoint-every", "0", "--quiet", *more
+            "serve", *self.own_where, "--resume", self.out, "--checkpoint-every", "0", "--quiet", *more
         )
 
-    def fleet(self, devices=5, first=1, task="tasks:make_slow", seconds="0.02", gated_from=None):
+    def fleet(self, *more, devices=5, first=1, task="tasks:make_slow", seconds="0.02", gated_from=None):
         own = ["--task", task] if task else []
         return self.process(
             "fleet",
             *self.where,
-            *["--devices", devices, "--first", first, "--quiet", *own],
+            *["--devices", devices, "--first", first, "--quiet", *own, *more],
             environment=self._pace(seconds, gated_from),
         )
 
-    def device(self, number, task="tasks:make_slow", seconds="0.02", gated_from=None):
+    def device(self, number, *more, task="tasks:make_slow", seconds="0.02", gated_from=None):
         return self.process(
             "device",
             *self.where,
-            *["--id", number, "--task", task, "--quiet"],
+            *["--id", number, "--task", task, "--quiet", *more],
             environment=self._pace(seconds, gated_from),
         )
+
+    def has_work(self, number):
+        """Wait until a device, the last of those who receive it, has a model that is not the first."""
+
+        def reaches(topic, frame):
+            return topic.startswith("all/model") and topic.endswith(f"/{number}") and frame.label.version > 0
+
+        self.wire.wait_for(reaches, f"work for device {number}")
 
     def _pace(self, seconds, gated_from):
         """How slow trainings are; those from a certain one on wait for the gate, so that the run is not over
@@ -263,6 +286,10 @@ class Trial:
     @property
     def run(self):
         return json.loads((self.out / "run.json").read_text())
+
+    @property
+    def checkpoints(self):
+        return list((self.out / "live").glob("*.checkpoint"))
 
     @property
     def uplinks(self):

@@ -51,6 +51,17 @@ def make_failing(parameters):
     return Failing()
 
 
+class Broken(Arithmetic):
+    """Its updates are of no use."""
+
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        return np.full_like(model, np.nan)
+
+
+def make_broken(parameters):
+    return Broken()
+
+
 class Gated(Arithmetic):
     """Training number ``first`` and those after it wait for a file to be there."""
 

@@ -8,8 +8,9 @@ from live import TOPICS
 from slotwise.aggregation import mean
 from slotwise.fleet import Fleet
 from slotwise.runtime import call as module
-from slotwise.runtime.call import Call, Superseded
+from slotwise.runtime.call import Call, Superseded, say_end_again
 from slotwise.runtime.channel import Message
+from slotwise.runtime.memory import MemoryBroker
 from slotwise.runtime.terms import Terms
 from slotwise.runtime.wire import Label, decode, encode
 from slotwise.scenario import Scenario
@@ -75,6 +76,7 @@ def test_a_call_that_was_kept_before_this_server_came_is_older(foreign):
 def test_a_call_that_is_made_while_this_server_is_there_is_newer(foreign):
     async def scenario(call, channel):
         await call.connected(1, 0)
+        await call.hear(live(channel.calls[0]), 0)
         with pytest.raises(Superseded):
             await call.hear(live(foreign), 0)
 
@@ -85,6 +87,41 @@ def test_a_call_that_is_made_before_this_server_has_made_its_own_is_older():
     async def scenario(call, channel):
         await call.hear(live(FOREIGN), 0)
         await call.connected(1, 0)
+
+    assert len(play(scenario)) == 1
+
+
+def test_a_call_that_the_broker_passes_on_before_this_servers_own_is_older():
+    async def scenario(call, channel):
+        await call.connected(1, 0)
+        await call.hear(live(FOREIGN), 0)
+        await call.hear(live(channel.calls[0]), 0)
+        with pytest.raises(Superseded):
+            await call.hear(live(FOREIGN), 0)
+
+    assert len(play(scenario)) == 1
+
+
+def test_of_two_calls_made_again_in_the_same_moment_the_later_stays():
+    async def scenario(call, channel):
+        await call.connected(1, 0)
+        await call.hear(live(channel.calls[0]), 0)
+        channel.connections = 2
+        await call.connected(2, 3)
+        await asyncio.sleep(0.05)
+        await call.hear(live(FOREIGN), 3)  # before its own, made again, is passed on
+        await call.hear(live(channel.calls[1]), 3)
+
+    assert len(play(scenario)) == 2
+
+
+def test_a_call_is_newer_too_if_the_connection_was_lost_before_this_servers_own_came_back():
+    async def scenario(call, channel):
+        await call.connected(1, 0)
+        channel.connections = 2
+        await call.connected(2, 3)
+        with pytest.raises(Superseded):
+            await call.hear(live(FOREIGN), 3)
 
     assert len(play(scenario)) == 1
 
@@ -120,7 +157,9 @@ def test_its_own_call_is_no_news():
     assert len(play(scenario)) == 1
 
 
-def test_a_server_that_was_away_calls_again_only_if_the_broker_has_lost_its_call():
+def test_a_server_that_was_away_calls_again_whether_or_not_the_broker_has_kept_its_call():
+    """What the devices said meanwhile is lost either way."""
+
     async def lost(call, channel):
         await call.connected(1, 0)
         channel.connections = 2
@@ -134,8 +173,8 @@ def test_a_server_that_was_away_calls_again_only_if_the_broker_has_lost_its_call
         await call.hear(kept(channel.calls[0]), 3)
         await asyncio.sleep(0.05)
 
-    assert [decode(payload).label.round for payload in play(lost)] == [0, 3]
-    assert [decode(payload).label.round for payload in play(not_lost)] == [0]
+    for away in (lost, not_lost):
+        assert [decode(payload).label.round for payload in play(away)] == [0, 3]
 
 
 def test_a_call_that_another_server_takes_back_is_made_again():
@@ -163,3 +202,19 @@ def test_nobody_is_called_after_the_end():
         await asyncio.sleep(0.05)
 
     assert play(scenario)[-1] == b""
+
+
+@pytest.mark.parametrize(
+    ("call", "told"), [(encode(Label("run")), True), (b"", True), (FOREIGN, False), (b"garbage", True)]
+)
+def test_an_end_that_nobody_may_have_heard_is_said_again_unless_another_run_is_on(call, told):
+    async def left_behind():
+        broker = MemoryBroker()
+        broker.retained |= {TOPIC: call} if call else {}
+        async with broker.connect() as channel:
+            await say_end_again("run", channel, TOPICS)
+        return broker.retained
+
+    retained = asyncio.run(left_behind())
+    assert (TOPICS.to_all("end") in retained) == told
+    assert (TOPIC in retained) != told

@@ -1,9 +1,11 @@
+import time
+
 import numpy as np
 import pytest
 
 from slotwise.learning.packing import Packing
 from slotwise.runtime.channel import Message
-from slotwise.runtime.mailbox import STRIKES, Admission, Mailbox
+from slotwise.runtime.mailbox import STRIKES, Admission, Mailbox, Rejection
 from slotwise.runtime.topics import Topics
 from slotwise.runtime.wire import Frame, Label, encode
 from slotwise.schedule import Joined, Left
@@ -131,14 +133,46 @@ def test_a_grant_to_a_device_that_has_gone_waits_for_nothing(mailbox):
 def test_a_device_that_goes_while_it_may_send_ends_the_wait(mailbox):
     mailbox.expect(GRANT, "1")
     say(mailbox, 2, "gone", boot="b")
+    mailbox.let_go(time.monotonic())
     assert not mailbox.waits_for_update
     assert mailbox.unplanned == [Left(2)]
+
+
+def test_a_farewell_does_not_count_at_once(mailbox):
+    before = time.monotonic()
+    say(mailbox, 2, "gone", boot="b")
+    mailbox.let_go(before)
+    assert mailbox.unplanned == []
+    assert mailbox.assigned == {2: (4, 1)}
+
+
+def test_who_comes_back_soon_was_never_gone(mailbox):
+    say(mailbox, 2, "gone", boot="b")
+    say(mailbox, 2, "here", boot="b")
+    mailbox.let_go(time.monotonic())
+    assert mailbox.unplanned == []
+    assert mailbox.assigned == {2: (4, 1)}
+
+
+def test_a_farewell_of_a_device_whose_start_is_not_known_deafens_nobody(mailbox):
+    mailbox.present.add(3)  # as after a restart of the server
+    say(mailbox, 3, "gone")
+    say(mailbox, 3, "here", boot="c")
+    assert 3 in mailbox.present
+
+
+def test_who_is_started_again_was_gone_however_soon_it_is_back(mailbox):
+    say(mailbox, 2, "gone", boot="b")
+    say(mailbox, 2, "here", boot="c")
+    assert mailbox.unplanned == [Left(2), Joined(2)]
+    assert mailbox.assigned == {}
 
 
 def test_an_update_that_came_before_its_device_went_counts(mailbox):
     mailbox.expect(GRANT, "1")
     update(mailbox)
     say(mailbox, 2, "gone", boot="b")
+    mailbox.let_go(time.monotonic())
     assert np.array_equal(mailbox.close(), GOOD)
 
 
@@ -184,6 +218,11 @@ def test_coming_is_an_event_and_saying_here_again_is_none(mailbox):
 def test_other_topics_are_not_heard(mailbox, topic, reason):
     mailbox.take(Message(topic, encode(Label("run", 2))))
     assert mailbox.rejected == {reason: 1}
+
+
+def test_a_rejection_is_told_in_one_plain_line_whatever_the_topic_is():
+    assert str(Rejection("a\n\x1b[31mb", "too large")) == "a\\n\\x1b[31mb: too large"
+    assert len(str(Rejection("x" * 60_000, ""))) < 200
 
 
 def test_words_that_are_too_long_are_not_read(mailbox):

@@ -150,8 +150,10 @@ def test_a_message_outlives_a_broker_that_dies_while_it_is_sent(tmp_path):
     assert asyncio.run(asyncio.wait_for(heard(), 120)) == 30_000_000
 
 
-def test_a_server_that_was_away_learns_of_the_newer_one(tmp_path):
-    """The order in which a real broker gives back what it has kept is what `Call` relies on."""
+@pytest.mark.parametrize("early", [True, False], ids=["listening before", "coming after"])
+def test_a_server_that_was_away_learns_of_the_newer_one(tmp_path, early):
+    """The order in which a real broker passes on calls, and gives back what it has kept, is what `Call`
+    relies on. The newer may have heard the older's call as it was made, or as it was kept."""
 
     async def heard():
         async with (
@@ -160,11 +162,14 @@ def test_a_server_that_was_away_learns_of_the_newer_one(tmp_path):
             connected_channel(broker, "newer") as newer,
         ):
             calls = [Call(TERMS, channel, TOPICS) for channel in (older, newer)]
-            for channel in (older, newer):
-                await channel.subscribe(TOPICS.to_all("call"))
+            await older.subscribe(TOPICS.to_all("call"))
+            if early:
+                await newer.subscribe(TOPICS.to_all("call"))
+                await is_connected(newer)
             first = asyncio.create_task(listen(calls[0], older))
             await made(calls[0])
             cut(older)
+            await newer.subscribe(TOPICS.to_all("call"))
             second = asyncio.create_task(listen(calls[1], newer))
             with pytest.raises(Superseded):
                 await first

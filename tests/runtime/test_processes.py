@@ -95,10 +95,7 @@ def test_quantised_updates_are_packed_on_the_wire_and_the_models_are_the_simulat
 def test_a_device_killed_while_computing_costs_no_round_and_may_come_back(trial):
     server, _ = trial.serve(deadline=150), trial.fleet(devices=4, gated_from=4)
     victim = trial.device(5, gated_from=1)
-    trial.wire.wait_for(
-        lambda topic, frame: "all/model" in topic and frame.label.version > 0 and topic.endswith("/5"),
-        "work for device 5, at which it stays",
-    )
+    trial.has_work(5)
     victim.kill9()
     trial.wire.wait_for(lambda topic, frame: topic == "from/5/gone", "last will of device 5")
     gone_in, said_before = max(trial.wire.models()), trial.wire.count("from/5/here")
@@ -134,10 +131,87 @@ def test_a_server_that_was_killed_resumes_with_the_devices_still_connected(trial
     assert_as_simulated(trial)
 
 
-def test_server_and_devices_survive_a_broker_that_is_killed(trial, broker):
+def test_a_server_that_was_killed_together_with_its_own_broker_resumes_with_the_devices(tmp_path):
+    trial = Trial(tmp_path, Embedded(tmp_path))
+    try:
+        server = trial.serve()
+        until(lambda: accepts(trial.broker.port), "broker")
+        fleet = trial.fleet(gated_from=3)
+        until(lambda: len(trial.checkpoints) > 1, "checkpoints")
+        server.kill9()
+        assert fleet.process.poll() is None
+        server = trial.resume()
+        trial.open_gate()
+        server.ends()
+        fleet.ends()
+        assert trial.run["status"] == "finished"
+        expected = simulated_models(plan_of(trial))
+        assert trial.run["model_sha256"] == model_sha256(expected[max(expected)])
+    finally:
+        trial.close()
+
+
+def test_devices_in_several_processes_train_as_simulated(trial):
+    server, fleet = trial.serve(), trial.fleet("--processes", "2")
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+
+
+def test_a_run_starts_without_a_device_that_has_not_come_and_it_joins_later(trial):
+    server, _ = trial.serve("--wait", "8", deadline=150), trial.fleet(devices=4, gated_from=3)
+    until(lambda: re.search("starting without device .*5", server.text), "start without device 5")
+    trial.wire.round_reached(2)
+    trial.device(5)
+    trial.wire.wait_for(lambda topic, frame: topic == "from/5/here", "word from device 5")
+    begun_without = max(trial.wire.models())
+    trial.open_gate()
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert min(k for k, device, _ in trial.uplinks if device == 5) >= begun_without
+
+
+def test_a_device_that_is_shut_out_says_so_and_ends(trial):
+    server, _ = trial.serve(), trial.fleet(devices=4)
+    broken = trial.device(5, task="tasks:make_broken")
+    broken.ends(3)
+    assert "device 5: the server has shut it out after bad updates in a row" in broken.text
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert not any(device == 5 for _, device, _ in trial.uplinks)
+
+
+def test_devices_hear_the_end_even_if_the_server_was_killed_before_it_could_say_so(trial):
+    server, fleet = trial.serve(), trial.fleet()
+    server.ends()
+    fleet.ends()
+    trial.wire.call_again()
+    fleet = trial.fleet()
+    trial.wire.wait_for(lambda topic, frame: topic == "from/5/here", "word from device 5")
+    server = trial.resume()
+    server.ends()
+    assert "finished already" in server.text
+    fleet.ends()
+
+
+def test_server_and_devices_that_were_stopped_together_go_on_together(trial):
     server, fleet = trial.serve(), trial.fleet(gated_from=3)
     trial.wire.round_reached(4)
-    broker.kill()
+    for process in (fleet, server):
+        process.signal(signal.SIGTERM)
+    server.ends(130)
+    fleet.ends(130)
+    server, fleet = trial.resume(), trial.fleet()
+    server.ends()
+    fleet.ends()
+    assert_all_rounds_done_once(trial)
+
+
+@pytest.mark.parametrize("die", [Mosquitto.kill, Mosquitto.stop], ids=["killed", "stopped"])
+def test_server_and_devices_survive_a_broker_that_is_started_again(trial, broker, die):
+    server, fleet = trial.serve(), trial.fleet(gated_from=3)
+    trial.wire.round_reached(4)
+    die(broker)
     assert trial.run["status"] == "running"
     broker.start()
     trial.open_gate()
@@ -148,8 +222,8 @@ def test_server_and_devices_survive_a_broker_that_is_killed(trial, broker):
 
 def test_a_frozen_device_costs_no_round_and_takes_part_again_when_it_thaws(trial):
     server, _ = trial.serve("--patience", "6", deadline=150), trial.fleet(devices=4, gated_from=8)
-    frozen = trial.device(5)
-    trial.wire.wait_for(lambda topic, frame: topic == "from/5/update", "update of device 5")
+    frozen = trial.device(5, "--keepalive", "600", gated_from=1)  # the broker does not miss it
+    trial.has_work(5)
     frozen.signal(signal.SIGSTOP)
     until(lambda: "from/5/ready: missing after 6 s" in trial.rejections, "word that device 5 is missing")
     thawed_in, said_before = max(trial.wire.models()), trial.wire.count("from/5/here")
@@ -171,7 +245,7 @@ def test_a_frozen_device_costs_no_round_and_takes_part_again_when_it_thaws(trial
     ],
 )
 def test_a_bad_update_is_rejected_with_its_reason_and_never_applied(trial, mode, reason):
-    server = trial.serve()
+    server = trial.serve("--patience", PATIENT)  # 100 MB take their time
     trial.fleet(devices=2)
     trial.fleet(devices=2, first=4)
     trial.rogue(mode)
@@ -228,7 +302,8 @@ def test_a_device_whose_training_fails_says_so_and_leaves(trial):
 
 
 def test_paced_slots_keep_the_planned_staleness(trial):
-    server, fleet = trial.serve("--slot-ms", "800", deadline=20), trial.fleet()
+    plan = {"devices": 3, "group_size": 1, "compute_slots": 2, "deadline": 9}
+    server, fleet = trial.serve("--slot-ms", "3000", **plan), trial.fleet(devices=3)
     server.ends()
     fleet.ends()
     assert_as_simulated(trial)

@@ -37,7 +37,7 @@ def test_the_first_update_that_was_not_as_planned_is_told_and_who_was_late():
     live = played()
     rows = live.state.record.uplinks
     rows[2], rows[3] = (1, 4, 0, *rows[2][3:]), (1, 3, 0, *rows[3][3:])
-    live.state.late.append(Late(3, 1, "training", 5, 6))
+    live.state.late.append(Late(3, 1, "training"))
     comparison = compared(PLAN, measured_timeline(PARAMETERS, PLAN, live.state), live.state)
     assert comparison.as_planned == len(PLAN)  # each in its round, though in another order
     assert comparison.first_difference == (

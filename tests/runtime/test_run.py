@@ -1,18 +1,21 @@
 """serve(): a live run from its parameters to its folder, in memory."""
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from live import TOPICS
 from tasks import Arithmetic
 
-from slotwise.runs import RunFolder, run_parameters
+from slotwise.learning.engine import evaluation_rounds
+from slotwise.runs import run_parameters
 from slotwise.runtime.device import Device
 from slotwise.runtime.memory import MemoryBroker
-from slotwise.runtime.run import LiveWatcher, ServerOptions, serve
+from slotwise.runtime.run import LiveWatcher, ServerOptions, new_live_folder, serve
 
 PARAMETERS = {"devices": 3, "group_size": 1, "compute_slots": 1, "deadline": 20, "task": "tasks:make"}
+OPTIONS = ServerOptions(name=TOPICS.name)
 
 
 class StopsInRound(LiveWatcher):
@@ -28,7 +31,7 @@ class StopsInRound(LiveWatcher):
         return self._stop
 
 
-async def served(folder, parameters, watcher):
+async def served(folder, parameters, watcher, task=None):
     """The outcome, and whether the devices have heard that it is over."""
     broker = MemoryBroker()
 
@@ -42,8 +45,10 @@ async def served(folder, parameters, watcher):
     with ThreadPoolExecutor(2) as pool:
         devices = [asyncio.create_task(be(n, pool)) for n in range(1, parameters.devices + 1)]
         async with broker.connect() as channel:
-            options = ServerOptions(name=TOPICS.name)
-            outcome = await serve(folder, parameters, Arithmetic(), channel, options=options, watcher=watcher)
+            serving = serve(
+                folder, parameters, task or Arithmetic(), channel, options=OPTIONS, watcher=watcher
+            )
+            outcome = await asyncio.wait_for(serving, 60)
         await asyncio.wait(devices, timeout=2.0)
         over = all(device.done() for device in devices)
         for device in devices:
@@ -55,7 +60,7 @@ async def served(folder, parameters, watcher):
 @pytest.fixture
 def run(tmp_path):
     parameters = run_parameters(PARAMETERS)
-    return RunFolder.create(tmp_path / "run", parameters), parameters
+    return new_live_folder(tmp_path / "run", parameters, OPTIONS), parameters
 
 
 def test_devices_are_told_when_it_is_over(run):
@@ -72,3 +77,29 @@ def test_devices_are_told_even_if_it_was_to_stop_in_its_last_round(run):
 def test_devices_wait_when_it_was_stopped_before_its_last_round(run):
     outcome, over = asyncio.run(served(*run, StopsInRound(3)))
     assert (outcome.status, outcome.state.round, over) == ("interrupted", 3, False)
+
+
+class SlowToEvaluate(Arithmetic):
+    """Evaluates when it is let."""
+
+    def __init__(self):
+        super().__init__()
+        self.may = threading.Event()
+
+    def evaluate(self, model):
+        assert self.may.wait(120)
+        return super().evaluate(model)
+
+
+def test_who_stops_a_run_does_not_wait_for_evaluations_which_are_made_up_for_when_it_goes_on(run):
+    slow = SlowToEvaluate()
+    try:
+        outcome, _ = asyncio.run(served(*run, StopsInRound(3), slow))
+    finally:
+        slow.may.set()
+    assert (outcome.status, outcome.state.points) == ("interrupted", [])
+    outcome, _ = asyncio.run(served(*run, LiveWatcher()))
+    assert outcome.status == "finished"
+    assert [point.round for point in outcome.state.points] == sorted(
+        evaluation_rounds(run[1].timeline(), run[1].slots_between_evaluations)
+    )

@@ -1,22 +1,32 @@
 import asyncio
 import json
+import threading
 import time
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from live import TOPICS, planned_updates, play, prepare, simulated_models
+from live import TOPICS, PatientTime, planned_updates, play, prepare, simulated_models
 from tasks import Arithmetic
 
 from slotwise.fleet import Fleet
-from slotwise.runtime.clock import PacedClock
+from slotwise.runtime import farewells
 from slotwise.runtime.mailbox import Rejection
-from slotwise.runtime.state import Boundary, decode_state, encode_state
+from slotwise.runtime.memory import MemoryChannel
+from slotwise.runtime.saved_state import decode_state, encode_state
+from slotwise.runtime.state import Snapshot
 from slotwise.runtime.terms import NobodyLeft
 from slotwise.runtime.wire import Label, encode
 from slotwise.scenario import Scenario
 from slotwise.schedule import scheduler_for
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Farewells count almost at once."""
+    monkeypatch.setattr(farewells, "SECONDS_TO_RETURN", 0.05)
+
 
 WORKED_EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=2, link_slots=1)
 
@@ -91,7 +101,7 @@ def test_a_broadcast_is_one_publish():
 @pytest.mark.parametrize("schedule", ["async", "idfl"])
 def test_a_server_goes_on_from_any_checkpoint_to_the_same_models(schedule):
     live, terms = prepare(WORKED_EXAMPLE, schedule)
-    live.on_round = lambda state: live.checkpoints.append(encode_state(state))
+    live.on_round = lambda state: live.checkpoints.append(encode_state(Snapshot.of(state)))
     asyncio.run(play(live, terms))
     for data in live.checkpoints[:-1:4]:
         state = decode_state(data, scheduler_for(WORKED_EXAMPLE, schedule))
@@ -103,26 +113,70 @@ def test_a_server_goes_on_from_any_checkpoint_to_the_same_models(schedule):
             assert np.array_equal(again.models[version], live.models[version])
 
 
-def test_a_state_can_go_back_to_the_end_of_its_last_round():
+@pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
+@pytest.mark.parametrize("back", [True, False], ids=["comes back", "stays away"])
+def test_who_goes_while_a_model_is_on_its_way_has_gone_after_a_restart_too(schedule, back):
+    """It holds no work any more, and the Scheduler has not been told."""
+    live, terms = prepare(WORKED_EXAMPLE, schedule)
+
+    def vanish(state):
+        if state.round == 4:
+            live.mailbox.vanish(min(state.assigned))
+            live.checkpoints.append(encode_state(Snapshot.of(state)))
+
+    live.on_round = vanish
+    asyncio.run(play(live, terms))
+    state = decode_state(live.checkpoints[0], scheduler_for(WORKED_EXAMPLE, schedule))
+    (gone,) = [event.device for event in state.unplanned]
+    again, _ = prepare(WORKED_EXAMPLE, schedule, state=state)
+    devices = [n for n in range(1, 7) if back or n != gone]
+    asyncio.run(play(again, terms, resumed=True, devices=devices))
+    assert again.state.round == live.plan.rounds
+    assert any(device == gone and k > 4 for k, device, _ in again.updates) == back
+
+
+def test_a_snapshot_stays_as_it_is_while_the_run_goes_on():
     live, terms = prepare(WORKED_EXAMPLE, "idfl")
     kept = {}
 
     def keep(state):
         if state.round == 5:
-            kept["then"], kept["boundary"] = encode_state(state), Boundary.of(state)
+            kept["snapshot"] = Snapshot.of(state)
+            kept["then"] = encode_state(kept["snapshot"])
 
     live.on_round = keep
     asyncio.run(play(live, terms))
-    again = kept["boundary"].state(scheduler_for(WORKED_EXAMPLE, "idfl"))
-    assert encode_state(again) == kept["then"]
+    assert encode_state(kept["snapshot"]) == kept["then"]
+    again = kept["snapshot"].state(scheduler_for(WORKED_EXAMPLE, "idfl"))
+    assert encode_state(Snapshot.of(again)) == kept["then"]
 
 
 def test_a_damaged_state_is_no_state():
     live, _ = prepare(WORKED_EXAMPLE, "async")
-    data = encode_state(live.state)
+    data = encode_state(Snapshot.of(live.state))
     assert decode_state(data[:-20], scheduler_for(WORKED_EXAMPLE, "async")) is None
 
 
+def test_however_many_are_silent_in_an_instant_patience_is_lost_once():
+    live, terms = prepare(WORKED_EXAMPLE, "async", patience=1.0, rounds=3)
+
+    def mute(number):
+        async def be(broker):
+            async with broker.connect() as channel:
+                await channel.publish(TOPICS.from_device(number, "here"), encode(Label("run", number)))
+                await asyncio.sleep(60)
+
+        return be
+
+    told = []
+    live.mailbox._told = lambda rejection: told.append((time.monotonic(), rejection.reason))
+    asyncio.run(play(live, terms, instead={n: mute(n) for n in (2, 3, 4, 5)}))
+    times = [when for when, reason in told if reason.startswith("missing after 1 s")]
+    assert len(times) == 4
+    assert times[-1] - times[0] < 1.0  # one after the other they would take three times as long
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_device_that_vanishes_costs_no_round_and_none_of_its_updates_counts_twice():
     live, terms = prepare(WORKED_EXAMPLE, "async", rounds=20)
 
@@ -138,6 +192,7 @@ def test_a_device_that_vanishes_costs_no_round_and_none_of_its_updates_counts_tw
     assert live.mailbox.present == {1, 3, 4, 5, 6}
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_device_that_comes_back_takes_part_again():
     live, terms = prepare(WORKED_EXAMPLE, "async", rounds=40)
 
@@ -182,32 +237,80 @@ def test_a_device_that_stays_silent_counts_as_gone():
     assert Rejection(TOPICS.from_device(2, "ready"), reason) in live.mailbox.log
 
 
+class Stuck(Arithmetic):
+    """One device trains until it is set free."""
+
+    def __init__(self, device):
+        super().__init__()
+        self._device, self.free = device, threading.Event()
+
+    def local_update(self, model, device, training):
+        if device == self._device:
+            assert self.free.wait(60)
+        return super().local_update(model, device, training)
+
+
 def test_a_training_that_outlasts_patience_counts_all_the_same():
-    live, terms = prepare(WORKED_EXAMPLE, "async", patience=0.7, rounds=4)
-    asyncio.run(play(live, terms, task=Arithmetic(1.0), workers=6))
+    live, terms = prepare(WORKED_EXAMPLE, "async", patience=2.0, rounds=4)
+    long = Stuck(2)
+
+    async def free_it_when_it_was_asked(broker, live):
+        while TOPICS.to_device(2, "call") not in {topic for topic, _ in live.wire}:
+            await asyncio.sleep(0.01)
+        long.free.set()
+
+    asyncio.run(play(live, terms, task=long, meanwhile=free_it_when_it_was_asked))
     assert_as_simulated(live)
-    assert not live.mailbox.rejected
+    assert set(live.mailbox.rejected) <= {"ready, said twice"}  # it is told its work again when it answers
 
 
 def test_who_is_overdue_or_barred_is_so_after_a_restart():
     live, _ = prepare(WORKED_EXAMPLE, "idfl")
-    live.state.overdue[3], live.state.barred = (7, 2), {4}
-    state = decode_state(encode_state(live.state), scheduler_for(WORKED_EXAMPLE, "idfl"))
-    assert (state.overdue, state.barred) == ({3: (7, 2)}, {4})
+    live.state.overdue[3], live.state.barred = 2, {4}
+    state = decode_state(encode_state(Snapshot.of(live.state)), scheduler_for(WORKED_EXAMPLE, "idfl"))
+    assert (state.overdue, state.barred) == ({3: 2}, {4})
 
 
 def test_paced_a_device_that_never_gets_ready_counts_as_gone():
     live, terms = prepare(WORKED_EXAMPLE, "sync", rounds=4, patience=0.5)
+    slots, stuck = PatientTime(late=[2]), Stuck(2)
 
-    class Stuck(Arithmetic):
-        def local_update(self, model, device, training):
-            if device == 2:
-                time.sleep(2)
-            return super().local_update(model, device, training)
+    async def go_by(broker, live):
+        try:
+            await slots.go_by(broker, live)
+        finally:
+            stuck.free.set()
 
-    asyncio.run(play(live, terms, clock=PacedClock(200), task=Stuck(), workers=6))
+    asyncio.run(play(live, terms, clock=slots.clock, task=stuck, meanwhile=go_by, workers=12))
     assert live.state.round == 4
-    assert "missing after 0.5 s: the device counts as gone" in live.mailbox.rejected
+    assert not any(device == 2 for _, device, _ in live.updates)
+    reason = "missing after 0.5 s: the device counts as gone"
+    assert {rejection for rejection in live.mailbox.log if rejection.reason == reason} == {
+        Rejection(TOPICS.from_device(2, "ready"), reason)
+    }
+
+
+def test_paced_time_without_a_connection_makes_nobody_overdue(monkeypatch):
+    live, terms = prepare(WORKED_EXAMPLE, "sync", rounds=4, patience=2.0)
+    slots, stuck = PatientTime(late=[2]), Stuck(2)
+
+    async def lose_the_connection(broker, live):
+        going_by = asyncio.create_task(slots.go_by(broker, live))
+        while 2 not in live.state.overdue:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(MemoryChannel, "connected", False)
+        await asyncio.sleep(2.5)
+        monkeypatch.setattr(MemoryChannel, "connections", 2)
+        monkeypatch.setattr(MemoryChannel, "connected", True)
+        live.mailbox.changed.set()
+        await asyncio.sleep(0.1)
+        stuck.free.set()
+        slots.late.clear()
+        await going_by
+
+    asyncio.run(play(live, terms, clock=slots.clock, task=stuck, meanwhile=lose_the_connection, workers=6))
+    assert live.updates == planned_updates(live.plan)
+    assert not any(reason.startswith("missing") for reason in live.mailbox.rejected)
 
 
 def test_no_message_deafens_the_server():
@@ -215,17 +318,20 @@ def test_no_message_deafens_the_server():
 
     async def shout(broker, live):
         async with broker.connect() as channel:
-            header = json.dumps({"__metadata__": {}, "vector": {"dtype": "\ud800"}}).encode()
-            payload = len(header).to_bytes(8, "little") + header
-            await channel.publish(TOPICS.from_device(1, "update"), payload)
+            good = encode(Label("run", 1), np.zeros(3, dtype=np.float32))
+            payload = good.replace(b'"F32"', json.dumps("\ud800").encode())
+            length = len(payload) - 8 - 3 * 4
+            await channel.publish(TOPICS.from_device(1, "update"), length.to_bytes(8, "little") + payload[8:])
 
     asyncio.run(play(live, terms, meanwhile=shout))
     assert_as_simulated(live)
+    assert "garbage: numbers that are not F32" in live.mailbox.rejected
 
 
 def test_paced_slots_keep_to_the_plan_when_devices_keep_pace():
     live, terms = prepare(WORKED_EXAMPLE, "idfl", rounds=5)
-    asyncio.run(play(live, terms, clock=PacedClock(400)))
+    slots = PatientTime()
+    asyncio.run(play(live, terms, clock=slots.clock, meanwhile=slots.go_by))
     assert_as_simulated(live)
     assert [uplink[3:] for uplink in live.state.record.uplinks] == list(
         zip(live.plan.start.tolist(), live.plan.end.tolist(), strict=True)
@@ -235,16 +341,18 @@ def test_paced_slots_keep_to_the_plan_when_devices_keep_pace():
 
 def test_a_device_that_does_not_keep_pace_is_named():
     live, terms = prepare(WORKED_EXAMPLE, "idfl", rounds=6)
+    slots, slow = PatientTime(late=[3]), Stuck(3)
 
-    class Slow(Arithmetic):
-        def local_update(self, model, device, training):
-            if device == 3 and training == 0:
-                time.sleep(1.2)
-            return super().local_update(model, device, training)
+    def catch_up(state):
+        if state.round == 3:
+            slow.free.set()
+            slots.late.clear()
 
-    asyncio.run(play(live, terms, clock=PacedClock(200), task=Slow()))
+    live.on_round = catch_up
+    asyncio.run(play(live, terms, clock=slots.clock, task=slow, meanwhile=slots.go_by))
     assert live.state.round == 6
-    assert 3 in {entry.device for entry in live.state.late}
+    assert {entry.device for entry in live.state.late} == {3}
+    assert any(device == 3 for _, device, _ in live.updates)
     assert live.updates != planned_updates(live.plan)
 
 

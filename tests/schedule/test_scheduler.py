@@ -1,6 +1,8 @@
 from itertools import permutations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slotwise import Scheduler
 from slotwise.schedule import (
@@ -8,6 +10,7 @@ from slotwise.schedule import (
     Deliver,
     Delivered,
     Delivery,
+    Event,
     Grant,
     Joined,
     Left,
@@ -178,6 +181,48 @@ def test_a_device_that_left_and_returned_during_its_uplink_does_not_send_it_agai
     assert scheduler.step([Lost(1, 6)]) == Grant(2, 0, 0)
     assert scheduler.step([Sent(2)]) == Grant(3, 0, 0)
     assert scheduler.step([Sent(3)]) == Deliver(1, [1, 2, 3])
+
+
+@pytest.mark.parametrize("delay", [0, 1])
+def test_a_device_that_left_and_returned_after_its_update_had_arrived_is_booked_once(delay: int) -> None:
+    scheduler = started(group_size=2, delivery=Delayed(4, 2, delay))
+    scheduler.step(ready(1, 2))
+    scheduler.step([Left(1)])
+    scheduler.step([Joined(1)])
+    assert scheduler.step([Sent(1)]) == Grant(2, 0, 0)
+    delivered = scheduler.step([Sent(2)])
+    assert isinstance(delivered, Deliver)
+    assert delivered.receivers.count(1) == 1
+    assert all(1 not in devices for devices in scheduler.state.booked.values())
+
+
+def places(scheduler: Scheduler) -> list[int]:
+    """Each device once for everything it does or waits for."""
+    state = scheduler.state
+    waiting = [device for devices in state.booked.values() for device in devices]
+    return [*waiting, *state.computing, *(device for _, device, _ in state.ready), *state.senders]
+
+
+DELIVERIES = [Delayed(4, 2), Delayed(4, 2, delay=1), Delayed(5, 1, delay=2), Delayed(3, 3)]
+
+
+@given(delivery=st.sampled_from(DELIVERIES), data=st.data())
+def test_who_comes_and_goes_is_never_in_two_places(delivery: Delayed, data: st.DataObject) -> None:
+    scheduler = Scheduler(delivery.group_size, delivery)
+    action: object = scheduler.start()
+    taken: list[Event] = [Delivered(0)]  # what frees the channel
+    for slot in range(1, data.draw(st.integers(5, 40), label="slots")):
+        if isinstance(action, Grant):
+            taken = [data.draw(st.sampled_from([Sent(action.device), Lost(action.device, slot + 2)]))]
+        elif isinstance(action, Deliver):
+            taken = [Delivered(action.version)]
+        computing = [Ready(device, slot, version) for device, version in scheduler.state.computing.items()]
+        device = data.draw(st.integers(1, delivery.devices), label="device")
+        moves = [[Left(device)], [Joined(device)], [Left(device), Joined(device)]]
+        events: list[Event] = data.draw(st.sampled_from([taken, computing, *moves]), label="events")
+        taken = [] if events is taken else taken
+        action = scheduler.step(events)
+        assert len(set(places(scheduler))) == len(places(scheduler))
 
 
 def test_what_a_device_finishes_after_it_left_means_nothing() -> None:

@@ -29,11 +29,12 @@ from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import stop_on_signals
 from slotwise.errors import InputError, UserError
+from slotwise.runtime.channel import KEEPALIVE
+from slotwise.runtime.topics import MOST_DEVICES, TRIAL, Topics
 from slotwise.scenario import whole
 
 DATA = "Data"
 LONGEST_KEEPALIVE = 65535  # MQTT has two bytes for it
-MOST_DEVICES = 10_000
 DEFAULT_BROKER = f"mqtt://127.0.0.1:{PORT}"
 
 DataName = Annotated[
@@ -78,7 +79,7 @@ def device(
     partition: PartitionName = None,
     task: TaskName = None,
     patience: Patience = 60.0,
-    keepalive: Keepalive = 10,
+    keepalive: Keepalive = KEEPALIVE,
     quiet: Quiet = False,
 ) -> None:
     """Be one device: train what the server assigns, send when it grants the channel.
@@ -106,7 +107,7 @@ def fleet(
     partition: PartitionName = None,
     task: TaskName = None,
     patience: Patience = 60.0,
-    keepalive: Keepalive = 10,
+    keepalive: Keepalive = KEEPALIVE,
     quiet: Quiet = False,
 ) -> None:
     """Be many devices at once, each with a connection of its own, for a trial on one machine."""
@@ -136,7 +137,6 @@ def _take_part(
     quiet: bool,
 ) -> None:
     from slotwise.runtime.fleet import ShutOut, take_part  # noqa: PLC0415
-    from slotwise.runtime.topics import TRIAL, Topics  # noqa: PLC0415
 
     if not 0 <= patience < float("inf"):
         raise InputError("patience", patience, "a number of seconds, at least 0")

@@ -68,7 +68,7 @@ class LiveDisplay(LiveWatcher):
 
     def rejected(self, rejection: Rejection) -> None:
         """Tell the first rejection of each kind; all of them are in the log."""
-        told = f"{rejection.topic}: {rejection.reason}"
+        told = str(rejection)
         if told not in self._told and len(self._told) < 1000:
             self._told.add(told)
             self._console.print(f"rejected: {told}", markup=False, highlight=False)

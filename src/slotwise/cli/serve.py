@@ -34,8 +34,9 @@ from slotwise.learning import Task
 from slotwise.runs import RunFolder, RunParameters
 from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.runtime.call import say_end_again
 from slotwise.runtime.plan import live_plan
-from slotwise.runtime.run import LiveOutcome, ServerOptions, Trouble
+from slotwise.runtime.run import LiveOutcome, ServerOptions, Trouble, new_live_folder
 from slotwise.runtime.run import serve as serve_live
 from slotwise.runtime.topics import Topics
 
@@ -107,8 +108,8 @@ def serve(
     patience: Annotated[
         float | None,
         typer.Option(
-            help="Seconds after which a device that owes something is asked for a sign of life, or for its "
-            "update, and counts as gone without one.",
+            help="Seconds after which a device that still trains is asked for a sign of life, and counts as "
+            "gone without one; so does a device that does not send what it was granted.",
             show_default="60",
             rich_help_panel=DEVICES,
         ),
@@ -150,6 +151,8 @@ def serve(
         if RunFolder(place).status == "finished":
             shown = f"slotwise show {shlex.quote(str(place))} shows it"
             typer.echo(f"{place}: finished already; {shown}", err=True)
+            if chosen is not None:
+                asyncio.run(_end_again(RunFolder(place), chosen, server_options(own, wait, checkpoint_every)))
             return
     else:
         parameters, place = new_parameters(like, config, given), new_place(out)
@@ -158,6 +161,20 @@ def serve(
     session = _Session(place, parameters, learned, options, quiet)
     own_listen = None if chosen is not None or listen == DEFAULT_LISTEN else listen
     _report(place, session.run(chosen, address), {**broker.where(), "listen": own_listen})
+
+
+async def _end_again(folder: RunFolder, broker: Broker, options: ServerOptions) -> None:
+    """Devices still wait if the server was killed between its last file and its last word."""
+    from slotwise.runtime.mqtt import connected_channel  # noqa: PLC0415
+
+    topics = Topics(options.name)
+    async with connected_channel(broker, _identity(topics)) as channel:
+        await say_end_again(str(folder.description()["live_run"]), channel, topics)
+
+
+def _identity(topics: Topics) -> str:
+    """Each server its own: a second one on the channel must not throw the first out before it has said so."""
+    return topics.client(f"server-{secrets.token_hex(4)}")
 
 
 _TROUBLES: dict[Trouble, str] = {
@@ -202,12 +219,11 @@ class _Session:
             if broker is None:
                 broker = await stack.enter_async_context(embedded_broker(listen[1], listen[0]))
                 typer.echo(f"broker at {broker}; start devices with: {self._devices(broker)}", err=True)
-            # Each its own: a second server on the channel must not throw the first out before it has said so.
-            identity = Topics(self.options.name).client(f"server-{secrets.token_hex(4)}")
+            identity = _identity(Topics(self.options.name))
             channel = await stack.enter_async_context(connected_channel(broker, identity))
             folder = RunFolder(self.place)
             if not folder.is_run:  # nothing is made before there is a broker
-                folder = RunFolder.create(self.place, self.parameters)
+                folder = new_live_folder(self.place, self.parameters, self.options)
             return await serve_live(
                 folder,
                 self.parameters,

@@ -7,6 +7,7 @@ from typing import Any
 
 from slotwise.cli.run_options import parameters_of
 from slotwise.errors import InputError, UserError
+from slotwise.files import is_empty
 from slotwise.runs import RunFolder, RunParameters, read_toml
 from slotwise.runs.execute import check_interval
 from slotwise.runtime.plan import live_plan
@@ -51,7 +52,7 @@ def new_place(out: Path | None) -> Path:
         raise InputError("out", out, "a new folder; a run is there already (--resume it, or use --go-on)")
     if out.exists() and not out.is_dir():
         raise InputError("out", out, "a folder, and this is a file")
-    if out.is_dir() and any(out.iterdir()):
+    if out.is_dir() and not is_empty(out):
         raise InputError("out", out, "a new or empty folder")
     return out
 

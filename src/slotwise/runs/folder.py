@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
-from slotwise.files import held, leftovers, write_atomically
+from slotwise.files import held, is_empty, leftovers, write_atomically
 from slotwise.learning import Point
 from slotwise.runs.checkpoint import Checkpoints
 from slotwise.runs.options import run_parameters
@@ -36,8 +36,10 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, path: Path, parameters: RunParameters, *, overwrite: bool = False) -> RunFolder:
-        """A new run folder; one that holds something else is refused."""
+    def create(
+        cls, path: Path, parameters: RunParameters, *, overwrite: bool = False, **more: Any
+    ) -> RunFolder:
+        """A new run folder, with ``more`` in its run.json; one that holds something else is refused."""
         folder = cls(path)
         try:
             if folder.is_run and not overwrite:
@@ -45,10 +47,10 @@ class RunFolder:
                     "out", path, "a new folder; this run is there already (--resume or --overwrite)"
                 )
             path.mkdir(parents=True, exist_ok=True)
-            if not folder.is_run and set(path.iterdir()) - set(leftovers(path)):
+            if not folder.is_run and not is_empty(path):
                 raise InputError("out", path, "a new or empty folder")
             with folder.held():
-                folder._begin(parameters)
+                folder._begin(parameters, more)
         except FileExistsError:
             raise InputError("out", path, "a folder, and this is a file") from None
         except OSError as error:
@@ -160,14 +162,14 @@ class RunFolder:
         np.savez(buffer, allow_pickle=False, **arrays)
         write_atomically(self.path / "model.npz", buffer.getvalue())
 
-    def _begin(self, parameters: RunParameters) -> None:
+    def _begin(self, parameters: RunParameters, more: Mapping[str, Any]) -> None:
         """Put the new run in the place of an old one, if there is one; other files stay.
 
         In this order a crash at any moment leaves a run that can be resumed, and no new run.json ever meets
         old checkpoints.
         """
         self.checkpoints.clear()
-        self.write_description(parameters, "running")
+        self.write_description(parameters, "running", **more)
         for path in (self.path / "history.csv", self.path / "model.npz", *leftovers(self.path)):
             path.unlink(missing_ok=True)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import NamedTuple, Protocol
 
+KEEPALIVE = 10  # seconds; a client that is silent for one and a half times as long is dead to the broker
+
 
 class Message(NamedTuple):
     """What was published, and where; ``retained`` if that was before this channel read the topic."""

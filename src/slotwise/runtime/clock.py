@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from math import ceil
 
 from slotwise.errors import InputError
@@ -31,28 +32,28 @@ class Clock:
 
 
 class PacedClock(Clock):
-    """A slot takes ``slot_ms`` milliseconds, whatever happens in it."""
+    """A slot takes ``slot_ms`` milliseconds of the seconds that ``now`` counts, whatever happens in it."""
 
     paced = True
 
-    def __init__(self, slot_ms: float) -> None:
+    def __init__(self, slot_ms: float, now: Callable[[], float] = time.monotonic) -> None:
         if not 0 < slot_ms < 1e9:
             raise InputError("slot_ms", slot_ms, "a number of milliseconds above 0")
         self._seconds = slot_ms / 1000
-        self._origin = time.monotonic()
+        self._now, self._origin = now, now()
 
     def start(self, slot: int) -> None:
         """It is ``slot`` now."""
-        self._origin = time.monotonic() - slot * self._seconds
+        self._origin = self._now() - slot * self._seconds
 
     def seconds_until(self, slot: int) -> float:
         """How long it is until ``slot`` begins."""
-        return self._origin + slot * self._seconds - time.monotonic()
+        return self._origin + slot * self._seconds - self._now()
 
     def next_slot(self, after: int) -> int:
         """The first slot that begins now or later, and after slot ``after``."""
-        return max(after + 1, ceil((time.monotonic() - self._origin) / self._seconds))
+        return max(after + 1, ceil((self._now() - self._origin) / self._seconds))
 
     def reached(self, slot: int) -> int:
         """The slot it is now, at least ``slot``: later if the server is behind."""
-        return max(slot, int((time.monotonic() - self._origin) / self._seconds))
+        return max(slot, int((self._now() - self._origin) / self._seconds))

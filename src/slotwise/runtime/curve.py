@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
@@ -26,12 +27,15 @@ class Curve:
 
     async def follow(self) -> None:
         """Evaluate what is noted; without end."""
-        with ThreadPoolExecutor(1, thread_name_prefix="evaluate") as pool:
+        pool = ThreadPoolExecutor(1, thread_name_prefix="evaluate")
+        try:
             while True:
                 if self._state.unevaluated:
                     await self._evaluate(pool, min(self._state.unevaluated))
                 else:
                     await asyncio.sleep(0.05)
+        finally:
+            pool.shutdown(wait=False)  # who ends before all is evaluated does not want to wait
 
     async def done(self, following: asyncio.Task[None]) -> None:
         """Wait until nothing is left to evaluate; ``following`` is the task that does it."""
@@ -54,5 +58,7 @@ def _point(state: LiveState, version: int, loss: float, accuracy: float) -> Poin
     if version == 0:
         return Point(0, 0, loss, accuracy, 0)
     slot = int(state.record.broadcasts[version - 1][1])
-    ages = [k - start for k, _, start, _, _ in state.record.uplinks if k == version - 1]
+    uplinks = state.record.uplinks  # by rounds
+    own = uplinks[bisect_left(uplinks, (version - 1,)) : bisect_left(uplinks, (version,))]
+    ages = [k - start for k, _, start, _, _ in own]
     return Point(slot, version, loss, accuracy, max(ages, default=0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +13,8 @@ from slotwise.errors import UserError
 from slotwise.runtime.mqtt import Broker
 
 LOOPBACK = "127.0.0.1"
-FAREWELL = 1.0  # seconds without anybody leaving, after which those who are still there are not waited for
+FAREWELL = 3.0  # seconds without anybody leaving, after which those who are still there are not waited for
+SECONDS_BETWEEN_LOOKS = 0.1
 
 
 class _Subscriptions(dict[str, Any]):
@@ -58,10 +60,11 @@ async def embedded_broker(port: int, host: str = LOOPBACK) -> AsyncIterator[Brok
 
 async def _everybody_gone(broker: Any) -> None:
     """Devices that have heard that the run is over leave by themselves, the last of many a while later."""
-    here, still = _connected(broker) + 1, _connected(broker)
-    while 0 < still < here:
-        await asyncio.sleep(FAREWELL)
-        here, still = still, _connected(broker)
+    here, since = _connected(broker), time.monotonic()
+    while here and time.monotonic() - since < FAREWELL:
+        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+        if _connected(broker) < here:
+            here, since = _connected(broker), time.monotonic()
 
 
 def _connected(broker: Any) -> int:

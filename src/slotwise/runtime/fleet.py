@@ -20,6 +20,8 @@ from slotwise.runtime.device import Device
 from slotwise.runtime.mqtt import Broker, connected_channel
 from slotwise.runtime.topics import Topics
 
+LONGEST_FAREWELL = 5.0  # seconds
+
 
 class ShutOut(UserError):
     """The server wants nothing of a device any more."""
@@ -148,8 +150,10 @@ class _House:
             try:
                 await device.run()
             except BaseException:  # whatever it is, the broker takes a client that closes for one in order
-                with suppress(TimeoutError):  # a broker that has gone needs no farewell
-                    await asyncio.wait_for(channel.publish(farewell.topic, farewell.payload), 1.0)
+                if channel.connected:  # a broker that has gone needs no farewell
+                    saying = channel.publish(farewell.topic, farewell.payload)
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(saying, LONGEST_FAREWELL)
                 raise
             return device
 

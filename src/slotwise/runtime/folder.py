@@ -11,11 +11,11 @@ from slotwise.runs import RunFolder
 from slotwise.runs.sealed import SealedFiles
 from slotwise.runtime.mailbox import Rejection
 from slotwise.runtime.report import Comparison
-from slotwise.runtime.state import LiveState, decode_state
+from slotwise.runtime.saved_state import decode_state
+from slotwise.runtime.state import LiveState
 from slotwise.schedule import Scheduler, Timeline
 
 LOG_LIMIT = 10 << 20  # bytes of rejections told one by one; beyond that they are only counted
-TOPIC_LIMIT = 100  # characters
 
 
 class LiveFolder:
@@ -44,9 +44,6 @@ class LiveFolder:
     def log(self, rejection: Rejection) -> None:
         """Add a line to rejections.log; a flood of them does not fill the disk."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        topic = ascii(rejection.topic[:TOPIC_LIMIT])[
-            1:-1
-        ]  # of the sender's choice: no line feeds, no colours
         with self.rejections.open("a", encoding="utf-8") as log:
             if log.tell() < LOG_LIMIT:
-                log.write(f"{stamp} {topic}: {rejection.reason}\n")
+                log.write(f"{stamp} {rejection}\n")

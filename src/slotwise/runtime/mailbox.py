@@ -22,6 +22,7 @@ from slotwise.runtime.wire import BadFrame, Frame, Label, decode
 from slotwise.schedule import Event, Joined, Left
 
 WORDS_LIMIT = 1 << 12  # bytes of a message without numbers
+TOPIC_LIMIT = 100  # characters of a topic that are told
 STRIKES = 3  # bad updates in a row after which a device is out for good
 
 
@@ -30,6 +31,10 @@ class Rejection(NamedTuple):
 
     topic: str
     reason: str
+
+    def __str__(self) -> str:
+        """In one line; the topic is of the sender's choice, and may hold line feeds and colours."""
+        return f"{ascii(self.topic[:TOPIC_LIMIT])[1:-1]}: {self.reason}"
 
 
 class Rejected(Exception):
@@ -86,6 +91,7 @@ class Mailbox:
         barred: those that are out for the rest of the run.
         turned_away: those of them that have to be told.
         assigned: for each that trains or has trained, the model and the number of the training.
+        farewells: when the broker has said of a device that it is gone, until it is back or counts as gone.
         said_here: devices that want to be told what to do, each with the work it says it holds.
         unplanned: who has come and gone since the driver last looked.
         rejected: how often, by reason.
@@ -108,6 +114,7 @@ class Mailbox:
         self.turned_away: set[int] = set()
         self.present: set[int] = set()
         self.assigned: dict[int, tuple[int, int]] = {}
+        self.farewells: dict[int, float] = {}
         self.said_here: dict[int, str] = {}
         self.unplanned: list[Event] = []
         self.rejected: Counter[str] = Counter()
@@ -166,9 +173,14 @@ class Mailbox:
         if device in self.present:
             self.present.discard(device)
             self.unplanned.append(Left(device))
-        self.assigned.pop(device, None)
-        self._ready.pop(device, None)
+        for table in (self.assigned, self._ready, self.farewells):
+            table.pop(device, None)
         self.changed.set()
+
+    def let_go(self, before: float) -> None:
+        """Count those as gone whose farewell is older and who are not back."""
+        for device in [n for n, since in self.farewells.items() if since <= before]:
+            self.vanish(device)
 
     def strike(self, device: int) -> None:
         """A bad update, or none at all in spite of a grant; several in a row bar a device."""
@@ -218,7 +230,11 @@ class Mailbox:
             raise Rejected("a topic of no device")
 
     def _take_here(self, device: int, frame: Frame) -> None:
-        self._boots[device] = frame.words.get("boot", "")
+        boot = frame.words.get("boot", "")
+        if device in self.farewells and self._boots.get(device) != boot:
+            self.vanish(device)  # started again, it has lost its work
+        self.farewells.pop(device, None)
+        self._boots[device] = boot
         holds = self.said_here[device] = frame.words.get("holds", "")
         version, training = self.assigned.get(device, (-1, -1))
         if holds.startswith(f"{version}:{training}:"):
@@ -230,7 +246,7 @@ class Mailbox:
     def _take_gone(self, device: int, frame: Frame) -> None:
         if device not in self.present or frame.words.get("boot") != self._boots.get(device):
             raise Rejected("a farewell of somebody who had gone before")
-        self.vanish(device)
+        self.farewells.setdefault(device, time.monotonic())
 
     def _take_ready(self, device: int, frame: Frame) -> None:
         key = (frame.label.version, frame.label.training)

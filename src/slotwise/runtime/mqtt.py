@@ -18,13 +18,12 @@ from weakref import WeakSet
 from aiomqtt import Client, MqttError, Will
 
 from slotwise.errors import InputError, UserError
-from slotwise.runtime.channel import Arrival, Connected, Message
+from slotwise.runtime.channel import KEEPALIVE, Arrival, Connected, Message
 from slotwise.runtime.first_contact import SECONDS_BETWEEN_TRIES, try_out
 from slotwise.runtime.line import Line
 
 _NOBODY = logging.Logger("slotwise.mqtt")  # whom the MQTT library may tell what is mended anyway
 _NOBODY.addHandler(logging.NullHandler())
-KEEPALIVE = 10  # seconds; a client that is silent for one and a half times as long is dead to the broker
 SHORT, MANY = 5.0, 5  # so many connections in a row that last less than so many seconds are worth a word
 REFUSED = 0x80  # what a broker answers to a subscription that it does not take
 LONGEST_PUBLISH = 600.0  # seconds; a large model takes its time on a slow link

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from slotwise.fleet import Fleet
@@ -25,8 +26,9 @@ from slotwise.runtime.folder import LiveFolder
 from slotwise.runtime.mailbox import Admission, Mailbox, Rejection
 from slotwise.runtime.plan import live_plan, scheduler_of
 from slotwise.runtime.report import Comparison, compared, measured_timeline
+from slotwise.runtime.saved_state import encode_state
 from slotwise.runtime.server import Server
-from slotwise.runtime.state import Boundary, LiveState, encode_state
+from slotwise.runtime.state import LiveState, Snapshot
 from slotwise.runtime.terms import NobodyLeft, NotFinite, Terms
 from slotwise.runtime.topics import TRIAL, Topics
 
@@ -105,6 +107,14 @@ class LiveOutcome:
     trouble: Trouble | None = None
 
 
+def new_live_folder(path: Path, parameters: RunParameters, options: ServerOptions) -> RunFolder:
+    """The folder of a new run, which says from its first moment on that it is a live one.
+
+    A server that is killed in the next is resumed like any other.
+    """
+    return RunFolder.create(path, parameters, live_run=secrets.token_hex(8), live_options=options.kept())
+
+
 async def serve(
     folder: RunFolder,
     parameters: RunParameters,
@@ -135,10 +145,10 @@ class _LiveRun:
         self._options, self._watcher = options, watcher
         self._plan = live_plan(parameters)
         self._due = evaluation_rounds(self._plan, parameters.slots_between_evaluations)
-        self._run_id = str(folder.description().get("live_run") or secrets.token_hex(8))
+        self._run_id = str(folder.description()["live_run"])
         self._saved = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
-        self._boundary: Boundary | None = None
+        self._boundary: Snapshot | None = None  # the end of the last round
         self._trouble: Trouble | None = None
 
     async def play(self, channel: Channel) -> LiveOutcome:
@@ -152,7 +162,7 @@ class _LiveRun:
         if state is None:
             state = LiveState(scheduler_of(self._parameters), models={0: model})
         if resumed:
-            self._boundary = Boundary.of(state)
+            self._boundary = Snapshot.of(state)
         self._curve = Curve(self._task, state, self._due, self._watcher.evaluated)
         self._curve.note()
         topics = Topics(self._options.name)
@@ -166,9 +176,10 @@ class _LiveRun:
         playing = asyncio.create_task(self._gather_and_play(server, mailbox, state, resumed=resumed))
         try:
             status = await self._watched(playing, listening, evaluating)
+            listening.cancel()  # what is said from now on must not change the state that is saved
             if status is None:  # in the middle of a round: what counts is the round before it
                 status, state = "interrupted", self._last_round()
-            else:
+            elif status != "interrupted":  # then what is not evaluated is saved, and evaluated when resumed
                 await self._curve.done(evaluating)
         finally:
             for background in (listening, evaluating, playing):
@@ -263,10 +274,10 @@ class _LiveRun:
     def round_done(self, state: LiveState) -> None:
         """Note what is to be evaluated, save the state every few seconds, pass it on."""
         self._curve.note()
-        self._boundary = Boundary.of(state)
+        self._boundary = Snapshot.of(state)
         self._watcher.round_done(state)
         if time.monotonic() - self._saved >= self._options.checkpoint_every or self._watcher.wants_stop():
-            self._save(state)
+            self._save(self._boundary)
 
     def _reject(self, rejection: Rejection) -> None:
         self._live.log(rejection)
@@ -274,25 +285,26 @@ class _LiveRun:
 
     # Saving
 
-    def _save(self, state: LiveState) -> None:
+    def _save(self, snapshot: Snapshot) -> None:
         """Write a checkpoint beside the run; one at a time."""
         if self._saving is not None:
             if not self._saving.done():
                 return
             self._saving.result()
-        data, points = encode_state(state), list(state.points)
-        self._saving = asyncio.create_task(asyncio.to_thread(self._write, state.round, data, points))
+        self._saving = asyncio.create_task(asyncio.to_thread(self._write, snapshot))
         self._saved = time.monotonic()
 
-    def _write(self, round_number: int, data: bytes, points: list[Point]) -> None:
-        self._live.states.save(round_number, data)
-        self._live.folder.write_points(points)
+    def _write(self, snapshot: Snapshot) -> None:
+        """Called in a thread: a long run has a long record."""
+        state = snapshot.values()
+        self._live.states.save(state.round, encode_state(snapshot))
+        self._live.folder.write_points(state.points)
 
     async def _close(self, state: LiveState, status: Status) -> LiveOutcome:
         """Save everything; run.json comes last, so that its status speaks of files that are there."""
         if self._saving is not None:
             await self._saving
-        self._write(state.round, encode_state(state), state.points)
+        self._write(Snapshot.of(state))
         folder, comparison = self._live.folder, None
         model = state.models[state.round]
         folder.write_model(self._task.named_arrays(model))

@@ -15,14 +15,16 @@ import numpy as np
 
 from slotwise.aggregation import Contribution, Vector, next_model
 from slotwise.runtime.call import Call
-from slotwise.runtime.channel import Channel, Connected
+from slotwise.runtime.channel import Arrival, Channel, Connected
 from slotwise.runtime.clock import Clock
+from slotwise.runtime.farewells import Farewells
 from slotwise.runtime.mailbox import Mailbox
 from slotwise.runtime.patience import Patience
+from slotwise.runtime.speaker import Granted, Speaker
 from slotwise.runtime.state import Late, LiveState
 from slotwise.runtime.terms import NobodyLeft, NotFinite, Onlooker, Terms
 from slotwise.runtime.topics import FromDevice, Topics
-from slotwise.runtime.wire import Label, digest, encode
+from slotwise.runtime.wire import Label, encode
 from slotwise.schedule import Deliver, Delivered, Event, Grant, Joined, Left, Lost, Ready, Sent
 from slotwise.schedule.timeline import Uplink
 
@@ -47,13 +49,15 @@ class Server:
         self._uplinks: list[Uplink] = []  # of the round that is on
         self._lost: list[Uplink] = []
         self._contributions: list[Contribution] = []
-        self._granted: tuple[Label, str, int] | None = None
         self._overdue_since = dict.fromkeys(state.overdue, time.monotonic())
         self._unheard_since: dict[int, float] = {}  # granted, and no update
+        self._connection = channel.connections
         self._patience = Patience(terms.patience, channel, mailbox.changed)
         self._began = time.monotonic()
         self._call = Call(terms, channel, topics)
-        mailbox.assigned = state.assigned
+        self._farewells = Farewells(mailbox, channel)
+        self._speaker = Speaker(terms.run, state, channel, topics, mailbox)
+        mailbox.assigned, mailbox.unplanned = state.assigned, state.unplanned
         mailbox.present = set(range(1, terms.fleet.devices + 1)) - state.away
         mailbox.rejected, mailbox.barred = state.rejected, state.barred
 
@@ -74,15 +78,23 @@ class Server:
         Raises:
             Superseded: a newer server is on this channel.
         """
-        async for arrival in self._channel.arrivals():
-            if isinstance(arrival, Connected):
-                self._patience.begin()
-                await self._call.connected(arrival.number, self._state.round)
-            elif arrival.topic == self._call.topic:
-                await self._call.hear(arrival, self._state.round)
-            else:
-                self._mailbox.take(arrival)
-                await self._answer()
+        leaving = asyncio.create_task(self._farewells.follow())
+        try:
+            async for arrival in self._channel.arrivals():
+                await self._take(arrival)
+        finally:
+            leaving.cancel()
+
+    async def _take(self, arrival: Arrival) -> None:
+        if isinstance(arrival, Connected):
+            self._patience.begin()
+            self._farewells.begin_anew()
+            await self._call.connected(arrival.number, self._state.round)
+        elif arrival.topic == self._call.topic:
+            await self._call.hear(arrival, self._state.round)
+        else:
+            self._mailbox.take(arrival)
+            await self._speaker.answer()
 
     async def play(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Play rounds until all are done, or until ``stop``, asked after each, says so.
@@ -100,8 +112,8 @@ class Server:
             planned_slot, planned = self._state.agenda.pop()
             slot = self._clock.reached(planned_slot)
             self._patience.begin()
-            happened = [await self._settled(event, slot) for event in planned]
-            await self._turn_away()
+            happened = await asyncio.gather(*(self._settled(event, slot) for event in planned))
+            await self._speaker.turn_away()
             self._state.slot = slot
             action = self._state.scheduler.step([event for event in happened if event is not None])
             if isinstance(action, Grant):
@@ -125,6 +137,7 @@ class Server:
             if len(self._mailbox.barred) == self._terms.fleet.devices:
                 raise NobodyLeft
             self._note_unplanned()
+            self._excuse_after_an_outage()
             await self._give_up_on_the_silent()
             planned = agenda.next_slot
             left = 1.0 if planned is None else clock.seconds_until(planned)
@@ -141,12 +154,12 @@ class Server:
         for event in mailbox.unplanned:
             state.agenda.add(slot, event)
             if isinstance(event, Left):
-                state.overdue.pop(event.device, None)
+                for table in (state.overdue, self._overdue_since, self._unheard_since):
+                    table.pop(event.device, None)
         mailbox.unplanned.clear()
         for device in [n for n in state.overdue if mailbox.is_ready(n)]:
-            planned, version = state.overdue.pop(device)
-            state.late.append(Late(device, state.round, "training", planned, slot))
-            state.agenda.add(slot, Ready(device, slot, version))
+            state.late.append(Late(device, state.round, "training"))
+            state.agenda.add(slot, Ready(device, slot, state.overdue.pop(device)))
 
     async def _settled(self, event: Event, slot: int) -> Event | None:
         """What has become of what was planned."""
@@ -172,7 +185,7 @@ class Server:
         if mailbox.is_ready(device):
             return event
         if self._clock.paced:
-            self._state.overdue[device] = (event.slot, event.version)
+            self._state.overdue[device] = event.version
             self._overdue_since[device] = time.monotonic()
         else:
             await self._silent(device, "ready")
@@ -183,15 +196,15 @@ class Server:
         mailbox, device = self._mailbox, event.device
         if not self._clock.paced:
             await self._patience.until(lambda: not mailbox.waits_for_update)
-        assert self._granted is not None
-        label, _, start = self._granted
-        self._granted = None
+        assert self._speaker.granted is not None
+        label, _, start = self._speaker.granted
+        self._speaker.granted = None
         silent, update = mailbox.waits_for_update, mailbox.close()
         uplink = (label.round, device, label.version, start, slot)
         if update is None:
             self._lost.append(uplink)
             if silent:
-                await self._unheard(device, label.round, slot)
+                await self._unheard(device, label.round)
             return Lost(device, slot)
         self._unheard_since.pop(device, None)
         self._uplinks.append(uplink)
@@ -201,42 +214,50 @@ class Server:
         self._state.assigned.pop(device, None)
         return Sent(device)
 
-    async def _unheard(self, device: int, round_number: int, slot: int) -> None:
+    async def _unheard(self, device: int, round_number: int) -> None:
         """A grant has passed without an update. Paced, it is late; beyond patience, it is silent."""
         since = self._unheard_since.setdefault(device, time.monotonic())
         if self._clock.paced:
-            self._state.late.append(Late(device, round_number, "uplink", slot, -1))
+            self._state.late.append(Late(device, round_number, "uplink"))
             if time.monotonic() - since < self._terms.patience:
                 return
         self._unheard_since.pop(device, None)
         self._mailbox.strike(device)
         await self._silent(device, "update")
 
+    def _excuse_after_an_outage(self) -> None:
+        """Paced too, time without a connection does not count: nobody could have said anything."""
+        if not self._channel.connected or self._channel.connections != self._connection:
+            self._connection = self._channel.connections
+            self._overdue_since = dict.fromkeys(self._state.overdue, time.monotonic())
+            self._unheard_since.clear()
+
     async def _give_up_on_the_silent(self) -> None:
         """Paced, nobody waits for a device; but one that is overdue for too long counts as gone."""
         now = time.monotonic()
         for device in list(self._state.overdue):
-            if now - self._overdue_since[device] > self._terms.patience and self._channel.connected:
+            if now - self._overdue_since[device] > self._terms.patience:
                 del self._state.overdue[device]
                 await self._silent(device, "ready")
 
     async def _is_at_work(self, device: int) -> bool:
         """Ask a device whether it is still at it; patience begins anew if it is."""
         asked = time.monotonic()
-        topic = self._topics.to_device(device, "call")
-        await self._channel.publish(topic, encode(self._label(device, self._state.round)))
-        until = asked + min(ANSWER, self._terms.patience)
+        await self._speaker.call(device)
+        until = time.monotonic() + min(ANSWER, self._terms.patience)
         while time.monotonic() < until and self._mailbox.alive.get(device, 0.0) < asked:
             await self._patience.change(until - time.monotonic())
+        if self._mailbox.alive.get(device, 0.0) < asked:
+            return False
         self._patience.begin()
-        return self._mailbox.alive.get(device, 0.0) >= asked
+        return True
 
     async def _silent(self, device: int, kind: FromDevice) -> None:
         """A device that says nothing any more counts as gone until it answers the call."""
         topic = self._topics.from_device(device, kind)
         self._mailbox.reject(topic, f"missing after {self._terms.patience:g} s: the device counts as gone")
         self._mailbox.vanish(device)
-        await self._remind(device, "")
+        await self._speaker.call(device)
 
     # What the Scheduler wants done
 
@@ -245,24 +266,16 @@ class Server:
         state = self._state
         state.grants += 1
         label = Label(self._terms.run, device, round_number, version, state.sent[device])
-        self._granted = label, str(state.grants), slot
         state.agenda.add(slot + self._terms.fleet.slots_of_uplink(device), Sent(device))
         self._mailbox.expect(label, str(state.grants))
-        await self._send_grant()
-
-    async def _send_grant(self) -> None:
-        if self._granted is not None:
-            label, number, slot = self._granted
-            topic = self._topics.to_device(label.device, "grant")
-            frame = encode(label, grant=number, slot=str(slot))
-            await self._channel.publish(topic, frame, acknowledged=False)
+        await self._speaker.grant(Granted(label, str(state.grants), slot))
 
     async def _broadcast(self, delivery: Deliver, slot: int) -> None:
         """The last word on a round: its updates make the next model, and from now on it counts."""
         state, end = self._state, slot + self._terms.broadcast_slots
         model = self._next_model(delivery.version)
         if not np.isfinite(model).all():
-            raise NotFinite(delivery.version - 1)
+            raise NotFinite
         state.models[delivery.version] = model
         record = state.record
         record.broadcasts.append((slot, end))
@@ -293,43 +306,7 @@ class Server:
             state.assigned[device] = (version, state.sent[device])
         state.record.receivers.append(list(receivers))
         names = ",".join(f"{device}:{state.sent[device]}" for device in reached)
-        label = self._label(round_number=max(0, version - 1), version=version)
+        label = Label(self._terms.run, round=max(0, version - 1), version=version)
         frame = encode(label, state.models[version], slot=str(slot), receivers=names)
         for topic in self._topics.to_receivers(reached):
             await self._channel.publish(topic, frame, acknowledged=False)
-
-    # What a device has to be told besides
-
-    async def _answer(self) -> None:
-        """Tell those who have said that they are here what they are to do."""
-        asked, self._mailbox.said_here = self._mailbox.said_here, {}
-        for device, holds in asked.items():
-            await self._remind(device, holds)
-        await self._turn_away()
-
-    async def _turn_away(self) -> None:
-        """Tell those who are out that they are."""
-        while self._mailbox.turned_away:
-            device = self._mailbox.turned_away.pop()
-            topic = self._topics.to_device(device, "out")
-            await self._channel.publish(topic, encode(self._label(device, self._state.round)))
-
-    async def _remind(self, device: int, holds: str) -> None:
-        state, assigned = self._state, self._mailbox.assigned.get(device)
-        topics, label = self._topics, self._label(device, state.round)
-        if device not in self._mailbox.present:
-            await self._channel.publish(topics.to_device(device, "call"), encode(label))
-        elif assigned is None or assigned[0] not in state.models:
-            await self._channel.publish(topics.to_device(device, "rest"), encode(label, holds=holds))
-        else:
-            version, training = assigned
-            model = state.models[version]
-            in_hand = holds == f"{version}:{training}:{digest(model)}"
-            label = label._replace(version=version, training=training)
-            work = encode(label, None if in_hand else model)
-            await self._channel.publish(topics.to_device(device, "work"), work)
-            if self._granted is not None and self._granted[0].device == device:
-                await self._send_grant()
-
-    def _label(self, device: int = 0, round_number: int = 0, version: int = 0) -> Label:
-        return Label(self._terms.run, device, round_number, version)

@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from slotwise.aggregation import Vector
 from slotwise.learning import Point
-from slotwise.schedule import (
-    Agenda,
-    Delivered,
-    Event,
-    Joined,
-    Left,
-    Lost,
-    Ready,
-    Record,
-    Scheduler,
-    SchedulerState,
-    Sent,
-)
+from slotwise.schedule import Agenda, Event, Joined, Left, Record, Scheduler, SchedulerState
 
 
 class Late(NamedTuple):
-    """A device that did not keep pace: what was due in slot ``planned`` was there in slot ``actual``."""
+    """A device that did not keep pace, in which round, and with what."""
 
     device: int
     round: int
     what: str
-    planned: int
-    actual: int
 
 
 @dataclass
@@ -49,13 +30,14 @@ class LiveState:
         slot: the last slot in which something happened.
         models: those that somebody still trains on, and the newest.
         assigned: for each device that trains or has trained, the model and the number of the training.
+        unplanned: who has come and gone and is not on the agenda yet.
         sent: the updates each device has brought: the number of its next training.
         record: uplinks, losses and broadcasts of the completed rounds.
         points: the curve.
         unevaluated: models that will be points of it.
         rejected: messages that did not count, by reason.
         late: who did not keep pace.
-        overdue: who should be ready by now and is not: since which slot, and with which model.
+        overdue: who should be ready by now and is not, and with which model.
         barred: devices that are out for the rest of the run.
         grants: how many were given.
         round_seconds: when each round was complete, in seconds since the start.
@@ -66,13 +48,14 @@ class LiveState:
     slot: int = 0
     models: dict[int, Vector] = field(default_factory=dict)
     assigned: dict[int, tuple[int, int]] = field(default_factory=dict)
+    unplanned: list[Event] = field(default_factory=list)
     sent: Counter[int] = field(default_factory=Counter)
     record: Record = field(default_factory=lambda: Record([], [], [], []))
     points: list[Point] = field(default_factory=list)
     unevaluated: dict[int, Vector] = field(default_factory=dict)
     rejected: Counter[str] = field(default_factory=Counter)
     late: list[Late] = field(default_factory=list)
-    overdue: dict[int, tuple[int, int]] = field(default_factory=dict)
+    overdue: dict[int, int] = field(default_factory=dict)
     barred: set[int] = field(default_factory=set)
     grants: int = 0
     round_seconds: list[float] = field(default_factory=list)
@@ -84,9 +67,9 @@ class LiveState:
 
     @property
     def away(self) -> set[int]:
-        """The devices that are not there; who has just come or gone may still be on the agenda."""
+        """The devices that are not there; of some the Scheduler has still to be told."""
         away = set(self.scheduler.state.absent)
-        for _, event in self.agenda.entries():
+        for event in (*(event for _, event in self.agenda.entries()), *self.unplanned):
             if isinstance(event, Left):
                 away.add(event.device)
             elif isinstance(event, Joined):
@@ -105,27 +88,36 @@ class LiveState:
 
 
 @dataclass(frozen=True)
-class Boundary:
-    """A state as it was at the end of a round, to go back to if the next one cannot be finished."""
+class Snapshot:
+    """A state as it was at one moment: to save it while the run goes on, or to go back to it.
+
+    Attributes:
+        scheduler: of the Scheduler.
+        entries: of the agenda.
+        lengths: of everything that only grows, and is not copied for that reason.
+    """
 
     scheduler: SchedulerState
     entries: list[tuple[int, Event]]
-    rest: LiveState
+    lengths: list[int]
+    _rest: LiveState
 
     @classmethod
-    def of(cls, state: LiveState) -> Boundary:
-        """What the next round changes is copied."""
-        uplinks, lost, broadcasts, receivers = state.record
+    def of(cls, state: LiveState) -> Snapshot:
+        """What may change is copied."""
         rest = replace(
             state,
             models=dict(state.models),
             assigned=dict(state.assigned),
+            unplanned=list(state.unplanned),
             sent=Counter(state.sent),
-            record=Record(list(uplinks), list(lost), list(broadcasts), list(receivers)),
+            unevaluated=dict(state.unevaluated),
+            rejected=Counter(state.rejected),
             overdue=dict(state.overdue),
-            round_seconds=list(state.round_seconds),
+            barred=set(state.barred),
         )
-        return cls(state.scheduler.state, state.agenda.entries(), rest)
+        lengths = [len(rows) for rows in _growing(state)]
+        return cls(state.scheduler.state, state.agenda.entries(), lengths, rest)
 
     def state(self, scheduler: Scheduler) -> LiveState:
         """The state; ``scheduler``, of the same run, becomes its Scheduler."""
@@ -133,100 +125,16 @@ class Boundary:
         agenda = Agenda()
         for slot, event in self.entries:
             agenda.add(slot, event)
-        return replace(self.rest, scheduler=scheduler, agenda=agenda)
+        return replace(self.values(), scheduler=scheduler, agenda=agenda)
+
+    def values(self) -> LiveState:
+        """The state but for Scheduler and agenda, which are those of now."""
+        rows: list[Any] = [rows[:end] for rows, end in zip(_growing(self._rest), self.lengths, strict=True)]
+        points, late, round_seconds, *record = rows
+        return replace(
+            self._rest, points=points, late=late, round_seconds=round_seconds, record=Record(*record)
+        )
 
 
-_EVENTS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (Ready, Sent, Lost, Delivered, Left, Joined)
-}
-
-
-def encode_state(state: LiveState) -> bytes:
-    """The state as a numpy archive without pickles: the models, and the rest as JSON."""
-    document = {
-        "scheduler": state.scheduler.state._asdict(),
-        "agenda": [(slot, type(event).__name__, *event) for slot, event in state.agenda.entries()],
-        "slot": state.slot,
-        "assigned": state.assigned,
-        "sent": state.sent,
-        "record": {name: [*map(list, rows)] for name, rows in state.record._asdict().items()},
-        "points": state.points,
-        "rejected": state.rejected,
-        "late": state.late,
-        "overdue": state.overdue,
-        "barred": sorted(state.barred),
-        "grants": state.grants,
-        "round_seconds": state.round_seconds,
-    }
-    text = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
-    models = _models("models", state.models) | _models("unevaluated", state.unevaluated)
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, document=text, **models)
-    return buffer.getvalue()
-
-
-def decode_state(data: bytes, scheduler: Scheduler) -> LiveState | None:
-    """The state that `encode_state` wrote; ``scheduler``, of the same run, becomes its Scheduler."""
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            document = json.loads(archive["document"].tobytes())
-            models, unevaluated = _from_models("models", archive), _from_models("unevaluated", archive)
-            scheduler.restore(_scheduler_state(document["scheduler"]))
-            return _state(document, scheduler, models, unevaluated)
-    except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError):
-        return None
-
-
-def _state(
-    document: dict[str, Any], scheduler: Scheduler, models: dict[int, Vector], unevaluated: dict[int, Vector]
-) -> LiveState:
-    agenda = Agenda()
-    for slot, name, *values in document["agenda"]:
-        agenda.add(slot, _EVENTS[name](*values))
-    uplinks, lost, broadcasts, receivers = (document["record"][name] for name in Record._fields)
-    return LiveState(
-        scheduler=scheduler,
-        agenda=agenda,
-        models=models,
-        unevaluated=unevaluated,
-        assigned=_pairs(document["assigned"]),
-        sent=Counter(_numbered(document["sent"])),
-        record=Record([*map(tuple, uplinks)], [*map(tuple, lost)], [*map(tuple, broadcasts)], receivers),
-        points=[Point(*point) for point in document["points"]],
-        rejected=Counter(document["rejected"]),
-        late=[Late(*late) for late in document["late"]],
-        overdue=_pairs(document["overdue"]),
-        barred=set(document["barred"]),
-        **{name: document[name] for name in ("slot", "grants", "round_seconds")},
-    )
-
-
-def _scheduler_state(document: dict[str, Any]) -> SchedulerState:
-    state = SchedulerState(**document)
-    return state._replace(
-        booked=_numbered(state.booked),
-        computing=_numbered(state.computing),
-        ready=[(turn, device, version) for turn, device, version in state.ready],
-        granted=None if state.granted is None else (state.granted[0], state.granted[1], state.granted[2]),
-    )
-
-
-def _numbered(table: dict[Any, Any]) -> dict[int, Any]:
-    """JSON makes text of numbers that are keys."""
-    return {int(key): value for key, value in table.items()}
-
-
-def _pairs(table: dict[Any, Any]) -> dict[int, tuple[int, int]]:
-    """Tables of devices to two numbers."""
-    return {device: (first, second) for device, (first, second) in _numbered(table).items()}
-
-
-def _models(name: str, models: dict[int, Vector]) -> dict[str, NDArray[Any]]:
-    versions = sorted(models)
-    vectors = [models[version] for version in versions]
-    stacked = np.stack(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
-    return {f"{name}_versions": np.array(versions, dtype=np.int64), name: stacked}
-
-
-def _from_models(name: str, archive: Any) -> dict[int, Vector]:
-    return dict(zip(archive[f"{name}_versions"].tolist(), archive[name], strict=True))
+def _growing(state: LiveState) -> list[Sequence[object]]:
+    return [state.points, state.late, state.round_seconds, *state.record]

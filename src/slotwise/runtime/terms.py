@@ -13,10 +13,6 @@ from slotwise.runtime.state import LiveState
 class NotFinite(Exception):
     """A model is not finite any more."""
 
-    def __init__(self, round_number: int) -> None:
-        super().__init__(f"diverged in round {round_number}")
-        self.round = round_number
-
 
 class NobodyLeft(Exception):
     """Every device is out for the rest of the run."""

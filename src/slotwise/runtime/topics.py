@@ -25,6 +25,7 @@ ROOT = "slotwise"
 TRIAL = "trial"  # the name of a channel that is given none
 SEATS = 100  # in a row: mosquitto takes topics of 200 levels, EMQX of 128
 EMPTY = "-"
+MOST_DEVICES = 10_000  # their names fit into a broadcast, and each has a connection of its own
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,8 @@ class Scheduler:
             elif type(event) is Sent:
                 self._channel_taken = False
                 self._missing -= 1
-                self._senders.append(event.device)
+                if self._granted is not None:  # or it has left meanwhile, and may have been booked anew
+                    self._senders.append(event.device)
             elif type(event) is Delivered:
                 self._channel_taken = False
             elif type(event) is Lost:

@@ -119,7 +119,7 @@ def test_a_message_larger_than_the_largest_model_ends_the_connection(tmp_path: P
     broker = start(tmp_path / "fleet")
 
     async def publish(size: int) -> None:
-        async with broker.client("device-1") as client, asyncio.timeout(5):
+        async with broker.client("device-1") as client, asyncio.timeout(60):
             await client.subscribe(f"{ROOT}/all/#", qos=1)
             with suppress(MqttError):  # it may be cut off in the middle of it
                 await client.publish(f"{ROOT}/from/1/update", bytes(size), qos=1, timeout=1)
@@ -183,14 +183,17 @@ async def heard_first(mosquitto, revoked: list[int], added: int, reloaded: Calla
     ``reloaded`` returns when the broker has read its files again; it must not connect as device 7: that alone
     would end the connection.
     """
+    connected = False
     async with mosquitto.client("server") as server, mosquitto.client("device-8") as other:
         await server.subscribe(f"{ROOT}/from/+/+", qos=1)
         with suppress(MqttError):  # it may be thrown out at once
-            async with mosquitto.client("device-7", timeout=2) as device:
+            async with mosquitto.client("device-7", timeout=60) as device:
+                connected = True
                 change(mosquitto.folder, revoked, added)
                 mosquitto.reload()
                 await asyncio.to_thread(reloaded)
-                await device.publish(f"{ROOT}/from/7/update", b"x", qos=1)
+                await device.publish(f"{ROOT}/from/7/update", b"x", qos=1, timeout=2)
+        assert connected
         await other.publish(f"{ROOT}/from/8/update", b"x", qos=1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return str((await anext(aiter(server.messages))).topic)

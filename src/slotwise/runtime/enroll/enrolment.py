@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import InputError
-from slotwise.runtime.topics import TRIAL, Topics
+from slotwise.runtime.topics import MOST_DEVICES, TRIAL, Topics
 from slotwise.scenario import whole
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 LARGEST = 60_000_000  # numbers; MQTT ends at 256 MiB
-MOST_DEVICES = 10_000  # their names fit into a broadcast
 _LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 
 
