@@ -1,15 +1,39 @@
 """The examples of the documentation print what it says."""
 
 import doctest
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["unequal-devices.md"])
 def test_the_examples_of_a_page_print_what_it_says(name: str) -> None:
-    result = doctest.testfile(str(DOCS / name), module_relative=False, encoding="utf-8")
+    result = doctest.testfile(str(ROOT / "docs" / name), module_relative=False, encoding="utf-8")
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_the_plan_in_the_readme_is_what_the_program_prints() -> None:
+    command, shown = re.search(r"\$ slotwise (plan [^\n]*)\n```\n```\n(.*?)```", README, re.DOTALL).groups()
+    done = subprocess.run(
+        [sys.executable, "-c", "from slotwise.cli import main; main()", *command.split()],
+        env=os.environ | {"COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    printed = [line.rstrip() for line in done.stdout.splitlines()]
+    assert set(shown.splitlines()) <= set(printed)
+
+
+def test_the_files_that_the_readme_s_commands_name_are_there() -> None:
+    named = set(re.findall(r"examples/[\w./-]+", README))
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == []

@@ -38,7 +38,7 @@ def recommend(
 ) -> None:
     """Which schedule, group size and delay is best for a deadline?
 
-    The plan rules out what cannot be best. Of the rest, short trainings choose:
+    The plan rules out what it holds to be worse. Of the rest, short trainings choose:
     all are begun, the better half goes on, and so forth, until two are left.
     They are the beginnings of the real runs: slotwise train --resume finishes
     the best one.
