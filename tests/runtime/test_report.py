@@ -1,5 +1,6 @@
 import asyncio
 
+import pytest
 from live import play, prepare
 from tasks import Arithmetic
 
@@ -53,3 +54,12 @@ def test_figures_are_counted_from_the_timeline():
     assert figures.channel_use == taken / PLAN.last_slot
     assert figures.slots_per_round == PLAN.last_slot / PLAN.rounds
     assert figures.mean_staleness == PLAN.staleness.mean()
+
+
+def test_the_time_of_a_round_is_planned_where_slots_have_a_length():
+    live = played()
+    state, measured = live.state, measured_timeline(PARAMETERS, PLAN, live.state)
+    assert compared(PLAN, measured, state).round_ms[0] is None
+    planned, seen = compared(PLAN, measured, state, slot_ms=20).round_ms
+    assert planned == pytest.approx(20 * PLAN.last_slot / PLAN.rounds)
+    assert seen == pytest.approx(1000 * state.seconds / PLAN.rounds)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from slotwise.cli.progress import Stopping
 from slotwise.learning import Point
-from slotwise.runtime.mailbox import Rejection
+from slotwise.runtime.mailbox import READY_TWICE, Rejection
 from slotwise.runtime.report import Comparison, Figures
 from slotwise.runtime.run import LiveWatcher
 from slotwise.runtime.state import LiveState
@@ -67,8 +67,10 @@ class LiveDisplay(LiveWatcher):
         self._bar.update(self._row, text=f"loss {point.loss:.3f} acc {point.accuracy:.1%}")
 
     def rejected(self, rejection: Rejection) -> None:
-        """Tell the first rejection of each kind; all of them are in the log."""
+        """Tell the first rejection of each kind, unless it means nothing; all of them are in the log."""
         told = str(rejection)
+        if rejection.reason == READY_TWICE:
+            return
         if told not in self._told and len(self._told) < 1000:
             self._told.add(told)
             self._console.print(f"rejected: {told}", markup=False, highlight=False)
@@ -87,6 +89,7 @@ def comparison_table(comparison: Comparison) -> Table:
     columns = [_cells(figures) for figures in (comparison.planned, comparison.measured)]
     for name, planned, measured in zip(_ROWS, *columns, strict=True):
         table.add_row(name, planned, measured)
+    table.add_row("ms per round", *("–" if ms is None else f"{ms:,.1f}" for ms in comparison.round_ms))
     return table
 
 
@@ -120,8 +123,8 @@ def comparison_lines(comparison: Comparison) -> Sequence[str]:
     planned, measured = comparison.planned, comparison.measured
     speed = measured.updates / comparison.seconds if comparison.seconds else 0.0
     lines = [
-        f"{comparison.as_planned:,} of {planned.updates:,} updates as planned; {comparison.seconds:.1f} s, "
-        f"{1000 * comparison.seconds / max(1, measured.rounds):.1f} ms a round, {speed:.0f} updates/s"
+        f"{comparison.as_planned:,} of {planned.updates:,} updates as planned; "
+        f"{comparison.seconds:.1f} s, {speed:.0f} updates/s"
     ]
     if comparison.first_difference is not None:
         lines.append(f"first difference: {comparison.first_difference}")

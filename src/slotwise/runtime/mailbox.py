@@ -23,6 +23,7 @@ from slotwise.schedule import Event, Joined, Left
 
 WORDS_LIMIT = 1 << 12  # bytes of a message without numbers
 TOPIC_LIMIT = 100  # characters of a topic that are told
+READY_TWICE = "ready, said twice"  # as happens to a device that is asked again: no harm done
 STRIKES = 3  # bad updates in a row after which a device is out for good
 
 
@@ -253,7 +254,7 @@ class Mailbox:
         if self.assigned.get(device) != key:
             raise Rejected("ready with something that was not asked for")
         if self._ready.get(device) == key:
-            raise Rejected("ready, said twice")
+            raise Rejected(READY_TWICE)
         self._ready[device] = key
 
     def _take_update(self, device: int, frame: Frame) -> None:

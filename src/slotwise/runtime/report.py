@@ -66,6 +66,7 @@ class Comparison:
         late: how often each device did not keep pace.
         seconds: from the first slot to the last.
         rejected: messages that did not count, by reason.
+        slot_ms: milliseconds of a slot; None where a slot takes as long as what happens in it.
     """
 
     planned: Figures
@@ -75,6 +76,13 @@ class Comparison:
     late: dict[int, int]
     seconds: float
     rejected: dict[str, int]
+    slot_ms: float | None = None
+
+    @property
+    def round_ms(self) -> tuple[float | None, float]:
+        """Milliseconds of a round, planned (if slots have a length) and measured."""
+        planned = None if self.slot_ms is None else self.slot_ms * self.planned.slots_per_round
+        return planned, 1000 * self.seconds / self.measured.rounds
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON shows it."""
@@ -95,7 +103,9 @@ def measured_timeline(parameters: RunParameters, plan: Timeline, state: LiveStat
     )
 
 
-def compared(plan: Timeline, measured: Timeline, state: LiveState) -> Comparison:
+def compared(
+    plan: Timeline, measured: Timeline, state: LiveState, slot_ms: float | None = None
+) -> Comparison:
     """Hold what happened against the plan, as far as it went."""
     plan = plan.first(measured.rounds)
     differences = [
@@ -114,6 +124,7 @@ def compared(plan: Timeline, measured: Timeline, state: LiveState) -> Comparison
         dict(sorted(late.items())),
         state.seconds,
         dict(state.rejected.most_common()),
+        slot_ms,
     )
 
 

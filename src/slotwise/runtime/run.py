@@ -310,7 +310,7 @@ class _LiveRun:
         folder.write_model(self._task.named_arrays(model))
         if state.round:
             measured = measured_timeline(self._parameters, self._plan, state)
-            comparison = compared(self._plan, measured, state)
+            comparison = compared(self._plan, measured, state, self._options.slot_ms)
             self._live.write_results(measured, comparison)
         last = state.points[-1] if state.points else None
         folder.write_description(
