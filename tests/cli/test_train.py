@@ -20,11 +20,12 @@ from slotwise.cli import main
 from slotwise.data import Dataset, load_mnist
 from slotwise.runs import RunFolder, build
 
-SMALL = [
-    *("--devices", "4", "--group-size", "2", "--compute-slots", "4", "--samples-per-device", "20"),
+OF_ANY_SPEED = [
+    *("--devices", "4", "--group-size", "2", "--samples-per-device", "20"),
     *("--local-steps", "1", "--batch-size", "8", "--channels", "2,2", "--hidden", "4"),
     *("--evaluate-every", "1000", "--quiet"),
 ]
+SMALL = [*OF_ANY_SPEED, "--compute-slots", "4"]
 SHORT = [*SMALL, "--deadline", "30"]  # 7 rounds
 LONG = [*SMALL, "--deadline", "5000"]  # some seconds, to be disturbed in
 
@@ -636,7 +637,7 @@ def test_twenty_kills_at_random_moments_change_nothing(
 def test_kills_do_not_change_quantised_updates_of_a_lossy_unequal_fleet(tmp_path: Path) -> None:
     fleet = ["--compute-distribution", "two-classes:2:9:0.5", "--loss", "0.3", "--jitter", "0.3"]
     learning = ["--aggregation", "fedbuff", "--bits", "8", "--schedule", "async"]
-    options = [*SMALL, "--deadline", "2000", *fleet, *learning]
+    options = [*OF_ANY_SPEED, "--deadline", "2000", *fleet, *learning]
     assert ended(start(*options, "--quiet", "--out", tmp_path / "undisturbed")).code == 0
     survive(2, tmp_path, result(tmp_path / "undisturbed"), options)
 
