@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InputError, UserError
+from slotwise.learning import Evaluation
 from slotwise.runs import RunFolder, RunParameters, execute, run_parameters
 from slotwise.runs.build import build_task, check_task
+from slotwise.runs.own_task import OwnTask
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = "examples.own_task.logistic:make_task"
@@ -137,3 +139,78 @@ def test_a_name_that_is_no_module_and_function_is_refused(name: str) -> None:
 def test_what_describes_the_built_in_networks_is_refused_beside_a_task(option: str, value: object) -> None:
     with pytest.raises(InputError, match=f"{option} = .*left out where --task is given"):
         run_parameters({**options("a:b"), option: value})
+
+
+class Odd:
+    """Gives what it is told to."""
+
+    def __init__(self, update: object = None, evaluation: object = None) -> None:
+        self.update, self.evaluation = update, evaluation
+
+    def initial_model(self) -> np.ndarray:
+        return np.zeros(3, dtype=np.float32)
+
+    def local_update(self, model: np.ndarray, device: int, training: int) -> object:
+        return self.update
+
+    def evaluate(self, model: np.ndarray) -> object:
+        return self.evaluation
+
+    def named_arrays(self, model: np.ndarray) -> dict[str, np.ndarray]:
+        return {"all": model}
+
+
+def odd(**gives: object) -> OwnTask:
+    return OwnTask("mine:make", Odd(**gives), 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("update", "found"),
+    [
+        (None, "None"),
+        (1.5, "a float"),
+        ("text", "a str"),
+        (np.zeros(4, dtype=np.float32), r"float32\[4\]"),
+        (np.zeros((1, 3), dtype=np.float32), r"float32\[1, 3\]"),
+        (np.zeros(3, dtype=np.complex64), r"complex64\[3\]"),
+    ],
+)
+def test_an_update_that_is_none_is_told_in_a_line(update: object, found: str) -> None:
+    wanted = "task mine:make: local_update must give a float32 array as long as its model, 3; it gave "
+    with pytest.raises(UserError, match=f"^{wanted}{found}$"):
+        odd(update=update).local_update(np.zeros(3, dtype=np.float32), 1, 0)
+
+
+def test_an_update_in_other_floats_is_taken_in_float32() -> None:
+    update = odd(update=np.array([0.1, 0.2, 0.3])).local_update(np.zeros(3, dtype=np.float32), 1, 0)
+    assert update.dtype == np.float32
+
+
+@pytest.mark.parametrize("evaluation", [None, 1.0, ("much", 0.5), (1.0, 2.0, 3.0)])
+def test_an_evaluation_that_is_none_is_told_in_a_line(evaluation: object) -> None:
+    with pytest.raises(
+        UserError, match=r"^task mine:make: evaluate must give a slotwise.learning.Evaluation; it"
+    ):
+        odd(evaluation=evaluation).evaluate(np.zeros(3, dtype=np.float32))
+
+
+def test_an_evaluation_may_have_numbers_of_any_kind() -> None:
+    found = odd(evaluation=(np.float32(0.5), np.float64(0.25))).evaluate(np.zeros(3, dtype=np.float32))
+    assert found == Evaluation(0.5, 0.25)
+    assert {type(number) for number in found} == {float}
+
+
+def test_a_first_model_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "own_nan.py").write_text(
+        "import numpy\n"
+        "class Task:\n"
+        "    def __init__(self, parameters): pass\n"
+        "    def initial_model(self): return numpy.full(3, numpy.nan, dtype='float32')\n"
+        "    def local_update(self, model, device, training): pass\n"
+        "    def evaluate(self, model): pass\n"
+        "    def named_arrays(self, model): return {'all': model}\n"
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="initial_model must give finite numbers"):
+        build_task(run_parameters(options("own_nan:Task")))

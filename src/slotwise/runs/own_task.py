@@ -5,20 +5,66 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
+from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
-from slotwise.learning.task import Task
+from slotwise.learning.task import Evaluation, Task
 from slotwise.runs.parameters import RunParameters
 
 METHODS = ("initial_model", "local_update", "evaluate", "named_arrays")
 
 Maker = Callable[[RunParameters], Any]
+
+
+@dataclass(frozen=True)
+class OwnTask:
+    """The task of a user, held to what a Task gives: who gets it wrong is told so in a line.
+
+    Attributes:
+        name: module:function.
+        task: what the function gave.
+        size: of its models.
+    """
+
+    name: str
+    task: Task
+    size: int
+
+    def initial_model(self) -> Vector:
+        """The task's."""
+        return self.task.initial_model()
+
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        """The task's, in float32."""
+        update: Any = self.task.local_update(model, device, training)
+        real = isinstance(update, np.ndarray) and np.issubdtype(update.dtype, np.floating)
+        if not real or update.shape != (self.size,):
+            raise self._wrong("local_update", f"a float32 array as long as its model, {self.size}", update)
+        return np.asarray(update, dtype=np.float32)
+
+    def evaluate(self, model: Vector) -> Evaluation:
+        """The task's; a pair of numbers of any kind will do."""
+        found: Any = self.task.evaluate(model)
+        try:
+            loss, accuracy = found
+            return Evaluation(float(loss), float(accuracy))
+        except (TypeError, ValueError):
+            raise self._wrong("evaluate", "a slotwise.learning.Evaluation", found) from None
+
+    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
+        """The task's."""
+        return self.task.named_arrays(model)
+
+    def _wrong(self, method: str, wanted: str, found: object) -> UserError:
+        return UserError(f"task {self.name}: {method} must give {wanted}; it gave {_described(found)}")
 
 
 def own_task(name: str, parameters: RunParameters) -> Task:
@@ -29,7 +75,8 @@ def own_task(name: str, parameters: RunParameters) -> Task:
     """
     maker = find_maker(name)
     try:
-        return _checked(name, maker(parameters))
+        task = _checked(name, maker(parameters))
+        return OwnTask(name, task, task.initial_model().size)
     except UserError:
         raise
     except (Exception, SystemExit) as error:
@@ -72,14 +119,20 @@ def _checked(name: str, task: Any) -> Task:
         )
     model = task.initial_model()
     if not isinstance(model, np.ndarray) or model.dtype != np.float32 or model.ndim != 1 or not model.size:
-        found = f"{model.dtype}{list(model.shape)}" if isinstance(model, np.ndarray) else _kind(model)
+        found = _described(model)
         raise UserError(f"task {name}: initial_model must give a flat float32 array; it gave {found}")
+    if not np.isfinite(model).all():
+        raise UserError(f"task {name}: initial_model must give finite numbers")
     named = sum(array.size for array in task.named_arrays(model).values())
     if named != model.size:
         raise UserError(
             f"task {name}: its named_arrays hold {named} of the {model.size} numbers of its model"
         )
     return cast(Task, task)
+
+
+def _described(thing: object) -> str:
+    return f"{thing.dtype}{list(thing.shape)}" if isinstance(thing, np.ndarray) else _kind(thing)
 
 
 def _kind(thing: object) -> str:
