@@ -38,7 +38,7 @@ class PacedClock(Clock):
 
     def __init__(self, slot_ms: float, now: Callable[[], float] = time.monotonic) -> None:
         if not 0 < slot_ms < 1e9:
-            raise InputError("slot_ms", slot_ms, "a number of milliseconds above 0")
+            raise InputError("slot_ms", slot_ms, "a number of milliseconds above 0 and below a billion")
         self._seconds = slot_ms / 1000
         self._now, self._origin = now, now()
 

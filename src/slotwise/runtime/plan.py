@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slotwise.errors import UserError
+from slotwise.errors import InputError
 from slotwise.runs import RunParameters
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
+
+FAULTS = ("jitter", "loss", "absences", "mean_present")
 
 
 def live_plan(parameters: RunParameters) -> Timeline:
     """The plan of a live run.
 
     Raises:
-        UserError: the parameters make up faults.
+        InputError: the parameters make up faults.
     """
-    fleet = parameters.fleet()
-    if fleet is not None and not fleet.faultless:
-        raise UserError(
-            "jitter, loss and absences are for simulations: on a network they are real, so leave them out"
-        )
+    for name in FAULTS:
+        value = getattr(parameters, name)
+        if value:
+            raise InputError(name, value, "left out: faults are made up in simulations, here they are real")
     return parameters.timeline()
 
 
