@@ -60,6 +60,7 @@ def fleets(draw: st.DrawFn, scenario: Scenario) -> Fleet:
 
 @st.composite
 def schedules(draw: st.DrawFn, scenario: Scenario) -> dict[str, Any]:
+    """A schedule and its options, as simulate takes them."""
     schedule = draw(st.sampled_from(["sync", "async", "idfl"]))
     if schedule == "idfl":
         return {"schedule": schedule, "delay": draw(st.integers(0, scenario.largest_delay))}

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from random_fleets import schedules
 
 from slotwise import Scenario, Scheduler, Timeline, simulate
 from slotwise.fleet import Fleet
@@ -111,18 +111,6 @@ def scenarios(draw: st.DrawFn, devices: int = 12, compute: int = 25) -> Scenario
         compute_slots=draw(st.integers(1, compute)),
         link_slots=draw(st.integers(1, 3)),
     )
-
-
-@st.composite
-def schedules(draw: st.DrawFn, scenario: Scenario) -> dict[str, Any]:
-    """A schedule and its options, as simulate takes them."""
-    schedule = draw(st.sampled_from(["sync", "async", "idfl"]))
-    if schedule == "idfl":
-        return {"schedule": schedule, "delay": draw(st.integers(0, scenario.largest_delay))}
-    if schedule == "sync":
-        ways = st.sampled_from(["round-robin", "random"])
-        return {"schedule": schedule, "participation": draw(ways), "seed": draw(st.integers(0, 9))}
-    return {"schedule": schedule}
 
 
 @given(scenario=scenarios(), rounds=st.integers(1, 12), data=st.data())
