@@ -103,3 +103,15 @@ def test_who_stops_a_run_does_not_wait_for_evaluations_which_are_made_up_for_whe
     assert [point.round for point in outcome.state.points] == sorted(
         evaluation_rounds(run[1].timeline(), run[1].slots_between_evaluations)
     )
+
+
+class CannotBeEvaluated(Arithmetic):
+    """Its evaluation fails while the run is on."""
+
+    def evaluate(self, model):
+        raise ZeroDivisionError("in an own task")
+
+
+def test_an_evaluation_that_fails_ends_the_run_with_its_error(run):
+    with pytest.raises(ZeroDivisionError, match="in an own task"):
+        asyncio.run(served(*run, LiveWatcher(), CannotBeEvaluated()))

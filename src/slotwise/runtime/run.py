@@ -34,6 +34,7 @@ from slotwise.runtime.topics import TRIAL, Topics
 
 KEPT_OPTIONS = ("name", "patience", "clip_norm", "slot_ms")
 LONGEST_GOODBYE = 30.0  # seconds
+SECONDS_BETWEEN_LOOKS = 0.2
 GRACE = 3.0  # seconds to finish the round that is on when asked to end
 
 
@@ -182,8 +183,7 @@ class _LiveRun:
             elif status != "interrupted":  # then what is not evaluated is saved, and evaluated when resumed
                 await self._curve.done(evaluating)
         finally:
-            for background in (listening, evaluating, playing):
-                background.cancel()
+            await _ended(listening, evaluating, playing)
         outcome = await self._close(state, status)
         if status != "interrupted" and not _superseded(listening):
             await self._say_goodbye(server)
@@ -195,7 +195,7 @@ class _LiveRun:
         patient = not self._watcher.wants_stop()
         until = time.monotonic() + (LONGEST_GOODBYE if patient else GRACE)
         while not saying.done() and time.monotonic() < until and not (patient and self._watcher.wants_stop()):
-            await asyncio.wait([saying], timeout=0.2)
+            await asyncio.wait([saying], timeout=SECONDS_BETWEEN_LOOKS)
         saying.cancel()
 
     async def _watched(self, playing: asyncio.Task[Status], *beside: asyncio.Task[None]) -> Status | None:
@@ -205,7 +205,9 @@ class _LiveRun:
         """
         asked_at = None
         while not playing.done():
-            await asyncio.wait([playing, *beside], timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                [playing, *beside], timeout=SECONDS_BETWEEN_LOOKS, return_when=asyncio.FIRST_COMPLETED
+            )
             if playing.done():
                 break
             for ended in beside:
@@ -324,6 +326,14 @@ class _LiveRun:
             seconds=round(state.seconds, 3),
         )
         return LiveOutcome(status, state, comparison, self._trouble)
+
+
+async def _ended(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel until they end: the MQTT library may miss a cancellation that comes with an answer."""
+    while going_on := [task for task in tasks if not task.done()]:
+        for task in going_on:
+            task.cancel()
+        await asyncio.wait(going_on, timeout=SECONDS_BETWEEN_LOOKS)
 
 
 def _superseded(listening: asyncio.Task[None]) -> bool:
