@@ -87,13 +87,26 @@ def test_a_channel_that_is_not_that_of_the_credentials_is_refused(slotwise, tmp_
     assert not out.exists()
 
 
-@pytest.mark.parametrize("proof", ['user = "device-1"\npassword = "p"', 'certificate = "device-1.crt"'])
-def test_credentials_of_another_device_are_refused(slotwise, tmp_path, proof):
-    file = tmp_path / "device-1.toml"
-    file.write_text(f'broker = "mqtt://127.0.0.1:1"\n{proof}\n')
-    code, _, errors = slotwise("device", "--id", 2, "--credentials", file)
-    assert code == 2
-    assert "device 2: these credentials are those of device-1" in errors
+@pytest.mark.parametrize("proof", ["--passwords", "--certificates"])
+def test_credentials_of_another_client_are_refused(slotwise, tmp_path, proof):
+    fleet, out = tmp_path / "fleet", tmp_path / "out"
+    slotwise("enroll", fleet, "--devices", 2, "--host", "127.0.0.1", "--port", 1, proof)
+    for name in ("server", "device-1"):  # whose they are does not depend on the names of files
+        if proof == "--certificates":
+            (fleet / f"{name}.crt").rename(fleet / f"of-{name}.crt")
+        text = (fleet / f"{name}.toml").read_text().replace(f"{name}.crt", f"of-{name}.crt")
+        (fleet / f"{name}.toml").write_text(text)
+    wrong = {
+        "these credentials are those of device-1, and this is device-2": ("device", "--id", 2, "device-1"),
+        "these credentials are those of server, and this is device-1": ("device", "--id", 1, "server"),
+        "these credentials are those of device-1, and this is server": ("serve", "--out", out, "device-1"),
+    }
+    for line, (*command, whose) in wrong.items():
+        code, _, errors = slotwise(*command, "--credentials", fleet / f"{whose}.toml")
+        assert (code, errors) == (2, f"slotwise: {line}\n")
+    code, _, errors = slotwise("serve", "--out", out, "--credentials", fleet / "server.toml")
+    assert "cannot reach a broker" in errors
+    assert not out.exists()
 
 
 def test_credentials_for_tls_are_not_used_without(slotwise, tmp_path):

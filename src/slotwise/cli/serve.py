@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slotwise.cli.broker_options import BROKER, PORT, BrokerFlags, channel_name, need_mqtt
+from slotwise.cli.holder import refuse_credentials_of_others
 from slotwise.cli.jobs import HOPELESS, INTERRUPTED
 from slotwise.cli.live import LiveDisplay, comparison_lines, comparison_table
 from slotwise.cli.option_groups import with_option_groups
@@ -137,6 +138,8 @@ def serve(
     if slot_ms is not None and as_fast_as_possible:
         raise InputError("slot_ms", slot_ms, "left out with --as-fast-as-possible")
     chosen = broker.chosen()
+    if chosen is not None:
+        refuse_credentials_of_others(chosen, "server")
     channel = channel_name(broker.name, chosen)
     own = {"name": channel, "patience": patience, "clip_norm": clip_norm, "slot_ms": slot_ms}
     address = listening_address(listen)
