@@ -1,5 +1,7 @@
 """Mistakes on the command line of live runs; the runs themselves are in tests/runtime."""
 
+from pathlib import Path
+
 import pytest
 
 from slotwise.cli.serve_options import new_place
@@ -73,6 +75,16 @@ def test_a_service_that_was_killed_just_after_it_had_made_its_folder_goes_on(slo
 def test_a_service_that_was_killed_while_it_made_its_folder_begins_anew(tmp_path):
     (tmp_path / ".0123456789abcdef.tmp").touch()
     assert new_place(tmp_path) == tmp_path
+
+
+def test_a_folder_that_may_not_be_looked_at_is_refused(slotwise, tmp_path, monkeypatch):
+    def forbidden(path, **how):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", forbidden)  # root may look at everything
+    code, _, errors = slotwise("serve", "--devices", 3, "--group-size", 1, "--out", tmp_path / "a" / "b")
+    assert code == 2
+    assert errors.endswith("must be a folder that can be written (Permission denied)\n")
 
 
 @pytest.mark.parametrize("command", [("serve", "--out", "OUT"), ("device", "--id", "1")])

@@ -50,10 +50,13 @@ def new_place(out: Path | None) -> Path:
         raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
     if RunFolder(out).is_run:
         raise InputError("out", out, "a new folder; a run is there already (--resume it, or use --go-on)")
-    if out.exists() and not out.is_dir():
-        raise InputError("out", out, "a folder, and this is a file")
-    if out.is_dir() and not is_empty(out):
-        raise InputError("out", out, "a new or empty folder")
+    try:
+        if out.exists() and not out.is_dir():
+            raise InputError("out", out, "a folder, and this is a file")
+        if out.is_dir() and not is_empty(out):
+            raise InputError("out", out, "a new or empty folder")
+    except OSError as error:
+        raise InputError("out", out, f"a folder that can be written ({error.strerror})") from None
     return out
 
 
