@@ -115,3 +115,21 @@ class CannotBeEvaluated(Arithmetic):
 def test_an_evaluation_that_fails_ends_the_run_with_its_error(run):
     with pytest.raises(ZeroDivisionError, match="in an own task"):
         asyncio.run(served(*run, LiveWatcher(), CannotBeEvaluated()))
+
+
+class Noting(LiveWatcher):
+    """Somebody who notes what is wrong with the folder."""
+
+    def passed_over(self, damaged, round_number):
+        self.damaged, self.round = damaged, round_number
+
+
+def test_damaged_checkpoints_are_told_before_it_begins_anew(run):
+    asyncio.run(served(*run, StopsInRound(3)))
+    checkpoints = sorted((run[0].path / "live").iterdir())
+    for path in checkpoints:
+        path.write_bytes(b"x")
+    watcher = Noting()
+    outcome, _ = asyncio.run(served(*run, watcher))
+    assert outcome.status == "finished"
+    assert (sorted(watcher.damaged), watcher.round) == (checkpoints, 0)

@@ -73,6 +73,9 @@ Trouble = Literal["superseded", "nobody left"]
 class LiveWatcher:
     """Is told how a live run goes on, and asked whether to end it; this one stays silent."""
 
+    def passed_over(self, damaged: Sequence[Path], round_number: int) -> None:
+        """These checkpoints are of no use; it goes on from this round, 0 if it begins anew."""
+
     def waiting(self, present: int, wanted: int) -> None:
         """So many devices are there."""
 
@@ -158,10 +161,12 @@ class _LiveRun:
             self._parameters, "running", live_run=self._run_id, live_options=self._options.kept()
         )
         model = self._task.initial_model()
-        state = self._live.load(scheduler_of(self._parameters))
+        state, damaged = self._live.load(scheduler_of(self._parameters))
         resumed = state is not None and bool(state.record.receivers)
         if state is None:
             state = LiveState(scheduler_of(self._parameters), models={0: model})
+        if damaged:
+            self._watcher.passed_over(damaged, state.round)
         if resumed:
             self._boundary = Snapshot.of(state)
         self._curve = Curve(self._task, state, self._due, self._watcher.evaluated)
