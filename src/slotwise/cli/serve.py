@@ -102,7 +102,8 @@ def serve(
     wait: Annotated[
         float,
         typer.Option(
-            help="Seconds to wait for all devices; then it starts with those that are there, one at least.",
+            help="Seconds to wait for all devices; then it starts with those that are there, one at least. "
+            "When it goes on, for those who were there.",
             rich_help_panel=DEVICES,
         ),
     ] = 3600.0,

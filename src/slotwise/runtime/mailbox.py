@@ -139,6 +139,11 @@ class Mailbox:
         self.rejected[reason] += 1
         self._told(Rejection(topic, reason))
 
+    @property
+    def heard(self) -> set[int]:
+        """Those who have told this server that they are here."""
+        return set(self._boots)
+
     def is_ready(self, device: int) -> bool:
         """Whether it has said that what it was assigned is done."""
         return device in self.assigned and self._ready.get(device) == self.assigned[device]

@@ -45,7 +45,7 @@ class ServerOptions:
     Attributes:
         name: of the channel on the broker.
         patience: seconds for which a device may stay silent before it counts as gone.
-        wait: seconds to wait for all devices before starting with those that are there.
+        wait: seconds to wait for all devices before starting, or going on, with those that are there.
         clip_norm: longer updates are shortened to this length.
         slot_ms: milliseconds of a slot; None is as fast as possible.
         checkpoint_every: seconds between checkpoints.
@@ -240,7 +240,9 @@ class _LiveRun:
     async def _gather_and_play(
         self, server: Server, mailbox: Mailbox, state: LiveState, *, resumed: bool
     ) -> Status:
-        if not resumed:
+        if resumed:
+            await server.gather_again(self._options.wait)
+        else:
             await self._gather(server, mailbox, state)
         try:
             await server.play(self._watcher.wants_stop)
