@@ -28,6 +28,7 @@ from slotwise.cli.jobs import HOPELESS, INTERRUPTED
 from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import stop_on_signals
+from slotwise.cli.unread import stderr_may_go_unread
 from slotwise.errors import InputError, UserError
 from slotwise.runtime.channel import KEEPALIVE
 from slotwise.runtime.topics import MOST_DEVICES, TRIAL, Topics
@@ -172,7 +173,8 @@ def _take_part(
         )
 
     try:
-        over = asyncio.run(run())
+        with stderr_may_go_unread():
+            over = asyncio.run(run())
     except ShutOut as error:
         typer.echo(f"slotwise: {error}", err=True)
         raise typer.Exit(HOPELESS) from None

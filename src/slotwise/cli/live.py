@@ -24,7 +24,7 @@ class LiveDisplay(LiveWatcher):
     """A progress bar: first the devices that have come, then the rounds."""
 
     def __init__(self, stopping: Stopping, rounds: int, *, quiet: bool) -> None:
-        self._stopping, self._rounds = stopping, rounds
+        self._stopping, self._rounds, self._quiet = stopping, rounds, quiet
         self._console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -76,7 +76,7 @@ class LiveDisplay(LiveWatcher):
     def rejected(self, rejection: Rejection) -> None:
         """Tell the first rejection of each kind, unless it means nothing; all of them are in the log."""
         told = str(rejection)
-        if rejection.reason == READY_TWICE:
+        if self._quiet or rejection.reason == READY_TWICE:
             return
         if told not in self._told and len(self._told) < 1000:
             self._told.add(told)

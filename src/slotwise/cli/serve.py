@@ -30,6 +30,7 @@ from slotwise.cli.serve_options import (
     server_options,
 )
 from slotwise.cli.terminal import table_console
+from slotwise.cli.unread import stderr_may_go_unread
 from slotwise.errors import InputError
 from slotwise.learning import Task
 from slotwise.runs import RunFolder, RunParameters
@@ -201,7 +202,11 @@ class _Session:
     def run(self, broker: Broker | None, listen: tuple[str, int]) -> LiveOutcome:
         """Serve until it is done, or until the user has had enough."""
         rounds = live_plan(self.parameters).rounds
-        with stop_on_signals() as stopping, LiveDisplay(stopping, rounds, quiet=self.quiet) as display:
+        with (
+            stderr_may_go_unread(),
+            stop_on_signals() as stopping,
+            LiveDisplay(stopping, rounds, quiet=self.quiet) as display,
+        ):
             return asyncio.run(self._serve(broker, listen, display))
 
     def _devices(self, broker: Broker) -> str:
