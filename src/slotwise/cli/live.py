@@ -52,8 +52,8 @@ class LiveDisplay(LiveWatcher):
     def passed_over(self, damaged: Sequence[Path], round_number: int) -> None:
         """Name them, and say what that costs."""
         for path in damaged:
-            self._say(f"{path}: damaged, passed over")
-        self._say(f"going on from {f'round {round_number}' if round_number else 'the start (no checkpoint)'}")
+            self.say(f"{path}: damaged, passed over")
+        self.say(f"going on from {f'round {round_number}' if round_number else 'the start (no checkpoint)'}")
 
     def waiting(self, present: int, wanted: int) -> None:
         """Show who has come."""
@@ -62,7 +62,7 @@ class LiveDisplay(LiveWatcher):
 
     def starts_without(self, devices: Sequence[int]) -> None:
         """Name them."""
-        self._say(f"starting without device {', '.join(map(str, devices))}")
+        self.say(f"starting without device {', '.join(map(str, devices))}")
 
     def round_done(self, state: LiveState) -> None:
         """Move the bar."""
@@ -80,13 +80,13 @@ class LiveDisplay(LiveWatcher):
             return
         if told not in self._told and len(self._told) < 1000:
             self._told.add(told)
-            self._say(f"rejected: {told}")
+            self.say(f"rejected: {told}")
 
     def wants_stop(self) -> bool:
         """Whether Ctrl-C was pressed."""
         return self._stopping.asked
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
         """A line above the bar."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 

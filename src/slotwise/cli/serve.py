@@ -223,13 +223,15 @@ class _Session:
     ) -> LiveOutcome:
         from slotwise.runtime.embedded import embedded_broker  # noqa: PLC0415
         from slotwise.runtime.mqtt import connected_channel  # noqa: PLC0415
+        from slotwise.runtime.outages import Outages  # noqa: PLC0415
 
         async with AsyncExitStack() as stack:
             if broker is None:
                 broker = await stack.enter_async_context(embedded_broker(listen[1], listen[0]))
                 typer.echo(f"broker at {broker}; start devices with: {self._devices(broker)}", err=True)
             identity = _identity(Topics(self.options.name))
-            channel = await stack.enter_async_context(connected_channel(broker, identity))
+            outages = Outages(display.say)
+            channel = await stack.enter_async_context(connected_channel(broker, identity, outages=outages))
             folder = RunFolder(self.place)
             if not folder.is_run:  # nothing is made before there is a broker
                 folder = new_live_folder(self.place, self.parameters, self.options)

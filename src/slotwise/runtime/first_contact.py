@@ -88,8 +88,8 @@ async def try_out(
         try:
             await _connect_once(make_client)
         except (MqttError, ssl.SSLError) as error:
-            if refusal := _refusal(error, has_certificate=has_certificate):
-                raise UserError(f"{broker}{refusal}") from None
+            if why := refusal(error, has_certificate=has_certificate):
+                raise UserError(f"{broker}{why}") from None
             if asyncio.get_running_loop().time() >= until:
                 raise UserError(f"cannot reach a broker at {broker} ({error})") from None
             if waiting is not None:
@@ -99,7 +99,7 @@ async def try_out(
         await asyncio.sleep(SECONDS_BETWEEN_TRIES)
 
 
-def _refusal(error: MqttError | ssl.SSLError, *, has_certificate: bool) -> str | None:
+def refusal(error: Exception, *, has_certificate: bool) -> str | None:
     """What the broker has against this client, or this client against the broker; None if it only failed."""
     text = str(error)
     if isinstance(error, MqttCodeError) and getattr(error.rc, "value", None) in _REFUSED:

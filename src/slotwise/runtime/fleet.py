@@ -18,6 +18,7 @@ from slotwise.runs.build import build_task
 from slotwise.runs.options import STAND_INS
 from slotwise.runtime.device import Device
 from slotwise.runtime.mqtt import Broker, connected_channel
+from slotwise.runtime.outages import Outages
 from slotwise.runtime.topics import Topics
 
 LONGEST_FAREWELL = 5.0  # seconds
@@ -85,7 +86,7 @@ async def take_part(
         ShutOut: at the end, if one of them was.
     """
     pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
-    house = _House(topics, SharedTask(own, pool), pool, patience, keepalive, _once(tell))
+    house = _House(topics, SharedTask(own, pool), pool, patience, keepalive, _once(tell), Outages(tell))
     tasks = [asyncio.create_task(house.live(number, brokers[number])) for number in numbers]
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -127,6 +128,7 @@ class _House:
     patience: float
     keepalive: int
     tell: Callable[[str], None]
+    outages: Outages
 
     async def live(self, number: int, broker: Broker) -> Device:
         """One device, from its connection to its farewell."""
@@ -144,6 +146,7 @@ class _House:
             keepalive=self.keepalive,
             patience=self.patience,
             waiting=waiting,
+            outages=self.outages,
         ) as channel:
             self.tell(f"connected to {broker}")
             device = Device(number, self.topics, channel, self.shared.make, self.pool, boot, self.tell)
