@@ -30,6 +30,7 @@ from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import stop_on_signals
 from slotwise.cli.unread import stderr_may_go_unread
 from slotwise.errors import InputError, UserError
+from slotwise.runs.own_task import find_maker
 from slotwise.runtime.channel import KEEPALIVE
 from slotwise.runtime.topics import MOST_DEVICES, TRIAL, Topics
 from slotwise.scenario import whole
@@ -143,6 +144,8 @@ def _take_part(
         raise InputError("patience", patience, "a number of seconds, at least 0")
     if whole("keepalive", keepalive) > LONGEST_KEEPALIVE:
         raise InputError("keepalive", keepalive, f"at most {LONGEST_KEEPALIVE} seconds")
+    if own["task"] is not None:
+        find_maker(own["task"])  # a mistake is told at once, not when a server calls
     for number in numbers:
         refuse_credentials_of_others(brokers[number], f"device-{number}")
     names = {channel_name(name, broker) for broker in brokers.values()}
