@@ -244,3 +244,25 @@ def test_a_lost_broker_is_told_once_for_all_clients_and_so_is_its_return(tmp_pat
 
     asyncio.run(asyncio.wait_for(lost(), 120))
     assert said == ["connection to the broker lost; trying again", "connected again"] * 2
+
+
+def free_port_on_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+            return probe.getsockname()[1]
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+
+
+def test_a_broker_of_our_own_listens_on_ipv6_too():
+    port = free_port_on_ipv6()
+
+    async def reached():
+        async with (
+            embedded_broker(port, "::1") as broker,
+            connected_channel(broker_of(str(broker)), "client") as channel,
+        ):
+            await is_connected(channel)
+
+    asyncio.run(asyncio.wait_for(reached(), 60))

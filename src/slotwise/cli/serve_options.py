@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,10 @@ def kept_options(path: Path, own: dict[str, Any]) -> dict[str, Any]:
 
 def listening_address(listen: str) -> tuple[str, int]:
     """Where the embedded broker listens."""
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise InputError("listen", listen, "HOST:PORT, as in 127.0.0.1:1883")
-    return host, int(port)
+    matched = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):([0-9]{1,5})", listen)
+    if matched is None or not 0 < int(matched[3]) < 65536:
+        raise InputError("listen", listen, "HOST:PORT, as in 127.0.0.1:1883 or [::1]:1883")
+    return matched[1] or matched[2], int(matched[3])
 
 
 def new_place(out: Path | None) -> Path:

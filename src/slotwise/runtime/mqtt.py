@@ -60,7 +60,8 @@ class Broker:
     channel: str | None = None
 
     def __str__(self) -> str:
-        return f"{'mqtts' if self.tls else 'mqtt'}://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host  # as addresses have IPv6
+        return f"{'mqtts' if self.tls else 'mqtt'}://{host}:{self.port}"
 
     def context(self) -> ssl.SSLContext | None:
         """How TLS is spoken."""
