@@ -25,7 +25,12 @@ LONGEST_FAREWELL = 5.0  # seconds
 
 
 class ShutOut(UserError):
-    """The server wants nothing of a device any more."""
+    """The server wants nothing of these devices any more."""
+
+    def __init__(self, devices: Sequence[int]) -> None:
+        who = f"device{'s' * (len(devices) > 1)} {', '.join(map(str, devices))}"
+        them = "it" if len(devices) == 1 else "them"
+        super().__init__(f"{who}: the server has shut {them} out after bad or missing updates in a row")
 
 
 class SharedTask:
@@ -83,7 +88,7 @@ async def take_part(
         tell: is told how it goes.
 
     Raises:
-        ShutOut: at the end, if one of them was.
+        ShutOut: at the end, if some of them were.
     """
     pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
     house = _House(topics, SharedTask(own, pool), pool, patience, keepalive, _once(tell), Outages(tell))
@@ -102,9 +107,8 @@ async def take_part(
     trainings, ignored = sum(one.trainings for one in devices), sum(one.ignored for one in devices)
     more = f"; {ignored} messages ignored that were not for them" if ignored else ""
     tell(f"the run is over: {trainings} trainings by {len(tasks)} device{'s' * (len(tasks) > 1)}{more}")
-    for device in devices:
-        if device.shut_out:
-            raise ShutOut(f"device {device.number}: the server has shut it out after bad updates in a row")
+    if out := [device.number for device in devices if device.shut_out]:
+        raise ShutOut(out)
     return True
 
 
