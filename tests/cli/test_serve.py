@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
+import typer
 
-from slotwise.cli.serve_options import new_place
+from slotwise.cli.serve import _report
+from slotwise.cli.serve_options import listening_address, new_place
 from slotwise.runs import RunFolder, run_parameters
-from slotwise.runtime.run import ServerOptions, new_live_folder
+from slotwise.runtime.plan import scheduler_of
+from slotwise.runtime.run import LiveOutcome, ServerOptions, new_live_folder
+from slotwise.runtime.state import LiveState
 
 BAD = {
     "no folder": (["serve"], "--out missing"),
@@ -16,6 +20,16 @@ BAD = {
     "slot": (["serve", "--out", "OUT", "--slot-ms", "0"], "--slot-ms 0.0"),
     "both clocks": (["serve", "--out", "OUT", "--slot-ms", "5", "--as-fast-as-possible"], "left out"),
     "listen": (["serve", "--out", "OUT", "--listen", "nowhere"], "--listen nowhere"),
+    "listen without brackets": (["serve", "--out", "OUT", "--listen", "::1:1"], "--listen ::1:1: must be"),
+    "listen beside a broker": (
+        ["serve", "--out", "OUT", "--listen", "127.0.0.1:1883", "--broker", "mqtt://127.0.0.1:1"],
+        "--listen 127.0.0.1:1883: must be left out",
+    ),
+    "go on with two": (["serve", "--out", "OUT", "--go-on", "--resume", "run"], "--resume run: must be left"),
+    "certificates without TLS": (
+        ["serve", "--out", "OUT", "--ca", "ca.crt", "--broker", "mqtt://127.0.0.1:1"],
+        "--ca ca.crt: must be left out with mqtt://127.0.0.1:1, or with mqtts:// in its place",
+    ),
     "clip": (["serve", "--out", "OUT", "--clip-norm", "-1"], "--clip-norm -1.0"),
     "patience": (["serve", "--out", "OUT", "--patience", "0"], "--patience 0.0"),
     "like": (["serve", "--out", "OUT", "--like", "nowhere"], "nowhere: not a run folder"),
@@ -31,6 +45,11 @@ BAD = {
         ["device", "--id", "1", "--broker", "mqtt://127.0.0.1:1", "--patience", "0"],
         "cannot reach a broker",
     ),
+    "no function": (
+        ["device", "--id", "1", "--task", "nosuch", "--broker", "mqtt://127.0.0.1:1"],
+        "--task nosuch: must be module:function",
+    ),
+    "no module": (["fleet", "--task", "nosuch:make"], "there is no module nosuch"),
     "fleet": (["fleet", "--devices", "0"], "--devices 0"),
     "credentials": (["device", "--id", "1", "--credentials", "nowhere"], "--credentials nowhere"),
 }
@@ -127,3 +146,30 @@ def test_credentials_for_tls_are_not_used_without(slotwise, tmp_path):
     code, _, errors = slotwise("device", "--id", 1, "--credentials", file, "--broker", "mqtt://127.0.0.1:1")
     assert code == 2
     assert "these credentials are for TLS only" in errors
+
+
+@pytest.mark.parametrize(
+    ("listen", "address"),
+    [("127.0.0.1:1883", ("127.0.0.1", 1883)), ("[::1]:7", ("::1", 7)), ("my-host:7", ("my-host", 7))],
+)
+def test_where_the_embedded_broker_listens(listen, address):
+    assert listening_address(listen) == address
+
+
+def ended(status, trouble=None):
+    parameters = run_parameters({"devices": 3, "group_size": 1})
+    return LiveOutcome(status, LiveState(scheduler_of(parameters)), None, trouble)
+
+
+@pytest.mark.parametrize(("paced", "hint"), [(False, "was wrong\n"), (True, "(--slot-ms)\n")])
+def test_that_nobody_is_left_is_told_with_what_may_have_been_the_reason(capsys, tmp_path, paced, hint):
+    with pytest.raises(typer.Exit):
+        _report(tmp_path, ended("interrupted", "nobody left"), {}, paced=paced)
+    assert "bad or missing updates" in (told := capsys.readouterr().err)
+    assert told.endswith(hint)
+
+
+def test_a_live_run_that_diverges_says_what_helps(capsys, tmp_path):
+    with pytest.raises(typer.Exit):
+        _report(tmp_path, ended("diverged"), {}, paced=False)
+    assert "diverged in round 0: the model is not finite; try a smaller" in capsys.readouterr().err

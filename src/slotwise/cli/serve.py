@@ -33,6 +33,7 @@ from slotwise.cli.terminal import table_console
 from slotwise.cli.unread import stderr_may_go_unread
 from slotwise.errors import InputError
 from slotwise.learning import Task
+from slotwise.learning.history import REMEDY
 from slotwise.runs import RunFolder, RunParameters
 from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
@@ -85,9 +86,13 @@ def serve(
     quiet: Quiet = False,
     broker: BrokerFlags,
     listen: Annotated[
-        str,
-        typer.Option(help="Where the embedded broker listens, if no other is given.", rich_help_panel=BROKER),
-    ] = DEFAULT_LISTEN,
+        str | None,
+        typer.Option(
+            help="Where the embedded broker listens, if no other is given.",
+            show_default=DEFAULT_LISTEN,
+            rich_help_panel=BROKER,
+        ),
+    ] = None,
     slot_ms: Annotated[
         float | None,
         typer.Option(help="Milliseconds of a slot: the channel keeps to the plan.", rich_help_panel=TIME),
@@ -144,7 +149,13 @@ def serve(
         refuse_credentials_of_others(chosen, "server")
     channel = channel_name(broker.name, chosen)
     own = {"name": channel, "patience": patience, "clip_norm": clip_norm, "slot_ms": slot_ms}
-    address = listening_address(listen)
+    address = listening_address(DEFAULT_LISTEN if listen is None else listen)
+    if listen is not None and chosen is not None:
+        raise InputError(
+            "listen", listen, "left out where a broker is given: it is where one of ours listens"
+        )
+    if go_on and resume is not None:
+        raise InputError("resume", resume, "left out with --go-on, which goes on with the run in --out")
     if go_on and out is not None and RunFolder(out).is_run:
         resume, out, like, config, given = out, None, None, None, {}
     if resume is not None:
@@ -164,8 +175,8 @@ def serve(
     options = server_options(own, wait, checkpoint_every)
     learned = build_task(parameters)  # every mistake is told before a folder is made
     session = _Session(place, parameters, learned, options, quiet)
-    own_listen = None if chosen is not None or listen == DEFAULT_LISTEN else listen
-    _report(place, session.run(chosen, address), {**broker.where(), "listen": own_listen})
+    outcome = session.run(chosen, address)
+    _report(place, outcome, {**broker.where(), "listen": listen}, paced=options.slot_ms is not None)
 
 
 async def _end_again(folder: RunFolder, broker: Broker, options: ServerOptions) -> None:
@@ -185,8 +196,12 @@ def _identity(topics: Topics) -> str:
 _TROUBLES: dict[Trouble, str] = {
     "superseded": "another server was started on this channel, and devices follow the newer one; go on when "
     "that is over, or with another --name",
-    "nobody left": "every device is out, each after bad updates in a row; rejections.log says what was wrong",
+    "nobody left": "every device is out, each after bad or missing updates in a row; rejections.log says "
+    "what was wrong",
 }
+
+
+SLOTS_TOO_SHORT = "; slots may be too short for them (--slot-ms)"
 
 
 @dataclass(frozen=True)
@@ -245,7 +260,7 @@ class _Session:
             )
 
 
-def _report(place: Path, outcome: LiveOutcome, where: dict[str, Any]) -> None:
+def _report(place: Path, outcome: LiveOutcome, where: dict[str, Any], *, paced: bool) -> None:
     state = outcome.state
     if outcome.comparison is not None:
         table_console().print(comparison_table(outcome.comparison))
@@ -261,9 +276,12 @@ def _report(place: Path, outcome: LiveOutcome, where: dict[str, Any]) -> None:
         for name, value in where.items():
             words += [] if value is None else ["--" + name.replace("_", "-"), str(value)]
         if outcome.trouble is not None:
-            typer.echo(f"slotwise: {_TROUBLES[outcome.trouble]}", err=True)
+            too_short = SLOTS_TOO_SHORT if paced and outcome.trouble == "nobody left" else ""
+            typer.echo(f"slotwise: {_TROUBLES[outcome.trouble]}{too_short}", err=True)
         if outcome.trouble != "nobody left":
             typer.echo(f"go on with: {shlex.join(words)}", err=True)
         raise typer.Exit(INTERRUPTED if outcome.trouble is None else HOPELESS)
     if outcome.status == "diverged":
+        line = f"training diverged in round {state.round}: the model is not finite; {REMEDY}"
+        typer.echo(f"slotwise: {line}", err=True)
         raise typer.Exit(HOPELESS)
