@@ -2,15 +2,17 @@
 
 from aiomqtt import MqttCodeError
 
+from slotwise.runtime.mqtt import Broker
 from slotwise.runtime.outages import Outage, Outages
 
+BROKER = Broker("host", 1883)
 LOST, AGAIN = "connection to the broker lost; trying again", "connected again"
 
 
 def test_clients_that_lose_the_same_broker_say_so_once():
     said = []
     outages = Outages(said.append)
-    one, two = (Outage(outages, name, has_certificate=False) for name in ("one", "two"))
+    one, two = (Outage(outages, name, BROKER) for name in ("one", "two"))
     one.ends()  # the first connection is none again
     for outage in (one, two, one):
         outage.begins(ConnectionRefusedError())
@@ -22,7 +24,7 @@ def test_clients_that_lose_the_same_broker_say_so_once():
 
 def test_why_the_broker_lets_nobody_in_is_told_once():
     said = []
-    outage = Outage(Outages(said.append), "one", has_certificate=False)
+    outage = Outage(Outages(said.append), "one", BROKER)
     for _ in range(2):
         outage.begins(None)
         for _ in range(2):

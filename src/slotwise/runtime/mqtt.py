@@ -292,9 +292,8 @@ async def connected_channel(
             logger=logger,
         )
 
-    has_certificate = broker.certificate is not None
-    await try_out(make_client, str(broker), patience, waiting, has_certificate=has_certificate)
-    outage = Outage(outages, identifier, has_certificate=has_certificate)
+    await try_out(make_client, broker, patience, waiting)
+    outage = Outage(outages, identifier, broker)
     channel = MqttChannel(lambda queue_type: make_client(will=will, queue_type=queue_type), waiting, outage)
     staying = asyncio.create_task(channel.stay())
     try:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from slotwise.runtime.first_contact import refusal
+
+if TYPE_CHECKING:
+    from slotwise.runtime.mqtt import Broker
 
 
 class Outages:
@@ -43,15 +47,15 @@ class Outages:
 class Outage:
     """What one client has to say of it; nothing, if nobody wants to know."""
 
-    def __init__(self, outages: Outages | None, client: str, *, has_certificate: bool) -> None:
-        self._outages, self._client, self._has_certificate = outages, client, has_certificate
+    def __init__(self, outages: Outages | None, client: str, broker: Broker) -> None:
+        self._outages, self._client, self._broker = outages, client, broker
 
     def begins(self, reason: Exception | None) -> None:
         """There is no connection, or still none."""
         if self._outages is None:
             return
         self._outages.lost(self._client)
-        why = None if reason is None else refusal(reason, has_certificate=self._has_certificate)
+        why = None if reason is None else refusal(reason, self._broker)
         if why is not None:
             self._outages.refused(why)
 
