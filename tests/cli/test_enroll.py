@@ -12,9 +12,19 @@ def test_it_says_what_to_do_next(slotwise, tmp_path: Path) -> None:
     assert out.splitlines() == [
         f"{folder}: 3 devices, broker at mqtts://broker.example:8883, passwords",
         f"broker:  cd {folder}/broker && mosquitto -c mosquitto.conf",
-        f"server:  slotwise serve --credentials {folder}/server.toml --devices 3 --out RUN",
+        f"server:  slotwise serve --credentials {folder}/server.toml --devices 3 --group-size 1 --out RUN",
         f"device:  slotwise device --id 1 --credentials {folder}/device-1.toml",
     ]
+
+
+def test_the_server_of_few_devices_and_of_many_is_one_that_can_be_started(slotwise, tmp_path: Path) -> None:
+    for devices in (1, 9, 10):
+        folder = tmp_path / str(devices)
+        _, out, _ = slotwise("enroll", folder, "--devices", devices, "--host", "127.0.0.1", "--port", 1)
+        words = out.splitlines()[2].replace("RUN", str(tmp_path / "run")).split()
+        code, _, err = slotwise(*words[2:])
+        assert code == 2
+        assert "cannot reach a broker" in err  # nothing else is wrong
 
 
 def test_changes_are_told(slotwise, tmp_path: Path) -> None:

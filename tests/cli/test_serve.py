@@ -1,10 +1,16 @@
 """Mistakes on the command line of live runs; the runs themselves are in tests/runtime."""
 
-import pytest
+from pathlib import Path
 
-from slotwise.cli.serve_options import new_place
+import pytest
+import typer
+
+from slotwise.cli.serve import _report
+from slotwise.cli.serve_options import listening_address, new_place
 from slotwise.runs import RunFolder, run_parameters
-from slotwise.runtime.run import ServerOptions, new_live_folder
+from slotwise.runtime.plan import scheduler_of
+from slotwise.runtime.run import LiveOutcome, ServerOptions, new_live_folder
+from slotwise.runtime.state import LiveState
 
 BAD = {
     "no folder": (["serve"], "--out missing"),
@@ -14,6 +20,16 @@ BAD = {
     "slot": (["serve", "--out", "OUT", "--slot-ms", "0"], "--slot-ms 0.0"),
     "both clocks": (["serve", "--out", "OUT", "--slot-ms", "5", "--as-fast-as-possible"], "left out"),
     "listen": (["serve", "--out", "OUT", "--listen", "nowhere"], "--listen nowhere"),
+    "listen without brackets": (["serve", "--out", "OUT", "--listen", "::1:1"], "--listen ::1:1: must be"),
+    "listen beside a broker": (
+        ["serve", "--out", "OUT", "--listen", "127.0.0.1:1883", "--broker", "mqtt://127.0.0.1:1"],
+        "--listen 127.0.0.1:1883: must be left out",
+    ),
+    "go on with two": (["serve", "--out", "OUT", "--go-on", "--resume", "run"], "--resume run: must be left"),
+    "certificates without TLS": (
+        ["serve", "--out", "OUT", "--ca", "ca.crt", "--broker", "mqtt://127.0.0.1:1"],
+        "--ca ca.crt: must be left out with mqtt://127.0.0.1:1, or with mqtts:// in its place",
+    ),
     "clip": (["serve", "--out", "OUT", "--clip-norm", "-1"], "--clip-norm -1.0"),
     "patience": (["serve", "--out", "OUT", "--patience", "0"], "--patience 0.0"),
     "like": (["serve", "--out", "OUT", "--like", "nowhere"], "nowhere: not a run folder"),
@@ -29,6 +45,11 @@ BAD = {
         ["device", "--id", "1", "--broker", "mqtt://127.0.0.1:1", "--patience", "0"],
         "cannot reach a broker",
     ),
+    "no function": (
+        ["device", "--id", "1", "--task", "nosuch", "--broker", "mqtt://127.0.0.1:1"],
+        "--task nosuch: must be module:function",
+    ),
+    "no module": (["fleet", "--task", "nosuch:make"], "there is no module nosuch"),
     "fleet": (["fleet", "--devices", "0"], "--devices 0"),
     "credentials": (["device", "--id", "1", "--credentials", "nowhere"], "--credentials nowhere"),
 }
@@ -75,6 +96,16 @@ def test_a_service_that_was_killed_while_it_made_its_folder_begins_anew(tmp_path
     assert new_place(tmp_path) == tmp_path
 
 
+def test_a_folder_that_may_not_be_looked_at_is_refused(slotwise, tmp_path, monkeypatch):
+    def forbidden(path, **how):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", forbidden)  # root may look at everything
+    code, _, errors = slotwise("serve", "--devices", 3, "--group-size", 1, "--out", tmp_path / "a" / "b")
+    assert code == 2
+    assert errors.endswith("must be a folder that can be written (Permission denied)\n")
+
+
 @pytest.mark.parametrize("command", [("serve", "--out", "OUT"), ("device", "--id", "1")])
 def test_a_channel_that_is_not_that_of_the_credentials_is_refused(slotwise, tmp_path, command):
     file = tmp_path / "device-1.toml"
@@ -87,13 +118,26 @@ def test_a_channel_that_is_not_that_of_the_credentials_is_refused(slotwise, tmp_
     assert not out.exists()
 
 
-@pytest.mark.parametrize("proof", ['user = "device-1"\npassword = "p"', 'certificate = "device-1.crt"'])
-def test_credentials_of_another_device_are_refused(slotwise, tmp_path, proof):
-    file = tmp_path / "device-1.toml"
-    file.write_text(f'broker = "mqtt://127.0.0.1:1"\n{proof}\n')
-    code, _, errors = slotwise("device", "--id", 2, "--credentials", file)
-    assert code == 2
-    assert "device 2: these credentials are those of device-1" in errors
+@pytest.mark.parametrize("proof", ["--passwords", "--certificates"])
+def test_credentials_of_another_client_are_refused(slotwise, tmp_path, proof):
+    fleet, out = tmp_path / "fleet", tmp_path / "out"
+    slotwise("enroll", fleet, "--devices", 2, "--host", "127.0.0.1", "--port", 1, proof)
+    for name in ("server", "device-1"):  # whose they are does not depend on the names of files
+        if proof == "--certificates":
+            (fleet / f"{name}.crt").rename(fleet / f"of-{name}.crt")
+        text = (fleet / f"{name}.toml").read_text().replace(f"{name}.crt", f"of-{name}.crt")
+        (fleet / f"{name}.toml").write_text(text)
+    wrong = {
+        "these credentials are those of device-1, and this is device-2": ("device", "--id", 2, "device-1"),
+        "these credentials are those of server, and this is device-1": ("device", "--id", 1, "server"),
+        "these credentials are those of device-1, and this is server": ("serve", "--out", out, "device-1"),
+    }
+    for line, (*command, whose) in wrong.items():
+        code, _, errors = slotwise(*command, "--credentials", fleet / f"{whose}.toml")
+        assert (code, errors) == (2, f"slotwise: {line}\n")
+    code, _, errors = slotwise("serve", "--out", out, "--credentials", fleet / "server.toml")
+    assert "cannot reach a broker" in errors
+    assert not out.exists()
 
 
 def test_credentials_for_tls_are_not_used_without(slotwise, tmp_path):
@@ -102,3 +146,30 @@ def test_credentials_for_tls_are_not_used_without(slotwise, tmp_path):
     code, _, errors = slotwise("device", "--id", 1, "--credentials", file, "--broker", "mqtt://127.0.0.1:1")
     assert code == 2
     assert "these credentials are for TLS only" in errors
+
+
+@pytest.mark.parametrize(
+    ("listen", "address"),
+    [("127.0.0.1:1883", ("127.0.0.1", 1883)), ("[::1]:7", ("::1", 7)), ("my-host:7", ("my-host", 7))],
+)
+def test_where_the_embedded_broker_listens(listen, address):
+    assert listening_address(listen) == address
+
+
+def ended(status, trouble=None):
+    parameters = run_parameters({"devices": 3, "group_size": 1})
+    return LiveOutcome(status, LiveState(scheduler_of(parameters)), None, trouble)
+
+
+@pytest.mark.parametrize(("paced", "hint"), [(False, "was wrong\n"), (True, "(--slot-ms)\n")])
+def test_that_nobody_is_left_is_told_with_what_may_have_been_the_reason(capsys, tmp_path, paced, hint):
+    with pytest.raises(typer.Exit):
+        _report(tmp_path, ended("interrupted", "nobody left"), {}, paced=paced)
+    assert "bad or missing updates" in (told := capsys.readouterr().err)
+    assert told.endswith(hint)
+
+
+def test_a_live_run_that_diverges_says_what_helps(capsys, tmp_path):
+    with pytest.raises(typer.Exit):
+        _report(tmp_path, ended("diverged"), {}, paced=False)
+    assert "diverged in round 0: the model is not finite; try a smaller" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from slotwise.runtime.mqtt import Broker, broker_of
 )
 def test_addresses_of_brokers(address, broker):
     assert broker_of(address) == broker
+    assert broker_of(str(broker)) == broker
 
 
 @pytest.mark.parametrize(

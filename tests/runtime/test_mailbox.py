@@ -101,7 +101,7 @@ def test_bad_updates_in_a_row_bar_a_device_for_good(mailbox):
     assert mailbox.unplanned == [Left(2)]
     say(mailbox, 2, "here")
     assert 2 not in mailbox.present
-    assert mailbox.told[-1].reason == f"out since {STRIKES} bad updates in a row"
+    assert mailbox.told[-1].reason == f"out since {STRIKES} bad or missing updates in a row"
 
 
 def test_a_good_update_wipes_out_bad_ones(mailbox):

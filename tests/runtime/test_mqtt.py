@@ -14,6 +14,7 @@ from slotwise.runtime.call import Call, Superseded
 from slotwise.runtime.channel import Message
 from slotwise.runtime.embedded import embedded_broker
 from slotwise.runtime.mqtt import broker_of, connected_channel
+from slotwise.runtime.outages import Outages
 from slotwise.runtime.terms import Terms
 from slotwise.runtime.topics import Topics
 from slotwise.scenario import Scenario
@@ -216,3 +217,52 @@ def test_many_clients_of_one_process_outlive_broken_connections_while_others_sen
             await asyncio.gather(*sending)
 
     asyncio.run(asyncio.wait_for(sent(), 120))
+
+
+def test_a_lost_broker_is_told_once_for_all_clients_and_so_is_its_return(tmp_path):
+    said = []
+
+    async def lost():
+        broker, outages = Mosquitto(tmp_path), Outages(said.append)
+        address = broker_of(broker.address)
+        try:
+            async with (
+                connected_channel(address, "one", outages=outages) as one,
+                connected_channel(address, "two", outages=outages) as two,
+            ):
+                for words in (1, 3):
+                    await is_connected(one)
+                    await is_connected(two)
+                    broker.kill()
+                    while len(said) < words:
+                        await asyncio.sleep(0.01)
+                    broker.start()
+                    while len(said) == words:
+                        await asyncio.sleep(0.01)
+        finally:
+            broker.kill()
+
+    asyncio.run(asyncio.wait_for(lost(), 120))
+    assert said == ["connection to the broker lost; trying again", "connected again"] * 2
+
+
+def free_port_on_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+            return probe.getsockname()[1]
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+
+
+def test_a_broker_of_our_own_listens_on_ipv6_too():
+    port = free_port_on_ipv6()
+
+    async def reached():
+        async with (
+            embedded_broker(port, "::1") as broker,
+            connected_channel(broker_of(str(broker)), "client") as channel,
+        ):
+            await is_connected(channel)
+
+    asyncio.run(asyncio.wait_for(reached(), 60))

@@ -175,7 +175,7 @@ def test_a_device_that_is_shut_out_says_so_and_ends(trial):
     server, _ = trial.serve(), trial.fleet(devices=4)
     broken = trial.device(5, task="tasks:make_broken")
     broken.ends(3)
-    assert "device 5: the server has shut it out after bad updates in a row" in broken.text
+    assert "device 5: the server has shut it out after bad or missing updates in a row" in broken.text
     server.ends()
     assert_all_rounds_done_once(trial)
     assert not any(device == 5 for _, device, _ in trial.uplinks)

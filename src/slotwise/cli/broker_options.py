@@ -77,7 +77,10 @@ class BrokerFlags:
         from slotwise.runtime.mqtt import broker_of  # noqa: PLC0415
 
         password = None if self.password_file is None else _password(self.password_file)
-        return replace(broker_of(address), user=self.user, password=password, ca=self.ca)
+        told = broker_of(address)
+        if self.ca is not None and not told.tls:
+            raise InputError("ca", self.ca, f"left out with {address}, or with mqtts:// in its place")
+        return replace(told, user=self.user, password=password, ca=self.ca)
 
     def _refuse_logins(self, why: str) -> None:
         for name in ("user", "password_file", "ca"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -24,11 +23,14 @@ from slotwise.cli.broker_options import (
     channel_name,
     need_mqtt,
 )
+from slotwise.cli.holder import refuse_credentials_of_others
 from slotwise.cli.jobs import HOPELESS, INTERRUPTED
 from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import stop_on_signals
+from slotwise.cli.unread import stderr_may_go_unread
 from slotwise.errors import InputError, UserError
+from slotwise.runs.own_task import find_maker
 from slotwise.runtime.channel import KEEPALIVE
 from slotwise.runtime.topics import MOST_DEVICES, TRIAL, Topics
 from slotwise.scenario import whole
@@ -142,10 +144,10 @@ def _take_part(
         raise InputError("patience", patience, "a number of seconds, at least 0")
     if whole("keepalive", keepalive) > LONGEST_KEEPALIVE:
         raise InputError("keepalive", keepalive, f"at most {LONGEST_KEEPALIVE} seconds")
+    if own["task"] is not None:
+        find_maker(own["task"])  # a mistake is told at once, not when a server calls
     for number in numbers:
-        user = brokers[number].user or _owner(brokers[number].certificate)
-        if re.fullmatch("device-[0-9]+", user) and user != f"device-{number}":
-            raise UserError(f"device {number}: these credentials are those of {user}")
+        refuse_credentials_of_others(brokers[number], f"device-{number}")
     names = {channel_name(name, broker) for broker in brokers.values()}
     if len(names) > 1:
         raise UserError(f"the credentials are for different channels: {', '.join(sorted(map(str, names)))}")
@@ -174,18 +176,14 @@ def _take_part(
         )
 
     try:
-        over = asyncio.run(run())
+        with stderr_may_go_unread():
+            over = asyncio.run(run())
     except ShutOut as error:
         typer.echo(f"slotwise: {error}", err=True)
         raise typer.Exit(HOPELESS) from None
     if not over:
         sys.stderr.flush()
         os._exit(INTERRUPTED)  # farewell is said; a training under way cannot be stopped, only left behind
-
-
-def _owner(certificate: Path | None) -> str:
-    """Whose certificate it is, by the name of its file."""
-    return "" if certificate is None else certificate.stem
 
 
 def _spread(devices: int, first: int, processes: int, workers: int) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slotwise.errors import InputError, UserError
+from slotwise.runs import RunParameters
 from slotwise.scenario import whole
 
 if TYPE_CHECKING:
@@ -118,9 +119,10 @@ def _create(folder: Path, given: dict[str, Any]) -> None:
 
 def _next_steps(folder: Path, enrolment: Enrolment) -> list[str]:
     where, count = shlex.quote(str(folder)), len(enrolment.devices)
+    group = " --group-size 1" if count < RunParameters.group_size else ""  # no larger than the fleet
     return [
         f"broker:  cd {where}/broker && mosquitto -c mosquitto.conf",
-        f"server:  slotwise serve --credentials {where}/server.toml --devices {count} --out RUN",
+        f"server:  slotwise serve --credentials {where}/server.toml --devices {count}{group} --out RUN",
         f"device:  slotwise device --id 1 --credentials {where}/device-1.toml",
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -23,7 +24,7 @@ class LiveDisplay(LiveWatcher):
     """A progress bar: first the devices that have come, then the rounds."""
 
     def __init__(self, stopping: Stopping, rounds: int, *, quiet: bool) -> None:
-        self._stopping, self._rounds = stopping, rounds
+        self._stopping, self._rounds, self._quiet = stopping, rounds, quiet
         self._console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -48,6 +49,12 @@ class LiveDisplay(LiveWatcher):
         if self._bar.live.is_started:
             self._bar.stop()
 
+    def passed_over(self, damaged: Sequence[Path], round_number: int) -> None:
+        """Name them, and say what that costs."""
+        for path in damaged:
+            self.say(f"{path}: damaged, passed over")
+        self.say(f"going on from {f'round {round_number}' if round_number else 'the start (no checkpoint)'}")
+
     def waiting(self, present: int, wanted: int) -> None:
         """Show who has come."""
         self._bar.start()
@@ -55,7 +62,7 @@ class LiveDisplay(LiveWatcher):
 
     def starts_without(self, devices: Sequence[int]) -> None:
         """Name them."""
-        self._console.print(f"starting without device {', '.join(map(str, devices))}", highlight=False)
+        self.say(f"starting without device {', '.join(map(str, devices))}")
 
     def round_done(self, state: LiveState) -> None:
         """Move the bar."""
@@ -69,15 +76,19 @@ class LiveDisplay(LiveWatcher):
     def rejected(self, rejection: Rejection) -> None:
         """Tell the first rejection of each kind, unless it means nothing; all of them are in the log."""
         told = str(rejection)
-        if rejection.reason == READY_TWICE:
+        if self._quiet or rejection.reason == READY_TWICE:
             return
         if told not in self._told and len(self._told) < 1000:
             self._told.add(told)
-            self._console.print(f"rejected: {told}", markup=False, highlight=False)
+            self.say(f"rejected: {told}")
 
     def wants_stop(self) -> bool:
         """Whether Ctrl-C was pressed."""
         return self._stopping.asked
+
+    def say(self, text: str) -> None:
+        """A line above the bar."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def comparison_table(comparison: Comparison) -> Table:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slotwise.cli.broker_options import BROKER, PORT, BrokerFlags, channel_name, need_mqtt
+from slotwise.cli.holder import refuse_credentials_of_others
 from slotwise.cli.jobs import HOPELESS, INTERRUPTED
 from slotwise.cli.live import LiveDisplay, comparison_lines, comparison_table
 from slotwise.cli.option_groups import with_option_groups
@@ -29,8 +30,10 @@ from slotwise.cli.serve_options import (
     server_options,
 )
 from slotwise.cli.terminal import table_console
+from slotwise.cli.unread import stderr_may_go_unread
 from slotwise.errors import InputError
 from slotwise.learning import Task
+from slotwise.learning.history import REMEDY
 from slotwise.runs import RunFolder, RunParameters
 from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
@@ -83,9 +86,13 @@ def serve(
     quiet: Quiet = False,
     broker: BrokerFlags,
     listen: Annotated[
-        str,
-        typer.Option(help="Where the embedded broker listens, if no other is given.", rich_help_panel=BROKER),
-    ] = DEFAULT_LISTEN,
+        str | None,
+        typer.Option(
+            help="Where the embedded broker listens, if no other is given.",
+            show_default=DEFAULT_LISTEN,
+            rich_help_panel=BROKER,
+        ),
+    ] = None,
     slot_ms: Annotated[
         float | None,
         typer.Option(help="Milliseconds of a slot: the channel keeps to the plan.", rich_help_panel=TIME),
@@ -101,7 +108,8 @@ def serve(
     wait: Annotated[
         float,
         typer.Option(
-            help="Seconds to wait for all devices; then it starts with those that are there, one at least.",
+            help="Seconds to wait for all devices; then it starts with those that are there, one at least. "
+            "When it goes on, for those who were there.",
             rich_help_panel=DEVICES,
         ),
     ] = 3600.0,
@@ -137,9 +145,17 @@ def serve(
     if slot_ms is not None and as_fast_as_possible:
         raise InputError("slot_ms", slot_ms, "left out with --as-fast-as-possible")
     chosen = broker.chosen()
+    if chosen is not None:
+        refuse_credentials_of_others(chosen, "server")
     channel = channel_name(broker.name, chosen)
     own = {"name": channel, "patience": patience, "clip_norm": clip_norm, "slot_ms": slot_ms}
-    address = listening_address(listen)
+    address = listening_address(DEFAULT_LISTEN if listen is None else listen)
+    if listen is not None and chosen is not None:
+        raise InputError(
+            "listen", listen, "left out where a broker is given: it is where one of ours listens"
+        )
+    if go_on and resume is not None:
+        raise InputError("resume", resume, "left out with --go-on, which goes on with the run in --out")
     if go_on and out is not None and RunFolder(out).is_run:
         resume, out, like, config, given = out, None, None, None, {}
     if resume is not None:
@@ -159,8 +175,8 @@ def serve(
     options = server_options(own, wait, checkpoint_every)
     learned = build_task(parameters)  # every mistake is told before a folder is made
     session = _Session(place, parameters, learned, options, quiet)
-    own_listen = None if chosen is not None or listen == DEFAULT_LISTEN else listen
-    _report(place, session.run(chosen, address), {**broker.where(), "listen": own_listen})
+    outcome = session.run(chosen, address)
+    _report(place, outcome, {**broker.where(), "listen": listen}, paced=options.slot_ms is not None)
 
 
 async def _end_again(folder: RunFolder, broker: Broker, options: ServerOptions) -> None:
@@ -180,8 +196,12 @@ def _identity(topics: Topics) -> str:
 _TROUBLES: dict[Trouble, str] = {
     "superseded": "another server was started on this channel, and devices follow the newer one; go on when "
     "that is over, or with another --name",
-    "nobody left": "every device is out, each after bad updates in a row; rejections.log says what was wrong",
+    "nobody left": "every device is out, each after bad or missing updates in a row; rejections.log says "
+    "what was wrong",
 }
+
+
+SLOTS_TOO_SHORT = "; slots may be too short for them (--slot-ms)"
 
 
 @dataclass(frozen=True)
@@ -197,7 +217,11 @@ class _Session:
     def run(self, broker: Broker | None, listen: tuple[str, int]) -> LiveOutcome:
         """Serve until it is done, or until the user has had enough."""
         rounds = live_plan(self.parameters).rounds
-        with stop_on_signals() as stopping, LiveDisplay(stopping, rounds, quiet=self.quiet) as display:
+        with (
+            stderr_may_go_unread(),
+            stop_on_signals() as stopping,
+            LiveDisplay(stopping, rounds, quiet=self.quiet) as display,
+        ):
             return asyncio.run(self._serve(broker, listen, display))
 
     def _devices(self, broker: Broker) -> str:
@@ -214,13 +238,15 @@ class _Session:
     ) -> LiveOutcome:
         from slotwise.runtime.embedded import embedded_broker  # noqa: PLC0415
         from slotwise.runtime.mqtt import connected_channel  # noqa: PLC0415
+        from slotwise.runtime.outages import Outages  # noqa: PLC0415
 
         async with AsyncExitStack() as stack:
             if broker is None:
                 broker = await stack.enter_async_context(embedded_broker(listen[1], listen[0]))
                 typer.echo(f"broker at {broker}; start devices with: {self._devices(broker)}", err=True)
             identity = _identity(Topics(self.options.name))
-            channel = await stack.enter_async_context(connected_channel(broker, identity))
+            outages = Outages(display.say)
+            channel = await stack.enter_async_context(connected_channel(broker, identity, outages=outages))
             folder = RunFolder(self.place)
             if not folder.is_run:  # nothing is made before there is a broker
                 folder = new_live_folder(self.place, self.parameters, self.options)
@@ -234,7 +260,7 @@ class _Session:
             )
 
 
-def _report(place: Path, outcome: LiveOutcome, where: dict[str, Any]) -> None:
+def _report(place: Path, outcome: LiveOutcome, where: dict[str, Any], *, paced: bool) -> None:
     state = outcome.state
     if outcome.comparison is not None:
         table_console().print(comparison_table(outcome.comparison))
@@ -250,9 +276,12 @@ def _report(place: Path, outcome: LiveOutcome, where: dict[str, Any]) -> None:
         for name, value in where.items():
             words += [] if value is None else ["--" + name.replace("_", "-"), str(value)]
         if outcome.trouble is not None:
-            typer.echo(f"slotwise: {_TROUBLES[outcome.trouble]}", err=True)
+            too_short = SLOTS_TOO_SHORT if paced and outcome.trouble == "nobody left" else ""
+            typer.echo(f"slotwise: {_TROUBLES[outcome.trouble]}{too_short}", err=True)
         if outcome.trouble != "nobody left":
             typer.echo(f"go on with: {shlex.join(words)}", err=True)
         raise typer.Exit(INTERRUPTED if outcome.trouble is None else HOPELESS)
     if outcome.status == "diverged":
+        line = f"training diverged in round {state.round}: the model is not finite; {REMEDY}"
+        typer.echo(f"slotwise: {line}", err=True)
         raise typer.Exit(HOPELESS)

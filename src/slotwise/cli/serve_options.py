@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,10 @@ def kept_options(path: Path, own: dict[str, Any]) -> dict[str, Any]:
 
 def listening_address(listen: str) -> tuple[str, int]:
     """Where the embedded broker listens."""
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise InputError("listen", listen, "HOST:PORT, as in 127.0.0.1:1883")
-    return host, int(port)
+    matched = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):([0-9]{1,5})", listen)
+    if matched is None or not 0 < int(matched[3]) < 65536:
+        raise InputError("listen", listen, "HOST:PORT, as in 127.0.0.1:1883 or [::1]:1883")
+    return matched[1] or matched[2], int(matched[3])
 
 
 def new_place(out: Path | None) -> Path:
@@ -50,10 +51,13 @@ def new_place(out: Path | None) -> Path:
         raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
     if RunFolder(out).is_run:
         raise InputError("out", out, "a new folder; a run is there already (--resume it, or use --go-on)")
-    if out.exists() and not out.is_dir():
-        raise InputError("out", out, "a folder, and this is a file")
-    if out.is_dir() and not is_empty(out):
-        raise InputError("out", out, "a new or empty folder")
+    try:
+        if out.exists() and not out.is_dir():
+            raise InputError("out", out, "a folder, and this is a file")
+        if out.is_dir() and not is_empty(out):
+            raise InputError("out", out, "a new or empty folder")
+    except OSError as error:
+        raise InputError("out", out, f"a folder that can be written ({error.strerror})") from None
     return out
 
 

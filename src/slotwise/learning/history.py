@@ -48,12 +48,12 @@ class History:
         return self.models[self.round]
 
 
+REMEDY = "try a smaller --learning-rate, fewer --local-steps or a larger --group-size"
+
+
 class Diverged(UserError):
     """Training left the finite numbers; ``history`` is what there was before."""
 
     def __init__(self, round_number: int, what: str, history: History) -> None:
         self.round, self.history = round_number, history
-        super().__init__(
-            f"training diverged in round {round_number}: the {what} is not finite; "
-            "try a smaller --learning-rate, fewer --local-steps or a larger --group-size"
-        )
+        super().__init__(f"training diverged in round {round_number}: the {what} is not finite; {REMEDY}")

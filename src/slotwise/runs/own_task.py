@@ -86,6 +86,8 @@ def own_task(name: str, parameters: RunParameters) -> Task:
 def find_maker(name: str) -> Maker:
     """The function; its module is looked for in the current directory first, as ``python -m`` does."""
     module_name, _, function_name = name.partition(":")
+    if not module_name or not function_name:
+        raise InputError("task", name, "module:function")
     module = _imported(name, module_name)
     maker = getattr(module, function_name, None)
     if maker is None:

@@ -13,6 +13,7 @@ from slotwise.errors import UserError
 from slotwise.runtime.mqtt import Broker
 
 LOOPBACK = "127.0.0.1"
+LOOPBACKS = {"0.0.0.0": LOOPBACK, "::": "::1"}  # where a broker that listens everywhere is reached from here
 FAREWELL = 3.0  # seconds without anybody leaving, after which those who are still there are not waited for
 SECONDS_BETWEEN_LOOKS = 0.1
 
@@ -42,7 +43,7 @@ async def embedded_broker(port: int, host: str = LOOPBACK) -> AsyncIterator[Brok
         logging.getLogger(name).setLevel(logging.CRITICAL)
     broker = AmqttBroker(
         {
-            "listeners": {"default": {"type": "tcp", "bind": f"{host}:{port}"}},
+            "listeners": {"default": {"type": "tcp", "bind": f"{host}:{port}"}},  # IPv6 without brackets
             "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
         }
     )
@@ -52,7 +53,7 @@ async def embedded_broker(port: int, host: str = LOOPBACK) -> AsyncIterator[Brok
     except BrokerError as error:
         raise UserError(f"cannot start a broker at {host}:{port}: {error.__cause__ or error}") from None
     try:
-        yield Broker(LOOPBACK if host == "0.0.0.0" else host, port)
+        yield Broker(LOOPBACKS.get(host, host), port)
     finally:
         await _everybody_gone(broker)  # it acknowledges a message before it has passed it on
         await broker.shutdown()

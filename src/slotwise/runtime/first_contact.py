@@ -6,11 +6,14 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aiomqtt import Client, MqttCodeError, MqttError
 
 from slotwise.errors import UserError
+
+if TYPE_CHECKING:
+    from slotwise.runtime.mqtt import Broker
 
 SECONDS_BETWEEN_TRIES = 0.5
 _REFUSED = (4, 5, 134, 135)  # wrong user or password, not authorised; in MQTT 3.1.1 and as paho says it
@@ -65,20 +68,17 @@ async def _connect_once(make_client: MakeClient) -> None:
 
 async def try_out(
     make_client: MakeClient,
-    broker: str,
+    broker: Broker,
     patience: float,
     waiting: Callable[[str], None] | None,
-    *,
-    has_certificate: bool,
 ) -> None:
     """Connect once and disconnect.
 
     Args:
         make_client: of the broker.
-        broker: its address.
+        broker: where it is.
         patience: seconds for which a broker that does not answer is tried again.
         waiting: is told why it takes so long.
-        has_certificate: whether the client has one, which the broker may refuse.
 
     Raises:
         UserError: it cannot be reached, or lets nobody in who comes like this.
@@ -88,8 +88,8 @@ async def try_out(
         try:
             await _connect_once(make_client)
         except (MqttError, ssl.SSLError) as error:
-            if refusal := _refusal(error, has_certificate=has_certificate):
-                raise UserError(f"{broker}{refusal}") from None
+            if why := refusal(error, broker):
+                raise UserError(f"{broker}{why}") from None
             if asyncio.get_running_loop().time() >= until:
                 raise UserError(f"cannot reach a broker at {broker} ({error})") from None
             if waiting is not None:
@@ -99,14 +99,15 @@ async def try_out(
         await asyncio.sleep(SECONDS_BETWEEN_TRIES)
 
 
-def _refusal(error: MqttError | ssl.SSLError, *, has_certificate: bool) -> str | None:
+def refusal(error: Exception, broker: Broker) -> str | None:
     """What the broker has against this client, or this client against the broker; None if it only failed."""
     text = str(error)
     if isinstance(error, MqttCodeError) and getattr(error.rc, "value", None) in _REFUSED:
         return f" lets nobody in like this: {error.rc}"
-    cut_off = has_certificate and "EOF occurred" in text  # an alert that got lost
+    cut_off = broker.certificate is not None and "EOF occurred" in text  # an alert that got lost
     if "_ALERT_" in text or cut_off:
         return f" refuses this client's certificate, or that it has none ({text})"
     if "certificate" in text.lower():
-        return f": its certificate is not trusted ({text}); see --ca"
+        trusted = "the system's" if broker.ca is None else f"those in {broker.ca}"
+        return f": its certificate is not trusted ({text}); trusted are {trusted}"
     return None

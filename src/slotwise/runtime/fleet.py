@@ -18,13 +18,19 @@ from slotwise.runs.build import build_task
 from slotwise.runs.options import STAND_INS
 from slotwise.runtime.device import Device
 from slotwise.runtime.mqtt import Broker, connected_channel
+from slotwise.runtime.outages import Outages
 from slotwise.runtime.topics import Topics
 
 LONGEST_FAREWELL = 5.0  # seconds
 
 
 class ShutOut(UserError):
-    """The server wants nothing of a device any more."""
+    """The server wants nothing of these devices any more."""
+
+    def __init__(self, devices: Sequence[int]) -> None:
+        who = f"device{'s' * (len(devices) > 1)} {', '.join(map(str, devices))}"
+        them = "it" if len(devices) == 1 else "them"
+        super().__init__(f"{who}: the server has shut {them} out after bad or missing updates in a row")
 
 
 class SharedTask:
@@ -82,10 +88,10 @@ async def take_part(
         tell: is told how it goes.
 
     Raises:
-        ShutOut: at the end, if one of them was.
+        ShutOut: at the end, if some of them were.
     """
     pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
-    house = _House(topics, SharedTask(own, pool), pool, patience, keepalive, _once(tell))
+    house = _House(topics, SharedTask(own, pool), pool, patience, keepalive, _once(tell), Outages(tell))
     tasks = [asyncio.create_task(house.live(number, brokers[number])) for number in numbers]
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -101,9 +107,8 @@ async def take_part(
     trainings, ignored = sum(one.trainings for one in devices), sum(one.ignored for one in devices)
     more = f"; {ignored} messages ignored that were not for them" if ignored else ""
     tell(f"the run is over: {trainings} trainings by {len(tasks)} device{'s' * (len(tasks) > 1)}{more}")
-    for device in devices:
-        if device.shut_out:
-            raise ShutOut(f"device {device.number}: the server has shut it out after bad updates in a row")
+    if out := [device.number for device in devices if device.shut_out]:
+        raise ShutOut(out)
     return True
 
 
@@ -127,6 +132,7 @@ class _House:
     patience: float
     keepalive: int
     tell: Callable[[str], None]
+    outages: Outages
 
     async def live(self, number: int, broker: Broker) -> Device:
         """One device, from its connection to its farewell."""
@@ -144,6 +150,7 @@ class _House:
             keepalive=self.keepalive,
             patience=self.patience,
             waiting=waiting,
+            outages=self.outages,
         ) as channel:
             self.tell(f"connected to {broker}")
             device = Device(number, self.topics, channel, self.shared.make, self.pool, boot, self.tell)

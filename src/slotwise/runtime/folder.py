@@ -30,10 +30,9 @@ class LiveFolder:
         """One line for each message that did not count."""
         return self.folder.path / "rejections.log"
 
-    def load(self, scheduler: Scheduler) -> LiveState | None:
-        """The newest intact state."""
-        state, _ = self.states.load(lambda data: decode_state(data, scheduler))
-        return state
+    def load(self, scheduler: Scheduler) -> tuple[LiveState | None, list[Path]]:
+        """The newest intact state, if any, and the damaged files that were passed over."""
+        return self.states.load(lambda data: decode_state(data, scheduler))
 
     def write_results(self, timeline: Timeline, comparison: Comparison) -> None:
         """timeline.json and live.json."""

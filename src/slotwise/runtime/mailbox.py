@@ -24,7 +24,7 @@ from slotwise.schedule import Event, Joined, Left
 WORDS_LIMIT = 1 << 12  # bytes of a message without numbers
 TOPIC_LIMIT = 100  # characters of a topic that are told
 READY_TWICE = "ready, said twice"  # as happens to a device that is asked again: no harm done
-STRIKES = 3  # bad updates in a row after which a device is out for good
+STRIKES = 3  # bad or missing updates in a row after which a device is out for good
 
 
 class Rejection(NamedTuple):
@@ -139,6 +139,11 @@ class Mailbox:
         self.rejected[reason] += 1
         self._told(Rejection(topic, reason))
 
+    @property
+    def heard(self) -> set[int]:
+        """Those who have told this server that they are here."""
+        return set(self._boots)
+
     def is_ready(self, device: int) -> bool:
         """Whether it has said that what it was assigned is done."""
         return device in self.assigned and self._ready.get(device) == self.assigned[device]
@@ -201,7 +206,7 @@ class Mailbox:
         if device in self.barred:
             if kind == "here":
                 self.turned_away.add(device)
-            raise Rejected(f"out since {STRIKES} bad updates in a row")
+            raise Rejected(f"out since {STRIKES} bad or missing updates in a row")
         granted = kind == "update" and self._grant is not None and self._grant[0].device == device
         if len(message.payload) > (self._admission.limit if kind == "update" else WORDS_LIMIT):
             raise Rejected("too large", spoils=granted)

@@ -21,6 +21,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.runtime.channel import KEEPALIVE, Arrival, Connected, Message
 from slotwise.runtime.first_contact import SECONDS_BETWEEN_TRIES, try_out
 from slotwise.runtime.line import Line
+from slotwise.runtime.outages import Outage, Outages
 
 _NOBODY = logging.Logger("slotwise.mqtt")  # whom the MQTT library may tell what is mended anyway
 _NOBODY.addHandler(logging.NullHandler())
@@ -59,7 +60,8 @@ class Broker:
     channel: str | None = None
 
     def __str__(self) -> str:
-        return f"{'mqtts' if self.tls else 'mqtt'}://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host  # as addresses have IPv6
+        return f"{'mqtts' if self.tls else 'mqtt'}://{host}:{self.port}"
 
     def context(self) -> ssl.SSLContext | None:
         """How TLS is spoken."""
@@ -104,9 +106,10 @@ class MqttChannel:
     def __init__(
         self,
         make_client: Callable[[type[asyncio.Queue[Any]]], Client],
-        waiting: Callable[[str], None] | None = None,
+        waiting: Callable[[str], None] | None,
+        outage: Outage,
     ) -> None:
-        self._make_client, self._waiting_for = make_client, waiting
+        self._make_client, self._waiting_for, self._outage = make_client, waiting, outage
         self._client: Client | None = None
         self._line: Line | None = None
         self._up = asyncio.Event()
@@ -182,13 +185,17 @@ class MqttChannel:
         """Keep a connection, until cancelled."""
         short = 0
         while True:
-            began, before = time.monotonic(), self.connections
-            with suppress(Exception):  # whatever has broken it, it is made again
+            began, before, broken_by = time.monotonic(), self.connections, None
+            try:
                 await self._one_connection()
+            except Exception as error:  # whatever has broken it, it is made again
+                broken_by = error
             if (this := asyncio.current_task()) is not None and this.cancelling():
                 raise asyncio.CancelledError  # aiomqtt may have put another error in its place
             if self.connections > before:
                 short = short + 1 if time.monotonic() - began < SHORT else 0
+            if self.connections == before or short <= 1:  # of those that do not last, the first is told
+                self._outage.begins(broken_by)
             if short == MANY and self._waiting_for is not None:
                 self._waiting_for("connections do not last: is there another client with the same number?")
             await asyncio.sleep(SECONDS_BETWEEN_TRIES)
@@ -201,6 +208,7 @@ class MqttChannel:
                 self._line, self._client = Line(client), client
                 await self._subscribe_all(client)
                 self._up.set()
+                self._outage.ends()
                 async for _ in client.messages:  # they come by another way: this only waits for the end
                     pass
         finally:
@@ -245,8 +253,9 @@ async def connected_channel(
     keepalive: int = KEEPALIVE,
     patience: float = 0.0,
     waiting: Callable[[str], None] | None = None,
+    outages: Outages | None = None,
 ) -> AsyncIterator[MqttChannel]:
-    """A channel that is connected once; from then on a lost connection is made again without a word.
+    """A channel that is connected once; from then on a lost connection is made again.
 
     Args:
         broker: where to.
@@ -255,6 +264,7 @@ async def connected_channel(
         keepalive: seconds of silence after which the two ask whether the other is still there.
         patience: seconds for which a broker that does not answer is tried again.
         waiting: is told why it takes so long.
+        outages: are told when a connection is lost and made again.
 
     Raises:
         UserError: it cannot be reached, or lets nobody in who comes like this.
@@ -282,8 +292,9 @@ async def connected_channel(
             logger=logger,
         )
 
-    await try_out(make_client, str(broker), patience, waiting, has_certificate=broker.certificate is not None)
-    channel = MqttChannel(lambda queue_type: make_client(will=will, queue_type=queue_type), waiting)
+    await try_out(make_client, broker, patience, waiting)
+    outage = Outage(outages, identifier, broker)
+    channel = MqttChannel(lambda queue_type: make_client(will=will, queue_type=queue_type), waiting, outage)
     staying = asyncio.create_task(channel.stay())
     try:
         yield channel

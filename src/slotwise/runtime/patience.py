@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from slotwise.runtime.channel import Channel
 
@@ -33,7 +34,7 @@ class Patience:
     async def change(self, seconds: float) -> None:
         """Wait for the next message, but not for longer than so many seconds."""
         self._changed.clear()
-        try:
-            await asyncio.wait_for(self._changed.wait(), max(0.0, seconds))
-        except TimeoutError:
-            return
+        # Not wait_for: until Python 3.12 it takes no notice of a cancellation that comes with the message.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._changed.wait()

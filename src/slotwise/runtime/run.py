@@ -34,6 +34,7 @@ from slotwise.runtime.topics import TRIAL, Topics
 
 KEPT_OPTIONS = ("name", "patience", "clip_norm", "slot_ms")
 LONGEST_GOODBYE = 30.0  # seconds
+SECONDS_BETWEEN_LOOKS = 0.2
 GRACE = 3.0  # seconds to finish the round that is on when asked to end
 
 
@@ -44,7 +45,7 @@ class ServerOptions:
     Attributes:
         name: of the channel on the broker.
         patience: seconds for which a device may stay silent before it counts as gone.
-        wait: seconds to wait for all devices before starting with those that are there.
+        wait: seconds to wait for all devices before starting, or going on, with those that are there.
         clip_norm: longer updates are shortened to this length.
         slot_ms: milliseconds of a slot; None is as fast as possible.
         checkpoint_every: seconds between checkpoints.
@@ -71,6 +72,9 @@ Trouble = Literal["superseded", "nobody left"]
 
 class LiveWatcher:
     """Is told how a live run goes on, and asked whether to end it; this one stays silent."""
+
+    def passed_over(self, damaged: Sequence[Path], round_number: int) -> None:
+        """These checkpoints are of no use; it goes on from this round, 0 if it begins anew."""
 
     def waiting(self, present: int, wanted: int) -> None:
         """So many devices are there."""
@@ -157,10 +161,12 @@ class _LiveRun:
             self._parameters, "running", live_run=self._run_id, live_options=self._options.kept()
         )
         model = self._task.initial_model()
-        state = self._live.load(scheduler_of(self._parameters))
+        state, damaged = self._live.load(scheduler_of(self._parameters))
         resumed = state is not None and bool(state.record.receivers)
         if state is None:
             state = LiveState(scheduler_of(self._parameters), models={0: model})
+        if damaged:
+            self._watcher.passed_over(damaged, state.round)
         if resumed:
             self._boundary = Snapshot.of(state)
         self._curve = Curve(self._task, state, self._due, self._watcher.evaluated)
@@ -182,8 +188,7 @@ class _LiveRun:
             elif status != "interrupted":  # then what is not evaluated is saved, and evaluated when resumed
                 await self._curve.done(evaluating)
         finally:
-            for background in (listening, evaluating, playing):
-                background.cancel()
+            await _ended(listening, evaluating, playing)
         outcome = await self._close(state, status)
         if status != "interrupted" and not _superseded(listening):
             await self._say_goodbye(server)
@@ -195,7 +200,7 @@ class _LiveRun:
         patient = not self._watcher.wants_stop()
         until = time.monotonic() + (LONGEST_GOODBYE if patient else GRACE)
         while not saying.done() and time.monotonic() < until and not (patient and self._watcher.wants_stop()):
-            await asyncio.wait([saying], timeout=0.2)
+            await asyncio.wait([saying], timeout=SECONDS_BETWEEN_LOOKS)
         saying.cancel()
 
     async def _watched(self, playing: asyncio.Task[Status], *beside: asyncio.Task[None]) -> Status | None:
@@ -205,7 +210,9 @@ class _LiveRun:
         """
         asked_at = None
         while not playing.done():
-            await asyncio.wait([playing, *beside], timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                [playing, *beside], timeout=SECONDS_BETWEEN_LOOKS, return_when=asyncio.FIRST_COMPLETED
+            )
             if playing.done():
                 break
             for ended in beside:
@@ -233,7 +240,9 @@ class _LiveRun:
     async def _gather_and_play(
         self, server: Server, mailbox: Mailbox, state: LiveState, *, resumed: bool
     ) -> Status:
-        if not resumed:
+        if resumed:
+            await server.gather_again(self._options.wait)
+        else:
             await self._gather(server, mailbox, state)
         try:
             await server.play(self._watcher.wants_stop)
@@ -324,6 +333,14 @@ class _LiveRun:
             seconds=round(state.seconds, 3),
         )
         return LiveOutcome(status, state, comparison, self._trouble)
+
+
+async def _ended(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel until they end: the MQTT library may miss a cancellation that comes with an answer."""
+    while going_on := [task for task in tasks if not task.done()]:
+        for task in going_on:
+            task.cancel()
+        await asyncio.wait(going_on, timeout=SECONDS_BETWEEN_LOOKS)
 
 
 def _superseded(listening: asyncio.Task[None]) -> bool:

@@ -49,7 +49,7 @@ class Server:
         self._uplinks: list[Uplink] = []  # of the round that is on
         self._lost: list[Uplink] = []
         self._contributions: list[Contribution] = []
-        self._overdue_since = dict.fromkeys(state.overdue, time.monotonic())
+        self._overdue_since: dict[int, float] = {}
         self._unheard_since: dict[int, float] = {}  # granted, and no update
         self._connection = channel.connections
         self._patience = Patience(terms.patience, channel, mailbox.changed)
@@ -71,6 +71,20 @@ class Server:
             if here >= wanted or (here and left <= 0):
                 return
             await self._patience.change(max(left, 0.05) if here else 1.0)
+
+    async def gather_again(self, seconds: float) -> None:
+        """Wait until those who were there say that they still are, or as many as do within so many seconds.
+
+        After a power cut devices may take longer to be back than patience lasts. Those who are not back count
+        as there all the same, until patience is at its end.
+        """
+        wanted, until = set(self._mailbox.present), time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            missing = (wanted & self._mailbox.present) - self._mailbox.heard
+            if not missing:
+                return
+            self._onlooker.waiting(len(wanted) - len(missing), len(wanted))
+            await self._patience.change(left)
 
     async def listen(self) -> None:
         """Take in what the devices say, and answer those who ask what to do; without end.
@@ -104,6 +118,7 @@ class Server:
             NobodyLeft: no device may send any more.
         """
         self._clock.start(self._state.slot)
+        self._overdue_since = dict.fromkeys(self._state.overdue, time.monotonic())
         self._began = time.monotonic() - self._state.seconds
         if not self._state.record.receivers:
             await self._hand_out(self._state.scheduler.start(), 0)
