@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LISTEN = f"127.0.0.1:{PORT}"
 TIME = "Time"
+LONGEST_WAIT, LONGEST_WAIT_AGAIN = 3600.0, 300.0  # seconds
 DEVICES = "Devices"
 
 
@@ -106,13 +107,14 @@ def serve(
         ),
     ] = False,
     wait: Annotated[
-        float,
+        float | None,
         typer.Option(
             help="Seconds to wait for all devices; then it starts with those that are there, one at least. "
             "When it goes on, for those who were there.",
+            show_default=f"{LONGEST_WAIT:g}, and {LONGEST_WAIT_AGAIN:g} when it goes on",
             rich_help_panel=DEVICES,
         ),
-    ] = 3600.0,
+    ] = None,
     patience: Annotated[
         float | None,
         typer.Option(
@@ -158,6 +160,8 @@ def serve(
         raise InputError("resume", resume, "left out with --go-on, which goes on with the run in --out")
     if go_on and out is not None and RunFolder(out).is_run:
         resume, out, like, config, given = out, None, None, None, {}
+    if wait is None:  # whoever has died meanwhile holds up a run that goes on for some minutes only
+        wait = LONGEST_WAIT if resume is None else LONGEST_WAIT_AGAIN
     if resume is not None:
         refuse_options({"out": out, "like": like, "config": config, **given})
         parameters, place = resumed_parameters(resume), resume
