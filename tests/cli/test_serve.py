@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from slotwise.cli.serve import _report
-from slotwise.cli.serve_options import listening_address, new_place
+from slotwise.cli.serve_options import listening_address, new_parameters, new_place
 from slotwise.runs import RunFolder, run_parameters
 from slotwise.runtime.plan import scheduler_of
 from slotwise.runtime.run import LiveOutcome, ServerOptions, new_live_folder
@@ -173,3 +173,22 @@ def test_a_live_run_that_diverges_says_what_helps(capsys, tmp_path):
     with pytest.raises(typer.Exit):
         _report(tmp_path, ended("diverged"), {}, paced=False)
     assert "diverged in round 0: the model is not finite; try a smaller" in capsys.readouterr().err
+
+
+def test_a_finished_run_is_no_failure_when_its_broker_is_gone(slotwise, tmp_path):
+    parameters = run_parameters({"devices": 3, "group_size": 1})
+    folder = RunFolder.create(tmp_path / "out", parameters)
+    folder.write_description(parameters, "finished", live_run="x")
+    code, _, errors = slotwise("serve", "--resume", tmp_path / "out", "--broker", "mqtt://127.0.0.1:1")
+    assert code == 0
+    assert "devices were not told that it is over: cannot reach a broker" in errors
+
+
+def test_a_speed_or_a_fleet_takes_the_place_of_what_was_simulated(tmp_path):
+    RunFolder.create(tmp_path / "run", run_parameters({"devices": 3, "group_size": 1, "compute_slots": 9}))
+    assert new_parameters(tmp_path / "run", None, {"samples_per_slot": 80.0}).compute_slots == 4
+    assert new_parameters(tmp_path / "run", None, {"bits_per_slot": 100_000}).link_slots == 7
+    table = tmp_path / "fleet.csv"
+    table.write_text("device,compute_slots\n1,2\n2,5\n")
+    served = new_parameters(tmp_path / "run", None, {"fleet_file": table})
+    assert (served.devices, served.device_compute_slots, served.compute_slots) == (2, (2, 5), 9)

@@ -31,7 +31,7 @@ from slotwise.cli.serve_options import (
 )
 from slotwise.cli.terminal import table_console
 from slotwise.cli.unread import stderr_may_go_unread
-from slotwise.errors import InputError
+from slotwise.errors import InputError, UserError
 from slotwise.learning import Task
 from slotwise.learning.history import REMEDY
 from slotwise.runs import RunFolder, RunParameters
@@ -39,7 +39,7 @@ from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runtime.call import say_end_again
 from slotwise.runtime.plan import live_plan
-from slotwise.runtime.run import LiveOutcome, ServerOptions, Trouble, new_live_folder
+from slotwise.runtime.run import LONGEST_GOODBYE, LiveOutcome, ServerOptions, Trouble, new_live_folder
 from slotwise.runtime.run import serve as serve_live
 from slotwise.runtime.topics import Topics
 
@@ -172,7 +172,7 @@ def serve(
             shown = f"slotwise show {shlex.quote(str(place))} shows it"
             typer.echo(f"{place}: finished already; {shown}", err=True)
             if chosen is not None:
-                asyncio.run(_end_again(RunFolder(place), chosen, server_options(own, wait, checkpoint_every)))
+                _end_again(RunFolder(place), chosen, server_options(own, wait, checkpoint_every))
             return
     else:
         parameters, place = new_parameters(like, config, given), new_place(out)
@@ -183,13 +183,22 @@ def serve(
     _report(place, outcome, {**broker.where(), "listen": listen}, paced=options.slot_ms is not None)
 
 
-async def _end_again(folder: RunFolder, broker: Broker, options: ServerOptions) -> None:
-    """Devices still wait if the server was killed between its last file and its last word."""
+def _end_again(folder: RunFolder, broker: Broker, options: ServerOptions) -> None:
+    """Devices still wait if the server was killed between its last file and its last word.
+
+    The run is finished all the same, so that nobody can be told is no failure.
+    """
     from slotwise.runtime.mqtt import connected_channel  # noqa: PLC0415
 
-    topics = Topics(options.name)
-    async with connected_channel(broker, _identity(topics)) as channel:
-        await say_end_again(str(folder.description()["live_run"]), channel, topics)
+    async def say() -> None:
+        topics = Topics(options.name)
+        async with asyncio.timeout(LONGEST_GOODBYE), connected_channel(broker, _identity(topics)) as channel:
+            await say_end_again(str(folder.description()["live_run"]), channel, topics)
+
+    try:
+        asyncio.run(say())
+    except (UserError, TimeoutError) as error:
+        typer.echo(f"devices were not told that it is over: {error or 'the broker is gone'}", err=True)
 
 
 def _identity(topics: Topics) -> str:

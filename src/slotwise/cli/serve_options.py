@@ -11,6 +11,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.files import is_empty
 from slotwise.runs import RunFolder, RunParameters, read_toml
 from slotwise.runs.execute import check_interval
+from slotwise.runs.options import STANDS_IN_FOR
 from slotwise.runtime.plan import live_plan
 from slotwise.runtime.run import ServerOptions
 from slotwise.runtime.topics import Topics
@@ -69,7 +70,9 @@ def new_parameters(like: Path | None, config: Path | None, given: dict[str, Any]
     if config is not None:
         options = read_toml(config)
     elif like is not None:
-        options = RunFolder.open(like).parameters().as_dict()
+        replaced = {name for flag in given for name in STANDS_IN_FOR.get(flag, ())}
+        simulated = RunFolder.open(like).parameters().as_dict()
+        options = {name: value for name, value in simulated.items() if name not in replaced}
     return parameters_of(options, given, source=config or like, tried_out=live_plan)
 
 

@@ -116,13 +116,17 @@ class Line:
     dashed: bool
     seeds: tuple[Sequence[AnyPoint], ...]
 
+    def places(self, across: Across) -> list[Numbers]:
+        """Where each seed was evaluated."""
+        return [np.array([getattr(p, across) for p in points], dtype=float) for points in self.seeds]
+
     def band(self, across: Across, up: Up) -> Band:
         """The values, accuracies in per cent, at every place where any seed was evaluated, as far as all are.
 
         Seeds with drawn fleets are evaluated at places of their own; between those they go straight.
         """
         scale = 100.0 if up == "accuracy" else 1.0
-        places = [np.array([getattr(p, across) for p in points], dtype=float) for points in self.seeds]
+        places = self.places(across)
         values = [np.array([scale * getattr(p, up) for p in points], dtype=float) for points in self.seeds]
         shared = _shared(places)
         if not len(shared):

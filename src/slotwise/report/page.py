@@ -14,6 +14,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+import numpy as np
+
 from slotwise.report.curve_lines import AXIS_WORDS, CurveFigure, Line, Numbers
 
 
@@ -158,14 +160,15 @@ def figure_numbers(figure: CurveFigure) -> dict[str, Any]:
 
 
 def _line_numbers(line: Line) -> dict[str, Any]:
+    slots = line.band("slot", "loss").places
     result: dict[str, Any] = {
         "label": line.label,
         "light": line.colour.light,
         "dark": line.colour.dark,
         "dashed": line.dashed,
         "seeds": len(line.seeds),
-        "slot": [round(place) for place in line.band("slot", "loss").places],
-        "round": [round(place) for place in line.band("round", "loss").places],
+        "slot": [round(slot) for slot in slots],
+        "round": [round(number) for number in _rounds(line, slots)],
     }
     for quantity in ("loss", "accuracy"):
         band = line.band("slot", "loss" if quantity == "loss" else "accuracy")
@@ -173,6 +176,15 @@ def _line_numbers(line: Line) -> dict[str, Any]:
         if len(line.seeds) > 1:
             result[f"{quantity}_low"], result[f"{quantity}_high"] = _short(band.low), _short(band.high)
     return result
+
+
+def _rounds(line: Line, slots: Numbers) -> Numbers:
+    """The mean of all seeds' rounds in each slot: one row of numbers serves all panels."""
+    if not len(slots):
+        return slots
+    seeds = zip(line.places("slot"), line.places("round"), strict=True)
+    rounds: Numbers = np.mean([np.interp(slots, *seed) for seed in seeds], axis=0)
+    return rounds
 
 
 def _short(values: Numbers) -> list[float]:

@@ -25,7 +25,15 @@ PAPER_CASES: Mapping[str, Mapping[str, Any]] = {
     },
 }
 # Options that stand in for parameters: a device's speed, the rate of the link, and a table of the devices.
-STAND_INS = ("samples_per_slot", "bits_per_slot", "fleet_file")
+STANDS_IN_FOR: Mapping[str, tuple[str, ...]] = {
+    "samples_per_slot": ("compute_slots",),
+    "bits_per_slot": ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"),
+    "fleet_file": (
+        *("devices", "device_compute_slots", "device_link_slots", "absences"),
+        *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
+    ),
+}
+STAND_INS = tuple(STANDS_IN_FOR)
 
 
 def run_parameters(options: Mapping[str, Any]) -> RunParameters:
@@ -55,7 +63,7 @@ def _slots_of_link(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dic
     rate = options.get("bits_per_slot")
     if rate is None:
         return {}
-    for name in ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"):
+    for name in STANDS_IN_FOR["bits_per_slot"]:
         if name in options:
             raise InputError("bits_per_slot", rate, f"left out where {name} is given")
     if options.get("task") is not None:
@@ -82,7 +90,7 @@ def _devices_of_file(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> d
     for name in ("device_compute_slots", "device_link_slots", "absences"):
         if name in options:
             raise InputError("fleet_file", path, f"left out where {name} is given")
-    known = "uplink_slots" if "uplink_slots" in chosen else "link_slots"
+    known = "link_slots" if chosen.get("uplink_slots") is None else "uplink_slots"
     usual = whole(known, chosen.get(known, RunParameters.link_slots))
     found = options_of_file(Path(path), link_slots=usual, devices=chosen.get("devices"))
     if found["device_link_slots"] and "bits_per_slot" in options:
