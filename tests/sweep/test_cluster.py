@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ import pytest
 
 from slotwise.runs import RunFolder
 from slotwise.sweep.folder import SweepFolder
+from slotwise.sweep.grpc_answer import grpc_answers
 
 from .conftest import trained_here, with_tiny
 
@@ -65,9 +67,21 @@ def cluster() -> Iterator[TwoNodes]:
     try:
         words = next(line.split() for line in process.stdout or () if line.startswith("cluster "))
         second, *head = map(int, words[2:])
+        await_clients_server(port)
         yield TwoNodes(words[1], second, head, f"ray://127.0.0.1:{port}")
     finally:
         process.communicate(timeout=120)
+
+
+def await_clients_server(port: int) -> None:
+    """It comes up some time after the cluster does."""
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        with suppress(OSError):
+            if grpc_answers("127.0.0.1", port, 5.0):
+                return
+        time.sleep(0.2)
+    pytest.fail("no server for clients")
 
 
 def command(grid: Path, out: Path, address: str) -> subprocess.Popen[str]:
@@ -92,7 +106,8 @@ def await_points(running: subprocess.Popen[str], folder: SweepFolder, count: int
     while under_way(folder) < count and running.poll() is None:
         assert time.monotonic() < end
         time.sleep(0.05)
-    assert running.poll() is None, "all was over before anything could be lost"
+    if running.poll() is not None:
+        pytest.fail(f"all was over before anything could be lost: {running.communicate()}")
 
 
 def test_the_numbers_are_those_of_this_machine_and_a_lost_node_costs_nothing_but_time(
