@@ -8,7 +8,15 @@ from random_fleets import DEADLINE, MANY, Case, cases, driven, fleets, lost_rows
 from slot_by_slot import SlotBySlot, naive
 
 from slotwise import Scenario, simulate
-from slotwise.schedule import Planned, usage
+from slotwise.schedule import Planned, Usage, usage
+
+
+def assert_counted(counted: Usage, by_device: list[tuple[str, ...]]) -> None:
+    """The slots of each device are those in which the loop has seen it so."""
+    assert counted.computing.tolist() == [seen.count("computing") for seen in by_device]
+    assert counted.sending.tolist() == [seen.count("sending") for seen in by_device]
+    assert counted.receiving.tolist() == [seen.count("receiving") for seen in by_device]
+    assert counted.idle.tolist() == [seen.count("waiting") + seen.count("ready") for seen in by_device]
 
 
 @MANY
@@ -32,10 +40,7 @@ def test_slots_of_each_device_are_counted_as_the_dumb_loop_counts_them(case: Cas
         return
     by_device = list(zip(*naive(case).seen[: timeline.last_slot], strict=True))
     counted = usage(timeline)
-    assert counted.computing.tolist() == [seen.count("computing") for seen in by_device]
-    assert counted.sending.tolist() == [seen.count("sending") for seen in by_device]
-    assert counted.receiving.tolist() == [seen.count("receiving") for seen in by_device]
-    assert counted.idle.tolist() == [seen.count("waiting") + seen.count("ready") for seen in by_device]
+    assert_counted(counted, by_device)
     assert sum(counted).tolist() == [timeline.last_slot - seen.count("away") for seen in by_device]
 
 
@@ -51,10 +56,7 @@ def test_the_beginning_of_a_run_has_spent_what_the_dumb_loop_has_by_then(
     assert beginning.last_slot == timeline.broadcast_end[rounds - 1]
     by_device = list(zip(*naive(case).seen[: beginning.last_slot], strict=True))
     counted = usage(beginning)
-    assert counted.computing.tolist() == [seen.count("computing") for seen in by_device]
-    assert counted.sending.tolist() == [seen.count("sending") for seen in by_device]
-    assert counted.receiving.tolist() == [seen.count("receiving") for seen in by_device]
-    assert counted.idle.tolist() == [seen.count("waiting") + seen.count("ready") for seen in by_device]
+    assert_counted(counted, by_device)
 
 
 @given(scenario=scenarios(), data=st.data())
