@@ -24,9 +24,9 @@ import aiomqtt
 import numpy as np
 
 from slotwise.learning import Evaluation
-from slotwise.runs import RunParameters, run_parameters
-from slotwise.runtime.mqtt import AT_ONCE, broker_of, connected_channel
-from slotwise.runtime.run import ServerOptions, new_live_folder, serve
+from slotwise.runs import RunConfig, RunConfig
+from slotwise.live.mqtt import AT_ONCE, broker_of, connected_channel
+from slotwise.live.run import ServerOptions, new_live_folder, serve
 
 PARAMETERS = 21_840
 HERE = Path(__file__).resolve().parent
@@ -52,7 +52,7 @@ class Cheap:
         return {"model": model}
 
 
-def make_task(parameters: RunParameters) -> Cheap:
+def make_task(parameters: RunConfig) -> Cheap:
     del parameters
     return Cheap()
 
@@ -112,7 +112,7 @@ async def live_run(
     compute = (devices - group_size) // group_size * (group_size + 1)
     options = {"devices": devices, "group_size": group_size, "schedule": "async", "compute_slots": compute}
     deadline = compute + (rounds + 1) * (group_size + 1)
-    parameters = run_parameters({**options, "deadline": deadline, "task": "mqtt:make_task"})
+    parameters = RunConfig.from_options({**options, "deadline": deadline, "task": "mqtt:make_task"})
     name = f"bench{time.monotonic_ns()}"
     command = [sys.executable, "-c", "from slotwise.cli import main; main()", "fleet", "--quiet"]
     command += [

@@ -23,10 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 from slotwise.errors import UserError
-from slotwise.experiments.statistics import final_loss
-from slotwise.recommend.candidates import identity_of
-from slotwise.recommend.question import SEARCHED
-from slotwise.runs import RunFolder, RunParameters, run_parameters
+from slotwise.paper.statistics import final_loss
+from slotwise.recommendation.candidates import identity_of
+from slotwise.recommendation.question import SEARCHED
+from slotwise.runs import RunFolder, RunConfig, RunConfig
 from slotwise.schedule import Schedule
 
 WITHIN, SHARE = 1.05, 0.25
@@ -36,7 +36,7 @@ WITHIN, SHARE = 1.05, 0.25
 class GridRun:
     """A run that was trained to the end."""
 
-    parameters: RunParameters
+    parameters: RunConfig
     identity: str
     loss: float
 
@@ -74,13 +74,13 @@ def grid_runs(grid: Path, wanted: Mapping[str, Any]) -> dict[int, list[GridRun]]
     for path in sorted((grid / "runs").glob("*/run.json")):
         folder = RunFolder(path.parent)
         parameters = folder.parameters()
-        if common(parameters) == common(run_parameters(wanted)) and folder.status == "finished":
+        if common(parameters) == common(RunConfig.from_options(wanted)) and folder.status == "finished":
             loss = final_loss(folder.points(), parameters.deadline)
             found[parameters.seed].append(GridRun(parameters, identity_of(parameters.timeline()), loss))
     return found
 
 
-def common(parameters: RunParameters) -> dict[str, Any]:
+def common(parameters: RunConfig) -> dict[str, Any]:
     """What all candidates share; how often they are evaluated is no part of it."""
     return {n: v for n, v in parameters.as_dict().items() if n not in (*SEARCHED, "evaluate_every")}
 
@@ -94,7 +94,7 @@ def judge(grid: Path, folder: Path) -> list[Verdict]:
     answer = document["answer"]
     verdicts = []
     for seed, runs in grid_runs(grid, wanted).items():
-        own = run_parameters({**wanted, "seed": seed})
+        own = RunConfig.from_options({**wanted, "seed": seed})
         chosen = replace(own, schedule=answer["schedule"], group_size=answer["group_size"], delay="auto")
         identity = identity_of(chosen.timeline())
         recommended = next((run for run in runs if run.identity == identity), None)
@@ -108,7 +108,7 @@ def judge(grid: Path, folder: Path) -> list[Verdict]:
     return verdicts
 
 
-def missing_runs(base: RunParameters, sizes: Sequence[int], runs: Sequence[GridRun]) -> list[str]:
+def missing_runs(base: RunConfig, sizes: Sequence[int], runs: Sequence[GridRun]) -> list[str]:
     """Candidates of the grid that were not trained, those the plan had ruled out included."""
     there = {run.identity for run in runs}
     lacking: dict[str, str] = {}

@@ -1,13 +1,12 @@
 """The figures in docs/results are still those that the program gives."""
 
 import csv
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from slotwise.batch.compare_file import read_comparison
 from slotwise.energy import joules
-from slotwise.experiments.compare_file import read_comparison
 from slotwise.learning import train
 from slotwise.runs import RunFolder
 from slotwise.runs.build import build_task
@@ -21,7 +20,7 @@ COMPARISONS = sorted((ROOT / "examples/compare").glob("*.toml"))
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
 def test_slots_rounds_and_staleness_of_a_published_curve_are_those_of_its_schedule(path: Path) -> None:
     folder = RunFolder.open(path)
-    timeline = folder.parameters().timeline()
+    timeline = folder.parameters().simulate()
     assert timeline.fleet is None
     for point in folder.points()[1:]:
         assert point.slot == timeline.broadcast_end[point.round - 1]
@@ -37,7 +36,7 @@ def test_rounds_staleness_and_joules_of_a_published_comparison_are_those_of_its_
         published = {(row["run"], int(row["seed"])): row for row in csv.DictReader(file)}
     for entry in comparison.entries:
         for run in entry.runs:
-            timeline, row = run.parameters.timeline(), published.pop((entry.name, run.parameters.seed))
+            timeline, row = run.parameters.simulate(), published.pop((entry.name, run.parameters.seed))
             counts = [int(row[name]) for name in ("rounds", "updates", "lost")]
             assert counts == [timeline.rounds, len(timeline), len(timeline.lost)]
             assert float(row["staleness"]) == pytest.approx(timeline.mean_staleness())
@@ -50,8 +49,8 @@ def test_the_beginning_of_a_published_curve_is_learned_again() -> None:
     """45 rounds of one update. Published runs summed in another order, so digits agree and bits need not."""
     folder = RunFolder.open(next(path for path in RUNS if path.name.startswith("mnist-async-S1-link5-")))
     start, published = folder.points()[:2]
-    parameters = replace(folder.parameters(), deadline=published.slot, evaluate_every=published.slot)
-    found = train(parameters.timeline(), build_task(parameters), evaluate_every=published.slot).points
+    parameters = folder.parameters().with_options(deadline=published.slot, evaluate_every=published.slot)
+    found = train(parameters.simulate(), build_task(parameters), evaluate_every=published.slot).points
     assert [(p.slot, p.round, p.staleness) for p in found] == [
         (p.slot, p.round, p.staleness) for p in (start, published)
     ]

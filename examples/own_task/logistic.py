@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slotwise.learning import Evaluation, Task
 from slotwise.learning.randomness import Purpose, draw_batches, generator
-from slotwise.runs import RunParameters
+from slotwise.runs import RunConfig
 
 Array = NDArray[np.float32]
 FEATURES = 8
@@ -23,12 +23,14 @@ SPREAD = 1.5  # how far a device's data lies from the others': the larger, the m
 class Logistic:
     """Two classes, a plane between them, and devices that each see another corner of the space."""
 
-    def __init__(self, parameters: RunParameters) -> None:
+    def __init__(self, parameters: RunConfig) -> None:
         self._parameters = parameters
         draw = generator(parameters.seed, Purpose.PARTITION)
         self._truth = draw.normal(size=FEATURES)
-        centres = SPREAD * draw.normal(size=(parameters.devices, 1, FEATURES))
-        scattered = draw.normal(size=(parameters.devices, parameters.samples_per_device, FEATURES))
+        centres = SPREAD * draw.normal(size=(parameters.channel.devices, 1, FEATURES))
+        scattered = draw.normal(
+            size=(parameters.channel.devices, parameters.dataset.samples_per_device, FEATURES)
+        )
         self._inputs = (centres + scattered).astype(np.float32)
         self._labels = self._inputs @ self._truth > draw.logistic(size=self._inputs.shape[:2])
         self._test = (SPREAD * draw.normal(size=(TEST_SAMPLES, FEATURES))).astype(np.float32)
@@ -63,7 +65,7 @@ class Logistic:
         return {"weight": model[:-1], "bias": model[-1:]}
 
 
-def make_task(parameters: RunParameters) -> Task:
+def make_task(parameters: RunConfig) -> Task:
     """What --task names."""
     return Logistic(parameters)
 

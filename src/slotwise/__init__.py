@@ -8,7 +8,7 @@
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Task, train
-from slotwise.plan import Plan, plan
+from slotwise.planning import Plan, plan
 from slotwise.scenario import Scenario, compute_slots
 from slotwise.schedule import Scheduler, Timeline, simulate
 

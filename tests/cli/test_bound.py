@@ -9,7 +9,7 @@ import pytest
 
 from slotwise import Scenario
 from slotwise.cli import main
-from slotwise.runs import RunFolder, execute, run_parameters
+from slotwise.runs import RunConfig, RunFolder, execute
 from slotwise.theory.bound import Constants, Setting, corrected, published, round_robin
 
 Outcome = tuple[int, str, str]
@@ -62,7 +62,7 @@ def answer(run: Run, arguments: str) -> dict[str, Any]:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of a tiny network."""
     path = tmp_path_factory.mktemp("bound") / "run"
-    parameters = run_parameters({**TINY, "schedule": "idfl"})
+    parameters = RunConfig.from_options({**TINY, "schedule": "idfl"})
     execute(RunFolder.create(path, parameters), parameters)
     return path
 
@@ -174,7 +174,7 @@ def test_an_estimate_finds_every_constant(estimated: dict[str, Any]) -> None:
 def test_an_estimate_is_of_the_case_of_the_run(estimated: dict[str, Any]) -> None:
     setting = estimated["setting"]
     assert (setting["devices"], setting["group_size"], setting["batch_size"]) == (4, 2, 4)
-    assert setting["rounds"] == run_parameters({**TINY, "schedule": "idfl"}).timeline().rounds
+    assert setting["rounds"] == RunConfig.from_options({**TINY, "schedule": "idfl"}).simulate().rounds
 
 
 def test_the_measured_mean_goes_with_its_samples(estimated: dict[str, Any]) -> None:
@@ -200,7 +200,7 @@ def test_the_table_of_an_estimate_says_what_its_numbers_are(run: Run, trained: P
 
 
 def test_a_run_of_random_participation_is_refused(run: Run, tmp_path: Path) -> None:
-    parameters = run_parameters({**TINY, "schedule": "sync", "participation": "random"})
+    parameters = RunConfig.from_options({**TINY, "schedule": "sync", "participation": "random"})
     RunFolder.create(tmp_path / "run", parameters)
     code, _, err = run(f"--estimate {tmp_path / 'run'}")
     assert code == 2

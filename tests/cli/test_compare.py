@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from slotwise.batch.compare_file import read_comparison
 from slotwise.cli import main
 from slotwise.data import Dataset, load_mnist
-from slotwise.experiments.compare_file import read_comparison
 from slotwise.runs import RunFolder, build
 
 Outcome = tuple[int, str, str]
@@ -49,7 +49,7 @@ def mnist() -> Dataset:
 @pytest.fixture
 def compare(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mnist: Dataset) -> Call:
     """Calls ``slotwise compare`` at 80 columns, which unpacks its data once."""
-    monkeypatch.setattr(build, "load_mnist", lambda: mnist)
+    monkeypatch.setattr(dataset_config, "load_mnist", lambda: mnist)
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(*arguments: object) -> Outcome:

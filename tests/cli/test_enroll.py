@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.runtime.credentials import read_credentials
+from slotwise.live.credentials import read_credentials
 
 
 def test_it_says_what_to_do_next(slotwise, tmp_path: Path) -> None:

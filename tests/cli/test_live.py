@@ -6,7 +6,7 @@ import pytest
 
 from slotwise.cli.live import LiveDisplay
 from slotwise.cli.progress import Stopping
-from slotwise.runtime.mailbox import READY_TWICE, Rejection
+from slotwise.live.mailbox import READY_TWICE, Rejection
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def recommend(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mnist: Dataset) -> Call:
-    monkeypatch.setattr(build, "load_mnist", lambda: mnist)
+    monkeypatch.setattr(dataset_config, "load_mnist", lambda: mnist)
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(*arguments: object, command: str = "recommend") -> Outcome:

@@ -9,13 +9,13 @@ import pytest
 from slotwise.cli.recommend_report import print_answer
 from slotwise.energy import Powers
 from slotwise.learning import Point
-from slotwise.recommend.answer import Answer
-from slotwise.recommend.candidates import Candidate
-from slotwise.recommend.halving import Score, halve
-from slotwise.recommend.metric import Metric, Reading, Target
-from slotwise.recommend.question import Question
-from slotwise.recommend.search import Finding, prepared
-from slotwise.runs import run_parameters
+from slotwise.recommendation.answer import Answer
+from slotwise.recommendation.candidates import Candidate
+from slotwise.recommendation.halving import Score, halve
+from slotwise.recommendation.metric import Metric, Reading, Target
+from slotwise.recommendation.question import Question
+from slotwise.recommendation.search import Finding, prepared
+from slotwise.runs import RunConfig
 
 LOSS = Metric()
 JOULES = Metric(
@@ -32,7 +32,7 @@ def answer(
     first_loss: float = 2.3,
 ) -> Answer:
     """Earlier candidates are better; all but the first diverge on rungs from the one that is said."""
-    question = Question(run_parameters(CASE), sizes, (0,), metric)
+    question = Question(RunConfig.from_options(CASE), sizes, (0,), metric)
     field, extent = prepared(question)
     readings: dict[tuple[Candidate, int], tuple[Reading, ...]] = {}
 

@@ -1,4 +1,4 @@
-"""Mistakes on the command line of live runs; the runs themselves are in tests/runtime."""
+"""Mistakes on the command line of live runs; the runs themselves are in tests/live."""
 
 from pathlib import Path
 
@@ -7,10 +7,10 @@ import typer
 
 from slotwise.cli.serve import _report
 from slotwise.cli.serve_options import listening_address, new_parameters, new_place
-from slotwise.runs import RunFolder, run_parameters
-from slotwise.runtime.plan import scheduler_of
-from slotwise.runtime.run import LiveOutcome, ServerOptions, new_live_folder
-from slotwise.runtime.state import LiveState
+from slotwise.live.plan import scheduler_of
+from slotwise.live.run import LiveOutcome, ServerOptions, new_live_folder
+from slotwise.live.state import LiveState
+from slotwise.runs import RunConfig, RunFolder
 
 BAD = {
     "no folder": (["serve"], "--out missing"),
@@ -76,7 +76,7 @@ def test_made_up_faults_are_for_simulations(slotwise, tmp_path):
 def test_a_service_that_restarts_gives_the_same_options_again(slotwise, tmp_path):
     config = tmp_path / "run.toml"
     config.write_text("devices = 3\ngroup-size = 1\n")
-    parameters = run_parameters({"devices": 3, "group_size": 1})
+    parameters = RunConfig.from_options({"devices": 3, "group_size": 1})
     RunFolder.create(tmp_path / "out", parameters).write_description(parameters, "finished", live_run="x")
     code, _, errors = slotwise("serve", "--out", tmp_path / "out", "--go-on", "--config", config)
     assert code == 0
@@ -84,7 +84,9 @@ def test_a_service_that_restarts_gives_the_same_options_again(slotwise, tmp_path
 
 
 def test_a_service_that_was_killed_just_after_it_had_made_its_folder_goes_on(slotwise, tmp_path):
-    new_live_folder(tmp_path / "out", run_parameters({"devices": 3, "group_size": 1}), ServerOptions())
+    new_live_folder(
+        tmp_path / "out", RunConfig.from_options({"devices": 3, "group_size": 1}), ServerOptions()
+    )
     where = ["--broker", "mqtt://127.0.0.1:1"]
     code, _, errors = slotwise("serve", "--out", tmp_path / "out", "--go-on", *where)
     assert code == 2
@@ -157,7 +159,7 @@ def test_where_the_embedded_broker_listens(listen, address):
 
 
 def ended(status, trouble=None):
-    parameters = run_parameters({"devices": 3, "group_size": 1})
+    parameters = RunConfig.from_options({"devices": 3, "group_size": 1})
     return LiveOutcome(status, LiveState(scheduler_of(parameters)), None, trouble)
 
 
@@ -176,7 +178,7 @@ def test_a_live_run_that_diverges_says_what_helps(capsys, tmp_path):
 
 
 def test_a_finished_run_is_no_failure_when_its_broker_is_gone(slotwise, tmp_path):
-    parameters = run_parameters({"devices": 3, "group_size": 1})
+    parameters = RunConfig.from_options({"devices": 3, "group_size": 1})
     folder = RunFolder.create(tmp_path / "out", parameters)
     folder.write_description(parameters, "finished", live_run="x")
     code, _, errors = slotwise("serve", "--resume", tmp_path / "out", "--broker", "mqtt://127.0.0.1:1")
@@ -185,7 +187,9 @@ def test_a_finished_run_is_no_failure_when_its_broker_is_gone(slotwise, tmp_path
 
 
 def test_a_speed_or_a_fleet_takes_the_place_of_what_was_simulated(tmp_path):
-    RunFolder.create(tmp_path / "run", run_parameters({"devices": 3, "group_size": 1, "compute_slots": 9}))
+    RunFolder.create(
+        tmp_path / "run", RunConfig.from_options({"devices": 3, "group_size": 1, "compute_slots": 9})
+    )
     assert new_parameters(tmp_path / "run", None, {"samples_per_slot": 80.0}).compute_slots == 4
     assert new_parameters(tmp_path / "run", None, {"bits_per_slot": 100_000}).link_slots == 7
     table = tmp_path / "fleet.csv"

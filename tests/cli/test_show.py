@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slotwise.learning import Point
-from slotwise.runs import RunFolder, RunParameters
+from slotwise.runs import RunConfig, RunFolder
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -15,7 +15,7 @@ POINTS = [Point(0, 0, 2.3, 0.1, 0), Point(52, 1, 1.5, 0.5, 0), Point(104, 2, 1.7
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:
     """A finished run, without the training."""
-    parameters = RunParameters(group_size=1, deadline=104)
+    parameters = RunConfig().with_options(group_size=1, deadline=104)
     folder = RunFolder.create(tmp_path / "small", parameters)
     folder.write_points(POINTS)
     folder.write_description(parameters, "finished")
@@ -46,7 +46,7 @@ def test_curves_are_drawn_in_the_kind_the_suffix_says(
 
 
 def test_a_run_without_points_is_shown_too(slotwise: Cli, tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path / "fresh", RunParameters())
+    folder = RunFolder.create(tmp_path / "fresh", RunConfig())
     code, out, _ = slotwise("show", folder.path)
     assert code == 0
     assert "running" in out
@@ -71,7 +71,7 @@ def test_runs_of_the_same_name_in_different_folders_are_told_apart(
     other = tmp_path / "elsewhere" / "small"
     other.parent.mkdir()
     finished.rename(other)
-    again = RunFolder.create(finished, RunParameters(group_size=1, deadline=104))
+    again = RunFolder.create(finished, RunConfig().with_options(group_size=1, deadline=104))
     again.write_points(POINTS)
     out = tmp_path / "curves.svg"
     assert slotwise("show", other, again.path, "--out", out)[0] == 0
@@ -83,7 +83,7 @@ def test_runs_of_the_same_name_in_different_folders_are_told_apart(
 def test_what_devices_spent_in_a_live_run_is_told_only_if_it_kept_to_the_plan(
     slotwise: Cli, finished: Path
 ) -> None:
-    plan = RunFolder.open(finished).parameters().timeline()
+    plan = RunFolder.open(finished).parameters().simulate()
     (finished / "timeline.json").write_text(plan.to_json())
     assert "computing" in slotwise("show", finished)[1]
     (finished / "timeline.json").write_text(plan.first(1).to_json())

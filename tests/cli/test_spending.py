@@ -9,7 +9,7 @@ import pytest
 
 from slotwise import Scenario, simulate
 from slotwise.learning import Point
-from slotwise.runs import RunFolder, RunParameters
+from slotwise.runs import RunConfig, RunFolder
 from slotwise.schedule import usage
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -22,9 +22,11 @@ TOTAL = {"slots": 14, "computing": 24, "sending": 8, "receiving": 8, "idle": 44}
 
 def run_of(path: Path, rounds: int = 4) -> Path:
     """The worked example as a run of so many rounds, without the training."""
-    parameters = RunParameters(devices=6, group_size=2, compute_slots=2, deadline=14, schedule="async")
+    parameters = RunConfig().with_options(
+        devices=6, group_size=2, compute_slots=2, deadline=14, schedule="async"
+    )
     folder = RunFolder.create(path, parameters)
-    ends = [0, *parameters.timeline().broadcast_end.tolist()]
+    ends = [0, *parameters.simulate().broadcast_end.tolist()]
     folder.write_points([Point(ends[k], k, 2.0, 0.1, 0) for k in range(rounds + 1)])
     folder.write_description(parameters, "finished" if rounds == 4 else "interrupted")
     return path
@@ -131,7 +133,7 @@ def test_an_interrupted_run_has_spent_what_it_has_played(slotwise: Cli, tmp_path
 
 def test_several_runs_are_rows_of_one_table(slotwise: Cli, tmp_path: Path) -> None:
     runs = [run_of(tmp_path / "one"), run_of(tmp_path / "two", rounds=2)]
-    RunFolder.create(tmp_path / "fresh", RunParameters())
+    RunFolder.create(tmp_path / "fresh", RunConfig())
     _, out, _ = slotwise("show", *runs, tmp_path / "fresh")
     rows = [line.split() for line in out.splitlines()]
     assert ["one", "28.6%", "9.5%", "9.5%", "52.4%", "1–2", "(1.333)"] in rows
@@ -169,7 +171,7 @@ def test_every_device_of_every_run_goes_into_a_csv_file(slotwise: Cli, tmp_path:
 
 
 def test_a_csv_file_of_runs_without_rounds_has_its_header(slotwise: Cli, tmp_path: Path) -> None:
-    RunFolder.create(tmp_path / "fresh", RunParameters())
+    RunFolder.create(tmp_path / "fresh", RunConfig())
     assert slotwise("show", tmp_path / "fresh", "--usage-csv", tmp_path / "usage.csv")[0] == 0
     assert (tmp_path / "usage.csv").read_text() == "run,device,computing,sending,receiving,idle,away\n"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slotwise.learning import Point
-from slotwise.runs import RunFolder, run_parameters
+from slotwise.runs import RunConfig, RunFolder
 
 ROOT = Path(__file__).parents[2]
 Cli = Callable[..., tuple[int, str, str]]
@@ -151,7 +151,7 @@ def test_there_is_nothing_to_draw_before_the_first_evaluation(
 
 
 def test_a_sweep_is_drawn_as_far_as_it_has_come(slotwise: Cli, swept: Path, tmp_path: Path) -> None:
-    parameters = run_parameters({"devices": 4, "group_size": 2, "schedule": "sync", "deadline": 60})
+    parameters = RunConfig.from_options({"devices": 4, "group_size": 2, "schedule": "sync", "deadline": 60})
     run = RunFolder.create(swept / "runs/group-size=2,schedule=sync,seed=0", parameters)
     run.write_points([Point(0, 0, 2.0, 0.1, 0), Point(59, 10, 1.0, 0.5, 1)])
     picture = tmp_path / "curves.png"

@@ -57,7 +57,7 @@ def mnist() -> Dataset:
 @pytest.fixture
 def slotwise(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mnist: Dataset) -> Slotwise:
     """`slotwise train` in this process, which unpacks its data once."""
-    monkeypatch.setattr(build, "load_mnist", lambda: mnist)
+    monkeypatch.setattr(dataset_config, "load_mnist", lambda: mnist)
 
     def run(*arguments: object) -> Said:
         monkeypatch.setattr(sys, "argv", ["slotwise", "train", *map(str, arguments)])
@@ -191,7 +191,7 @@ def test_the_speed_of_devices_may_be_given_instead_of_compute_slots(
     where = SHORT.index("--compute-slots")
     options = [*SHORT[:where], *SHORT[where + 2 :], "--samples-per-slot", "1.6"]
     assert slotwise(*options, "--out", tmp_path / "run").code == 0
-    assert RunFolder(tmp_path / "run").parameters().compute_slots == 5  # ceil(1·8/1.6)
+    assert RunFolder(tmp_path / "run").parameters().channel.compute_slots == 5  # ceil(1·8/1.6)
 
 
 def test_pytorch_gives_the_same_run_up_to_rounding(slotwise: Slotwise, tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_a_file_gives_the_same_run_as_flags(slotwise: Slotwise, tmp_path: Path, 
 def test_flags_win_over_the_file(slotwise: Slotwise, tmp_path: Path, config: Path) -> None:
     slotwise("--config", config, "--seed", 4, "--hidden", "5", "--out", tmp_path / "run", "--quiet")
     parameters = RunFolder(tmp_path / "run").parameters()
-    assert (parameters.seed, parameters.hidden, parameters.group_size) == (4, (5,), 2)
+    assert (parameters.seed, parameters.model.hidden, parameters.channel.group_size) == (4, (5,), 2)
 
 
 @pytest.mark.parametrize(

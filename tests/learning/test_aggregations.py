@@ -1,5 +1,6 @@
 """Every aggregation along every schedule: engine, reference and a naive replay agree to the bit."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +37,11 @@ AGGREGATIONS: list[Aggregation] = [
     FedAsync(0.9, Hinge(10, 2)),
     FedBuff(0.5),
 ]
-everyone = pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=repr)
+everyone = pytest.mark.parametrize(
+    "aggregation", AGGREGATIONS, ids=lambda rule: re.sub(" at 0x[0-9a-f]+", "", repr(rule))
+)
+    "aggregation", AGGREGATIONS, ids=lambda rule: re.sub(" at 0x[0-9a-f]+", "", repr(rule))
+)
 
 
 class EveryModel(Observer):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.learning import Evaluation, Task
 from slotwise.learning.randomness import Purpose, generator
-from slotwise.runs import RunFolder, RunParameters
+from slotwise.runs import RunConfig, RunFolder
 
 
 class Toy:
@@ -37,11 +37,11 @@ def toy() -> Task:
 
 
 @pytest.fixture
-def parameters() -> RunParameters:
+def parameters() -> RunConfig:
     """40 rounds, evaluated every 10 slots."""
-    return RunParameters(devices=6, group_size=2, compute_slots=2, deadline=122, evaluate_every=10)
+    return RunConfig().with_options(devices=6, group_size=2, compute_slots=2, deadline=122, evaluate_every=10)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, parameters: RunParameters) -> RunFolder:
+def folder(tmp_path: Path, parameters: RunConfig) -> RunFolder:
     return RunFolder.create(tmp_path / "run", parameters)

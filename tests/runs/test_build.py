@@ -4,8 +4,14 @@ import pytest
 from slotwise.data import Dataset, load_mnist
 from slotwise.errors import InputError
 from slotwise.learning.cnn_task import CnnTask
-from slotwise.runs import RunParameters
-from slotwise.runs.build import build_task, partition
+from slotwise.learning.randomness import Purpose, generator
+from slotwise.runs import RunConfig
+from slotwise.runs.build import build_task
+
+
+def partition(config, dataset):
+    draw = generator(config.seed, Purpose.PARTITION)
+    return config.dataset.divide(dataset, config.channel.devices, draw)
 
 
 @pytest.fixture(scope="module")
@@ -14,11 +20,11 @@ def mnist() -> Dataset:
 
 
 def test_the_default_network_has_the_parameters_the_paper_s_case_needs() -> None:
-    assert RunParameters().network().parameters == 21_840
+    assert RunConfig().network().parameters == 21_840
 
 
 def test_the_default_devices_hold_250_images_of_one_label(mnist: Dataset) -> None:
-    rows = partition(RunParameters(), mnist)
+    rows = partition(RunConfig(), mnist)
     assert rows.shape == (100, 250)
     assert all(len(np.unique(mnist.train_labels[own])) == 1 for own in rows)
 
@@ -34,27 +40,27 @@ def test_the_default_devices_hold_250_images_of_one_label(mnist: Dataset) -> Non
 def test_other_partitions_mix_labels(
     options: dict[str, object], fewest: int, most: int, mnist: Dataset
 ) -> None:
-    rows = partition(RunParameters(devices=20, **options), mnist)  # type: ignore[arg-type]
+    rows = partition(RunConfig().with_options(devices=20, **options), mnist)  # type: ignore[arg-type]
     labels = [len(np.unique(mnist.train_labels[own])) for own in rows]
     assert fewest <= min(labels)
     assert max(labels) <= most
 
 
 def test_another_seed_divides_the_data_otherwise(mnist: Dataset) -> None:
-    one, other = (partition(RunParameters(seed=seed), mnist) for seed in (0, 1))
+    one, other = (partition(RunConfig().with_options(seed=seed), mnist) for seed in (0, 1))
     assert not np.array_equal(one, other)
 
 
 def test_too_many_layers_for_the_image_are_told_as_channels() -> None:
     with pytest.raises(InputError, match="channels") as caught:
-        build_task(RunParameters(channels=(1, 1, 1)))
+        build_task(RunConfig().with_options(channels=(1, 1, 1)))
     assert "\n" not in str(caught.value)
 
 
 def test_unit_inputs_reach_the_task() -> None:
     options = {"devices": 2, "group_size": 1, "samples_per_device": 8, "channels": (2,), "hidden": ()}
     standard, unit = (
-        build_task(RunParameters(**options, input_scale=scale))  # type: ignore[arg-type]
+        build_task(RunConfig().with_options(**options, input_scale=scale))  # type: ignore[arg-type]
         for scale in ("standard", "unit")
     )
     assert isinstance(standard, CnnTask)

@@ -17,11 +17,11 @@ import json, os, signal, sys, traceback
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from conftest import Toy
-from slotwise.runs import RunFolder, RunParameters, execute
+from slotwise.runs import RunFolder, RunConfig, execute
 
-PARAMETERS = RunParameters(devices=6, group_size=2, compute_slots=2, deadline=8, evaluate_every=1)
+PARAMETERS = RunConfig().with_options(devices=6, group_size=2, compute_slots=2, deadline=8, evaluate_every=1)
 if len(sys.argv) > 3:
-    PARAMETERS = RunParameters(
+    PARAMETERS = RunConfig().with_options(
         devices=6, deadline=40, evaluate_every=1, compute_distribution="two-classes:2:7:0.5",
         jitter=0.3, loss=0.3, mean_present=15, mean_away=4, seed=1, **json.loads(sys.argv[3]))
 CHANGES = [(os, "fsync"), (Path, "replace"), (Path, "mkdir"), (Path, "unlink")]
@@ -92,7 +92,7 @@ print(json.dumps({"kills": kills, "result": result(path), "undisturbed": result(
 """
 
 OVERWRITING = """
-NEW = RunParameters(seed=5)
+NEW = RunConfig().with_options(seed=5)
 report = []
 for call in range(1, 1000):
     path = here / str(call)

@@ -9,7 +9,7 @@ import pytest
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Point, Task
-from slotwise.runs import Outcome, RunFolder, RunParameters, Watcher, execute, model_sha256
+from slotwise.runs import Outcome, RunConfig, RunFolder, Watcher, execute, model_sha256
 from slotwise.runs.checkpoint import Checkpoints
 
 
@@ -25,7 +25,7 @@ class StopAfter(Watcher):
 
 
 @pytest.fixture
-def straight(tmp_path: Path, parameters: RunParameters, toy: Task) -> RunFolder:
+def straight(tmp_path: Path, parameters: RunConfig, toy: Task) -> RunFolder:
     """The same run, undisturbed."""
     folder = RunFolder.create(tmp_path / "straight", parameters)
     execute(folder, parameters, task=toy)
@@ -39,7 +39,7 @@ def result(folder: RunFolder) -> tuple[object, ...]:
     return (document["status"], document["rounds"], document["final"], document["model_sha256"], *files)
 
 
-def stopped(folder: RunFolder, parameters: RunParameters, toy: Task, rounds: int) -> Outcome:
+def stopped(folder: RunFolder, parameters: RunConfig, toy: Task, rounds: int) -> Outcome:
     return execute(folder, parameters, task=toy, checkpoint_every=0, watcher=StopAfter(rounds))
 
 
@@ -65,7 +65,7 @@ def test_the_history_has_no_gap_and_no_row_twice(straight: RunFolder) -> None:
 
 @pytest.mark.parametrize("rounds", [0, 1, 17, 39])
 def test_a_stopped_run_goes_on_to_the_same_end(
-    rounds: int, folder: RunFolder, parameters: RunParameters, toy: Task, straight: RunFolder
+    rounds: int, folder: RunFolder, parameters: RunConfig, toy: Task, straight: RunFolder
 ) -> None:
     outcome = stopped(folder, parameters, toy, rounds)
     assert outcome.status == folder.status == "interrupted"
@@ -76,13 +76,13 @@ def test_a_stopped_run_goes_on_to_the_same_end(
 
 
 def test_a_run_stopped_after_its_last_round_is_finished(
-    folder: RunFolder, parameters: RunParameters, toy: Task
+    folder: RunFolder, parameters: RunConfig, toy: Task
 ) -> None:
     assert stopped(folder, parameters, toy, 40).status == "finished"
 
 
 def test_a_damaged_checkpoint_costs_rounds_but_changes_nothing(
-    folder: RunFolder, parameters: RunParameters, toy: Task, straight: RunFolder
+    folder: RunFolder, parameters: RunConfig, toy: Task, straight: RunFolder
 ) -> None:
     stopped(folder, parameters, toy, 20)
     (folder.path / "checkpoints" / "round-000000020.checkpoint").write_bytes(b"\0" * 500)
@@ -94,7 +94,7 @@ def test_a_damaged_checkpoint_costs_rounds_but_changes_nothing(
 
 
 def test_a_copied_run_goes_on_elsewhere(
-    folder: RunFolder, parameters: RunParameters, toy: Task, straight: RunFolder
+    folder: RunFolder, parameters: RunConfig, toy: Task, straight: RunFolder
 ) -> None:
     stopped(folder, parameters, toy, 20)
     copy = RunFolder(folder.path.rename(folder.path.with_name("elsewhere")))
@@ -104,7 +104,7 @@ def test_a_copied_run_goes_on_elsewhere(
 
 
 def test_zero_seconds_between_checkpoints_means_every_round(
-    folder: RunFolder, parameters: RunParameters, toy: Task, monkeypatch: pytest.MonkeyPatch
+    folder: RunFolder, parameters: RunConfig, toy: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved: list[int] = []
     monkeypatch.setattr(Checkpoints, "save", lambda _, history: saved.append(history.round))
@@ -113,7 +113,7 @@ def test_zero_seconds_between_checkpoints_means_every_round(
 
 
 def test_a_short_run_writes_one_checkpoint_at_its_end(
-    folder: RunFolder, parameters: RunParameters, toy: Task, monkeypatch: pytest.MonkeyPatch
+    folder: RunFolder, parameters: RunConfig, toy: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved: list[int] = []
     monkeypatch.setattr(Checkpoints, "save", lambda _, history: saved.append(history.round))
@@ -123,14 +123,14 @@ def test_a_short_run_writes_one_checkpoint_at_its_end(
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
 def test_seconds_between_checkpoints_must_be_some(
-    seconds: float, folder: RunFolder, parameters: RunParameters, toy: Task
+    seconds: float, folder: RunFolder, parameters: RunConfig, toy: Task
 ) -> None:
     with pytest.raises(InputError, match="checkpoint_every"):
         execute(folder, parameters, task=toy, checkpoint_every=seconds)
 
 
 def test_the_watcher_is_told_the_schedule_the_rounds_and_the_points(
-    folder: RunFolder, parameters: RunParameters, toy: Task
+    folder: RunFolder, parameters: RunConfig, toy: Task
 ) -> None:
     class Diary(Watcher):
         def __init__(self) -> None:
@@ -147,7 +147,7 @@ def test_the_watcher_is_told_the_schedule_the_rounds_and_the_points(
 
     diary = Diary()
     outcome = execute(folder, parameters, task=toy, watcher=diary)
-    assert diary.entries[0] == (parameters.timeline(), None)
+    assert diary.entries[0] == (parameters.simulate(), None)
     assert [entry for entry in diary.entries if isinstance(entry, int)] == list(range(40))
     assert tuple(entry for entry in diary.entries if isinstance(entry, Point)) == outcome.history.points
 
@@ -156,7 +156,7 @@ def test_the_watcher_is_told_the_schedule_the_rounds_and_the_points(
 def test_a_full_disk_leaves_the_last_good_checkpoint(
     failing: str,
     folder: RunFolder,
-    parameters: RunParameters,
+    parameters: RunConfig,
     toy: Task,
     straight: RunFolder,
     monkeypatch: pytest.MonkeyPatch,
@@ -194,7 +194,7 @@ class Poisoned:
 
 
 def test_a_diverged_run_keeps_what_there_was(folder: RunFolder, toy: Task, straight: RunFolder) -> None:
-    parameters = RunParameters(
+    parameters = RunConfig().with_options(
         schedule="async", devices=6, group_size=2, compute_slots=2, deadline=122, evaluate_every=1
     )
     with pytest.raises(Diverged, match="in round 3"):
@@ -209,7 +209,7 @@ def test_a_diverged_run_keeps_what_there_was(folder: RunFolder, toy: Task, strai
         assert all(np.isfinite(archive[name]).all() for name in archive.files)
 
 
-def test_one_process_trains_a_run_at_a_time(folder: RunFolder, parameters: RunParameters, toy: Task) -> None:
+def test_one_process_trains_a_run_at_a_time(folder: RunFolder, parameters: RunConfig, toy: Task) -> None:
     with folder.held(), pytest.raises(UserError, match="another process"):
         execute(folder, parameters, task=toy)
 
@@ -224,7 +224,7 @@ def test_one_process_trains_a_run_at_a_time(folder: RunFolder, parameters: RunPa
     ids=["rounds", "models", "network"],
 )
 def test_a_checkpoint_of_another_run_is_refused(
-    history: History, folder: RunFolder, parameters: RunParameters, toy: Task
+    history: History, folder: RunFolder, parameters: RunConfig, toy: Task
 ) -> None:
     with pytest.raises(UserError, match="are not of the same run"):
         execute(folder, parameters, task=toy, resume=history)

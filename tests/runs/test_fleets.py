@@ -1,7 +1,7 @@
 """Runs of unequal, faulty devices and of other aggregations: what they are is in run.json alone."""
 
 import json
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,9 @@ import pytest
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Task
 from slotwise.learning.quantised import Quantised
-from slotwise.runs import RunFolder, RunParameters, execute, read_toml, run_parameters
+from slotwise.runs import RunConfig, RunFolder, execute, read_toml
 from slotwise.runs.build import build_task
-from slotwise.runs.parameters import BEYOND_THE_PAPER
+from slotwise.runs.config import BEYOND_THE_PAPER
 
 SMALL: dict[str, Any] = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": 122}
 FLEETS: list[dict[str, Any]] = [
@@ -24,7 +24,7 @@ FLEETS: list[dict[str, Any]] = [
 ]
 
 
-def run(path: Path, parameters: RunParameters, task: Task, workers: int = 1) -> dict[str, Any]:
+def run(path: Path, parameters: RunConfig, task: Task, workers: int = 1) -> dict[str, Any]:
     folder = RunFolder.create(path, parameters)
     execute(folder, parameters, task=task, workers=workers)
     return folder.description()
@@ -32,14 +32,14 @@ def run(path: Path, parameters: RunParameters, task: Task, workers: int = 1) -> 
 
 @pytest.mark.parametrize("options", FLEETS)
 def test_a_fleet_comes_back_from_run_json(tmp_path: Path, options: dict[str, Any]) -> None:
-    parameters = run_parameters({**SMALL, **options})
+    parameters = RunConfig.from_options({**SMALL, **options})
     folder = RunFolder.create(tmp_path / "run", parameters)
     assert folder.parameters() == parameters
-    assert folder.parameters().timeline() == parameters.timeline()
+    assert folder.parameters().simulate() == parameters.simulate()
 
 
 def test_a_run_json_of_before_there_were_fleets_means_the_same(tmp_path: Path) -> None:
-    parameters = run_parameters(SMALL)
+    parameters = RunConfig.from_options(SMALL)
     folder = RunFolder.create(tmp_path / "run", parameters)
     document = folder.description()
     document["parameters"] = {
@@ -47,7 +47,7 @@ def test_a_run_json_of_before_there_were_fleets_means_the_same(tmp_path: Path) -
     }
     (folder.path / "run.json").write_text(json.dumps(document))
     assert folder.parameters() == parameters
-    assert len(document["parameters"]) == len(fields(RunParameters)) - len(BEYOND_THE_PAPER) == 23
+    assert len(document["parameters"]) == len(fields(RunConfig)) - len(BEYOND_THE_PAPER) == 23
 
 
 @pytest.mark.parametrize("seed", [0, 3])
@@ -63,7 +63,7 @@ def test_equal_faultless_devices_are_the_same_run_however_they_are_said(
         "retransmission": "at-once",
     }
     one, other = (
-        run(tmp_path / str(number), run_parameters(options), toy)
+        run(tmp_path / str(number), RunConfig.from_options(options), toy)
         for number, options in enumerate((plain, said))
     )
     assert one["model_sha256"] == other["model_sha256"]
@@ -72,14 +72,14 @@ def test_equal_faultless_devices_are_the_same_run_however_they_are_said(
 
 @pytest.mark.parametrize("options", FLEETS)
 def test_the_number_of_workers_does_not_matter(tmp_path: Path, toy: Task, options: dict[str, Any]) -> None:
-    parameters = run_parameters({**SMALL, **options})
+    parameters = RunConfig.from_options({**SMALL, **options})
     hashes = {run(tmp_path / str(workers), parameters, toy, workers)["model_sha256"] for workers in (1, 2, 5)}
     assert len(hashes) == 1
 
 
 def test_aggregations_and_seeds_of_a_fleet_make_a_difference(tmp_path: Path, toy: Task) -> None:
-    parameters = run_parameters({**SMALL, **FLEETS[0]})
-    others = [parameters, replace(parameters, aggregation="mean"), replace(parameters, seed=1)]
+    parameters = RunConfig.from_options({**SMALL, **FLEETS[0]})
+    others = [parameters, parameters.with_options(aggregation="mean"), parameters.with_options(seed=1)]
     hashes = {run(tmp_path / str(i), p, toy)["model_sha256"] for i, p in enumerate(others)}
     assert len(hashes) == 3
 
@@ -92,12 +92,12 @@ def fleet_file(path: Path, text: str) -> Path:
 def test_a_run_does_not_need_its_fleet_file_any_more(tmp_path: Path, toy: Task) -> None:
     path = fleet_file(tmp_path / "fleet.csv", "device,compute_slots,leaves\n1,2,\n2,3,40\n3,9,\n")
     options = {"group_size": 1, "deadline": 100, "fleet_file": str(path)}
-    parameters = run_parameters(options)
-    assert (parameters.devices, parameters.device_compute_slots) == (3, (2, 3, 9))
-    assert (parameters.device_link_slots, parameters.absences) == ((), ((2, 40, None),))
+    parameters = RunConfig.from_options(options)
+    assert (parameters.channel.devices, parameters.fleet.device_compute_slots) == (3, (2, 3, 9))
+    assert (parameters.fleet.device_link_slots, parameters.fleet.absences) == ((), ((2, 40, None),))
     folder = RunFolder.create(tmp_path / "run", parameters)
     path.write_text("device,compute_slots\n1,1\n")
-    assert folder.parameters().timeline() == parameters.timeline()
+    assert folder.parameters().simulate() == parameters.simulate()
     undisturbed = run(tmp_path / "other", parameters, toy)
     execute(folder, folder.parameters(), task=toy)
     assert folder.description()["model_sha256"] == undisturbed["model_sha256"]
@@ -106,15 +106,15 @@ def test_a_run_does_not_need_its_fleet_file_any_more(tmp_path: Path, toy: Task) 
 def test_a_fleet_file_is_looked_for_beside_the_toml_file_that_names_it(tmp_path: Path) -> None:
     fleet_file(tmp_path / "fleet.csv", "device,compute_slots\n1,2\n")
     (tmp_path / "run.toml").write_text('fleet-file = "fleet.csv"\ngroup-size = 1\n')
-    assert run_parameters(read_toml(tmp_path / "run.toml")).device_compute_slots == (2,)
+    assert RunConfig.from_options(read_toml(tmp_path / "run.toml")).device_compute_slots == (2,)
 
 
 def test_the_rate_of_the_link_and_the_bits_give_the_slots() -> None:
-    whole = run_parameters({"bits_per_slot": 10_000})
+    whole = RunConfig.from_options({"bits_per_slot": 10_000})
     assert (whole.link_slots, whole.uplink_slots) == (70, None)
-    quantised = run_parameters({"bits_per_slot": 10_000, "bits": 8})
+    quantised = RunConfig.from_options({"bits_per_slot": 10_000, "bits": 8})
     assert (quantised.link_slots, quantised.uplink_slots) == (70, 18)
-    assert run_parameters(quantised.as_dict()) == quantised
+    assert RunConfig.from_options(quantised.as_dict()) == quantised
     fleet = quantised.fleet()
     assert fleet is not None
     assert set(fleet.link_slots) == {18}
@@ -122,10 +122,10 @@ def test_the_rate_of_the_link_and_the_bits_give_the_slots() -> None:
 
 def test_fewer_bits_quantise_the_task() -> None:
     options = {"devices": 2, "group_size": 1, "samples_per_device": 8, "channels": (2,), "hidden": ()}
-    task = build_task(run_parameters({**options, "bits": 5}))
+    task = build_task(RunConfig.from_options({**options, "bits": 5}))
     assert isinstance(task, Quantised)
     assert task.bits == 5
-    assert not isinstance(build_task(run_parameters(options)), Quantised)
+    assert not isinstance(build_task(RunConfig.from_options(options)), Quantised)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_fewer_bits_quantise_the_task() -> None:
 )
 def test_a_wrong_fleet_is_refused_by_name(option: str, value: object, named: str) -> None:
     with pytest.raises(InputError) as caught:
-        run_parameters({**SMALL, option: value})
+        RunConfig.from_options({**SMALL, option: value})
     assert caught.value.parameter == named
 
 
@@ -174,7 +174,7 @@ def test_a_wrong_number_of_an_aggregation_is_refused_by_its_option(
     aggregation: dict[str, Any], option: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        run_parameters({**aggregation, option: -1})
+        RunConfig.from_options({**aggregation, option: -1})
     assert caught.value.parameter == option
 
 
@@ -193,10 +193,10 @@ def test_a_wrong_number_of_an_aggregation_is_refused_by_its_option(
 )
 def test_two_ways_to_say_one_thing_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"left out|CSV file"):
-        run_parameters({**SMALL, **options})
+        RunConfig.from_options({**SMALL, **options})
 
 
 def test_a_file_of_other_devices_than_asked_for_is_refused(tmp_path: Path) -> None:
     path = fleet_file(tmp_path / "fleet.csv", "device,compute_slots\n1,2\n")
     with pytest.raises(UserError, match=r"fleet\.csv: 1 devices: must be 6"):
-        run_parameters({**SMALL, "fleet_file": str(path)})
+        RunConfig.from_options({**SMALL, "fleet_file": str(path)})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Point
-from slotwise.runs import RunFolder, RunParameters, model_sha256
+from slotwise.runs import RunConfig, RunFolder, model_sha256
 
 floats = st.floats(allow_nan=False, allow_infinity=False)
 points = st.builds(Point, st.integers(0, 10**9), st.integers(0, 10**9), floats, floats, st.integers(0, 10**6))
@@ -49,24 +49,24 @@ def test_a_damaged_history_is_named(text: str, folder: RunFolder) -> None:
 
 
 def test_the_description_holds_every_parameter_the_versions_and_the_status(
-    folder: RunFolder, parameters: RunParameters
+    folder: RunFolder, parameters: RunConfig
 ) -> None:
     document = json.loads((folder.path / "run.json").read_text())
     assert document["format"] == 1
     assert document["status"] == folder.status == "running"
-    assert document["parameters"].keys() == {field.name for field in fields(RunParameters)}
+    assert document["parameters"].keys() == {field.name for field in fields(RunConfig)}
     assert document["parameters"]["devices"] == 6
     assert document["versions"]["slotwise"] == version("slotwise")
     assert document["versions"]["numpy"] == np.__version__
     assert document["versions"]["python"] == platform.python_version()
 
 
-def test_the_parameters_come_back(folder: RunFolder, parameters: RunParameters) -> None:
+def test_the_parameters_come_back(folder: RunFolder, parameters: RunConfig) -> None:
     assert RunFolder.open(folder.path).parameters() == parameters
 
 
 def test_unusual_parameters_come_back(tmp_path: Path) -> None:
-    unusual = RunParameters(
+    unusual = RunConfig().with_options(
         schedule="sync", delay=0, channels=(), hidden=(3, 4), seed=2**64 - 1, learning_rate=1e-7
     )
     assert RunFolder.create(tmp_path / "run", unusual).parameters() == unusual
@@ -86,15 +86,15 @@ def test_the_identity_of_a_model_is_that_of_its_little_endian_bytes() -> None:
     assert model_sha256(np.array([1.0, -0.0, 0.1], dtype=">f4")) == expected  # type: ignore[arg-type]
 
 
-def test_an_empty_folder_is_taken(tmp_path: Path, parameters: RunParameters) -> None:
+def test_an_empty_folder_is_taken(tmp_path: Path, parameters: RunConfig) -> None:
     assert RunFolder.create(tmp_path, parameters).is_run
 
 
-def test_parent_folders_are_made(tmp_path: Path, parameters: RunParameters) -> None:
+def test_parent_folders_are_made(tmp_path: Path, parameters: RunConfig) -> None:
     assert RunFolder.create(tmp_path / "a" / "b", parameters).is_run
 
 
-def test_what_a_kill_at_the_start_leaves_is_no_obstacle(tmp_path: Path, parameters: RunParameters) -> None:
+def test_what_a_kill_at_the_start_leaves_is_no_obstacle(tmp_path: Path, parameters: RunConfig) -> None:
     (tmp_path / ".0123456789abcdef.tmp").write_text("{")
     RunFolder.create(tmp_path, parameters)
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
@@ -102,7 +102,7 @@ def test_what_a_kill_at_the_start_leaves_is_no_obstacle(tmp_path: Path, paramete
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_folder_with_something_else_is_refused_and_left_alone(
-    tmp_path: Path, parameters: RunParameters, overwrite: bool
+    tmp_path: Path, parameters: RunConfig, overwrite: bool
 ) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match="a new or empty folder"):
@@ -110,7 +110,7 @@ def test_a_folder_with_something_else_is_refused_and_left_alone(
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_an_existing_run_is_refused(folder: RunFolder, parameters: RunParameters) -> None:
+def test_an_existing_run_is_refused(folder: RunFolder, parameters: RunConfig) -> None:
     with pytest.raises(InputError, match=r"this run is there already \(--resume or --overwrite\)"):
         RunFolder.create(folder.path, parameters)
 
@@ -120,20 +120,20 @@ def test_overwriting_replaces_the_run_and_leaves_foreign_files(folder: RunFolder
     folder.write_points([])
     folder.write_model({})
     (folder.path / "notes.txt").write_text("mine")
-    RunFolder.create(folder.path, RunParameters(seed=5), overwrite=True)
+    RunFolder.create(folder.path, RunConfig().with_options(seed=5), overwrite=True)
     assert folder.parameters().seed == 5
     assert folder.checkpoints.load() == (None, [])
     assert sorted(path.name for path in folder.path.iterdir()) == ["checkpoints", "notes.txt", "run.json"]
 
 
 @pytest.mark.parametrize("place", ["file", "file/sub"])
-def test_a_file_is_no_folder(tmp_path: Path, parameters: RunParameters, place: str) -> None:
+def test_a_file_is_no_folder(tmp_path: Path, parameters: RunConfig, place: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"out = .*: must be a folder"):
         RunFolder.create(tmp_path / place, parameters)
 
 
-def test_a_name_that_is_too_long_is_refused(tmp_path: Path, parameters: RunParameters) -> None:
+def test_a_name_that_is_too_long_is_refused(tmp_path: Path, parameters: RunConfig) -> None:
     with pytest.raises(InputError, match="File name too long"):
         RunFolder.create(tmp_path / ("x" * 300), parameters)
     with pytest.raises(UserError, match="not a run folder"):
@@ -192,7 +192,7 @@ def test_parameters_of_an_older_version_take_the_defaults(folder: RunFolder) -> 
     document = json.loads((folder.path / "run.json").read_text())
     del document["parameters"]["update"]
     (folder.path / "run.json").write_text(json.dumps(document))
-    assert folder.parameters().update == "sum"
+    assert folder.parameters().training.update == "sum"
 
 
 def test_a_folder_is_held_by_one_at_a_time(folder: RunFolder) -> None:
@@ -202,15 +202,15 @@ def test_a_folder_is_held_by_one_at_a_time(folder: RunFolder) -> None:
         pass
 
 
-def test_a_run_that_goes_on_is_not_overwritten(folder: RunFolder, parameters: RunParameters) -> None:
+def test_a_run_that_goes_on_is_not_overwritten(folder: RunFolder, parameters: RunConfig) -> None:
     with folder.held(), pytest.raises(UserError, match="another process is training this run"):
-        RunFolder.create(folder.path, RunParameters(seed=5), overwrite=True)
+        RunFolder.create(folder.path, RunConfig().with_options(seed=5), overwrite=True)
     assert folder.parameters() == parameters
 
 
 @pytest.mark.parametrize("text", ["x,y\n", "", None])
 def test_a_finished_run_without_a_sound_curve_is_refused(
-    folder: RunFolder, parameters: RunParameters, text: str | None
+    folder: RunFolder, parameters: RunConfig, text: str | None
 ) -> None:
     folder.write_description(parameters, "finished")
     if text is not None:

@@ -8,7 +8,7 @@ import pytest
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Evaluation
-from slotwise.runs import RunFolder, RunParameters, execute, run_parameters
+from slotwise.runs import RunConfig, RunFolder, execute
 from slotwise.runs.build import build_task, check_task
 from slotwise.runs.own_task import OwnTask
 
@@ -57,13 +57,13 @@ def module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def example(monkeypatch: pytest.MonkeyPatch) -> RunParameters:
+def example(monkeypatch: pytest.MonkeyPatch) -> RunConfig:
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(ROOT)
-    return run_parameters(options(EXAMPLE))
+    return RunConfig.from_options(options(EXAMPLE))
 
 
-def test_the_example_learns_and_its_run_can_be_read_back(example: RunParameters, tmp_path: Path) -> None:
+def test_the_example_learns_and_its_run_can_be_read_back(example: RunConfig, tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run", example)
     outcome = execute(folder, example)
     first, last = outcome.history.points[0], outcome.history.points[-1]
@@ -72,16 +72,14 @@ def test_the_example_learns_and_its_run_can_be_read_back(example: RunParameters,
     assert folder.parameters() == example
 
 
-def test_any_number_of_workers_gives_the_example_the_same_bits(
-    example: RunParameters, tmp_path: Path
-) -> None:
+def test_any_number_of_workers_gives_the_example_the_same_bits(example: RunConfig, tmp_path: Path) -> None:
     folders = [RunFolder.create(tmp_path / str(workers), example) for workers in (1, 2)]
     one, two = (execute(folder, example, workers=n + 1) for n, folder in enumerate(folders))
     assert np.array_equal(one.history.model, two.history.model)
 
 
-def test_an_own_task_may_be_quantised(example: RunParameters) -> None:
-    quantised = build_task(run_parameters({**options(EXAMPLE), "bits": 4}))
+def test_an_own_task_may_be_quantised(example: RunConfig) -> None:
+    quantised = build_task(RunConfig.from_options({**options(EXAMPLE), "bits": 4}))
     model = quantised.initial_model()
     exact = build_task(example).local_update(model, 1, 0)
     assert not np.array_equal(quantised.local_update(model, 1, 0), exact)
@@ -103,26 +101,26 @@ def test_an_own_task_may_be_quantised(example: RunParameters) -> None:
 )
 def test_what_is_no_task_is_told_in_a_line(module: str, function: str, said: str) -> None:
     with pytest.raises(UserError, match=said) as caught:
-        build_task(run_parameters(options(f"{module}:{function}")))
+        build_task(RunConfig.from_options(options(f"{module}:{function}")))
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["no_such_module:f", "json.no_such_part:f"])
 def test_a_module_that_is_not_there_is_told_with_where_it_was_looked_for(module: str, name: str) -> None:
     with pytest.raises(InputError, match=f"there is no module .* in {Path.cwd()}"):
-        check_task(run_parameters(options(name)))
+        check_task(RunConfig.from_options(options(name)))
 
 
 def test_a_module_that_cannot_be_imported_is_told_with_its_own_reason(module: str, tmp_path: Path) -> None:
     (tmp_path / f"{module}_2.py").write_text("import no_such_thing_at_all\n")
     with pytest.raises(UserError, match=r"importing it failed: .*no_such_thing_at_all"):
-        check_task(run_parameters(options(f"{module}_2:f")))
+        check_task(RunConfig.from_options(options(f"{module}_2:f")))
 
 
 @pytest.mark.parametrize("name", ["module", "module:", ":function", "a-b:c", "a:b:c", "a..b:c", "a:b c"])
 def test_a_name_that_is_no_module_and_function_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="module:function, as in"):
-        run_parameters(options(name))
+        RunConfig.from_options(options(name))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +136,7 @@ def test_a_name_that_is_no_module_and_function_is_refused(name: str) -> None:
 )
 def test_what_describes_the_built_in_networks_is_refused_beside_a_task(option: str, value: object) -> None:
     with pytest.raises(InputError, match=f"{option} = .*left out where --task is given"):
-        run_parameters({**options("a:b"), option: value})
+        RunConfig.from_options({**options("a:b"), option: value})
 
 
 class Odd:
@@ -213,4 +211,4 @@ def test_a_first_model_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="initial_model must give finite numbers"):
-        build_task(run_parameters(options("own_nan:Task")))
+        build_task(RunConfig.from_options(options("own_nan:Task")))

@@ -1,46 +1,62 @@
 import pytest
 
 from slotwise.errors import InputError, UserError
-from slotwise.runs import RunParameters, run_parameters
+from slotwise.runs import RunConfig
 
 
 def test_the_defaults_are_the_paper_s_mnist_case() -> None:
-    parameters = run_parameters({})
-    assert parameters == RunParameters()
-    assert (parameters.devices, parameters.compute_slots, parameters.deadline) == (100, 50, 50_000)
-    assert (parameters.local_steps, parameters.batch_size, parameters.learning_rate) == (5, 64, 0.01)
+    parameters = RunConfig.from_options({})
+    assert parameters == RunConfig()
+    assert (parameters.channel.devices, parameters.channel.compute_slots, parameters.deadline) == (
+        100,
+        50,
+        50_000,
+    )
+    assert (
+        parameters.training.local_steps,
+        parameters.training.batch_size,
+        parameters.training.learning_rate,
+    ) == (5, 64, 0.01)
 
 
 def test_cifar10_has_the_paper_s_case_of_its_own() -> None:
-    parameters = run_parameters({"data": "cifar10"})
-    assert (parameters.devices, parameters.compute_slots, parameters.deadline) == (20, 4, 100_000)
-    assert parameters.local_steps == 8
+    parameters = RunConfig.from_options({"data": "cifar10"})
+    assert (parameters.channel.devices, parameters.channel.compute_slots, parameters.deadline) == (
+        20,
+        4,
+        100_000,
+    )
+    assert parameters.training.local_steps == 8
 
 
 def test_options_win_over_the_case() -> None:
-    parameters = run_parameters({"data": "cifar10", "devices": 7, "group_size": 3})
-    assert (parameters.devices, parameters.group_size, parameters.compute_slots) == (7, 3, 4)
+    parameters = RunConfig.from_options({"data": "cifar10", "devices": 7, "group_size": 3})
+    assert (parameters.channel.devices, parameters.channel.group_size, parameters.channel.compute_slots) == (
+        7,
+        3,
+        4,
+    )
 
 
 def test_the_speed_of_a_device_gives_its_compute_slots() -> None:
-    assert run_parameters({"samples_per_slot": 6.4}).compute_slots == 50
-    assert run_parameters({"samples_per_slot": 64, "local_steps": 3}).compute_slots == 3
+    assert RunConfig.from_options({"samples_per_slot": 6.4}).compute_slots == 50
+    assert RunConfig.from_options({"samples_per_slot": 64, "local_steps": 3}).compute_slots == 3
 
 
 def test_speed_and_compute_slots_exclude_each_other() -> None:
     with pytest.raises(InputError, match="samples_per_slot"):
-        run_parameters({"samples_per_slot": 6.4, "compute_slots": 50})
+        RunConfig.from_options({"samples_per_slot": 6.4, "compute_slots": 50})
 
 
 @pytest.mark.parametrize(("deadline", "slots"), [(50_000, 500), (25_100, 251), (25_000, 250), (100, 250)])
 def test_evaluations_are_a_hundredth_of_the_deadline_apart_but_not_closer_than_250(
     deadline: int, slots: int
 ) -> None:
-    assert RunParameters(deadline=deadline).slots_between_evaluations == slots
+    assert RunConfig().with_options(deadline=deadline).slots_between_evaluations == slots
 
 
 def test_an_interval_that_is_given_is_kept() -> None:
-    assert RunParameters(evaluate_every=7).slots_between_evaluations == 7
+    assert RunConfig().with_options(evaluate_every=7).slots_between_evaluations == 7
 
 
 @pytest.mark.parametrize(
@@ -90,36 +106,36 @@ def test_an_interval_that_is_given_is_kept() -> None:
 )
 def test_a_wrong_value_is_refused_by_name(option: str, value: object) -> None:
     with pytest.raises(InputError) as caught:
-        run_parameters({option: value})
+        RunConfig.from_options({option: value})
     assert caught.value.parameter == option
 
 
 def test_a_negative_number_is_told_the_true_bound() -> None:
     with pytest.raises(InputError, match="at least 1"):
-        run_parameters({"devices": -5})
+        RunConfig.from_options({"devices": -5})
 
 
 @pytest.mark.parametrize("delay", [[1], [], "soon", 1.5, True, None, {"rounds": 1}])
 def test_a_delay_is_auto_or_a_whole_number_whatever_the_schedule(delay: object) -> None:
     for schedule in ("sync", "async", "idfl"):
         with pytest.raises(InputError, match=r"delay = .*: must be auto or a whole number"):
-            run_parameters({"delay": delay, "schedule": schedule})
+            RunConfig.from_options({"delay": delay, "schedule": schedule})
 
 
 @pytest.mark.parametrize("delay", [90, -1])
 def test_a_wrong_delay_is_refused_by_the_schedule(delay: object) -> None:
     with pytest.raises(InputError, match="delay"):
-        run_parameters({"delay": delay}).timeline()
+        RunConfig.from_options({"delay": delay}).simulate()
 
 
 def test_an_unknown_option_is_refused_with_those_there_are() -> None:
     with pytest.raises(UserError, match=r"unknown option flux: allowed are absences, aggregation, .*update"):
-        run_parameters({"flux": 1})
+        RunConfig.from_options({"flux": 1})
 
 
 def test_whole_numbers_become_floats_where_floats_are_meant() -> None:
-    assert isinstance(run_parameters({"learning_rate": 1}).learning_rate, float)
+    assert isinstance(RunConfig.from_options({"learning_rate": 1}).learning_rate, float)
 
 
 def test_lists_become_tuples() -> None:
-    assert run_parameters({"channels": [3, 4]}).channels == (3, 4)
+    assert RunConfig.from_options({"channels": [3, 4]}).channels == (3, 4)

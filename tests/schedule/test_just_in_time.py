@@ -9,7 +9,7 @@ from slotwise import Scenario, Scheduler, Timeline, simulate
 from slotwise.fleet import Absence, Fleet
 from slotwise.schedule import Delayed, Planned, just_in_time
 from slotwise.schedule.events import drive
-from slotwise.schedule.simulate import _event_timeline, _just_in_time_timeline
+from slotwise.schedule.simulation import _event_timeline, _just_in_time_timeline
 from slotwise.schedule.timeline import COLUMNS
 
 MANY = settings(max_examples=300)

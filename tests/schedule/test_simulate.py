@@ -294,7 +294,7 @@ def test_equal_faultless_devices_take_the_short_cut_however_they_are_said(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("driven event by event")
 
-    monkeypatch.setattr(import_module("slotwise.schedule.simulate"), "drive", never)
+    monkeypatch.setattr(import_module("slotwise.schedule.simulation"), "drive", never)
     said = Fleet(compute_slots=(2,) * 6, link_slots=(1,) * 6, retransmission="at-once", seed=7)
     timeline = simulate(EXAMPLE, schedule, fleet=said, rounds=9)
     assert timeline == plain

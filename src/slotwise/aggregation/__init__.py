@@ -6,7 +6,7 @@ they are by then, is the schedule's business; an aggregation is a function of th
 """
 
 from slotwise.aggregation.averages import StalenessWeightedMean, mean
-from slotwise.aggregation.choice import AggregationName, DiscountName, aggregation_from
+from slotwise.aggregation.choice import AggregationConfig, AggregationName, DiscountName
 from slotwise.aggregation.contribution import Aggregation, Contribution, Vector, next_model
 from slotwise.aggregation.discount import Discount, Hinge, Polynomial, constant
 from slotwise.aggregation.fedasync import FedAsync
@@ -14,6 +14,7 @@ from slotwise.aggregation.fedbuff import FedBuff
 
 __all__ = [
     "Aggregation",
+    "AggregationConfig",
     "AggregationName",
     "Contribution",
     "Discount",
@@ -24,7 +25,6 @@ __all__ = [
     "Polynomial",
     "StalenessWeightedMean",
     "Vector",
-    "aggregation_from",
     "constant",
     "mean",
     "next_model",

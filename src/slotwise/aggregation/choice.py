@@ -1,7 +1,8 @@
-"""The aggregation a person names."""
+"""AggregationConfig: builds an aggregation rule from its name and options."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from slotwise.aggregation.averages import StalenessWeightedMean, mean
@@ -10,55 +11,58 @@ from slotwise.aggregation.discount import Discount, Hinge, Polynomial, constant
 from slotwise.aggregation.fedasync import FedAsync
 from slotwise.aggregation.fedbuff import FedBuff
 from slotwise.errors import InputError
+from slotwise.option_types import check_fields
 
 AggregationName = Literal["mean", "staleness-weighted", "fedasync", "fedbuff"]
 DiscountName = Literal["constant", "polynomial", "hinge"]
 
 
-def aggregation_from(
-    name: AggregationName,
-    *,
-    discount: DiscountName = "polynomial",
-    power: float = 0.5,
-    slope: float = 10.0,
-    grace: float = 4.0,
-    mixing: float = 0.6,
-    server_rate: float = 1.0,
-) -> Aggregation:
-    """The aggregation called ``name``; it takes of the options what it needs.
+@dataclass(frozen=True, kw_only=True)
+class AggregationConfig:
+    """How the updates of a round combine.
 
-    Args:
-        name: mean, staleness-weighted, fedasync or fedbuff.
-        discount: what age does to an update's weight (staleness-weighted and fedasync).
-        power: a of the polynomial discount.
-        slope: a of the hinge discount.
-        grace: b of the hinge discount, the rounds of age that cost nothing.
-        mixing: a of fedasync, the weight of a fresh local model.
-        server_rate: eta_g of fedbuff.
-
-    Raises:
-        InputError: an unknown name, or an option that is needed and out of its range.
+    Attributes:
+        aggregation: Aggregation rule.
+        discount: How age reduces the weight of an update (staleness-weighted, fedasync).
+        discount_power: a of the polynomial discount, (1+d)^-a.
+        discount_slope: a of the hinge discount, 1/(a(d-b)+1) beyond b.
+        discount_grace: b of the hinge discount, in rounds.
+        mixing: Weight of a fresh local model (fedasync).
+        server_rate: Server step size (fedbuff).
     """
-    match name:
-        case "mean":
-            return mean
-        case "staleness-weighted":
-            return StalenessWeightedMean(_discount_from(discount, power, slope, grace))
-        case "fedasync":
-            return FedAsync(mixing, _discount_from(discount, power, slope, grace))
-        case "fedbuff":
-            return FedBuff(server_rate)
-        case _:
-            raise InputError("aggregation", name, "mean, staleness-weighted, fedasync or fedbuff")
 
+    aggregation: AggregationName = "mean"
+    discount: DiscountName = "polynomial"
+    discount_power: float = 0.5
+    discount_slope: float = 10.0
+    discount_grace: float = 4.0
+    mixing: float = 0.6
+    server_rate: float = 1.0
 
-def _discount_from(name: DiscountName, power: float, slope: float, grace: float) -> Discount:
-    match name:
-        case "constant":
-            return constant
-        case "polynomial":
-            return Polynomial(power)
-        case "hinge":
-            return Hinge(slope, grace)
-        case _:
-            raise InputError("discount", name, "constant, polynomial or hinge")
+    def __post_init__(self) -> None:
+        check_fields(self)
+        self.rule()
+
+    def rule(self) -> Aggregation:
+        """Return the aggregation rule; it takes of the options what it needs."""
+        match self.aggregation:
+            case "mean":
+                return mean
+            case "staleness-weighted":
+                return StalenessWeightedMean(self._discount())
+            case "fedasync":
+                return FedAsync(self.mixing, self._discount())
+            case "fedbuff":
+                return FedBuff(self.server_rate)
+
+    def _discount(self) -> Discount:
+        try:
+            match self.discount:
+                case "constant":
+                    return constant
+                case "polynomial":
+                    return Polynomial(self.discount_power)
+                case "hinge":
+                    return Hinge(self.discount_slope, self.discount_grace)
+        except InputError as error:
+            raise InputError(f"discount_{error.parameter}", error.value, error.allowed) from None

@@ -13,9 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from slotwise.errors import InputError
 from slotwise.learning.constants import Measurement, SgdTask, measure, one_step, spread_rounds
-from slotwise.runs import RunFolder, RunParameters
+from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.build import build_task
-from slotwise.runs.parameters import BEYOND_THE_PAPER
+from slotwise.runs.config import BEYOND_THE_PAPER
 from slotwise.scenario import whole
 from slotwise.schedule import simulate
 from slotwise.theory.bound import Bound, Constants, Setting, corrected, published, round_robin
@@ -72,9 +72,9 @@ def measured_case(
 ) -> BoundCase:
     """Train the run's task anew, with one gradient per update, and measure on the way."""
     parameters = folder.parameters()
-    if parameters.schedule == "sync" and parameters.participation == "random":
+    if parameters.policy.schedule == "sync" and parameters.policy.participation == "random":
         raise InputError("estimate", folder.path, "a run whose groups take turns: no --participation random")
-    if any(getattr(parameters, name) != getattr(RunParameters, name) for name in BEYOND_THE_PAPER):
+    if any(getattr(parameters, name) != getattr(RunConfig, name) for name in BEYOND_THE_PAPER):
         raise InputError(
             "estimate", folder.path, "a run of equal, faultless devices, --bits 32, the mean and no --task"
         )
@@ -94,8 +94,8 @@ def measured_case(
             task,
             simulate(
                 replace(setting.scenario, deadline=None),
-                parameters.schedule,
-                delay=setting.delay if parameters.schedule == "idfl" else "auto",
+                parameters.policy.schedule,
+                delay=setting.delay if parameters.policy.schedule == "idfl" else "auto",
                 rounds=setting.rounds,
             ),
             points=points,
@@ -108,35 +108,35 @@ def measured_case(
     return BoundCase(setting, measurement.constants, measurement, found, _notes(parameters, setting))
 
 
-def _setting_of(parameters: RunParameters, rounds: int | None, rate: float | None) -> Setting:
+def _setting_of(parameters: RunConfig, rounds: int | None, rate: float | None) -> Setting:
     """The run as the theorem sees it, cut to what can be trained in a minute."""
-    scenario = parameters.scenario()
-    timeline = parameters.timeline()
-    batch = min(parameters.batch_size, parameters.samples_per_device)
+    scenario = parameters.channel
+    timeline = parameters.simulate()
+    batch = min(parameters.training.batch_size, parameters.dataset.samples_per_device)
     affordable = max(2 * scenario.groups + 1, TRAINING_SAMPLES // (scenario.group_size * batch))
     wanted = affordable if rounds is None else whole("rounds", rounds)
     return Setting(
         scenario=scenario,
         rounds=min(wanted, timeline.rounds),
         batch_size=batch,
-        learning_rate=parameters.learning_rate if rate is None else rate,
-        delay=scenario.groups - 1 if parameters.schedule == "sync" else timeline.delay or 0,
+        learning_rate=parameters.training.learning_rate if rate is None else rate,
+        delay=scenario.groups - 1 if parameters.policy.schedule == "sync" else timeline.delay or 0,
     )
 
 
-def _points(parameters: RunParameters, rounds: int) -> int:
-    held = parameters.devices * parameters.samples_per_device
+def _points(parameters: RunConfig, rounds: int) -> int:
+    held = parameters.channel.devices * parameters.dataset.samples_per_device
     return min(rounds, MOST_POINTS, max(FEWEST_POINTS, MEASURING_SAMPLES // held))
 
 
-def _notes(parameters: RunParameters, setting: Setting) -> tuple[str, ...]:
+def _notes(parameters: RunConfig, setting: Setting) -> tuple[str, ...]:
     notes = ["Estimates are the largest values met, so the true constants are at least as large."]
-    if parameters.local_steps > 1:
+    if parameters.training.local_steps > 1:
         notes.append(
-            f"The run takes H = {parameters.local_steps} steps per update, the theorem one: measured is the "
-            "same schedule, step size and batch size with H = 1."
+            f"The run takes H = {parameters.training.local_steps} steps per update, the theorem one: "
+            "measured is the same schedule, step size and batch size with H = 1."
         )
-    all_rounds = parameters.timeline().rounds
+    all_rounds = parameters.simulate().rounds
     if setting.rounds < all_rounds:
         notes.append(
             f"Trained for {setting.rounds:,} of the run's {all_rounds:,} rounds (more with --rounds)."

@@ -12,7 +12,7 @@ import typer
 from slotwise.errors import InputError, UserError
 
 if TYPE_CHECKING:
-    from slotwise.runtime.mqtt import Broker
+    from slotwise.live.mqtt import Broker
 
 BROKER = "Broker"
 PORT = 1883
@@ -74,7 +74,7 @@ class BrokerFlags:
         if address is None:
             self._refuse_logins("given together with --broker")
             return None
-        from slotwise.runtime.mqtt import broker_of  # noqa: PLC0415
+        from slotwise.live.mqtt import broker_of  # noqa: PLC0415
 
         password = None if self.password_file is None else _password(self.password_file)
         told = broker_of(address)
@@ -98,8 +98,8 @@ def need_mqtt() -> None:
 
 def _enrolled_broker(credentials: Path, address: str | None) -> Broker:
     """The broker of a file of credentials, under another of its names if one is given."""
-    from slotwise.runtime.credentials import read_credentials  # noqa: PLC0415
-    from slotwise.runtime.mqtt import broker_of  # noqa: PLC0415
+    from slotwise.live.credentials import read_credentials  # noqa: PLC0415
+    from slotwise.live.mqtt import broker_of  # noqa: PLC0415
 
     broker = read_credentials(credentials)
     if address is None:

@@ -12,14 +12,14 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from slotwise.batch.compare_file import Comparison, read_comparison
+from slotwise.batch.compare_report import CompareFolder, EntryResult, read_results, write_results
+from slotwise.batch.training import FETCH_CIFAR10, Failure, can_train, train_jobs, unfinished
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED, JobsDisplay
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import Stopping, stop_on_signals
 from slotwise.cli.terminal import table_console
 from slotwise.errors import UserError
-from slotwise.experiments.compare_file import Comparison, read_comparison
-from slotwise.experiments.compare_report import CompareFolder, EntryResult, read_results, write_results
-from slotwise.experiments.training import FETCH_CIFAR10, Failure, can_train, train_jobs, unfinished
 from slotwise.scenario import whole
 
 

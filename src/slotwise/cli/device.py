@@ -30,9 +30,9 @@ from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import stop_on_signals
 from slotwise.cli.unread import stderr_may_go_unread
 from slotwise.errors import InputError, UserError
+from slotwise.live.channel import KEEPALIVE
+from slotwise.live.topics import MOST_DEVICES, TRIAL, Topics
 from slotwise.runs.own_task import find_maker
-from slotwise.runtime.channel import KEEPALIVE
-from slotwise.runtime.topics import MOST_DEVICES, TRIAL, Topics
 from slotwise.scenario import whole
 
 DATA = "Data"
@@ -138,7 +138,7 @@ def _take_part(
     keepalive: int,
     quiet: bool,
 ) -> None:
-    from slotwise.runtime.fleet import ShutOut, take_part  # noqa: PLC0415
+    from slotwise.live.fleet import ShutOut, take_part  # noqa: PLC0415
 
     if not 0 <= patience < float("inf"):
         raise InputError("patience", patience, "a number of seconds, at least 0")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slotwise.errors import InputError, UserError
-from slotwise.runs import RunParameters
+from slotwise.runs import RunConfig
 from slotwise.scenario import whole
 
 if TYPE_CHECKING:
-    from slotwise.runtime.enroll.enrolment import Enrolment
+    from slotwise.live.enroll.enrolment import Enrolment
 
 NEW = "A new enrolment"
 LATER = "Later"
@@ -102,8 +102,8 @@ def enroll(
 
 
 def _create(folder: Path, given: dict[str, Any]) -> None:
-    from slotwise.runtime.enroll.enrolment import Enrolment  # noqa: PLC0415
-    from slotwise.runtime.enroll.folder import check_new, create  # noqa: PLC0415
+    from slotwise.live.enroll.enrolment import Enrolment  # noqa: PLC0415
+    from slotwise.live.enroll.folder import check_new, create  # noqa: PLC0415
 
     check_new(folder)
     if "devices" not in given:
@@ -119,7 +119,7 @@ def _create(folder: Path, given: dict[str, Any]) -> None:
 
 def _next_steps(folder: Path, enrolment: Enrolment) -> list[str]:
     where, count = shlex.quote(str(folder)), len(enrolment.devices)
-    group = " --group-size 1" if count < RunParameters.group_size else ""  # no larger than the fleet
+    group = " --group-size 1" if count < RunConfig().channel.group_size else ""  # no larger than the fleet
     return [
         f"broker:  cd {where}/broker && mosquitto -c mosquitto.conf",
         f"server:  slotwise serve --credentials {where}/server.toml --devices {count}{group} --out RUN",
@@ -128,7 +128,7 @@ def _next_steps(folder: Path, enrolment: Enrolment) -> list[str]:
 
 
 def _change(folder: Path, given: dict[str, Any], add: int | None, revoke: Sequence[int]) -> None:
-    from slotwise.runtime.enroll.folder import change  # noqa: PLC0415
+    from slotwise.live.enroll.folder import change  # noqa: PLC0415
 
     for option in given:
         raise InputError(option, "given", "left out with --add and --revoke: an enrolment keeps it")

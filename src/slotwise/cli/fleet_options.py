@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from slotwise.errors import InputError
-from slotwise.fleet.options import FleetOptions, options_of_file
+from slotwise.fleet.fleet_config import FleetConfig, options_of_file
 from slotwise.scenario import whole
 
 FLEET = "Fleet"
@@ -71,7 +71,7 @@ class FleetFlags:
             if value is not None and getattr(self, own) is not None:
                 raise InputError(name, value, f"left out where --{own.replace('_', '-')} is given")
 
-    def options(self, devices: int | None, usual: int, link_slots: int) -> tuple[int, FleetOptions]:
+    def options(self, devices: int | None, usual: int, link_slots: int) -> tuple[int, FleetConfig]:
         """The number of devices and what is said about them.
 
         ``usual`` is how many there are if nobody says; with a file, as many as it has rows.
@@ -79,11 +79,11 @@ class FleetFlags:
         flags = self.given()
         path = flags.pop("fleet_file", None)
         if path is None:
-            return usual if devices is None else devices, FleetOptions(**flags)
+            return usual if devices is None else devices, FleetConfig(**flags)
         for name in ("compute_distribution", "link_distribution", "mean_present"):
             if name in flags:
                 raise InputError(name, flags[name], "left out where --fleet-file is given")
         known = {"link_slots": link_slots, **flags}
         name = "uplink_slots" if "uplink_slots" in flags else "link_slots"
         rows = options_of_file(path, link_slots=whole(name, known[name]), devices=devices)
-        return rows.pop("devices"), FleetOptions(**{**flags, **rows})
+        return rows.pop("devices"), FleetConfig(**{**flags, **rows})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from slotwise.errors import UserError
 
 if TYPE_CHECKING:
-    from slotwise.runtime.mqtt import Broker
+    from slotwise.live.mqtt import Broker
 
 
 def refuse_credentials_of_others(broker: Broker, client: str) -> None:

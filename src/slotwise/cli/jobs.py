@@ -9,10 +9,10 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from slotwise.batch.job import Run
+from slotwise.batch.training import Job, JobsWatcher
+from slotwise.batch.work import evaluation_work_per_round, round_work
 from slotwise.cli.progress import Stopping
-from slotwise.experiments.run import Run
-from slotwise.experiments.training import Job, JobsWatcher
-from slotwise.experiments.work import evaluation_work_per_round, round_work
 from slotwise.learning import History, Point
 from slotwise.runs import Watcher
 from slotwise.schedule import Timeline

@@ -14,10 +14,10 @@ from rich.table import Table
 
 from slotwise.cli.progress import Stopping
 from slotwise.learning import Point
-from slotwise.runtime.mailbox import READY_TWICE, Rejection
-from slotwise.runtime.report import Comparison, Figures
-from slotwise.runtime.run import LiveWatcher
-from slotwise.runtime.state import LiveState
+from slotwise.live.mailbox import READY_TWICE, Rejection
+from slotwise.live.report import Comparison, Figures
+from slotwise.live.run import LiveWatcher
+from slotwise.live.state import LiveState
 
 
 class LiveDisplay(LiveWatcher):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,7 +9,7 @@ import typer
 
 from slotwise.errors import InputError
 from slotwise.fleet import Fleet
-from slotwise.runs import RunParameters
+from slotwise.runs import RunConfig
 from slotwise.scenario import LARGEST, Scenario, compute_slots
 from slotwise.schedule import Delay
 
@@ -26,8 +25,8 @@ OUTPUT = "Output"
 
 
 def run_option(name: str, text: str, panel: str) -> Any:
-    """An option whose default is the one of RunParameters, or of the paper's case for the data set."""
-    default = next(field.default for field in fields(RunParameters) if field.name == name)
+    """An option whose default is the one of RunConfig, or of the paper's case for the data set."""
+    default = RunConfig().options()[name]
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
     return typer.Option(
         help=text, rich_help_panel=panel, show_default=shown if default is not None else False

@@ -31,7 +31,7 @@ from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.spending_tables import SpendingRow, spending_table
 from slotwise.cli.terminal import table_console
 from slotwise.errors import InputError
-from slotwise.plan import SCHEDULES, Plan, SimulatedPlan, plan_scenarios, scenarios_of, simulate_plans
+from slotwise.planning import SCHEDULES, Plan, SimulatedPlan, plan_scenarios, scenarios_of, simulate_plans
 from slotwise.scenario import Scenario
 
 USUAL_DEVICES = 100

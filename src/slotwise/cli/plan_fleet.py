@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.plan import SimulatedPlan
+from slotwise.planning import SimulatedPlan
 
 
 def fleet_table(plans: Sequence[SimulatedPlan]) -> Table:

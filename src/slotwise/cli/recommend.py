@@ -16,11 +16,11 @@ from slotwise.cli.recommend_display import SearchDisplay
 from slotwise.cli.recommend_options import QuestionFlags
 from slotwise.cli.recommend_report import print_answer
 from slotwise.files import write_atomically
-from slotwise.recommend.answer import Answer, toml_of
-from slotwise.recommend.folder import RecommendFolder
-from slotwise.recommend.pilots import Interrupted, PilotTasks
-from slotwise.recommend.question import Question
-from slotwise.recommend.search import Search
+from slotwise.recommendation.answer import Answer, toml_of
+from slotwise.recommendation.folder import RecommendFolder
+from slotwise.recommendation.pilots import Interrupted, PilotTasks
+from slotwise.recommendation.question import Question
+from slotwise.recommendation.search import Search
 from slotwise.scenario import whole
 
 
@@ -72,7 +72,7 @@ def _find(question: Question, folder: RecommendFolder, workers: int, quiet: bool
 def _write(answer: Answer) -> None:
     """The answer last: when it is there, the rest is."""
     if answer.finding.rungs:
-        from slotwise.recommend.picture import draw_picture  # noqa: PLC0415  (plotting is slow to import)
+        from slotwise.recommendation.picture import draw_picture  # noqa: PLC0415  (plotting is slow to import)
 
         for kind in ("png", "pdf"):
             write_atomically(answer.path / f"recommendation.{kind}", draw_picture(answer, kind))

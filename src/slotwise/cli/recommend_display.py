@@ -11,8 +11,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from slotwise.cli.progress import Stopping
 from slotwise.learning import History, Point
-from slotwise.recommend.candidates import Candidate
-from slotwise.recommend.search import SearchWatcher
+from slotwise.recommendation.candidates import Candidate
+from slotwise.recommendation.search import SearchWatcher
 from slotwise.runs import Watcher
 from slotwise.schedule import Timeline
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from slotwise.batch.compare_file import checked_seeds
 from slotwise.cli.options import (
     CHANNEL,
     DataName,
@@ -18,9 +19,8 @@ from slotwise.cli.options import (
     TaskName,
 )
 from slotwise.errors import InputError
-from slotwise.experiments.compare_file import checked_seeds
-from slotwise.recommend.metric import Metric, Target
-from slotwise.recommend.question import Case, Question, group_sizes_of
+from slotwise.recommendation.metric import Metric, Target
+from slotwise.recommendation.question import Case, Question, group_sizes_of
 from slotwise.scenario import whole
 
 SEARCH = "Search"

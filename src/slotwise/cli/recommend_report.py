@@ -9,9 +9,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.cli.terminal import table_console
-from slotwise.recommend.answer import Answer
-from slotwise.recommend.candidates import Candidate
-from slotwise.recommend.standing import Standing
+from slotwise.recommendation.answer import Answer
+from slotwise.recommendation.candidates import Candidate
+from slotwise.recommendation.standing import Standing
 from slotwise.report.caption import amount
 
 

@@ -9,6 +9,13 @@ from typing import Annotated
 
 import typer
 
+from slotwise.batch.training import (
+    FETCH_CIFAR10,
+    Failure,
+    can_train,
+    train_jobs,
+    unfinished,
+)
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED, JobsDisplay
 from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT
@@ -16,15 +23,8 @@ from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.progress import Stopping, stop_on_signals
 from slotwise.energy import Powers
 from slotwise.errors import InputError
-from slotwise.experiments.catalogue import PAPER, QUICK, Experiment, all_runs, selected, with_deadline
-from slotwise.experiments.folder import Manifest, ReproductionFolder, Request
-from slotwise.experiments.training import (
-    FETCH_CIFAR10,
-    Failure,
-    can_train,
-    train_jobs,
-    unfinished,
-)
+from slotwise.paper.catalogue import PAPER, QUICK, Experiment, all_runs, selected, with_deadline
+from slotwise.paper.folder import Manifest, ReproductionFolder, Request
 from slotwise.scenario import whole
 
 
@@ -87,7 +87,7 @@ def reproduce(
 def _check_deadline(chosen: Iterable[Experiment], deadline: int) -> None:
     """Refuse a deadline by which some run would have no round, before anything is written."""
     experiments = [with_deadline(experiment, deadline) for experiment in chosen]
-    scenarios = [run.parameters.scenario() for run in all_runs(experiments, [0])]
+    scenarios = [run.parameters.channel for run in all_runs(experiments, [0])]
     needed = max((s.compute_slots + s.communication_slots for s in scenarios), default=1)
     if deadline < needed:
         raise InputError("deadline", deadline, f"at least {needed}, the slots of the longest first round")
@@ -134,6 +134,6 @@ def _report(
 ) -> None:
     for failure in failures:
         typer.echo(f"{failure.run.name}: {failure.reason}", err=True)
-    from slotwise.experiments.report import write_report  # noqa: PLC0415  (plotting libraries are slow to import)
+    from slotwise.paper.report import write_report  # noqa: PLC0415  (plotting libraries are slow to import)
 
     typer.echo(f"report: {write_report(folder, manifest, failures, files=files, powers=powers)}")

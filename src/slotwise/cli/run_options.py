@@ -25,7 +25,7 @@ from slotwise.cli.options import (
     run_option,
 )
 from slotwise.errors import InputError, UserError
-from slotwise.runs import RunParameters, run_parameters
+from slotwise.runs import RunConfig
 
 
 @dataclass(frozen=True)
@@ -160,15 +160,15 @@ def parameters_of(
     flags: Mapping[str, Any],
     *,
     source: Path | None,
-    tried_out: Callable[[RunParameters], object],
-) -> RunParameters:
+    tried_out: Callable[[RunConfig], object],
+) -> RunConfig:
     """What the options of a file (or of a run) and the flags say together; the schedule is tried out.
 
     Raises:
         UserError: one line, with the name of the source where the mistake is there.
     """
     try:
-        parameters = run_parameters({**options, **flags})
+        parameters = RunConfig.from_options({**options, **flags})
         tried_out(parameters)
     except InputError as error:
         in_source = error.parameter in options or not flags

@@ -34,17 +34,17 @@ from slotwise.cli.unread import stderr_may_go_unread
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Task
 from slotwise.learning.history import REMEDY
-from slotwise.runs import RunFolder, RunParameters
+from slotwise.live.call import say_end_again
+from slotwise.live.plan import live_plan
+from slotwise.live.run import LONGEST_GOODBYE, LiveOutcome, ServerOptions, Trouble, new_live_folder
+from slotwise.live.run import serve as serve_live
+from slotwise.live.topics import Topics
+from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
-from slotwise.runtime.call import say_end_again
-from slotwise.runtime.plan import live_plan
-from slotwise.runtime.run import LONGEST_GOODBYE, LiveOutcome, ServerOptions, Trouble, new_live_folder
-from slotwise.runtime.run import serve as serve_live
-from slotwise.runtime.topics import Topics
 
 if TYPE_CHECKING:
-    from slotwise.runtime.mqtt import Broker
+    from slotwise.live.mqtt import Broker
 
 DEFAULT_LISTEN = f"127.0.0.1:{PORT}"
 TIME = "Time"
@@ -188,7 +188,7 @@ def _end_again(folder: RunFolder, broker: Broker, options: ServerOptions) -> Non
 
     The run is finished all the same, so that nobody can be told is no failure.
     """
-    from slotwise.runtime.mqtt import connected_channel  # noqa: PLC0415
+    from slotwise.live.mqtt import connected_channel  # noqa: PLC0415
 
     async def say() -> None:
         topics = Topics(options.name)
@@ -222,7 +222,7 @@ class _Session:
     """One call of the command."""
 
     place: Path
-    parameters: RunParameters
+    parameters: RunConfig
     task: Task
     options: ServerOptions
     quiet: bool
@@ -239,7 +239,7 @@ class _Session:
 
     def _devices(self, broker: Broker) -> str:
         """The command that starts devices for a trial."""
-        words = ["slotwise", "fleet", "--devices", str(self.parameters.devices)]
+        words = ["slotwise", "fleet", "--devices", str(self.parameters.channel.devices)]
         if broker.port != PORT:
             words += ["--broker", str(broker)]
         if self.options.name != ServerOptions.name:
@@ -249,9 +249,9 @@ class _Session:
     async def _serve(
         self, broker: Broker | None, listen: tuple[str, int], display: LiveDisplay
     ) -> LiveOutcome:
-        from slotwise.runtime.embedded import embedded_broker  # noqa: PLC0415
-        from slotwise.runtime.mqtt import connected_channel  # noqa: PLC0415
-        from slotwise.runtime.outages import Outages  # noqa: PLC0415
+        from slotwise.live.embedded import embedded_broker  # noqa: PLC0415
+        from slotwise.live.mqtt import connected_channel  # noqa: PLC0415
+        from slotwise.live.outages import Outages  # noqa: PLC0415
 
         async with AsyncExitStack() as stack:
             if broker is None:

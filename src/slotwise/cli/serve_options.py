@@ -9,12 +9,12 @@ from typing import Any
 from slotwise.cli.run_options import parameters_of
 from slotwise.errors import InputError, UserError
 from slotwise.files import is_empty
-from slotwise.runs import RunFolder, RunParameters, read_toml
+from slotwise.live.plan import live_plan
+from slotwise.live.run import ServerOptions
+from slotwise.live.topics import Topics
+from slotwise.runs import RunConfig, RunFolder, read_toml
+from slotwise.runs.config import REPLACED_BY
 from slotwise.runs.execute import check_interval
-from slotwise.runs.options import STANDS_IN_FOR
-from slotwise.runtime.plan import live_plan
-from slotwise.runtime.run import ServerOptions
-from slotwise.runtime.topics import Topics
 
 
 def server_options(own: dict[str, Any], wait: float, checkpoint_every: float) -> ServerOptions:
@@ -62,7 +62,7 @@ def new_place(out: Path | None) -> Path:
     return out
 
 
-def new_parameters(like: Path | None, config: Path | None, given: dict[str, Any]) -> RunParameters:
+def new_parameters(like: Path | None, config: Path | None, given: dict[str, Any]) -> RunConfig:
     """Of a new run; its plan is tried out."""
     if like is not None and config is not None:
         raise InputError("config", config, "left out with --like")
@@ -70,13 +70,13 @@ def new_parameters(like: Path | None, config: Path | None, given: dict[str, Any]
     if config is not None:
         options = read_toml(config)
     elif like is not None:
-        replaced = {name for flag in given for name in STANDS_IN_FOR.get(flag, ())}
-        simulated = RunFolder.open(like).parameters().as_dict()
+        replaced = {name for flag in given for name in REPLACED_BY.get(flag, ())}
+        simulated = RunFolder.open(like).parameters().options()
         options = {name: value for name, value in simulated.items() if name not in replaced}
     return parameters_of(options, given, source=config or like, tried_out=live_plan)
 
 
-def resumed_parameters(path: Path) -> RunParameters:
+def resumed_parameters(path: Path) -> RunConfig:
     """Of a live run that is there already."""
     folder = RunFolder.open(path)
     if "live_run" not in folder.description():

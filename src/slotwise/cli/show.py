@@ -12,6 +12,9 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from slotwise.batch.figure import sweep_figure
+from slotwise.batch.folder import SweepFolder
+from slotwise.batch.table import read_results
 from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT, Json, picture_kind
 from slotwise.cli.power_options import PowerOptions
@@ -33,12 +36,9 @@ from slotwise.files import check_writable, write_atomically
 from slotwise.learning import Point
 from slotwise.report.curve_figures import draw_figure
 from slotwise.report.curves import draw_curves, sparkline
-from slotwise.runs import RunFolder, RunParameters
+from slotwise.runs import RunConfig, RunFolder
 from slotwise.schedule import Timeline
 from slotwise.spending import Spending
-from slotwise.sweep.figure import sweep_figure
-from slotwise.sweep.folder import SweepFolder
-from slotwise.sweep.table import read_results
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _Shown:
     """One run as it stands."""
 
     folder: RunFolder
-    parameters: RunParameters
+    parameters: RunConfig
     points: list[Point]
     spending: Spending | None
 
@@ -109,9 +109,9 @@ def show(
         _write_csv(usage_csv, rows)
 
 
-def _played(folder: RunFolder, parameters: RunParameters, rounds: int) -> Timeline | None:
+def _played(folder: RunFolder, parameters: RunConfig, rounds: int) -> Timeline | None:
     """The beginning of the schedule; None if a live run did not keep to it: then nobody has counted."""
-    timeline = parameters.timeline()
+    timeline = parameters.simulate()
     if rounds > timeline.rounds:
         raise UserError(f"{folder.path}: its history.csv and its run.json are not of the same run")
     planned, measured = timeline.first(rounds), folder.path / "timeline.json"
@@ -159,7 +159,7 @@ def _label(rows: Sequence[_Shown], row: _Shown) -> str:
     """The folder's name; its path where several have the same."""
     names = [other.name for other in rows]
     shown = row.name if names.count(row.name) == 1 else str(row.folder.path)
-    return f"{shown}: {row.parameters.schedule} S={row.parameters.group_size}"
+    return f"{shown}: {row.parameters.policy.schedule} S={row.parameters.channel.group_size}"
 
 
 def _summary(row: _Shown, per_device: bool) -> dict[str, Any]:
@@ -167,8 +167,8 @@ def _summary(row: _Shown, per_device: bool) -> dict[str, Any]:
     return {
         "run": str(row.folder.path),
         "status": row.folder.status,
-        "schedule": parameters.schedule,
-        "group_size": parameters.group_size,
+        "schedule": parameters.policy.schedule,
+        "group_size": parameters.channel.group_size,
         "seed": parameters.seed,
         "final": points[-1]._asdict() if points else None,
         "best": min(points, key=lambda p: p.loss)._asdict() if points else None,
@@ -188,8 +188,8 @@ def _table(rows: Sequence[_Shown]) -> Table:
         table.add_row(
             row.name,
             row.folder.status,
-            row.parameters.schedule,
-            str(row.parameters.group_size),
+            row.parameters.policy.schedule,
+            str(row.parameters.channel.group_size),
             *_figures(row.points),
             sparkline([p.loss for p in row.points], width=12),
         )

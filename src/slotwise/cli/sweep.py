@@ -10,6 +10,16 @@ from typing import Annotated
 
 import typer
 
+from slotwise.batch.cluster import RayCrew
+from slotwise.batch.connection import connect
+from slotwise.batch.crew import Crew, conduct
+from slotwise.batch.facts import facts
+from slotwise.batch.figure import sweep_figure
+from slotwise.batch.folder import SweepFolder
+from slotwise.batch.grid import Sweep, read_sweep
+from slotwise.batch.pool import LocalCrew
+from slotwise.batch.table import SweepResults, read_results, write_tables
+from slotwise.batch.training import FETCH_CIFAR10, Failure, can_train, unfinished
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import Stopping, stop_on_signals
@@ -17,20 +27,10 @@ from slotwise.cli.sweep_display import SweepDisplay
 from slotwise.cli.sweep_table import results_table
 from slotwise.cli.terminal import table_console
 from slotwise.errors import UserError
-from slotwise.experiments.training import FETCH_CIFAR10, Failure, can_train, unfinished
 from slotwise.files import write_atomically
 from slotwise.report.curve_figures import draw_figure
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
-from slotwise.sweep.cluster import RayCrew
-from slotwise.sweep.connection import connect
-from slotwise.sweep.crew import Crew, conduct
-from slotwise.sweep.facts import facts
-from slotwise.sweep.figure import sweep_figure
-from slotwise.sweep.folder import SweepFolder
-from slotwise.sweep.grid import Sweep, read_sweep
-from slotwise.sweep.pool import LocalCrew
-from slotwise.sweep.table import SweepResults, read_results, write_tables
 
 # An S=1 run's checkpoint has megabytes, and a cluster's come to one machine.
 SECONDS_ON_A_CLUSTER = 30.0
@@ -119,7 +119,7 @@ def _check_trainable(file: Path, grid: Sweep) -> None:
     """Refuse what would fail in every process."""
     if not all(can_train(run) for run in grid.runs):
         raise UserError(f"{file}: {FETCH_CIFAR10}")
-    if any(run.parameters.backend == "torch" for run in grid.runs) and find_spec("torch") is None:
+    if any(run.parameters.model.backend == "torch" for run in grid.runs) and find_spec("torch") is None:
         raise UserError(f"{file}: PyTorch is not installed: pip install 'slotwise[torch]'")
 
 

@@ -9,10 +9,10 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from slotwise.batch import crew
+from slotwise.batch.training import Job
 from slotwise.cli.jobs import duration
 from slotwise.cli.progress import Stopping
-from slotwise.experiments.training import Job
-from slotwise.sweep import crew
 
 MOST_BARS = 8  # of single points: a machine may have more cores than a terminal has lines
 

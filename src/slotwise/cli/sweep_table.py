@@ -9,7 +9,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.sweep.table import Figures, PointResult, SweepResults
+from slotwise.batch.table import Figures, PointResult, SweepResults
 
 
 def results_table(results: SweepResults) -> Table:

@@ -21,7 +21,7 @@ from slotwise.cli.spending_tables import spending_line
 from slotwise.energy import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Task
-from slotwise.runs import RunFolder, RunParameters, execute, read_toml
+from slotwise.runs import RunConfig, RunFolder, execute, read_toml
 from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
@@ -82,7 +82,7 @@ def train(
     if out is None:
         raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
     options = read_toml(config) if config else {}
-    parameters = parameters_of(options, given, source=config, tried_out=RunParameters.timeline)
+    parameters = parameters_of(options, given, source=config, tried_out=RunConfig.simulate)
     learned = build_task(parameters)  # every mistake is told before a folder is made
     folder = RunFolder.create(out, parameters, overwrite=overwrite)
     session.run(folder, parameters, task=learned)
@@ -140,7 +140,7 @@ class _Session:
     def run(
         self,
         folder: RunFolder,
-        parameters: RunParameters,
+        parameters: RunConfig,
         *,
         task: Task | None = None,
         resume: History | None = None,
@@ -169,7 +169,7 @@ class _Session:
             f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({folder.path})"
         )
         if outcome.history.round:
-            played = parameters.timeline().first(outcome.history.round)
+            played = parameters.simulate().first(outcome.history.round)
             typer.echo(spending_line(Spending.of(played, self.powers)))
         if outcome.status == "interrupted":
             typer.echo(f"go on with: slotwise train --resume {shlex.quote(str(folder.path))}", err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from slotwise.data import Dataset
 from slotwise.errors import InputError
 from slotwise.learning.randomness import LARGEST_SEED, draw_batches
+from slotwise.option_types import check_fields
 from slotwise.scenario import whole
 
 LocalUpdate = Literal["sum", "mean"]
@@ -19,27 +20,33 @@ LocalUpdate = Literal["sum", "mean"]
 
 @dataclass(frozen=True, kw_only=True)
 class LocalSgd:
-    """H steps of SGD with batches of B and step size eta, all drawn from ``seed``.
+    """Local training of a device: H steps of plain SGD.
 
-    ``update`` is how the paper's "local update" is read for H > 1: the sum of the gradients met on the way
-    (w_start − w_end = eta · sum, the default), or their mean.
+    For H > 1 the paper's "local update" may be read as the sum of the gradients met on the way
+    (w_start − w_end = eta · sum, the default), or as their mean.
+
+    Attributes:
+        local_steps: H, SGD steps of one local training.
+        batch_size: B, samples of one SGD step.
+        learning_rate: Step size.
+        update: Local update: sum or mean of the gradients.
+        seed: Random seed of model, partition, batches, participation and fleet.
     """
 
     local_steps: int = 5
     batch_size: int = 64
     learning_rate: float = 0.01
-    seed: int = 0
     update: LocalUpdate = "sum"
+    seed: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         whole("local_steps", self.local_steps)
         whole("batch_size", self.batch_size)
-        if not isinstance(self.seed, int) or not 0 <= self.seed <= LARGEST_SEED:
+        if not 0 <= self.seed <= LARGEST_SEED:
             raise InputError("seed", self.seed, f"a whole number from 0 to {LARGEST_SEED}")
         if not 0 < self.learning_rate < inf:
             raise InputError("learning_rate", self.learning_rate, "a finite number above 0")
-        if self.update not in get_args(LocalUpdate):
-            raise InputError("update", self.update, "sum or mean")
 
     @property
     def divisor(self) -> int:

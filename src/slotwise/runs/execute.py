@@ -10,8 +10,8 @@ from typing import Any
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Observer, Point, Task, train
 from slotwise.runs.build import build_task
+from slotwise.runs.config import RunConfig
 from slotwise.runs.folder import RunFolder, Status, model_sha256
-from slotwise.runs.parameters import RunParameters
 from slotwise.schedule import Timeline
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
@@ -44,7 +44,7 @@ class Outcome:
 
 def execute(
     folder: RunFolder,
-    parameters: RunParameters,
+    parameters: RunConfig,
     *,
     task: Task | None = None,
     workers: int = 1,
@@ -68,7 +68,7 @@ def execute(
         UserError: another process is training here, or the folder cannot be written.
     """
     check_interval(checkpoint_every)
-    timeline = parameters.timeline()
+    timeline = parameters.simulate()
     learned = build_task(parameters) if task is None else task
     watch = watcher or Watcher()
     with folder.held():
@@ -79,7 +79,7 @@ def execute(
             history = train(
                 timeline,
                 learned,
-                aggregation=parameters.combine(),
+                aggregation=parameters.rule.rule(),
                 workers=workers,
                 evaluate_every=parameters.slots_between_evaluations,
                 resume=resume,
@@ -116,7 +116,7 @@ class _Saver(Observer):
     """Passes on what happens, and writes a checkpoint every few seconds."""
 
     def __init__(
-        self, folder: RunFolder, parameters: RunParameters, task: Task, watcher: Watcher, every: float
+        self, folder: RunFolder, parameters: RunConfig, task: Task, watcher: Watcher, every: float
     ) -> None:
         self._folder, self._parameters, self._task, self._watcher = folder, parameters, task, watcher
         self._every = every

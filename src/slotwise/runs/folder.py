@@ -22,8 +22,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.files import held, is_empty, leftovers, write_atomically
 from slotwise.learning import Point
 from slotwise.runs.checkpoint import Checkpoints
-from slotwise.runs.options import run_parameters
-from slotwise.runs.parameters import RunParameters
+from slotwise.runs.config import RunConfig
 
 Status = Literal["running", "interrupted", "diverged", "finished"]
 FORMAT = 1
@@ -36,9 +35,7 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(
-        cls, path: Path, parameters: RunParameters, *, overwrite: bool = False, **more: Any
-    ) -> RunFolder:
+    def create(cls, path: Path, parameters: RunConfig, *, overwrite: bool = False, **more: Any) -> RunFolder:
         """A new run folder, with ``more`` in its run.json; one that holds something else is refused."""
         folder = cls(path)
         try:
@@ -106,20 +103,20 @@ class RunFolder:
         else:
             return document
 
-    def parameters(self) -> RunParameters:
+    def parameters(self) -> RunConfig:
         """The parameters the run was started with."""
         options = self.description()["parameters"]
         try:
-            return run_parameters(options)
+            return RunConfig.from_options(options)
         except UserError as error:
             raise UserError(f"{self.path / 'run.json'}: {error}") from None
 
-    def write_description(self, parameters: RunParameters, status: Status, **results: Any) -> None:
+    def write_description(self, parameters: RunConfig, status: Status, **results: Any) -> None:
         """Write run.json anew."""
         document = {
             "format": FORMAT,
             "status": status,
-            "parameters": parameters.as_dict(),
+            "parameters": parameters.options(),
             **results,
             "versions": _versions(),
         }
@@ -162,7 +159,7 @@ class RunFolder:
         np.savez(buffer, allow_pickle=False, **arrays)
         write_atomically(self.path / "model.npz", buffer.getvalue())
 
-    def _begin(self, parameters: RunParameters, more: Mapping[str, Any]) -> None:
+    def _begin(self, parameters: RunConfig, more: Mapping[str, Any]) -> None:
         """Put the new run in the place of an old one, if there is one; other files stay.
 
         In this order a crash at any moment leaves a run that can be resumed, and no new run.json ever meets

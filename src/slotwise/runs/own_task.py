@@ -1,4 +1,4 @@
-"""A user's own task, named module:function: the function takes the RunParameters and gives a Task."""
+"""A user's own task, named module:function: the function takes the RunConfig and gives a Task."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
 from slotwise.learning.task import Evaluation, Task
-from slotwise.runs.parameters import RunParameters
+from slotwise.runs.config import RunConfig
 
 METHODS = ("initial_model", "local_update", "evaluate", "named_arrays")
 
-Maker = Callable[[RunParameters], Any]
+Maker = Callable[[RunConfig], Any]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class OwnTask:
         return UserError(f"task {self.name}: {method} must give {wanted}; it gave {_described(found)}")
 
 
-def own_task(name: str, parameters: RunParameters) -> Task:
+def own_task(name: str, parameters: RunConfig) -> Task:
     """What the function called ``name`` makes of the parameters.
 
     Raises:

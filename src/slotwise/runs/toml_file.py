@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.errors import InputError, UserError
-from slotwise.runs.options import STAND_INS, refuse_unknown
+from slotwise.runs.config import refuse_unknown
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def known_options(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     """A table's options; one that no run has is refused with the name of the file."""
     options = toml_options(path, table)
     try:
-        refuse_unknown({name: value for name, value in options.items() if name not in STAND_INS})
+        refuse_unknown(options)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     return options

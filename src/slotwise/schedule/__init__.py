@@ -18,7 +18,7 @@ from slotwise.schedule.scheduler import (
     SchedulerState,
     Sent,
 )
-from slotwise.schedule.simulate import Delay, delivery_policy, scheduler_for, simulate
+from slotwise.schedule.simulation import Delay, delivery_policy, scheduler_for, simulate
 from slotwise.schedule.timeline import Schedule, Timeline
 from slotwise.schedule.trainings import Trainings, trainings
 from slotwise.schedule.uniform import round_ends

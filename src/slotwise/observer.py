@@ -1,0 +1,26 @@
+"""Observer: the callbacks of runs, batches and live servers. There is only this kind of observer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slotwise.learning.history import History, Point
+    from slotwise.schedule import Timeline
+
+
+class Observer:
+    """Callbacks that do nothing; subclasses override the ones they need."""
+
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
+        """Training begins, or resumes after the rounds of ``resumed``."""
+
+    def round_done(self, round_number: int) -> None:
+        """Round ``round_number`` has been applied."""
+
+    def evaluated(self, point: Point) -> None:
+        """A model has been evaluated."""
+
+    def wants_stop(self) -> bool:
+        """Return whether to stop early, with a checkpoint."""
+        return False

@@ -1,0 +1,155 @@
+"""The curves of the pilots: those ruled out end in grey at their rung, the best and the runner-up in colour.
+
+The axis of slots is logarithmic, so that the rungs, which double, stand equally far apart.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from slotwise.recommendation.answer import Answer
+from slotwise.recommendation.candidates import rung_slot
+from slotwise.recommendation.standing import Standing
+from slotwise.report.curve_figures import STYLE, mark_losses
+from slotwise.report.curve_lines import AXIS_WORDS, BLUE, VERMILLION, Colour, CurveFigure, Line, Panel, Up
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH, HEIGHT, TEXT_ROW = 7.2, 3.4, 0.12  # inches
+DOTS_PER_INCH = 200
+GREY = Colour("#9A9A9A", "#9A9A9A")
+LABEL_GAP = 0.05  # of the height: two labels do not come closer
+CLOSE = 1.4  # rungs nearer than this factor: their texts stand left and right of them
+FIRST_PART = 1 / 32  # of the deadline: where the axis begins, half of the first rung
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A candidate's line, and how it stands out."""
+
+    standing: Standing
+    line: Line
+    width: float
+
+
+def draw_picture(answer: Answer, kind: str) -> bytes:
+    """The picture as a file of ``kind``: png or pdf. The same pilots give the same bytes."""
+    import matplotlib as mpl  # noqa: PLC0415  (half a second that most commands do without)
+
+    buffer = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        metadata: Any = {"pdf": {"CreationDate": None}}.get(kind, {})
+        _figure(answer).savefig(buffer, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _figure(answer: Answer) -> Figure:
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    quantity, drawn = answer.finding.question.metric.quantity, _drawn(answer)
+    longest = max(Counter(standing.slot for standing in answer.standings).values())
+    figure = Figure(figsize=(WIDTH, HEIGHT + longest * TEXT_ROW), layout="constrained")
+    axes = figure.subplots()
+    for one in reversed(drawn):  # the best on top
+        _draw(axes, one, quantity)
+    _mark_axes(axes, answer, quantity, drawn)
+    _label(axes, drawn, quantity)
+    return figure
+
+
+def _drawn(answer: Answer) -> list[_Drawn]:
+    found = []
+    begin = answer.finding.question.base.deadline * FIRST_PART
+    for standing in answer.standings:
+        curves = answer.finding.curves[standing.candidate]
+        seeds = tuple(tuple(point for point in points if point.slot >= begin) for points in curves)
+        colour, width = GREY, 0.9
+        if standing is answer.best:
+            colour, width = BLUE, 1.8
+        elif standing is answer.runner_up:
+            colour, width = VERMILLION, 1.4
+        line = Line(standing.candidate.label, colour, False, seeds)
+        if len(line.band("slot", "loss").places):  # not diverged at once, nor still at the first model
+            found.append(_Drawn(standing, line, width))
+    return found
+
+
+def _draw(axes: Axes, one: _Drawn, quantity: Up) -> None:
+    band = one.line.band("slot", quantity)
+    axes.plot(band.places, band.mean, color=one.line.colour.light, linewidth=one.width)
+    if len(one.line.seeds) > 1 and one.line.colour != GREY:
+        colour = one.line.colour.light
+        axes.fill_between(band.places, band.low, band.high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _mark_axes(axes: Axes, answer: Answer, quantity: Up, drawn: list[_Drawn]) -> None:
+    deadline = answer.finding.question.base.deadline
+    slots = [rung_slot(deadline, rung.sixteenths) for rung in answer.finding.rungs]
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(max(1.0, deadline * FIRST_PART), deadline * 1.25)
+    axes.set_xticks(slots, [_rung_text(answer, slot) for slot in slots], verticalalignment="top")
+    axes.set_xticks([], minor=True)
+    if len(slots) > 1 and slots[-1] < CLOSE * slots[-2]:
+        before, last = axes.get_xticklabels()[-2:]
+        before.set_horizontalalignment("right")
+        last.set_horizontalalignment("left")
+    axes.axvline(deadline, color="#8A8A8A", linewidth=0.7)
+    axes.annotate("deadline", (deadline, 1.01), xycoords=("data", "axes fraction"), ha="center", fontsize=7)
+    for slot in slots:
+        axes.axvline(slot, color="#CFCFCF", linewidth=0.7, linestyle=":", zorder=0)
+    axes.set_xlabel(
+        f"{AXIS_WORDS['slot']} at which pilots were judged, of {deadline:,}, and who was out then"
+    )
+    axes.set_ylabel(AXIS_WORDS[quantity])
+    axes.spines[["top", "right"]].set_visible(False)
+    if quantity == "loss":
+        axes.set_yscale("log")
+        shown = tuple(one.line for one in drawn)
+        mark_losses(axes, CurveFigure("", "", "", (Panel("", "slot", "loss", shown),)).losses)
+    target = answer.finding.question.metric.target
+    if target is not None:
+        value = target.value * (100 if quantity == "accuracy" else 1)
+        axes.axhline(value, color="#1A1A1A", linewidth=0.7, linestyle="--")
+
+
+def _rung_text(answer: Answer, slot: int) -> str:
+    """The slot, and below it those whose lines end there."""
+    out = [
+        standing.candidate.label + (" diverged" if standing.diverged else "")
+        for standing in answer.standings
+        if standing.slot == slot and standing not in (answer.best, answer.runner_up)
+    ]
+    return "\n".join([f"{slot:,}", *out])
+
+
+def _label(axes: Axes, drawn: list[_Drawn], quantity: Up) -> None:
+    """The names of the best and the runner-up, where their lines end."""
+    named = [one for one in drawn if one.line.colour != GREY]
+    bands = [one.line.band("slot", quantity) for one in named]
+    ends = [(band.places[-1], band.mean[-1]) for band in bands]
+    places = [axes.transAxes.inverted().transform(axes.transData.transform(end)) for end in ends]
+    heights = _apart([float(height) for _, height in places])
+    for one, (across, _), height in zip(named, places, heights, strict=True):
+        axes.text(
+            across + 0.008,
+            height,
+            one.line.label,
+            transform=axes.transAxes,
+            color=one.line.colour.light,
+            fontweight="bold" if one.line.colour == BLUE else "normal",
+            verticalalignment="center",
+            bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
+        )
+
+
+def _apart(heights: list[float]) -> list[float]:
+    """Two heights with a gap between them, as parts of the axes' height."""
+    if len(heights) < 2 or abs(heights[0] - heights[1]) >= LABEL_GAP:
+        return heights
+    middle, sign = sum(heights) / 2, 1 if heights[0] >= heights[1] else -1
+    return [middle + sign * LABEL_GAP / 2, middle - sign * LABEL_GAP / 2]

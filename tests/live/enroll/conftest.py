@@ -1,0 +1,128 @@
+"""A real mosquitto with the files of an enrolment, and clients of it."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from aiomqtt import Client, Will
+from processes import free_port, until
+
+from slotwise.errors import UserError
+from slotwise.live.credentials import read_credentials
+from slotwise.live.enroll.enrolment import Enrolment
+from slotwise.live.enroll.folder import create
+from slotwise.live.mqtt import connected_channel
+
+SECONDS = 10.0
+
+
+@dataclass
+class Mosquitto:
+    """A broker with the files in ``folder``."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    def reload(self) -> None:
+        """Have it read its files again; it does so a moment later."""
+        self.process.send_signal(signal.SIGHUP)
+
+    def client(self, name: str, will: Will | None = None, timeout: float = SECONDS) -> Client:
+        """A client with the credentials of ``name``, and with an identifier of its own choice."""
+        broker = read_credentials(self.folder / f"{name}.toml")
+        return Client(
+            broker.host,
+            broker.port,
+            username=broker.user,
+            password=broker.password,
+            identifier=f"some-{name}",
+            tls_context=broker.context(),
+            will=will,
+            timeout=timeout,
+        )
+
+    async def enter(self, name: str) -> None:
+        """Connect as slotwise does, and leave.
+
+        Raises:
+            UserError: it was refused.
+        """
+        async with connected_channel(read_credentials(self.folder / f"{name}.toml"), f"some-{name}"):
+            pass
+
+    def soon_refuses(self, name: str) -> str:
+        """How it refuses a client, at the latest in a few seconds."""
+        return until(lambda: self.refusal(name), "refusal", SECONDS)
+
+    def soon_accepts(self, name: str) -> bool:
+        """Whether it does, at the latest in a few seconds."""
+        return until(lambda: not self.refusal(name), "welcome", SECONDS)
+
+    def refusal(self, name: str) -> str:
+        """Why a client is refused; empty if it is let in."""
+        try:
+            asyncio.run(self.enter(name))
+        except UserError as error:
+            return str(error)
+        return ""
+
+
+@pytest.fixture(autouse=True)
+def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for the disk, hundreds of times, is most of what these tests would do."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture(scope="session")
+def mosquitto_program() -> str:
+    found = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if found is not None:
+        return found
+    if os.environ.get("SLOTWISE_REQUIRE_MOSQUITTO"):
+        pytest.fail("mosquitto is not installed, and SLOTWISE_REQUIRE_MOSQUITTO wants it")
+    pytest.skip("mosquitto is not installed")
+
+
+@pytest.fixture
+def start(mosquitto_program: str) -> Iterator[Callable[[Path], Mosquitto]]:
+    """Starts a broker as the documentation says: in its folder, with the configuration that is there."""
+    started: list[Mosquitto] = []
+
+    def begin(folder: Path) -> Mosquitto:
+        configuration = folder / "broker" / "mosquitto.conf"
+        if os.geteuid() == 0:  # else it becomes another user, who may not read these files
+            configuration.write_text(configuration.read_text() + "user root\n")
+        command = [mosquitto_program, "-c", "mosquitto.conf"]
+        with (folder / "mosquitto.log").open("wb") as log:
+            process = subprocess.Popen(command, cwd=folder / "broker", stderr=log)
+        started.append(Mosquitto(folder, process))
+        # An open port is not enough: until it serves, a reload would end it.
+        until(lambda: process.poll() is not None or not started[-1].refusal("server"), "broker")
+        assert process.poll() is None, (folder / "mosquitto.log").read_text()
+        return started[-1]
+
+    yield begin
+    for mosquitto in started:
+        mosquitto.process.terminate()
+        mosquitto.process.wait(SECONDS)
+
+
+@pytest.fixture(params=["passwords", "certificates"])
+def enrolled(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The folder of an enrolment of eight devices, of either kind."""
+    folder = tmp_path / "fleet"
+    by_certificate = request.param == "certificates"
+    create(folder, Enrolment(["localhost"], free_port(), by_certificate=by_certificate), 8)
+    return folder
+
+
+@pytest.fixture
+def mosquitto(enrolled: Path, start: Callable[[Path], Mosquitto]) -> Mosquitto:
+    """A broker for them."""
+    return start(enrolled)

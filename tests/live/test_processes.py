@@ -1,0 +1,378 @@
+"""Faults, each with real processes over a real broker. All rounds get done, and nothing counts twice."""
+
+import json
+import re
+import signal
+
+import numpy as np
+import pytest
+from processes import PATIENT, Embedded, Mosquitto, Trial, accepts, until
+from tasks import Arithmetic
+
+from live import simulated_models
+from slotwise.learning.quantised import Quantised
+from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs.build import build_task
+from slotwise.runs.folder import model_sha256
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def broker(tmp_path):
+    mosquitto = Mosquitto(tmp_path)
+    yield mosquitto
+    mosquitto.kill()
+
+
+@pytest.fixture
+def trial(tmp_path, broker):
+    started = Trial(tmp_path, broker)
+    assert started.wire  # listens from now on
+    yield started
+    started.close()
+
+
+def plan_of(trial):
+    return RunFolder.open(trial.out).parameters().simulate()
+
+
+def assert_all_rounds_done_once(trial):
+    assert trial.run["status"] == "finished"
+    assert trial.run["rounds"] == plan_of(trial).rounds
+    assert len({(device, version) for _, device, version in trial.uplinks}) == len(trial.uplinks)
+
+
+def assert_as_simulated(trial, task=None):
+    assert_all_rounds_done_once(trial)
+    expected = simulated_models(plan_of(trial), task)
+    assert trial.run["model_sha256"] == model_sha256(expected[max(expected)])
+    heard = trial.wire.models()
+    for version in heard.keys() & expected.keys():
+        assert np.array_equal(heard[version], expected[version]), version
+
+
+@pytest.mark.parametrize("schedule", ["async", "idfl"])
+def test_the_worked_examples_models_on_the_wire_are_the_simulators_to_the_bit(trial, schedule):
+    server = trial.serve("--schedule", schedule, devices=6, group_size=2, compute_slots=2)
+    fleet = trial.fleet(devices=6)
+    server.ends()
+    fleet.ends()
+    trial.wire.catch_up()
+    assert_as_simulated(trial)
+    assert trial.wire.models().keys() == set(range(plan_of(trial).models))
+    assert not trial.serious_rejections
+
+
+def test_on_the_wire_only_the_granted_device_publishes_an_update(trial):
+    server, fleet = trial.serve(), trial.fleet()
+    server.ends()
+    fleet.ends()
+    trial.wire.catch_up()
+    granted = None
+    for topic, frame in trial.wire.messages:
+        if topic.endswith("/grant"):
+            granted = f"from/{frame.label.device}/update", frame.label, frame.words["grant"]
+        elif topic.endswith("/update"):
+            assert (topic, frame.label, frame.words["grant"]) == granted
+            granted = None
+    assert sum(topic.endswith("/update") for topic, _ in trial.wire.messages) == len(plan_of(trial))
+
+
+def test_quantised_updates_are_packed_on_the_wire_and_the_models_are_the_simulators(trial):
+    config = trial.folder / "bits.toml"
+    config.write_text("bits = 5\n")
+    server, fleet = trial.serve("--config", config), trial.fleet()
+    server.ends()
+    fleet.ends()
+    trial.wire.catch_up()
+    task = Quantised(Arithmetic(), 5)
+    assert_as_simulated(trial, task)
+    packed = [frame.packed for topic, frame in trial.wire.messages if topic.endswith("/update")]
+    assert {len(numbers) for numbers in packed} == {task.packing.size} == {4 + -(-500 * 5 // 8)}
+
+
+def test_a_device_killed_while_computing_costs_no_round_and_may_come_back(trial):
+    server, _ = trial.serve(deadline=150), trial.fleet(devices=4, gated_from=4)
+    victim = trial.device(5, gated_from=1)
+    trial.has_work(5)
+    victim.kill9()
+    trial.wire.wait_for(lambda topic, frame: topic == "from/5/gone", "last will of device 5")
+    gone_in, said_before = max(trial.wire.models()), trial.wire.count("from/5/here")
+    trial.device(5)
+    until(lambda: trial.wire.count("from/5/here") > said_before, "word from the device that is back")
+    trial.open_gate()
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert any(device == 5 and k > gone_in for k, device, _ in trial.uplinks)
+
+
+def test_a_device_killed_while_sending_costs_no_round(trial):
+    server, _ = trial.serve(), trial.fleet(devices=2)
+    trial.fleet(devices=2, first=4)
+    rogue = trial.rogue("half")
+    rogue.ends(-signal.SIGKILL)
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert not any(device == 3 for _, device, _ in trial.uplinks)
+
+
+@pytest.mark.parametrize("where", ["all/model", "from/2/update"], ids=["between rounds", "inside a round"])
+def test_a_server_that_was_killed_resumes_with_the_devices_still_connected(trial, where):
+    server, fleet = trial.serve(), trial.fleet(gated_from=3)
+    trial.wire.wait_for(lambda topic, frame: topic.startswith(where) and frame.label.round >= 3, where)
+    server.kill9()
+    assert trial.run["status"] == "running"
+    assert fleet.process.poll() is None
+    server = trial.resume()
+    trial.open_gate()
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+
+
+def test_a_server_that_was_killed_together_with_its_own_broker_resumes_with_the_devices(tmp_path):
+    trial = Trial(tmp_path, Embedded(tmp_path))
+    try:
+        server = trial.serve()
+        until(lambda: accepts(trial.broker.port), "broker")
+        fleet = trial.fleet(gated_from=3)
+        until(lambda: len(trial.checkpoints) > 1, "checkpoints")
+        server.kill9()
+        assert fleet.process.poll() is None
+        server = trial.resume()
+        trial.open_gate()
+        server.ends()
+        fleet.ends()
+        assert trial.run["status"] == "finished"
+        expected = simulated_models(plan_of(trial))
+        assert trial.run["model_sha256"] == model_sha256(expected[max(expected)])
+    finally:
+        trial.close()
+
+
+def test_devices_in_several_processes_train_as_simulated(trial):
+    server, fleet = trial.serve(), trial.fleet("--processes", "2")
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+
+
+def test_a_run_starts_without_a_device_that_has_not_come_and_it_joins_later(trial):
+    server, _ = trial.serve("--wait", "8", deadline=150), trial.fleet(devices=4, gated_from=3)
+    until(lambda: re.search("starting without device .*5", server.text), "start without device 5")
+    trial.wire.round_reached(2)
+    trial.device(5)
+    trial.wire.wait_for(lambda topic, frame: topic == "from/5/here", "word from device 5")
+    begun_without = max(trial.wire.models())
+    trial.open_gate()
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert min(k for k, device, _ in trial.uplinks if device == 5) >= begun_without
+
+
+def test_a_device_that_is_shut_out_says_so_and_ends(trial):
+    server, _ = trial.serve(), trial.fleet(devices=4)
+    broken = trial.device(5, task="tasks:make_broken")
+    broken.ends(3)
+    assert "device 5: the server has shut it out after bad or missing updates in a row" in broken.text
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert not any(device == 5 for _, device, _ in trial.uplinks)
+
+
+def test_devices_hear_the_end_even_if_the_server_was_killed_before_it_could_say_so(trial):
+    server, fleet = trial.serve(), trial.fleet()
+    server.ends()
+    fleet.ends()
+    trial.wire.call_again()
+    fleet = trial.fleet()
+    trial.wire.wait_for(lambda topic, frame: topic == "from/5/here", "word from device 5")
+    server = trial.resume()
+    server.ends()
+    assert "finished already" in server.text
+    fleet.ends()
+
+
+def test_server_and_devices_that_were_stopped_together_go_on_together(trial):
+    server, fleet = trial.serve(), trial.fleet(gated_from=3)
+    trial.wire.round_reached(4)
+    for process in (fleet, server):
+        process.signal(signal.SIGTERM)
+    server.ends(130)
+    fleet.ends(130)
+    server, fleet = trial.resume(), trial.fleet()
+    server.ends()
+    fleet.ends()
+    assert_all_rounds_done_once(trial)
+
+
+@pytest.mark.parametrize("die", [Mosquitto.kill, Mosquitto.stop], ids=["killed", "stopped"])
+def test_server_and_devices_survive_a_broker_that_is_started_again(trial, broker, die):
+    server, fleet = trial.serve(), trial.fleet(gated_from=3)
+    trial.wire.round_reached(4)
+    die(broker)
+    assert trial.run["status"] == "running"
+    broker.start()
+    trial.open_gate()
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+
+
+def test_a_frozen_device_costs_no_round_and_takes_part_again_when_it_thaws(trial):
+    server, _ = trial.serve("--patience", "6", deadline=150), trial.fleet(devices=4, gated_from=8)
+    frozen = trial.device(5, "--keepalive", "600", gated_from=1)  # the broker does not miss it
+    trial.has_work(5)
+    frozen.signal(signal.SIGSTOP)
+    until(lambda: "from/5/ready: missing after 6 s" in trial.rejections, "word that device 5 is missing")
+    thawed_in, said_before = max(trial.wire.models()), trial.wire.count("from/5/here")
+    frozen.signal(signal.SIGCONT)
+    until(lambda: trial.wire.count("from/5/here") > said_before, "word from the device that has thawed")
+    trial.open_gate()
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert any(device == 5 and k > thawed_in for k, device, _ in trial.uplinks)
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [
+        ("nan", "numbers that are not finite"),
+        ("shape", "not 500 numbers"),
+        ("huge", "too large"),
+        ("garbage", "garbage: no header"),
+    ],
+)
+def test_a_bad_update_is_rejected_with_its_reason_and_never_applied(trial, mode, reason):
+    server = trial.serve("--patience", PATIENT)  # 100 MB take their time
+    trial.fleet(devices=2)
+    trial.fleet(devices=2, first=4)
+    trial.rogue(mode)
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert trial.rejections.count(f"from/3/update: {reason}") >= 3
+    assert not any(device == 3 for _, device, _ in trial.uplinks)
+
+
+@pytest.mark.parametrize(
+    ("mode", "reasons"),
+    [
+        ("replay", ["from/3/update: an update of an earlier grant"]),
+        (
+            "impersonate",
+            ["from/1/update: an update without a grant", "from/1/update: speaks for another device"],
+        ),
+    ],
+)
+def test_replays_and_updates_in_anothers_name_change_nothing(trial, mode, reasons):
+    server = trial.serve()
+    trial.fleet(devices=2)
+    trial.fleet(devices=2, first=4)
+    trial.rogue(mode)
+    server.ends()
+    assert_as_simulated(trial)
+    assert all(reason in trial.rejections for reason in reasons)
+
+
+def test_a_server_that_was_stopped_while_it_waited_for_devices_waits_again_when_resumed(trial):
+    server = trial.serve()
+    trial.wire.wait_for(lambda topic, frame: topic == "all/call", "call")
+    server.signal(signal.SIGINT)
+    server.ends(130)
+    assert "go on with: slotwise serve --resume" in server.text
+    server = trial.resume()
+    fleet = trial.fleet()
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+
+
+def test_a_device_whose_training_fails_says_so_and_leaves(trial):
+    server = trial.serve()
+    trial.fleet(devices=4)
+    failing = trial.device(5, task="tasks:make_failing")
+    failing.process.wait(PATIENT)
+    assert failing.returncode != 0
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    trial.wire.catch_up()
+    assert trial.wire.count("from/5/gone") == 1
+    assert not trial.serious_rejections
+
+
+def test_paced_slots_keep_the_planned_staleness(trial):
+    plan = {"devices": 3, "group_size": 1, "compute_slots": 2, "deadline": 9}
+    server, fleet = trial.serve("--slot-ms", "3000", **plan), trial.fleet(devices=3)
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+    planned = len(plan_of(trial))
+    assert f"{planned} of {planned} updates as planned" in server.text
+
+
+def test_the_report_names_the_device_that_did_not_keep_pace(trial):
+    server = trial.serve("--slot-ms", "150", deadline=60)
+    trial.fleet(devices=4)
+    trial.device(5, seconds="1.5")
+    server.ends()
+    assert_all_rounds_done_once(trial)
+    assert re.search(r"did not keep pace: .*device 5 \(", server.text)
+    assert "first difference: round" in server.text
+
+
+MNIST = {"devices": 20, "group_size": 5, "compute_slots": 10, "deadline": 70}
+
+
+@pytest.fixture(scope="module")
+def mnist_models():
+    """w_1, …, w_K of twenty MNIST devices, as simulated."""
+    parameters = RunConfig.from_options(MNIST)
+    return simulated_models(parameters.simulate(), build_task(parameters))
+
+
+@pytest.mark.parametrize("kind", [Mosquitto, Embedded])
+def test_twenty_mnist_devices_train_as_simulated(tmp_path, kind, mnist_models):
+    broker = kind(tmp_path)
+    trial = Trial(tmp_path, broker)
+    try:
+        server = trial.serve(task=None, **MNIST)
+        until(lambda: accepts(broker.port), "broker")
+        heard = trial.wire
+        fleet = trial.fleet(devices=20, task=None)
+        server.ends()
+        fleet.ends()
+        heard.catch_up()
+        assert_all_rounds_done_once(trial)
+        assert trial.run["model_sha256"] == model_sha256(mnist_models[max(mnist_models)])
+        assert heard.models().keys() == {0, *mnist_models}
+        for version, model in mnist_models.items():
+            assert np.array_equal(heard.models()[version], model), version
+    finally:
+        trial.close()
+        broker.kill()
+
+
+def test_of_two_servers_on_one_channel_the_newer_has_the_devices_and_the_older_says_so(trial):
+    older = trial.serve()
+    trial.wire.wait_for(lambda topic, frame: topic == "all/call", "call")
+    interrupted, trial.out = trial.out, trial.folder / "newer"
+    newer = trial.serve()
+    older.ends(3)
+    assert "another server was started on this channel" in older.text
+    assert json.loads((interrupted / "run.json").read_text())["status"] == "interrupted"
+    fleet = trial.fleet()
+    newer.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
+
+
+def test_a_server_that_died_does_not_keep_its_channel(trial):
+    dead = trial.serve()
+    trial.wire.wait_for(lambda topic, frame: topic == "all/call", "call")
+    dead.kill9()
+    trial.out = trial.folder / "newer"
+    server, fleet = trial.serve(), trial.fleet()
+    server.ends()
+    fleet.ends()
+    assert_as_simulated(trial)
