@@ -24,9 +24,9 @@ import aiomqtt
 import numpy as np
 
 from slotwise.learning import Evaluation
-from slotwise.runs import RunConfig, RunConfig
 from slotwise.live.mqtt import AT_ONCE, broker_of, connected_channel
 from slotwise.live.run import ServerOptions, new_live_folder, serve
+from slotwise.runs import RunConfig
 
 PARAMETERS = 21_840
 HERE = Path(__file__).resolve().parent

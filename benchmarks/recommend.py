@@ -21,12 +21,12 @@ from typing import Any, get_args
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from slotwise.paper.statistics import final_loss
 
 from slotwise.errors import UserError
-from slotwise.paper.statistics import final_loss
 from slotwise.recommendation.candidates import identity_of
 from slotwise.recommendation.question import SEARCHED
-from slotwise.runs import RunFolder, RunConfig, RunConfig
+from slotwise.runs import RunConfig, RunFolder
 from slotwise.schedule import Schedule
 
 WITHIN, SHARE = 1.05, 0.25

@@ -84,10 +84,10 @@ def written(folder: Path, text: str, points: int) -> Path:
 
 
 def train_in_sequence(grid: Path, workers: int) -> None:
-    from slotwise.batch.training import train_jobs, unfinished
     from slotwise.batch.folder import SweepFolder
     from slotwise.batch.grid import read_sweep
     from slotwise.batch.point import Tasks
+    from slotwise.batch.training import train_jobs, unfinished
 
     folder = SweepFolder(grid.parent / "sequence")
     jobs = unfinished(folder, read_sweep(grid).runs)

@@ -10,8 +10,8 @@ import pytest
 
 from slotwise.batch.compare_file import read_comparison
 from slotwise.cli import main
-from slotwise.data import Dataset, load_mnist
-from slotwise.runs import RunFolder, build
+from slotwise.data import Dataset, dataset_config, load_mnist
+from slotwise.runs import RunFolder
 
 Outcome = tuple[int, str, str]
 Call = Callable[..., Outcome]

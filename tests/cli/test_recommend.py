@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from slotwise.cli import main
-from slotwise.data import Dataset, load_mnist
-from slotwise.runs import RunFolder, build
+from slotwise.data import Dataset, dataset_config, load_mnist
+from slotwise.runs import RunFolder
 
 ROOT = Path(__file__).parents[2]
 CONFIG = """

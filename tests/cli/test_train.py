@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from slotwise.cli import main
-from slotwise.data import Dataset, load_mnist
-from slotwise.runs import RunFolder, build
+from slotwise.data import Dataset, dataset_config, load_mnist
+from slotwise.runs import RunFolder
 
 OF_ANY_SPEED = [
     *("--devices", "4", "--group-size", "2", "--samples-per-device", "20"),

@@ -40,8 +40,6 @@ AGGREGATIONS: list[Aggregation] = [
 everyone = pytest.mark.parametrize(
     "aggregation", AGGREGATIONS, ids=lambda rule: re.sub(" at 0x[0-9a-f]+", "", repr(rule))
 )
-    "aggregation", AGGREGATIONS, ids=lambda rule: re.sub(" at 0x[0-9a-f]+", "", repr(rule))
-)
 
 
 class EveryModel(Observer):

@@ -32,8 +32,8 @@ from slotwise.cli.unread import stderr_may_go_unread
 from slotwise.errors import InputError, UserError
 from slotwise.live.channel import KEEPALIVE
 from slotwise.live.topics import MOST_DEVICES, TRIAL, Topics
-from slotwise.runs.own_task import find_maker
 from slotwise.scenario import whole
+from slotwise.user_code import load_function
 
 DATA = "Data"
 LONGEST_KEEPALIVE = 65535  # MQTT has two bytes for it
@@ -145,7 +145,7 @@ def _take_part(
     if whole("keepalive", keepalive) > LONGEST_KEEPALIVE:
         raise InputError("keepalive", keepalive, f"at most {LONGEST_KEEPALIVE} seconds")
     if own["task"] is not None:
-        find_maker(own["task"])  # a mistake is told at once, not when a server calls
+        load_function("task", own["task"])  # a mistake is told at once, not when a server calls
     for number in numbers:
         refuse_credentials_of_others(brokers[number], f"device-{number}")
     names = {channel_name(name, broker) for broker in brokers.values()}

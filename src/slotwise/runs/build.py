@@ -8,7 +8,8 @@ from slotwise.learning.quantised import UNQUANTISED, Quantised
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import Task
 from slotwise.runs.config import RunConfig
-from slotwise.runs.own_task import find_maker, own_task
+from slotwise.runs.own_task import own_task
+from slotwise.user_code import load_function
 
 
 def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
@@ -25,7 +26,7 @@ def check_task(config: RunConfig) -> None:
     if config.model.task is None:
         config.network()
     else:
-        find_maker(config.model.task)
+        load_function("task", config.model.task)
 
 
 def _unquantised_task(config: RunConfig, dataset: Dataset | None) -> Task:

@@ -25,6 +25,7 @@ from slotwise.learning.quantised import UNQUANTISED, checked_bits, link_slots_of
 from slotwise.option_types import check_fields, checked, field_types, option_names
 from slotwise.scenario import Scenario, compute_slots, whole
 from slotwise.schedule import Delay, Participation, Schedule, Timeline, simulate
+from slotwise.user_code import is_function_name
 
 Backend = Literal["numba", "torch"]
 KERNEL = 5
@@ -70,10 +71,8 @@ class ModelConfig:
         for name in ("channels", "hidden"):
             for number in getattr(self, name):
                 whole(name, number)
-        if self.task is not None:
-            module, _, function = self.task.partition(":")
-            if not all(part.isidentifier() for part in (*module.split("."), function)):
-                raise InputError("task", self.task, "module:function, as in my_module:make_task")
+        if self.task is not None and not is_function_name(self.task):
+            raise InputError("task", self.task, "module:function, as in my_module:make_task")
 
     def network(self, data: str) -> Architecture:
         """Return the convolutional network for the images of a built-in data set."""

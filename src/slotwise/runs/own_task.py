@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError, UserError
+from slotwise.errors import UserError
 from slotwise.learning.task import Evaluation, Task
 from slotwise.runs.config import RunConfig
+from slotwise.user_code import describe_error, load_function
 
 METHODS = ("initial_model", "local_update", "evaluate", "named_arrays")
-
-Maker = Callable[[RunConfig], Any]
 
 
 @dataclass(frozen=True)
@@ -73,43 +67,14 @@ def own_task(name: str, parameters: RunConfig) -> Task:
     Raises:
         UserError: there is no such function, it fails, or what it gives is no Task.
     """
-    maker = find_maker(name)
+    maker = load_function("task", name)
     try:
         task = _checked(name, maker(parameters))
         return OwnTask(name, task, task.initial_model().size)
     except UserError:
         raise
     except (Exception, SystemExit) as error:
-        raise UserError(f"task {name} failed: {_in_a_line(error)}") from error
-
-
-def find_maker(name: str) -> Maker:
-    """The function; its module is looked for in the current directory first, as ``python -m`` does."""
-    module_name, _, function_name = name.partition(":")
-    if not module_name or not function_name:
-        raise InputError("task", name, "module:function")
-    module = _imported(name, module_name)
-    maker = getattr(module, function_name, None)
-    if maker is None:
-        raise InputError("task", name, f"module:function, and {module_name} has no {function_name}")
-    if not callable(maker):
-        raise InputError("task", name, f"module:function, and {function_name} cannot be called")
-    return cast(Maker, maker)
-
-
-def _imported(name: str, module_name: str) -> ModuleType:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise UserError(f"task {name}: importing it failed: {_in_a_line(error)}") from error
-        allowed = f"module:function, and there is no module {module_name} in {here} or installed"
-        raise InputError("task", name, allowed) from None
-    except (Exception, SystemExit) as error:
-        raise UserError(f"task {name}: importing it failed: {_in_a_line(error)}") from error
+        raise UserError(f"task {name} failed: {describe_error(error)}") from error
 
 
 def _checked(name: str, task: Any) -> Task:
@@ -139,10 +104,3 @@ def _described(thing: object) -> str:
 
 def _kind(thing: object) -> str:
     return "None" if thing is None else f"a {type(thing).__name__}"
-
-
-def _in_a_line(error: BaseException) -> str:
-    """What went wrong in the user's code, and in which line of it."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    message = " ".join(str(error).split())
-    return f"{type(error).__name__}: {message} ({Path(last.filename).name}, line {last.lineno})"

@@ -1,0 +1,60 @@
+"""Loading the user's own functions by name, ``module:function``, wherever a short name is accepted."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from slotwise.errors import InputError, UserError
+
+
+def is_function_name(name: str) -> bool:
+    """Return whether ``name`` has the form ``module:function``."""
+    module, separator, function = name.partition(":")
+    return bool(separator) and all(part.isidentifier() for part in (*module.split("."), function))
+
+
+def load_function(parameter: str, name: str) -> Callable[..., Any]:
+    """Import ``module:function``; the current directory is searched first, as ``python -m`` does.
+
+    Raises:
+        InputError: the name is malformed, or there is no such module or function.
+        UserError: importing the module fails.
+    """
+    if not is_function_name(name):
+        raise InputError(parameter, name, "module:function, as in my_module:make_it")
+    module_name, _, function_name = name.partition(":")
+    module = _import_module(parameter, name, module_name)
+    function = getattr(module, function_name, None)
+    if function is None:
+        raise InputError(parameter, name, f"module:function, and {module_name} has no {function_name}")
+    if not callable(function):
+        raise InputError(parameter, name, f"module:function, and {function_name} is not callable")
+    return function  # type: ignore[no-any-return]
+
+
+def describe_error(error: BaseException) -> str:
+    """Return one line with the error's type, message, file and line."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message} ({Path(last.filename).name}, line {last.lineno})"
+
+
+def _import_module(parameter: str, name: str, module_name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise UserError(f"{parameter} {name}: import failed: {describe_error(error)}") from error
+        allowed = f"module:function, and there is no module {module_name} in {here} or installed"
+        raise InputError(parameter, name, allowed) from None
+    except (Exception, SystemExit) as error:
+        raise UserError(f"{parameter} {name}: import failed: {describe_error(error)}") from error
