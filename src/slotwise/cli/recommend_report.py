@@ -12,7 +12,7 @@ from slotwise.cli.terminal import table_console
 from slotwise.recommendation.answer import Answer
 from slotwise.recommendation.candidates import Candidate
 from slotwise.recommendation.standing import Standing
-from slotwise.report.caption import amount
+from slotwise.report.gantt.chart import amount
 
 
 def print_answer(answer: Answer, *, as_json: bool) -> None:

@@ -34,8 +34,7 @@ from slotwise.energy import Powers
 from slotwise.errors import UserError
 from slotwise.files import check_writable, write_atomically
 from slotwise.learning import Point
-from slotwise.report.curve_figures import draw_figure
-from slotwise.report.curves import draw_curves, sparkline
+from slotwise.report.curves import draw_curves, draw_figure, sparkline
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.schedule import Timeline
 from slotwise.spending import Spending
@@ -103,7 +102,7 @@ def show(
         _print(rows, per_device)
     if out is not None:
         curves = {_label(rows, row): row.points for row in rows}
-        write_atomically(out, draw_curves(curves, kind))
+        draw_curves(curves, out)
         typer.echo(f"wrote {out}", err=True)
     if usage_csv is not None:
         _write_csv(usage_csv, rows)

@@ -28,7 +28,7 @@ from slotwise.cli.sweep_table import results_table
 from slotwise.cli.terminal import table_console
 from slotwise.errors import UserError
 from slotwise.files import write_atomically
-from slotwise.report.curve_figures import draw_figure
+from slotwise.report.curves import draw_figure
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
 

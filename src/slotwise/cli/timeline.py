@@ -33,9 +33,14 @@ from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.spending_tables import PerDevice, device_table, spending_line, usage_as_dict
 from slotwise.cli.terminal import table_console
 from slotwise.errors import InputError
-from slotwise.report.gantt import check_picture_path, picture_window, write_gantt
-from slotwise.report.gantt_text import gantt_text
-from slotwise.report.window import Window, window_of
+from slotwise.report.gantt import (
+    Window,
+    check_picture_path,
+    gantt_text,
+    picture_window,
+    window_of,
+    write_gantt,
+)
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
 from slotwise.spending import Spending

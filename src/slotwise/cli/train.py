@@ -160,7 +160,7 @@ class _Session:
                 watcher=display,
             )
         if self.tensorboard is not None:
-            from slotwise.report.tensorboard import write_tensorboard  # noqa: PLC0415
+            from slotwise.report.curves import write_tensorboard  # noqa: PLC0415
 
             write_tensorboard(self.tensorboard, outcome.history.points)
         last = outcome.history.points[-1]

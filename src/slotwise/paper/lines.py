@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from slotwise.batch.job import free_delay
 from slotwise.data import DataName
 from slotwise.paper.results import Curve, Results, seed_curves
-from slotwise.report.curve_lines import (
+from slotwise.report.curves import (
     BLACK,
     BLUE,
     GREEN,

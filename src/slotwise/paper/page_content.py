@@ -22,8 +22,10 @@ from slotwise.paper.results import FolderResults, Results
 from slotwise.paper.table1 import Row, TableOne
 from slotwise.paper.tradeoff import Tradeoff
 from slotwise.paper.worked_timeline import WorkedTimeline
-from slotwise.report.curve_lines import CurveFigure
-from slotwise.report.gantt_page import gantt_page
+from slotwise.report.curves import CurveFigure
+from slotwise.report.gantt import compose as compose_picture
+from slotwise.report.gantt import whole_window
+from slotwise.report.gantt.page_chart import gantt_page
 from slotwise.report.page import (
     Content,
     Html,
@@ -36,8 +38,6 @@ from slotwise.report.page import (
     paragraph,
     table,
 )
-from slotwise.report.picture import compose as compose_picture
-from slotwise.report.window import whole_window
 
 TITLE = "Asynchronous federated learning over a slotted channel, with and without intentional delay"
 

@@ -17,8 +17,7 @@ from slotwise.paper.page_content import compose
 from slotwise.paper.results import FolderResults, Results
 from slotwise.paper.worked_timeline import WorkedTimeline
 from slotwise.report import write_gantt
-from slotwise.report.curve_figures import draw_figure
-from slotwise.report.curve_lines import CurveFigure
+from slotwise.report.curves import CurveFigure, draw_figure
 from slotwise.report.page import figure_numbers, render
 
 

@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Any
 from slotwise.recommendation.answer import Answer
 from slotwise.recommendation.candidates import rung_slot
 from slotwise.recommendation.standing import Standing
-from slotwise.report.curve_figures import STYLE, mark_losses
-from slotwise.report.curve_lines import AXIS_WORDS, BLUE, VERMILLION, Colour, CurveFigure, Line, Panel, Up
+from slotwise.report.curves import (
+    AXIS_TITLES,
+    BLUE,
+    STYLE,
+    VERMILLION,
+    Colour,
+    CurveFigure,
+    Line,
+    Panel,
+    Up,
+    mark_losses,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,9 +113,9 @@ def _mark_axes(axes: Axes, answer: Answer, quantity: Up, drawn: list[_Drawn]) ->
     for slot in slots:
         axes.axvline(slot, color="#CFCFCF", linewidth=0.7, linestyle=":", zorder=0)
     axes.set_xlabel(
-        f"{AXIS_WORDS['slot']} at which pilots were judged, of {deadline:,}, and who was out then"
+        f"{AXIS_TITLES['slot']} at which pilots were judged, of {deadline:,}, and who was out then"
     )
-    axes.set_ylabel(AXIS_WORDS[quantity])
+    axes.set_ylabel(AXIS_TITLES[quantity])
     axes.spines[["top", "right"]].set_visible(False)
     if quantity == "loss":
         axes.set_yscale("log")

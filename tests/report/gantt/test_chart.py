@@ -1,11 +1,31 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slotwise.errors import InputError
 from slotwise.fleet import Absence, Fleet
-from slotwise.report.activity import BEYOND, UNSENT, Activities, Activity, activities, kinds_of
-from slotwise.report.window import Window
+from slotwise.report.gantt.chart import (
+    BEYOND,
+    SERVER,
+    UNSENT,
+    Activities,
+    Activity,
+    Interval,
+    Window,
+    activities,
+    activity_kinds,
+    amount,
+    describe,
+    round_starts,
+    span,
+    ticks,
+    transfer_label,
+    transfers,
+    window_of,
+)
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate, usage
 
@@ -183,8 +203,8 @@ def test_a_device_that_leaves_while_it_receives_or_sends() -> None:
 
 
 def test_only_what_happens_needs_explaining(six_async: Timeline, unequal: Timeline) -> None:
-    assert set(Activity) - set(kinds_of(six_async)) == {LOST, AWAY}
-    assert set(kinds_of(unequal)) == set(Activity)
+    assert set(Activity) - set(activity_kinds(six_async)) == {LOST, AWAY}
+    assert set(activity_kinds(unequal)) == set(Activity)
 
 
 @st.composite
@@ -222,3 +242,113 @@ def test_intervals_of_any_fleet_cover_each_device_and_add_up_to_its_usage(timeli
         assert slots[RECEIVING] == counted.receiving[device - 1]
         assert slots[SENDING] + slots[LOST] == counted.sending[device - 1]
         assert slots[CHANNEL] + slots[MODEL] == counted.idle[device - 1]
+
+
+def test_uplinks_of_a_window(six_async: Timeline) -> None:
+    found = transfers(six_async, Window(5, 9))
+    assert [one for one in found if one.kind == SENDING] == [
+        Interval(3, SENDING, 5, 6, version=0, round=1),
+        Interval(4, SENDING, 6, 7, version=0, round=1),
+        Interval(5, SENDING, 8, 9, version=0, round=2),
+    ]
+
+
+def test_broadcasts_of_a_window(six_async: Timeline) -> None:
+    found = transfers(six_async, Window(4, 8))
+    assert [one for one in found if one.device == SERVER] == [
+        Interval(SERVER, RECEIVING, 4, 5, version=1, round=0),
+        Interval(SERVER, RECEIVING, 7, 8, version=2, round=1),
+    ]
+
+
+def test_a_transfer_is_labelled_by_its_sender_or_its_model(six_async: Timeline) -> None:
+    assert [transfer_label(one) for one in transfers(six_async, Window(2, 5))] == ["1", "2", "w1"]
+
+
+def test_a_transfer_that_only_reaches_into_the_window_counts() -> None:
+    timeline = simulate(Scenario(devices=2, group_size=1, compute_slots=1, link_slots=4), rounds=1)
+    assert [one.device for one in transfers(timeline, Window(4, 5))] == [1]
+
+
+def test_rounds_of_a_window(six_async: Timeline) -> None:
+    assert round_starts(six_async, Window(4, 9)) == {0: 0, 1: 5, 2: 8}
+
+
+def test_a_round_that_ends_where_the_window_begins_is_outside(six_async: Timeline) -> None:
+    assert round_starts(six_async, Window(5, 8)) == {1: 5}
+
+
+def test_lost_uplinks_of_a_window(unequal: Timeline, six_async: Timeline) -> None:
+    found = [one for one in transfers(unequal, Window(2, 10)) if one.kind == LOST]
+    assert found == [Interval(1, LOST, 2, 3, 0, 0), Interval(2, LOST, 3, 4, 0, 0)]
+    assert not any(one.kind == LOST for one in transfers(six_async, Window(0, 20)))
+
+
+@given(fleet_timelines())
+def test_the_channel_carries_one_transfer_at_a_time(timeline: Timeline) -> None:
+    found = sorted(transfers(timeline, Window(0, timeline.last_slot)), key=lambda one: one.start)
+    assert all(before.end <= after.start for before, after in pairwise(found))
+    assert len(found) == len(timeline) + len(timeline.lost) + timeline.rounds
+
+
+def test_what_was_asked_for_and_what_came_out(six_idfl: Timeline) -> None:
+    assert describe(six_idfl) == (
+        "6 devices, 2 uplinks a round, 2 slots to compute, 1 per uplink or broadcast",
+        "idfl, delay 1: 6 rounds in 20 slots; staleness 1 at most, 0.83 on average",
+    )
+
+
+def test_only_idfl_has_a_delay(six_async: Timeline) -> None:
+    assert describe(six_async)[1].startswith("async: 6 rounds")
+
+
+def test_amounts() -> None:
+    assert [amount(1, "slot"), amount(1000, "slot")] == ["1 slot", "1,000 slots"]
+
+
+def test_spans_name_the_last_slot() -> None:
+    assert [span(4, 5), span(5, 7)] == ["slot 4", "slots 5–6"]
+
+
+def test_unequal_devices_are_described_by_their_range(unequal: Timeline) -> None:
+    assert describe(unequal) == (
+        "6 devices, 2 uplinks a round, 2–9 slots to compute (jitter 20%), 1–2 per uplink, 1 per broadcast",
+        "idfl, just in time: 9 rounds in 43 slots; staleness 3 at most, 0.89 on average; 8 uplinks lost",
+    )
+
+
+@pytest.mark.parametrize(
+    ("room", "expected"), [(2, [7, 8, 9, 10, 11, 12]), (3, [10]), (1, [7, 8, 9, 10, 11, 12])]
+)
+def test_numbers_that_touch_are_thinned_to_multiples(room: float, expected: list[int]) -> None:
+    assert ticks(range(7, 13), lambda number: 2.0 * number, lambda _: room) == expected
+
+
+def test_steps_are_those_people_count_in() -> None:
+    assert ticks(range(0, 101), float, lambda _: 11) == [0, 20, 40, 60, 80, 100]
+
+
+def test_nothing_to_write() -> None:
+    assert ticks([], float, lambda _: 1) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [("3:9", (3, 9)), (":9", (0, 9)), ("3:", (3, 20)), (":", (0, 20)), ("3:999999", (3, 20))],
+)
+def test_slots_as_python_slices_them(six_async: Timeline, text: str, window: tuple[int, int]) -> None:
+    assert window_of(text, six_async) == window
+
+
+@pytest.mark.parametrize("text", ["", "3", "9:3", "5:5", "20:30", "-3:5", "a:b", "1:2:3", "9" * 5000 + ":"])
+def test_other_slots_are_refused(six_async: Timeline, text: str) -> None:
+    with pytest.raises(InputError, match="A:B with A below B, within 0:20"):
+        window_of(text, six_async)
+
+
+def test_a_window_is_cut_from_its_first_slot() -> None:
+    assert Window(5, 50).cut(10) == Window(5, 15)
+
+
+def test_a_short_window_stays() -> None:
+    assert Window(5, 9).cut(10) == Window(5, 9)

@@ -6,8 +6,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from slotwise.learning import Point
-from slotwise.report.curve_figures import STYLE, _drawn
-from slotwise.report.curve_lines import COLOURS, CurveFigure, Line, Panel
+from slotwise.report.curves.panels import COLOURS, CurveFigure, Line, Panel
+from slotwise.report.curves.plotting import STYLE, _plot, draw_figure
 
 CURVE = [Point(slot=slot, round=slot, loss=2.0 / (1 + slot), accuracy=0.5, staleness=0) for slot in range(5)]
 
@@ -16,7 +16,7 @@ def drawn(labels: list[str], title: str, panels: int) -> Figure:
     lines = tuple(Line(label, COLOURS[n % len(COLOURS)], False, (CURVE,)) for n, label in enumerate(labels))
     panel = Panel(title, "slot", "loss", lines)
     with mpl.rc_context(STYLE):
-        figure = _drawn(CurveFigure("", "", "", (panel,) * panels))
+        figure = _plot(CurveFigure("", "", "", (panel,) * panels))
         FigureCanvasAgg(figure).draw()
     return figure
 
@@ -48,3 +48,18 @@ def test_legend_and_titles_stay_inside(labels: list[str], panels: int) -> None:
         assert box.y1 <= page.y1, text
     titles = [axes.title.get_window_extent() for axes in figure.axes if axes.get_visible()]
     assert not any(one.overlaps(other) for one in titles for other in titles if one is not other)
+
+
+@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
+def test_figures_are_drawn_as_files_and_always_the_same(kind: str, start: bytes) -> None:
+    panel = Panel("Loss", "slot", "loss", (Line("S=1", COLOURS[0], False, (CURVE, CURVE)),))
+    figure = CurveFigure("", "", "", (panel,))
+    first = draw_figure(figure, kind)
+    assert first.startswith(start)
+    assert first == draw_figure(figure, kind)
+
+
+def test_panels_of_one_kind_share_their_axis() -> None:
+    visible = [axes for axes in drawn(["S=1"], "S=1", 5).axes if axes.get_visible()]
+    assert len({axes.get_ylim() for axes in visible}) == 1
+    assert [axes.get_ylabel() for axes in visible].count("training loss") == 2

@@ -8,9 +8,9 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from slotwise.report.gantt_figure import _Drawing, gantt_figure
-from slotwise.report.picture import Picture, compose
-from slotwise.report.window import Window
+from slotwise.report.gantt.chart import Window
+from slotwise.report.gantt.drawing import Picture, compose
+from slotwise.report.gantt.figure_chart import _Drawing, gantt_file
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
 
@@ -25,7 +25,7 @@ def texts_of(svg: bytes) -> list[str]:
 
 
 def test_a_png_is_large_enough_to_read(six_async: Timeline) -> None:
-    png = gantt_figure(whole(six_async), "png")
+    png = gantt_file(whole(six_async), "png")
     width, height = struct.unpack(">II", png[16:24])
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     assert width > 1200
@@ -33,31 +33,31 @@ def test_a_png_is_large_enough_to_read(six_async: Timeline) -> None:
 
 
 def test_an_svg_names_devices_models_and_activities(six_idfl: Timeline) -> None:
-    texts = texts_of(gantt_figure(whole(six_idfl), "svg"))
+    texts = texts_of(gantt_file(whole(six_idfl), "svg"))
     assert {"channel", "round", "slot", "device", "w6", "ready, waiting for the channel"} <= set(texts)
     assert "idfl, delay 1: 6 rounds in 20 slots; staleness 1 at most, 0.83 on average" in texts
     assert texts.count("w2") == 3  # its broadcast and two trainings
 
 
 def test_a_hundred_devices_have_a_number_each(hundred: Timeline) -> None:
-    texts = texts_of(gantt_figure(whole(hundred), "svg"))
+    texts = texts_of(gantt_file(whole(hundred), "svg"))
     assert {str(device) for device in range(1, 101)} <= set(texts)
 
 
 def test_labels_without_room_are_left_out() -> None:
     timeline = simulate(Scenario(devices=2, group_size=1, compute_slots=2), rounds=500)
-    texts = texts_of(gantt_figure(compose(timeline, Window(0, 1000)), "svg"))
+    texts = texts_of(gantt_file(compose(timeline, Window(0, 1000)), "svg"))
     assert "channel" in texts
     assert not any(re.fullmatch(r"w\d+", text) for text in texts)
 
 
 def test_the_same_timeline_gives_the_same_bytes(six_async: Timeline) -> None:
-    assert gantt_figure(whole(six_async), "svg") == gantt_figure(whole(six_async), "svg")
+    assert gantt_file(whole(six_async), "svg") == gantt_file(whole(six_async), "svg")
 
 
 def test_global_settings_are_left_alone(six_async: Timeline) -> None:
     before = mpl.rcParams["svg.fonttype"], mpl.rcParams["svg.hashsalt"]
-    gantt_figure(whole(six_async), "svg")
+    gantt_file(whole(six_async), "svg")
     assert (mpl.rcParams["svg.fonttype"], mpl.rcParams["svg.hashsalt"]) == before
 
 
@@ -89,8 +89,8 @@ def test_losses_and_absences_are_explained_where_there_are_some(
     unequal: Timeline, six_async: Timeline
 ) -> None:
     rare = {"sending, lost", "away"}
-    assert rare <= set(texts_of(gantt_figure(whole(unequal), "svg")))
-    assert not rare & set(texts_of(gantt_figure(whole(six_async), "svg")))
+    assert rare <= set(texts_of(gantt_file(whole(unequal), "svg")))
+    assert not rare & set(texts_of(gantt_file(whole(six_async), "svg")))
 
 
 def test_the_legend_of_a_short_chart_stays_inside(unequal: Timeline) -> None:

@@ -1,11 +1,12 @@
-"""The Gantt chart as a picture (matplotlib): the channel on top, a row for each device below.
+"""The Gantt chart as a matplotlib figure: the channel on top, a row for each device below.
 
 The figure grows with the slots and devices it shows, so that a label that fits is legible at full size; one
-that does not fit is left out. matplotlib's own global figures are not touched.
+that does not fit is omitted. pyplot's global figures are not touched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import BytesIO
 from typing import Any, Literal
 
@@ -19,34 +20,50 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from slotwise.report.activity import Activity
-from slotwise.report.caption import model_name
-from slotwise.report.channel import broadcasts, lost_uplinks, round_starts, rounds, shortest_uplink, uplinks
-from slotwise.report.fitting import DIGIT, Fit, fit
-from slotwise.report.palette import LEGEND_ORDER, LOOKS
-from slotwise.report.picture import Picture
-from slotwise.report.ticks import ticks
+from slotwise.report.gantt.chart import (
+    Activity,
+    Interval,
+    model_name,
+    round_starts,
+    shortest_uplink,
+    ticks,
+    transfer_label,
+    transfers,
+)
+from slotwise.report.gantt.drawing import DIGIT, LEGEND_ORDER, LOOKS, Fit, Picture, fit
 
 Numbers = NDArray[Any]
 POINTS = 72  # per inch
 PNG_DOTS = 150  # per inch
 LEFT, RIGHT, BOTTOM, HEAD_LINE, ROUNDS, CHANNEL, GAP = 1.0, 0.3, 0.95, 0.24, 0.3, 0.5, 0.08  # inches
-LARGEST_ZOOM = 1.8  # of the words around a large chart, which is looked at from farther away
+LARGEST_ZOOM = 1.8  # of the text around a large chart, which is viewed at a smaller scale
 SMALLEST_FONT, LARGEST_FONT = 4.2, 9.0
 
 
-def gantt_figure(picture: Picture, file_format: Literal["svg", "png"]) -> bytes:
-    """The picture as the bytes of a file; the same timeline gives the same bytes."""
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slotwise", "font.family": "DejaVu Sans"}):
-        figure = _Drawing(picture).figure()
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "slotwise",
+    "font.family": "DejaVu Sans",
+}
+
+
+def gantt_file(picture: Picture, file_format: Literal["svg", "png"]) -> bytes:
+    """Return the content of a picture file; the same timeline gives the same bytes."""
+    with mpl.rc_context(STYLE):
         file = BytesIO()
         metadata = {"Date": None} if file_format == "svg" else {}
-        figure.savefig(file, format=file_format, dpi=PNG_DOTS, metadata=metadata)
+        _Drawing(picture).figure().savefig(file, format=file_format, dpi=PNG_DOTS, metadata=metadata)
     return file.getvalue()
 
 
+def gantt_figure(picture: Picture) -> Figure:
+    """Return the chart as a figure that belongs to the caller alone."""
+    with mpl.rc_context(STYLE):
+        return _Drawing(picture).figure()
+
+
 class _Drawing:
-    """One figure being drawn: its measures in inches, and its parts."""
+    """Measures of one figure in inches, and its parts."""
 
     def __init__(self, picture: Picture) -> None:
         self.picture, self.window = picture, picture.window
@@ -86,7 +103,7 @@ class _Drawing:
         return axes
 
     def _points(self, slots: float) -> float:
-        """The length of so many slots in the unit of font sizes."""
+        """Return the length of ``slots`` slots in points, the unit of font sizes."""
         return slots * self.plot_width * POINTS / self.window.slots
 
     def _draw_head(self, figure: Figure) -> None:
@@ -102,34 +119,27 @@ class _Drawing:
         axes.set_xticks([])
         axes.add_patch(Rectangle((self.window.first, 0), self.window.slots, 1, color="#f1f1f1", lw=0))
         timeline = self.picture.timeline
-        sent = [(start, end, str(device)) for start, end, device, _, _ in uplinks(timeline, self.window)]
-        lost = [(start, end, str(device)) for start, end, device, _, _ in lost_uplinks(timeline, self.window)]
-        models = [
-            (start, end, model_name(version)) for start, end, version in broadcasts(timeline, self.window)
-        ]
-        slots = timeline.scenario.link_slots
-        self._draw_transfers(axes, Activity.SENDING, sent, shortest_uplink(timeline))
-        self._draw_transfers(axes, Activity.RECEIVING, models, slots)
-        if lost:
-            self._draw_transfers(axes, Activity.LOST, lost, shortest_uplink(timeline))
+        carried = transfers(timeline, self.window)
+        uplink, broadcast = shortest_uplink(timeline), timeline.scenario.link_slots
+        for kind in (Activity.SENDING, Activity.RECEIVING, Activity.LOST):
+            shortest = broadcast if kind == Activity.RECEIVING else uplink
+            self._draw_transfers(axes, kind, [one for one in carried if one.kind == kind], shortest)
 
-    def _draw_transfers(
-        self, axes: Axes, kind: Activity, transfers: list[tuple[int, int, str]], shortest: int
-    ) -> None:
-        """Blocks with labels of one size: that of the longest label in the shortest block."""
-        longest = max((len(label) for _, _, label in transfers), default=0)
+    def _draw_transfers(self, axes: Axes, kind: Activity, carried: Sequence[Interval], shortest: int) -> None:
+        """Draw blocks with labels of one size, which fits the longest label in the shortest block."""
+        longest = max((len(transfer_label(one)) for one in carried), default=0)
         width = self._points(shortest)
         thickness = LOOKS[kind].thickness
         size = fit(longest, width, CHANNEL * POINTS * thickness, SMALLEST_FONT, LARGEST_FONT)
-        clipped = [self.window.clip(start, end) for start, end, _ in transfers]
+        clipped = [self.window.clip(one.start, one.end) for one in carried]
         left, right = np.array(clipped, dtype=float).reshape(-1, 2).T
         blocks = _blocks(left, right, np.full(len(left), 0.5), 0.5 * thickness)
         axes.add_collection(
             PolyCollection(blocks, fc=LOOKS[kind].colour, ec="white", lw=min(1.0, width / 12))
         )
-        for (start, end, label), visible in zip(transfers, clipped, strict=True):
-            if size and visible == (start, end):
-                _write(axes, (start + end) / 2, 0.5, label, kind, size)
+        for one, visible in zip(carried, clipped, strict=True):
+            if size and visible == (one.start, one.end):
+                _write(axes, (one.start + one.end) / 2, 0.5, transfer_label(one), kind, size)
 
     def _draw_devices(self, axes: Axes) -> None:
         axes.set_ylim(self.picture.devices + 0.5, 0.5)
@@ -166,20 +176,20 @@ class _Drawing:
                 _write(axes, (first + last) / 2, row.device, name, Activity.COMPUTING, size)
 
     def _draw_rounds(self, channel: Axes, devices: Axes) -> None:
-        """A number above the first slot of a round, and a thin line down from there."""
-        starts = round_starts(self.picture.timeline)
-        seen = [k for k in rounds(self.picture.timeline, self.window) if starts[k] >= self.window.first]
-        for k in ticks(seen, lambda k: self._points(float(starts[k])), self._number_width):
+        """Write a number above the first slot of a round, and draw a thin line down from there."""
+        found = round_starts(self.picture.timeline, self.window)
+        starts = {k: float(start) for k, start in found.items() if start >= self.window.first}
+        for k in ticks(list(starts), lambda k: self._points(starts[k]), self._number_width):
             channel.annotate(
                 f"{k}",
-                (float(starts[k]), 1),
+                (starts[k], 1),
                 xytext=(3, 4),
                 textcoords="offset points",
                 fontsize=8 * self.zoom,
                 annotation_clip=False,
             )
             channel.plot([starts[k]] * 2, [1, 1 + 0.28 * self.zoom], color="#444444", lw=0.7, clip_on=False)
-            devices.axvline(float(starts[k]), color="#444444", lw=0.5, alpha=0.55, zorder=3)
+            devices.axvline(starts[k], color="#444444", lw=0.5, alpha=0.55, zorder=3)
         channel.text(
             -8 / (self.plot_width * POINTS),
             1.12,
@@ -190,7 +200,7 @@ class _Drawing:
         )
 
     def _number_width(self, number: int) -> float:
-        """The room of a number on an axis, in points."""
+        """Return the room of a number on an axis, in points."""
         return len(str(number)) * 8 * self.zoom * DIGIT + 8
 
     def _draw_legend(self, figure: Figure) -> None:
@@ -202,7 +212,7 @@ class _Drawing:
                 color=look.colour,
                 lw=thickness * look.thickness,
                 solid_capstyle="butt",
-                label=look.words,
+                label=look.title,
             )
             for look in (LOOKS[kind] for kind in LEGEND_ORDER if kind in self.picture.kinds)
         ]
@@ -217,7 +227,7 @@ class _Drawing:
 
 
 def _blocks(left: Numbers, right: Numbers, middle: Numbers, half: float) -> list[Numbers]:
-    """The corners of rectangles ``half`` above and below their middle lines."""
+    """Return the corners of rectangles ``half`` above and below their middle lines."""
     corners = [(left, middle - half), (left, middle + half), (right, middle + half), (right, middle - half)]
     return list(np.moveaxis(np.array(corners, dtype=float), 2, 0))
 

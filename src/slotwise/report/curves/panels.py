@@ -1,4 +1,4 @@
-"""What a figure of curves shows, whoever draws it: lines, the panels they are in, and what is written."""
+"""Content of a figure of curves, independent of how it is drawn: lines, panels and titles."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ Across = Literal["slot", "round", "updates", "joules", "value"]
 Up = Literal["loss", "accuracy"]
 Numbers = NDArray[np.float64]
 
-AXIS_WORDS = {
+AXIS_TITLES = {
     "slot": "time slots",
     "round": "training rounds",
     "updates": "updates applied",
     "joules": "joules of all devices",
     "value": "value",
-    "loss": "global loss",
+    "loss": "training loss",
     "accuracy": "test accuracy (%)",
 }
-USUAL_TOP = 10.0  # of an axis of losses: four times that of guessing among ten classes
+USUAL_TOP = 10.0  # end of a loss axis: four times the loss of guessing among ten classes
 
 
 class Colour(NamedTuple):
-    """On light paper, and on dark."""
+    """A colour on light background and its counterpart on dark background."""
 
     light: str
     dark: str
 
 
-# Okabe and Ito's palette, told apart by colour-blind readers; on dark paper the darker ones are lightened.
+# The palette of Okabe and Ito, which colour-blind readers can tell apart; lightened on dark background.
 BLUE = Colour("#0072B2", "#3D9FE0")
 VERMILLION = Colour("#D55E00", "#F0803C")
 GREEN = Colour("#009E73", "#20C497")
@@ -47,7 +47,7 @@ COLOURS = (BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, BLACK)
 
 
 class Band(NamedTuple):
-    """A quantity over the seeds: mean, lowest and highest at each of ``places`` on the horizontal axis."""
+    """Mean, lowest and highest value over the seeds at each of ``places`` on the horizontal axis."""
 
     places: Numbers
     mean: Numbers
@@ -56,15 +56,15 @@ class Band(NamedTuple):
 
 
 class MeasuredPoint(NamedTuple):
-    """An evaluation, and what it had cost by then.
+    """An evaluation, and the cost up to it.
 
     Attributes:
-        slot: when the model was complete.
+        slot: the slot at which the model was complete.
         round: the number of the model.
-        updates: applied so far.
-        joules: spent so far by all devices; not a number if their powers are not known.
-        loss: global loss over all devices' data.
-        accuracy: on the test set, 0 to 1.
+        updates: updates applied so far.
+        joules: energy spent so far by all devices; NaN if their powers are unknown.
+        loss: training loss over the data of all devices.
+        accuracy: test accuracy, 0 to 1.
     """
 
     slot: int
@@ -76,12 +76,12 @@ class MeasuredPoint(NamedTuple):
 
 
 class FinalPoint(NamedTuple):
-    """What a run has come to, against a parameter.
+    """Result of a run with one value of a parameter.
 
     Attributes:
-        value: of the parameter.
-        loss: over the end of the run.
-        accuracy: likewise, 0 to 1.
+        value: the value of the parameter.
+        loss: final loss.
+        accuracy: final accuracy, 0 to 1.
     """
 
     value: float
@@ -93,7 +93,7 @@ AnyPoint = Point | MeasuredPoint | FinalPoint
 
 
 class LossRange(NamedTuple):
-    """From the lowest loss to the highest, or to where single points would press all other curves flat."""
+    """Range of a loss axis; ``cut`` if it ends below single points that would flatten all other curves."""
 
     low: float
     high: float
@@ -105,9 +105,9 @@ class Line:
     """One curve of a figure: the same run with one or several seeds.
 
     Attributes:
-        label: as in the legend.
-        colour: of the line and its band.
-        dashed: the second kind of line of a figure.
+        label: its text in the legend.
+        colour: colour of the line and its band.
+        dashed: whether it is dashed.
         seeds: the evaluations of each seed.
     """
 
@@ -117,13 +117,14 @@ class Line:
     seeds: tuple[Sequence[AnyPoint], ...]
 
     def places(self, across: Across) -> list[Numbers]:
-        """Where each seed was evaluated."""
+        """Return the positions at which each seed was evaluated."""
         return [np.array([getattr(p, across) for p in points], dtype=float) for points in self.seeds]
 
     def band(self, across: Across, up: Up) -> Band:
-        """The values, accuracies in per cent, at every place where any seed was evaluated, as far as all are.
+        """Return values over the seeds at every place where any was evaluated; accuracies in per cent.
 
-        Seeds with drawn fleets are evaluated at places of their own; between those they go straight.
+        Seeds with random fleets are evaluated at different places, so they are interpolated linearly. The
+        band ends where the shortest seed ends.
         """
         scale = 100.0 if up == "accuracy" else 1.0
         places = self.places(across)
@@ -137,18 +138,18 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; ``words`` stand below it in place of the usual ones."""
+    """One pair of axes; ``across_label`` replaces the usual title of the horizontal one."""
 
     title: str
     across: Across
     up: Up
     lines: tuple[Line, ...]
-    words: str = ""
+    across_label: str = ""
 
     @property
-    def across_words(self) -> str:
-        """What is written below it."""
-        return self.words or AXIS_WORDS[self.across]
+    def across_title(self) -> str:
+        """Title of the horizontal axis."""
+        return self.across_label or AXIS_TITLES[self.across]
 
 
 @dataclass(frozen=True)
@@ -156,10 +157,10 @@ class CurveFigure:
     """A figure of one or several panels.
 
     Attributes:
-        name: of its files.
-        title: above it.
-        caption: below it.
-        panels: in reading order.
+        name: name of its files.
+        title: text above it.
+        caption: text below it.
+        panels: its panels in reading order.
     """
 
     name: str
@@ -169,12 +170,12 @@ class CurveFigure:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """Every line once, for the legend."""
+        """All lines, each once, for the legend."""
         return tuple({line.label: line for panel in self.panels for line in panel.lines}.values())
 
     @property
     def losses(self) -> LossRange:
-        """What the axes of losses show, the same in all panels."""
+        """Range of the loss axes, the same in all panels."""
         all_bands = [line.band(panel.across, "loss") for panel in self.panels for line in panel.lines]
         bands = [band for band in all_bands if len(band.places)]
         low = min((float(band.low.min()) for band in bands), default=0.1)
@@ -185,7 +186,7 @@ class CurveFigure:
 
 
 def _shared(places: Sequence[Numbers]) -> Numbers:
-    """The places of all, from where the last begins to where the first ends."""
+    """Return all places between the latest beginning and the earliest end."""
     if not places or not all(len(row) for row in places):
         return np.empty(0)
     first, last = max(row[0] for row in places), min(row[-1] for row in places)
@@ -195,7 +196,7 @@ def _shared(places: Sequence[Numbers]) -> Numbers:
 
 
 def _rounded_up(value: float) -> float:
-    """To 1, 2 or 5 times a power of ten."""
+    """Round up to 1, 2 or 5 times a power of ten."""
     if value <= 0:
         return value
     power = 10.0 ** floor(log10(value))
@@ -203,7 +204,7 @@ def _rounded_up(value: float) -> float:
 
 
 def loss_and_accuracy(lines: tuple[Line, ...]) -> tuple[Panel, ...]:
-    """The three views of the paper: loss and accuracy against slots, loss against rounds."""
+    """Return the three views of the paper: loss and accuracy against slots, loss against rounds."""
     return (
         Panel("Loss against slots", "slot", "loss", lines),
         Panel("Accuracy against slots", "slot", "accuracy", lines),

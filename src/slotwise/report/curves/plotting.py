@@ -1,4 +1,7 @@
-"""Figures of curves for papers (matplotlib): PNG, PDF or SVG, as wide as two columns of text."""
+"""Figures of curves for papers (matplotlib): PNG, PDF or SVG, as wide as two columns of text.
+
+Figures are created without pyplot, whose global list of figures would keep them alive.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,20 @@ from math import ceil
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from slotwise.report.curve_lines import AXIS_WORDS, CurveFigure, Line, LossRange, Panel
+from slotwise.report.curves.panels import AXIS_TITLES, CurveFigure, Line, LossRange, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WIDTH, PANEL_HEIGHT, LEGEND_ROW = 7.2, 2.2, 0.19  # inches
-LETTER, TITLE_LETTER, LEGEND_KEY = 0.068, 0.082, 0.5  # inches: in a legend, in a bold title; a line and gaps
+LETTER, TITLE_LETTER = 0.068, 0.082  # inches: width of a letter in a legend, in a bold title
+LEGEND_KEY = 0.5  # inches: a line sample and the gaps around it
 MOST_LEGEND_COLUMNS = 6
 DOTS_PER_INCH = 300
 DASHES = (0, (4, 1.6))
-WIDE, MOST_MARKS = 20, 8  # of a parameter's values: largest to smallest; ticks that fit below a panel
+WIDE = 20  # ratio of the largest to the smallest value from which an axis is logarithmic
+MOST_MARKS = 8  # ticks that fit below a panel
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
@@ -32,22 +37,35 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.2,
     "pdf.fonttype": 42,
     "svg.fonttype": "none",
+    "svg.hashsalt": "slotwise",
 }
 
 
 def draw_figure(figure: CurveFigure, kind: str) -> bytes:
-    """The figure as a file of ``kind``: png, svg or pdf. The same curves give the same bytes."""
+    """Return the content of a file of ``kind``: png, svg or pdf. The same curves give the same bytes."""
     import matplotlib as mpl  # noqa: PLC0415  (half a second that most commands do without)
 
-    buffer = io.BytesIO()
     with mpl.rc_context(STYLE):
-        drawn = _drawn(figure)
-        metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
-        drawn.savefig(buffer, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+        return save_figure(_plot(figure), kind)
+
+
+def plot_figure(figure: CurveFigure) -> Figure:
+    """Return a matplotlib figure that belongs to the caller alone."""
+    import matplotlib as mpl  # noqa: PLC0415
+
+    with mpl.rc_context(STYLE):
+        return _plot(figure)
+
+
+def save_figure(figure: Figure, kind: str, dpi: int = DOTS_PER_INCH) -> bytes:
+    """Return a figure as the content of a file, without dates so that equal figures give equal bytes."""
+    buffer = io.BytesIO()
+    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
+    figure.savefig(buffer, format=kind, dpi=dpi, metadata=undated)
     return buffer.getvalue()
 
 
-def _drawn(figure: CurveFigure) -> Figure:
+def _plot(figure: CurveFigure) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     columns = 2 if len(figure.panels) == 4 else min(3, len(figure.panels))
@@ -80,8 +98,8 @@ def _all_alike(figure: CurveFigure) -> bool:
 def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
     for line in panel.lines:
         _draw_line(axes, line, panel)
-    axes.set_xlabel(panel.across_words)
-    axes.set_ylabel(AXIS_WORDS[panel.up])
+    axes.set_xlabel(panel.across_title)
+    axes.set_ylabel(AXIS_TITLES[panel.up])
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     if panel.across == "value":
@@ -95,7 +113,7 @@ def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
 
 
 def _mark_values(axes: Axes, panel: Panel) -> None:
-    """A mark at every value that was tried, at even distances if they grow by factors."""
+    """Put a tick at every value that was tried, on a logarithmic axis if they grow by factors."""
     values = sorted({float(v) for line in panel.lines for v in line.band("value", panel.up).places})
     if values and values[0] > 0 and values[-1] >= WIDE * values[0]:
         axes.set_xscale("log")
@@ -105,7 +123,7 @@ def _mark_values(axes: Axes, panel: Panel) -> None:
 
 
 def mark_losses(axes: Axes, losses: LossRange) -> None:
-    """Powers of ten, and within two of them also 2 and 5."""
+    """Set the range of a loss axis, with ticks at powers of ten; in a short range also at 2 and 5."""
     from matplotlib.ticker import LogLocator  # noqa: PLC0415
 
     room = (losses.high / losses.low) ** 0.05 if losses.high > losses.low else 2.0
@@ -132,6 +150,6 @@ def _handle(line: Line, label: str) -> object:
 
 
 def _thousands(value: float, position: float) -> str:
-    """50000 as ``50k``: three panels are narrow."""
+    """Format 50000 as ``50k``: three panels are narrow."""
     del position
     return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
