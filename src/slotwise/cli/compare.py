@@ -17,9 +17,9 @@ from slotwise.batch.compare_report import CompareFolder, EntryResult, read_resul
 from slotwise.batch.training import FETCH_CIFAR10, Failure, can_train, train_jobs, unfinished
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED, JobsDisplay
 from slotwise.cli.options import OUTPUT
-from slotwise.cli.progress import Stopping, stop_on_signals
-from slotwise.cli.terminal import table_console
 from slotwise.errors import UserError
+from slotwise.report.cost_tables import table_console
+from slotwise.report.progress import Stop, stop_on_signals
 from slotwise.scenario import whole
 
 
@@ -53,7 +53,7 @@ def compare(
         failures = _train(folder, comparison, threads, stopping, quiet)
         results = read_results(folder, comparison)
         _report(folder, comparison, results, failures)
-    if stopping.asked:
+    if stopping.requested:
         typer.echo("interrupted; the same command goes on from here", err=True)
         raise typer.Exit(INTERRUPTED)
     if any(result.status != "finished" for entry in results for result in entry.results):
@@ -61,7 +61,7 @@ def compare(
 
 
 def _train(
-    folder: CompareFolder, comparison: Comparison, workers: int, stopping: Stopping, quiet: bool
+    folder: CompareFolder, comparison: Comparison, workers: int, stopping: Stop, quiet: bool
 ) -> tuple[Failure, ...]:
     jobs = unfinished(folder, comparison.runs)
     with JobsDisplay(jobs, len(comparison.runs), stopping, quiet=quiet) as display:

@@ -12,8 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn
 from slotwise.batch.job import Run
 from slotwise.batch.training import Job, JobsWatcher
 from slotwise.batch.work import evaluation_work_per_round, round_work
-from slotwise.cli.progress import Stopping
 from slotwise.learning import History, Point
+from slotwise.report.progress import Stop
 from slotwise.runs import Watcher
 from slotwise.schedule import Timeline
 
@@ -25,7 +25,7 @@ INTERRUPTED = 130
 class JobsDisplay(JobsWatcher):
     """Two bars: all curves with the time left, and the one being trained. A line for each that has ended."""
 
-    def __init__(self, jobs: tuple[Job, ...], runs: int, stopping: Stopping, *, quiet: bool) -> None:
+    def __init__(self, jobs: tuple[Job, ...], runs: int, stopping: Stop, *, quiet: bool) -> None:
         self._jobs, self._runs, self._stopping = jobs, runs, stopping
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -62,15 +62,15 @@ class JobsDisplay(JobsWatcher):
     def ended(self, job: Job, reason: str | None) -> None:
         """A line that stays, unless it has failed, which is told at the end; and its work done."""
         self._bar.update(self._one, visible=False)
-        if self.current and reason is None and not self._stopping.asked:
+        if self.current and reason is None and not self._stopping.requested:
             self._bar.console.print(self.current.summary(), highlight=False, soft_wrap=True)
-        if not self._stopping.asked:
+        if not self._stopping.requested:
             self._ended += job.work
             self.progress(0.0)
 
     def wants_stop(self) -> bool:
         """Whether Ctrl-C was pressed."""
-        return self._stopping.asked
+        return self._stopping.requested
 
     def skip(self, work: float) -> None:
         """What a resumed run had computed before: done, but no measure of today's speed."""

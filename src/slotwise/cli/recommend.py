@@ -11,7 +11,6 @@ import typer
 from slotwise.cli.jobs import INTERRUPTED
 from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT, Json, Quiet, Workers
-from slotwise.cli.progress import stop_on_signals
 from slotwise.cli.recommend_display import SearchDisplay
 from slotwise.cli.recommend_options import QuestionFlags
 from slotwise.cli.recommend_report import print_answer
@@ -21,6 +20,7 @@ from slotwise.recommendation.folder import RecommendFolder
 from slotwise.recommendation.pilots import Interrupted, PilotTasks
 from slotwise.recommendation.question import Question
 from slotwise.recommendation.search import Search
+from slotwise.report.progress import stop_on_signals
 from slotwise.scenario import whole
 
 

@@ -9,10 +9,10 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from slotwise.cli.progress import Stopping
 from slotwise.learning import History, Point
 from slotwise.recommendation.candidates import Candidate
 from slotwise.recommendation.search import SearchWatcher
+from slotwise.report.progress import Stop
 from slotwise.runs import Watcher
 from slotwise.schedule import Timeline
 
@@ -20,7 +20,7 @@ from slotwise.schedule import Timeline
 class SearchDisplay(SearchWatcher):
     """A line for each rung, and a bar for the pilot that is being trained."""
 
-    def __init__(self, stopping: Stopping, *, quiet: bool) -> None:
+    def __init__(self, stopping: Stop, *, quiet: bool) -> None:
         self._stopping, self._quiet = stopping, quiet
         console = Console(stderr=True)
         self._bar = Progress(
@@ -62,7 +62,7 @@ class SearchDisplay(SearchWatcher):
     @property
     def stopping(self) -> bool:
         """Whether Ctrl-C was pressed."""
-        return self._stopping.asked
+        return self._stopping.requested
 
 
 class _PilotDisplay(Watcher):

@@ -8,10 +8,10 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.cli.terminal import table_console
 from slotwise.recommendation.answer import Answer
 from slotwise.recommendation.candidates import Candidate
 from slotwise.recommendation.standing import Standing
+from slotwise.report.cost_tables import table_console
 from slotwise.report.gantt.chart import amount
 
 

@@ -20,11 +20,11 @@ from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED, JobsDisplay
 from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.power_options import PowerOptions
-from slotwise.cli.progress import Stopping, stop_on_signals
 from slotwise.energy import Powers
 from slotwise.errors import InputError
 from slotwise.paper.catalogue import PAPER, QUICK, Experiment, all_runs, selected, with_deadline
 from slotwise.paper.folder import Manifest, ReproductionFolder, Request
+from slotwise.report.progress import Stop, stop_on_signals
 from slotwise.scenario import whole
 
 
@@ -76,8 +76,8 @@ def reproduce(
     with folder.locked(), stop_on_signals() as stopping:
         manifest = folder.ask(quick, _requests(chosen, deadline, seeds))
         failures = _train(folder, manifest, chosen, seeds, threads, stopping, quiet)
-        _report(folder, manifest, failures, files=not stopping.asked, powers=powers)
-    if stopping.asked:
+        _report(folder, manifest, failures, files=not stopping.requested, powers=powers)
+    if stopping.requested:
         typer.echo("interrupted; the same command goes on from here", err=True)
         raise typer.Exit(INTERRUPTED)
     if failures:
@@ -110,7 +110,7 @@ def _train(
     chosen: Iterable[Experiment],
     seeds: int,
     workers: int,
-    stopping: Stopping,
+    stopping: Stop,
     quiet: bool,
 ) -> tuple[Failure, ...]:
     names = {experiment.name for experiment in chosen}

@@ -22,13 +22,13 @@ from slotwise.batch.table import SweepResults, read_results, write_tables
 from slotwise.batch.training import FETCH_CIFAR10, Failure, can_train, unfinished
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
 from slotwise.cli.options import OUTPUT
-from slotwise.cli.progress import Stopping, stop_on_signals
 from slotwise.cli.sweep_display import SweepDisplay
 from slotwise.cli.sweep_table import results_table
-from slotwise.cli.terminal import table_console
 from slotwise.errors import UserError
 from slotwise.files import write_atomically
+from slotwise.report.cost_tables import table_console
 from slotwise.report.curves import draw_figure
+from slotwise.report.progress import Stop, stop_on_signals
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
 
@@ -95,8 +95,8 @@ def sweep(
         _tell_left_out(file, grid)
         failures = _train(folder, grid, hire, stopping, quiet)
         results = read_results(folder)
-        _report(folder, results, failures, stopped=stopping.asked)
-    if stopping.asked:
+        _report(folder, results, failures, stopped=stopping.requested)
+    if stopping.requested:
         typer.echo("interrupted; the same command goes on from here", err=True)
         raise typer.Exit(INTERRUPTED)
     if any(result.status != "finished" for result in results.results):
@@ -130,9 +130,7 @@ def _tell_left_out(file: Path, grid: Sweep) -> None:
         typer.echo(f"{file}: left out {points}; the first: {left_out.reason}", err=True)
 
 
-def _train(
-    folder: SweepFolder, grid: Sweep, hire: Hire, stopping: Stopping, quiet: bool
-) -> tuple[Failure, ...]:
+def _train(folder: SweepFolder, grid: Sweep, hire: Hire, stopping: Stop, quiet: bool) -> tuple[Failure, ...]:
     jobs = unfinished(folder, grid.runs, extent=facts)
     with SweepDisplay(jobs, len(grid.runs), stopping, quiet=quiet) as display:
         return conduct(jobs, hire(len(jobs)), display)

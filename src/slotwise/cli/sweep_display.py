@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from slotwise.batch import crew
 from slotwise.batch.training import Job
 from slotwise.cli.jobs import duration
-from slotwise.cli.progress import Stopping
+from slotwise.report.progress import Stop
 
 MOST_BARS = 8  # of single points: a machine may have more cores than a terminal has lines
 
@@ -20,7 +20,7 @@ MOST_BARS = 8  # of single points: a machine may have more cores than a terminal
 class SweepDisplay(crew.SweepWatcher):
     """A bar for all points with the time left, one for each that is being trained, a line for each ended."""
 
-    def __init__(self, jobs: tuple[Job, ...], runs: int, stopping: Stopping, *, quiet: bool) -> None:
+    def __init__(self, jobs: tuple[Job, ...], runs: int, stopping: Stop, *, quiet: bool) -> None:
         self._jobs, self._runs, self._stopping, self._quiet = jobs, runs, stopping, quiet
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -67,7 +67,7 @@ class SweepDisplay(crew.SweepWatcher):
     def ended(self, job: Job, reason: str | None) -> None:
         """A line that stays."""
         active = self._leave(job)
-        if self._stopping.asked:
+        if self._stopping.requested:
             return
         self._ended += 1
         self._ended_work += job.work
@@ -82,7 +82,7 @@ class SweepDisplay(crew.SweepWatcher):
 
     def wants_stop(self) -> bool:
         """Whether Ctrl-C was pressed."""
-        return self._stopping.asked
+        return self._stopping.requested
 
     def _leave(self, job: Job) -> _Active:
         active = self._active.pop(job.run.name)
@@ -101,7 +101,7 @@ class SweepDisplay(crew.SweepWatcher):
     def _state(self, done: float) -> str:
         if self._ended == len(self._jobs):
             return ""
-        if self._stopping.asked:
+        if self._stopping.requested:
             return "stopping"
         if not self._active:
             return "waiting for a worker"

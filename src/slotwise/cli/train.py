@@ -22,12 +22,12 @@ from slotwise.cli.flags import (
     take_powers,
     whole_number,
 )
-from slotwise.cli.progress import TrainingDisplay, stop_on_signals
 from slotwise.cli.run_options import parameters_of
-from slotwise.cli.spending_tables import spending_line
 from slotwise.energy import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Task
+from slotwise.report.cost_tables import cost_line
+from slotwise.report.progress import TrainingProgress, stop_on_signals
 from slotwise.runs import RunConfig, RunFolder, execute, read_toml
 from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
@@ -138,7 +138,7 @@ class _Session:
         self, folder: RunFolder, config: RunConfig, *, task: Task | None = None, resume: History | None = None
     ) -> int:
         """Train to the end, or until the user interrupts."""
-        with stop_on_signals() as stopping, TrainingDisplay(stopping, quiet=self.quiet) as display:
+        with stop_on_signals() as stopping, TrainingProgress(stopping, quiet=self.quiet) as display:
             outcome = execute(
                 folder,
                 config,
@@ -146,7 +146,7 @@ class _Session:
                 workers=self.workers,
                 checkpoint_every=self.checkpoint_every,
                 resume=resume,
-                watcher=display,
+                watcher=display,  # type: ignore[arg-type]
             )
         if self.tensorboard is not None:
             from slotwise.report.curves import write_tensorboard  # noqa: PLC0415
@@ -159,7 +159,7 @@ class _Session:
         )
         if outcome.history.round:
             played = config.simulate().first(outcome.history.round)
-            print(spending_line(Spending.of(played, self.powers)))
+            print(cost_line(Spending.of(played, self.powers)))
         if outcome.status == "interrupted":
             path = shlex.quote(str(folder.path))
             print(f"resume with: slotwise train --resume {path}", file=sys.stderr)

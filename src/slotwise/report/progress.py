@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on, and how Ctrl-C ends it cleanly."""
+"""Progress of a training in a terminal, and a clean stop on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.text import Text
 
 from slotwise.learning import History, Point
-from slotwise.runs import Watcher
+from slotwise.observer import Observer
 from slotwise.schedule import Timeline
 
 
-class Stopping:
-    """Whether the user has asked to end early."""
+class Stop:
+    """Flag that the user has asked to stop early."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[Stopping]:
-    """The first Ctrl-C (or SIGTERM) asks the run to end with a checkpoint; the second ends it at once."""
-    stopping = Stopping()
+def stop_on_signals() -> Iterator[Stop]:
+    """Turn the first Ctrl-C (or SIGTERM) into a request to stop with a checkpoint; the second interrupts."""
+    stop = Stop()
 
     def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        if stopping.asked:
+        if stop.requested:
             raise KeyboardInterrupt
-        stopping.asked = True
+        stop.requested = True
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield stopping
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 class _BarAndLine(Progress):
-    """A bar, and a line of figures below it: together they are too wide for eighty columns."""
+    """A bar with a line of figures below it: side by side they are too wide for eighty columns."""
 
     def get_renderables(self) -> Iterator[RenderableType]:
         yield self.make_tasks_table(self.tasks)
         yield Text("  ".join(task.fields["text"] for task in self.tasks), style="dim", no_wrap=True)
 
 
-class TrainingDisplay(Watcher):
+class TrainingProgress(Observer):
     """A progress bar: slots, rounds, loss, accuracy, staleness, updates per second, time left."""
 
-    def __init__(self, stopping: Stopping, *, quiet: bool) -> None:
-        self._stopping = stopping
+    def __init__(self, stop: Stop, *, quiet: bool = False) -> None:
+        self._stop = stop
         self._bar = _BarAndLine(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -78,7 +78,7 @@ class TrainingDisplay(Watcher):
     ) -> None:
         self._bar.stop()
 
-    def started(self, timeline: Timeline, resumed: History | None) -> None:
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         """Show the bar at its first round."""
         self._timeline = timeline
         self._first = resumed.round if resumed else 0
@@ -90,31 +90,30 @@ class TrainingDisplay(Watcher):
         name = f"{timeline.schedule} S={timeline.scenario.group_size}"
         self._bar.update(self._row, description=name, total=timeline.last_slot, completed=slot)
 
+    started = run_started
+
     def round_done(self, round_number: int) -> None:
-        """Move the bar."""
-        self._show(round_number)
+        """Advance the bar."""
+        self._round = round_number
+        slot = int(self._timeline.broadcast_end[round_number])
+        self._bar.update(self._row, completed=slot, text=self._figures(slot))
 
     def evaluated(self, point: Point) -> None:
         """Show the newest loss and accuracy from now on."""
         self._point = point
         if self._round >= 0:
-            self._show(self._round)
+            self.round_done(self._round)
 
     def wants_stop(self) -> bool:
-        """Whether Ctrl-C was pressed."""
-        return self._stopping.asked
+        """Return whether Ctrl-C was pressed."""
+        return self._stop.requested
 
-    def _show(self, round_number: int) -> None:
-        self._round = round_number
-        slot = int(self._timeline.broadcast_end[round_number])
-        self._bar.update(self._row, completed=slot, text=self._text(round_number, slot))
-
-    def _text(self, round_number: int, slot: int) -> str:
-        timeline = self._timeline
-        done = int(timeline.round_offsets[round_number + 1] - timeline.round_offsets[self._first])
+    def _figures(self, slot: int) -> str:
+        timeline, k = self._timeline, self._round
+        done = int(timeline.round_offsets[k + 1] - timeline.round_offsets[self._first])
         speed = done / max(1e-9, time.monotonic() - self._began)
-        parts = [f"slot {slot}/{timeline.last_slot}", f"round {round_number + 1}/{timeline.rounds}"]
+        parts = [f"slot {slot}/{timeline.last_slot}", f"round {k + 1}/{timeline.rounds}"]
         if self._point is not None:
             parts += [f"loss {self._point.loss:.3f}", f"acc {self._point.accuracy:.1%}"]
-        stale = int(timeline.staleness[timeline.uplinks(round_number)].max(initial=0))
+        stale = int(timeline.staleness[timeline.uplinks(k)].max(initial=0))
         return "  ".join([*parts, f"stale {stale}", f"{speed:.0f} upd/s"])
