@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
+from slotwise.notebook import Displayable
 
 
 class Point(NamedTuple):
@@ -29,7 +30,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class History:
+class History(Displayable):
     """A run's curve and its last model.
 
     Attributes:

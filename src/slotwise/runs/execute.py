@@ -9,6 +9,7 @@ from typing import Any
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Observer, Point, Task, train
+from slotwise.notebook import Displayable
 from slotwise.runs.build import build_task
 from slotwise.runs.config import RunConfig
 from slotwise.runs.folder import RunFolder, Status, model_sha256
@@ -35,7 +36,7 @@ class Watcher:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Displayable):
     """How a run ended."""
 
     status: Status

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import UserError
 from slotwise.fleet import Fleet
+from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario
 
 Schedule = Literal["sync", "async", "idfl"]
@@ -22,7 +23,7 @@ Uplink = tuple[int, int, int, int, int]  # round, device, version, start, end
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
+class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key)
     """Who sent and received what in which slot, for every completed round.
 
     Uplink columns have one row per uplink in the order of the channel; broadcast columns one row per round.

@@ -49,12 +49,12 @@ def draw_figure(figure: CurveFigure, kind: str) -> bytes:
         return save_figure(_plot(figure), kind)
 
 
-def plot_figure(figure: CurveFigure) -> Figure:
+def plot_figure(figure: CurveFigure, *, legend: bool = True) -> Figure:
     """Return a matplotlib figure that belongs to the caller alone."""
     import matplotlib as mpl  # noqa: PLC0415
 
     with mpl.rc_context(STYLE):
-        return _plot(figure)
+        return _plot(figure, legend=legend)
 
 
 def save_figure(figure: Figure, kind: str, dpi: int = DOTS_PER_INCH) -> bytes:
@@ -65,7 +65,7 @@ def save_figure(figure: Figure, kind: str, dpi: int = DOTS_PER_INCH) -> bytes:
     return buffer.getvalue()
 
 
-def _plot(figure: CurveFigure) -> Figure:
+def _plot(figure: CurveFigure, *, legend: bool = True) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     columns = 2 if len(figure.panels) == 4 else min(3, len(figure.panels))
@@ -75,7 +75,7 @@ def _plot(figure: CurveFigure) -> Figure:
     fitting = int(WIDTH / (LEGEND_KEY + LETTER * longest))
     legend_columns = max(1, min(MOST_LEGEND_COLUMNS, fitting))
     tallest = max((label.count("\n") + 1 for label in labels.values()), default=1)
-    legend_rows = tallest * ceil(len(labels) / legend_columns)
+    legend_rows = tallest * ceil(len(labels) / legend_columns) if legend else 0
     height = rows * PANEL_HEIGHT + legend_rows * LEGEND_ROW + 0.1
     drawn = Figure(figsize=(WIDTH, height), layout="constrained")
     grid = drawn.subplots(rows, columns, squeeze=False, sharey=_all_alike(figure))
@@ -86,8 +86,9 @@ def _plot(figure: CurveFigure) -> Figure:
         axes.set_visible(False)
     for axes in grid[:, 1:].flat if _all_alike(figure) else ():
         axes.set_ylabel("")
-    handles = [_handle(line, labels[line.label]) for line in figure.lines]
-    drawn.legend(handles=handles, loc="outside lower center", ncols=legend_columns, frameon=False)
+    if legend:
+        handles = [_handle(line, labels[line.label]) for line in figure.lines]
+        drawn.legend(handles=handles, loc="outside lower center", ncols=legend_columns, frameon=False)
     return drawn
 
 

@@ -123,10 +123,10 @@ class Picture(NamedTuple):
         return [*describe(self.timeline), *(["shown: " + ", ".join(parts)] if parts else [])]
 
 
-def compose(timeline: Timeline, window: Window | None = None) -> Picture:
+def compose(timeline: Timeline, window: Window | None = None, *, most_devices: int = MOST_DEVICES) -> Picture:
     """Return what a drawing of the window shows; by default the first slots, and at most 200 devices."""
     shown = window or picture_window(timeline)
-    devices = min(timeline.scenario.devices, MOST_DEVICES)
+    devices = min(timeline.scenario.devices, most_devices)
     every = activities(timeline)
     return Picture(timeline, shown, devices, every.select(every.device <= devices).overlapping(shown))
 

@@ -146,7 +146,7 @@ class _Drawing:
         size = min(LARGEST_FONT, self.row_height * POINTS * 0.72)
         numbers = range(1, self.picture.devices + 1)
         axes.set_yticks(list(numbers), [str(number) for number in numbers], fontsize=size)
-        axes.set_ylabel("device", fontsize=LARGEST_FONT * self.zoom)
+        axes.set_ylabel("device", fontsize=LARGEST_FONT * self.zoom, labelpad=6)
         self._mark_slots(axes)
         for kind in self.picture.kinds:
             axes.add_collection(self._bars(kind))
