@@ -20,7 +20,8 @@ from slotwise.batch.results_folder import ResultsFolder
 from slotwise.energy import Powers, joules
 from slotwise.files import write_atomically
 from slotwise.learning import Point
-from slotwise.report.curves import COLOURS, CurveFigure, Line, MeasuredPoint, Panel, draw_figure
+from slotwise.report.curves.panels import COLOURS, CurveFigure, Line, MeasuredPoint, Panel
+from slotwise.report.curves.plotting import draw_figure
 from slotwise.schedule import Timeline, usage_until
 
 FORMAT = 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from slotwise.batch.axes import Axis, combination_name
 from slotwise.batch.table import PointResult, SweepResults
-from slotwise.report.curves import COLOURS, CurveFigure, FinalPoint, Line, Panel
+from slotwise.report.curves.panels import COLOURS, CurveFigure, FinalPoint, Line, Panel
 
 MOST_PANELS = 8  # of curves
 MOST_LINES = 2 * len(COLOURS)  # that can be told apart: solid and dashed

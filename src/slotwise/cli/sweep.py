@@ -27,7 +27,7 @@ from slotwise.cli.sweep_table import results_table
 from slotwise.errors import UserError
 from slotwise.files import write_atomically
 from slotwise.report.cost_tables import table_console
-from slotwise.report.curves import draw_figure
+from slotwise.report.curves.plotting import draw_figure
 from slotwise.report.progress import Stop, stop_on_signals
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole

@@ -149,7 +149,7 @@ class _Session:
                 watcher=display,  # type: ignore[arg-type]
             )
         if self.tensorboard is not None:
-            from slotwise.report.curves import write_tensorboard  # noqa: PLC0415
+            from slotwise.report.curves.run_curves import write_tensorboard  # noqa: PLC0415
 
             write_tensorboard(self.tensorboard, outcome.history.points)
         last = outcome.history.points[-1]

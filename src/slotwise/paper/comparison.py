@@ -9,7 +9,7 @@ from slotwise.batch.job import Run, distinct
 from slotwise.data import DataName, PartitionName
 from slotwise.paper.lines import data_title, drawn, run_line, staleness
 from slotwise.paper.results import Results
-from slotwise.report.curves import CurveFigure, Panel
+from slotwise.report.curves.panels import CurveFigure, Panel
 from slotwise.runs import RunConfig
 from slotwise.schedule import Schedule
 

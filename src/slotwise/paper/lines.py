@@ -7,17 +7,7 @@ from collections.abc import Sequence
 from slotwise.batch.job import free_delay
 from slotwise.data import DataName
 from slotwise.paper.results import Curve, Results, seed_curves
-from slotwise.report.curves import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PINK,
-    SKY,
-    VERMILLION,
-    Colour,
-    Line,
-)
+from slotwise.report.curves.panels import BLACK, BLUE, GREEN, ORANGE, PINK, SKY, VERMILLION, Colour, Line
 from slotwise.runs import RunConfig
 
 SIZE_COLOURS = {1: BLUE, 2: SKY, 5: VERMILLION, 10: GREEN, 20: BLACK, 25: PINK, 50: ORANGE, 100: BLACK}

@@ -22,7 +22,7 @@ from slotwise.paper.results import FolderResults, Results
 from slotwise.paper.table1 import Row, TableOne
 from slotwise.paper.tradeoff import Tradeoff
 from slotwise.paper.worked_timeline import WorkedTimeline
-from slotwise.report.curves import CurveFigure
+from slotwise.report.curves.panels import CurveFigure
 from slotwise.report.gantt import compose as compose_picture
 from slotwise.report.gantt import whole_window
 from slotwise.report.gantt.page_chart import gantt_page

@@ -17,7 +17,8 @@ from slotwise.paper.page_content import compose
 from slotwise.paper.results import FolderResults, Results
 from slotwise.paper.worked_timeline import WorkedTimeline
 from slotwise.report import write_gantt
-from slotwise.report.curves import CurveFigure, draw_figure
+from slotwise.report.curves.panels import CurveFigure
+from slotwise.report.curves.plotting import draw_figure
 from slotwise.report.page import figure_numbers, render
 
 

@@ -10,7 +10,7 @@ from slotwise.batch.job import Run
 from slotwise.data import DataName
 from slotwise.paper.lines import data_title, drawn, run_line
 from slotwise.paper.results import Results
-from slotwise.report.curves import CurveFigure, loss_and_accuracy
+from slotwise.report.curves.panels import CurveFigure, loss_and_accuracy
 from slotwise.runs import RunConfig
 
 TITLES = {

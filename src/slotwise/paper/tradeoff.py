@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slotwise.batch.job import Run, distinct
 from slotwise.paper.lines import drawn, run_line, staleness
 from slotwise.paper.results import Results
-from slotwise.report.curves import BLUE, ORANGE, SKY, VERMILLION, CurveFigure, Line, Panel
+from slotwise.report.curves.panels import BLUE, ORANGE, SKY, VERMILLION, CurveFigure, Line, Panel
 from slotwise.runs import RunConfig
 from slotwise.schedule import Schedule
 

@@ -1,6 +1,5 @@
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +10,6 @@ from slotwise.report.gantt.chart import (
     BEYOND,
     SERVER,
     UNSENT,
-    Activities,
     Activity,
     Interval,
     Window,
@@ -95,7 +93,7 @@ def test_a_device_that_never_takes_part_waits_for_a_model() -> None:
 
 
 def test_overlapping_keeps_whole_intervals(six_async: Timeline) -> None:
-    seen = activities(six_async).overlapping(Window(8, 9))
+    seen = activities(six_async, Window(8, 9))
     assert [row.end for row in seen if row.device == 1] == [11]
     assert len(seen) == 6
 
@@ -123,38 +121,36 @@ def timelines(draw: st.DrawFn) -> Timeline:
     )
 
 
-def chained(found: Activities, device: int) -> bool:
-    mine = found.select(found.device == device)
-    return bool(np.array_equal(mine.end[:-1], mine.start[1:]))
+def check_cover(timeline: Timeline) -> dict[int, list[Interval]]:
+    """Every device's intervals, which cover the timeline without gap or overlap."""
+    lives: dict[int, list[Interval]] = {n: [] for n in range(1, timeline.scenario.devices + 1)}
+    for interval in activities(timeline):
+        lives[interval.device].append(interval)
+    for life in lives.values():
+        assert all(interval.start < interval.end for interval in life)
+        assert (life[0].start, life[-1].end) == (0, timeline.last_slot)
+        assert all(before.end == after.start for before, after in pairwise(life))
+    return lives
 
 
 @given(timelines())
 def test_intervals_cover_each_device_once_and_completely(timeline: Timeline) -> None:
-    found = activities(timeline)
-    assert np.all(found.start < found.end)
-    for device in range(1, timeline.scenario.devices + 1):
-        mine = found.select(found.device == device)
-        assert (mine.start[0], mine.end[-1]) == (0, timeline.last_slot)
-        assert chained(found, device)
+    check_cover(timeline)
 
 
 @given(timelines())
 def test_all_uplinks_and_only_they_are_sending(timeline: Timeline) -> None:
-    found = activities(timeline)
-    sends = found.select(found.kind == Activity.SENDING)
-    order = np.argsort(sends.start)
+    sends = sorted((row for row in activities(timeline) if row.kind == SENDING), key=lambda row: row.start)
     for name in ("device", "start", "end", "version", "round"):
-        assert np.array_equal(getattr(sends, name)[order], getattr(timeline, name))
+        assert [getattr(row, name) for row in sends] == getattr(timeline, name).tolist()
 
 
 @given(timelines())
 def test_computing_never_takes_longer_than_the_scenario_says(timeline: Timeline) -> None:
-    found = activities(timeline)
-    computing = found.select(found.kind == Activity.COMPUTING)
-    slots = computing.end - computing.start
-    ended = computing.end < timeline.last_slot
-    assert np.all(slots[ended] == timeline.scenario.compute_slots)
-    assert np.all(slots <= timeline.scenario.compute_slots)
+    longest = timeline.scenario.compute_slots
+    computing = [row for row in activities(timeline) if row.kind == COMPUTING]
+    assert all(row.end - row.start == longest for row in computing if row.end < timeline.last_slot)
+    assert all(row.end - row.start <= longest for row in computing)
 
 
 def test_a_device_that_loses_leaves_and_returns(unequal: Timeline) -> None:
@@ -231,13 +227,9 @@ def fleet_timelines(draw: st.DrawFn) -> Timeline:
 
 @given(fleet_timelines())
 def test_intervals_of_any_fleet_cover_each_device_and_add_up_to_its_usage(timeline: Timeline) -> None:
-    found, counted = activities(timeline), usage(timeline)
-    assert np.all(found.start < found.end)
-    for device in range(1, timeline.scenario.devices + 1):
-        mine = found.select(found.device == device)
-        assert (mine.start[0], mine.end[-1]) == (0, timeline.last_slot)
-        assert chained(found, device)
-        slots = {kind: int((mine.end - mine.start)[mine.kind == kind].sum()) for kind in Activity}
+    counted = usage(timeline)
+    for device, life in check_cover(timeline).items():
+        slots = {kind: sum(row.end - row.start for row in life if row.kind == kind) for kind in Activity}
         assert slots[COMPUTING] == counted.computing[device - 1]
         assert slots[RECEIVING] == counted.receiving[device - 1]
         assert slots[SENDING] + slots[LOST] == counted.sending[device - 1]

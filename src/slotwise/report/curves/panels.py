@@ -56,16 +56,7 @@ class Band(NamedTuple):
 
 
 class MeasuredPoint(NamedTuple):
-    """An evaluation, and the cost up to it.
-
-    Attributes:
-        slot: the slot at which the model was complete.
-        round: the number of the model.
-        updates: updates applied so far.
-        joules: energy spent so far by all devices; NaN if their powers are unknown.
-        loss: training loss over the data of all devices.
-        accuracy: test accuracy, 0 to 1.
-    """
+    """An evaluation with the updates applied and the joules spent up to it; NaN if powers are unknown."""
 
     slot: int
     round: int
@@ -76,13 +67,7 @@ class MeasuredPoint(NamedTuple):
 
 
 class FinalPoint(NamedTuple):
-    """Result of a run with one value of a parameter.
-
-    Attributes:
-        value: the value of the parameter.
-        loss: final loss.
-        accuracy: final accuracy, 0 to 1.
-    """
+    """Final loss and accuracy (0 to 1) of a run with one value of a parameter."""
 
     value: float
     loss: float
@@ -102,14 +87,7 @@ class LossRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """One curve of a figure: the same run with one or several seeds.
-
-    Attributes:
-        label: its text in the legend.
-        colour: colour of the line and its band.
-        dashed: whether it is dashed.
-        seeds: the evaluations of each seed.
-    """
+    """One curve of a figure: the evaluations of the same run with one or several seeds."""
 
     label: str
     colour: Colour
@@ -154,14 +132,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class CurveFigure:
-    """A figure of one or several panels.
-
-    Attributes:
-        name: name of its files.
-        title: text above it.
-        caption: text below it.
-        panels: its panels in reading order.
-    """
+    """A figure of one or several panels; its name is that of its files."""
 
     name: str
     title: str

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
 from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slotwise.errors import InputError
 from slotwise.schedule.timeline import Column, Timeline
@@ -76,7 +74,16 @@ class Activity(IntEnum):
 
 
 class Interval(NamedTuple):
-    """One row of `Activities`, or one transfer on the channel."""
+    """An activity of a device, or a transfer on the channel, in the slots [start, end).
+
+    Attributes:
+        device: the device, from 1; SERVER for a broadcast.
+        kind: what it does.
+        start: its first slot.
+        end: the slot after its last.
+        version: the model computed on, sent for, received or waited for; BEYOND if it never comes.
+        round: the round of the uplink (of the broadcast, for a reception); BEYOND or UNSENT if there is none.
+    """
 
     device: int
     kind: Activity
@@ -86,49 +93,15 @@ class Interval(NamedTuple):
     round: int
 
 
-@dataclass(frozen=True, eq=False)
-class Activities:
-    """Intervals [start, end) of the devices, sorted by device and slot.
-
-    Attributes:
-        device: the device, from 1.
-        kind: an `Activity`.
-        start: its first slot.
-        end: the slot after its last.
-        version: the model computed on, sent for, received or waited for; BEYOND if it never comes.
-        round: the round of the uplink (of the broadcast, for a reception); BEYOND or UNSENT if there is none.
-    """
-
-    device: Column
-    kind: Column
-    start: Column
-    end: Column
-    version: Column
-    round: Column
-
-    def __len__(self) -> int:
-        return len(self.device)
-
-    def __iter__(self) -> Iterator[Interval]:
-        columns = [getattr(self, f.name).tolist() for f in fields(self)]
-        for device, kind, *rest in zip(*columns, strict=True):
-            yield Interval(device, Activity(kind), *rest)
-
-    def select(self, wanted: NDArray[np.bool_]) -> Activities:
-        """Return the rows where ``wanted`` is true."""
-        return Activities(*(getattr(self, f.name)[wanted] for f in fields(self)))
-
-    def overlapping(self, window: Window) -> Activities:
-        """Return the rows with a slot in the window, at their full length."""
-        return self.select((self.start < window.end) & (self.end > window.first))
-
-
-def activities(timeline: Timeline) -> Activities:
-    """Return the intervals of every device from slot 0 to the end of the last round."""
+def activities(timeline: Timeline, window: Window | None = None) -> list[Interval]:
+    """Return the intervals of every device with a slot in the window, at full length, by device and slot."""
     known = np.concatenate([*_known(timeline, trainings(timeline))], axis=1)
     known[3] = np.minimum(known[3], timeline.last_slot)
     known = _sorted(known[:, known[2] < known[3]])
-    return Activities(*_sorted(np.concatenate([known, _gaps(timeline, known)], axis=1)))
+    every = _sorted(np.concatenate([known, _gaps(timeline, known)], axis=1))
+    if window is not None:
+        every = every[:, (every[2] < window.end) & (every[3] > window.first)]
+    return [Interval(device, Activity(kind), *rest) for device, kind, *rest in every.T.tolist()]
 
 
 def activity_kinds(timeline: Timeline) -> list[Activity]:

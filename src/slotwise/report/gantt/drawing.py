@@ -7,19 +7,28 @@ lightness, a lost uplink a bar of half the height, and an absence hardly more th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from slotwise.errors import InputError
 from slotwise.files import check_writable, write_atomically
 from slotwise.report.gantt.chart import (
-    Activities,
+    SERVER,
     Activity,
+    Interval,
     Window,
     activities,
     activity_kinds,
     describe,
+    model_name,
+    round_starts,
+    shortest_uplink,
     span,
+    ticks,
+    transfer_label,
+    transfers,
     whole_window,
 )
 from slotwise.schedule.timeline import Timeline
@@ -51,33 +60,24 @@ class Look(NamedTuple):
     style: str
 
 
+# In the order of the legend.
 LOOKS = {
     Activity.COMPUTING: Look(
         "computing", "#8fc7e8", "#10212e", "#2f5573", "#e6eef5", 1.0, "▒", "#", "bright_blue"
     ),
-    Activity.SENDING: Look("sending", "#08306b", "#ffffff", "#b9dcff", "#0b1a2b", 1.0, "▲", "^", "bold"),
-    Activity.RECEIVING: Look(
-        "receiving", "#d55e00", "#ffffff", "#f08a3c", "#221100", 1.0, "▼", "v", "dark_orange3"
-    ),
     Activity.WAITING_FOR_CHANNEL: Look(
         "ready, waiting for the channel", "#6f6f6f", "#ffffff", "#9aa3ad", "#000000", 0.3, "·", ".", "dim"
     ),
+    Activity.SENDING: Look("sending", "#08306b", "#ffffff", "#b9dcff", "#0b1a2b", 1.0, "▲", "^", "bold"),
     Activity.WAITING_FOR_MODEL: Look(
         "waiting for a model", "#fbeec2", "#3a3000", "#40391f", "#f2e6c0", 1.0, " ", " ", ""
+    ),
+    Activity.RECEIVING: Look(
+        "receiving", "#d55e00", "#ffffff", "#f08a3c", "#221100", 1.0, "▼", "v", "dark_orange3"
     ),
     Activity.LOST: Look("sending, lost", "#a3195b", "#ffffff", "#ff8fc0", "#2b0a18", 0.55, "✗", "x", "red"),
     Activity.AWAY: Look("away", "#b5b5b5", "#000000", "#5a626b", "#ffffff", 0.07, "─", "-", "dim"),
 }
-
-LEGEND_ORDER = (
-    Activity.COMPUTING,
-    Activity.WAITING_FOR_CHANNEL,
-    Activity.SENDING,
-    Activity.WAITING_FOR_MODEL,
-    Activity.RECEIVING,
-    Activity.LOST,
-    Activity.AWAY,
-)
 
 
 class Fit(NamedTuple):
@@ -99,18 +99,29 @@ def fit(characters: int, width: float, height: float, smallest: float, largest: 
     return best if best.size >= smallest else None
 
 
-class Picture(NamedTuple):
+class Bar(NamedTuple):
+    """An interval cut to the slots [first, end) of the window, and its label if that fits."""
+
+    interval: Interval
+    first: int
+    end: int
+    label: str
+    fit: Fit | None
+
+
+@dataclass(frozen=True)
+class Picture:
     """The part of a timeline that one drawing shows: devices 1..``devices`` in a window of slots."""
 
     timeline: Timeline
     window: Window
     devices: int
-    visible: Activities
 
     @property
     def kinds(self) -> list[Activity]:
-        """Activities to draw and to explain."""
-        return activity_kinds(self.timeline)
+        """Activities to draw and to explain, in the order of the legend."""
+        kinds = activity_kinds(self.timeline)
+        return [kind for kind in LOOKS if kind in kinds]
 
     @property
     def head(self) -> list[str]:
@@ -122,13 +133,42 @@ class Picture(NamedTuple):
             parts.append(f"devices 1–{self.devices} of {devices:,}")
         return [*describe(self.timeline), *(["shown: " + ", ".join(parts)] if parts else [])]
 
+    def round_starts(self, place: Callable[[int], float], width: Callable[[int], float]) -> dict[int, int]:
+        """Return the first slots of the rounds to number: those that begin in the window and have room."""
+        starts = round_starts(self.timeline, self.window)
+        starts = {k: start for k, start in starts.items() if start >= self.window.first}
+        return {k: starts[k] for k in ticks(list(starts), lambda k: place(starts[k]), width)}
+
+    def channel_bars(self, slot: float, height: float, smallest: float, largest: float) -> Iterator[Bar]:
+        """Yield the transfers on the channel. Lengths are in the unit of the font sizes.
+
+        Labels of uplinks have one size, and those of broadcasts: that of the longest in the shortest bar.
+        """
+        carried = transfers(self.timeline, self.window)
+        for broadcast in (False, True):
+            chosen = [one for one in carried if (one.device == SERVER) == broadcast]
+            letters = max((len(transfer_label(one)) for one in chosen), default=1)
+            shortest = self.timeline.scenario.link_slots if broadcast else shortest_uplink(self.timeline)
+            for one in chosen:
+                room = fit(letters, slot * shortest, height * LOOKS[one.kind].thickness, smallest, largest)
+                first, end = self.window.clip(one.start, one.end)
+                whole = (first, end) == (one.start, one.end)
+                yield Bar(one, first, end, transfer_label(one), room if whole else None)
+
+    def device_bars(self, slot: float, height: float, smallest: float, largest: float) -> Iterator[Bar]:
+        """Yield the intervals of the devices. Lengths are in the unit of the font sizes."""
+        for one in activities(self.timeline, self.window):
+            first, end = self.window.clip(one.start, one.end)
+            label = model_name(one.version) if one.kind == Activity.COMPUTING else ""
+            room = fit(len(label), slot * (end - first), height, smallest, largest) if label else None
+            if one.device <= self.devices:
+                yield Bar(one, first, end, label, room)
+
 
 def compose(timeline: Timeline, window: Window | None = None, *, most_devices: int = MOST_DEVICES) -> Picture:
     """Return what a drawing of the window shows; by default the first slots, and at most 200 devices."""
-    shown = window or picture_window(timeline)
     devices = min(timeline.scenario.devices, most_devices)
-    every = activities(timeline)
-    return Picture(timeline, shown, devices, every.select(every.device <= devices).overlapping(shown))
+    return Picture(timeline, window or picture_window(timeline), devices)
 
 
 def picture_window(timeline: Timeline, wanted: Window | None = None) -> Window:

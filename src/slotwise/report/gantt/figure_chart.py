@@ -6,40 +6,28 @@ that does not fit is omitted. pyplot's global figures are not touched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from io import BytesIO
 from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from numpy.typing import NDArray
 
-from slotwise.report.gantt.chart import (
-    Activity,
-    Interval,
-    model_name,
-    round_starts,
-    shortest_uplink,
-    ticks,
-    transfer_label,
-    transfers,
-)
-from slotwise.report.gantt.drawing import DIGIT, LEGEND_ORDER, LOOKS, Fit, Picture, fit
+from slotwise.report.gantt.chart import Interval, ticks
+from slotwise.report.gantt.drawing import DIGIT, LOOKS, Bar, Picture
 
-Numbers = NDArray[Any]
 POINTS = 72  # per inch
 PNG_DOTS = 150  # per inch
 LEFT, RIGHT, BOTTOM, HEAD_LINE, ROUNDS, CHANNEL, GAP = 1.0, 0.3, 0.95, 0.24, 0.3, 0.5, 0.08  # inches
 LARGEST_ZOOM = 1.8  # of the text around a large chart, which is viewed at a smaller scale
 SMALLEST_FONT, LARGEST_FONT = 4.2, 9.0
-
-
+BAR = 0.86  # height of a bar in its row
+LINE = "#444444"
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "slotwise",
@@ -63,7 +51,7 @@ def gantt_figure(picture: Picture) -> Figure:
 
 
 class _Drawing:
-    """Measures of one figure in inches, and its parts."""
+    """Measures of one figure in inches, and its parts. Inside the axes, x is in slots and y in inches."""
 
     def __init__(self, picture: Picture) -> None:
         self.picture, self.window = picture, picture.window
@@ -73,173 +61,95 @@ class _Drawing:
         self.rows_height = self.row_height * picture.devices
         self.zoom = float(np.clip(self.plot_width / 12, 1, LARGEST_ZOOM))
         self.left, self.bottom, self.head_line = LEFT * self.zoom, BOTTOM * self.zoom, HEAD_LINE * self.zoom
-        head = self.head_line * len(picture.head) + 0.3
+        self.channel = self.rows_height + GAP + CHANNEL / 2  # y of its middle
+        self.plot_height = self.channel + CHANNEL / 2 + ROUNDS * self.zoom
         self.width = self.left + self.plot_width + RIGHT
-        self.height = head + ROUNDS * self.zoom + CHANNEL + GAP + self.rows_height + self.bottom
+        self.height = self.bottom + self.plot_height + self.head_line * len(picture.head) + 0.3
+        self.slot = self.plot_width * POINTS / self.window.slots  # points
 
     def figure(self) -> Figure:
         figure = Figure(figsize=(self.width, self.height), facecolor="white")
-        FigureCanvasAgg(figure)
-        channel = self._axes(figure, self.bottom + self.rows_height + GAP, CHANNEL)
-        devices = self._axes(figure, self.bottom, self.rows_height)
-        self._draw_head(figure)
-        self._draw_channel(channel)
-        self._draw_devices(devices)
-        self._draw_rounds(channel, devices)
-        self._draw_legend(figure)
+        place = (self.left, self.bottom, self.plot_width, self.plot_height)
+        axes = figure.add_axes(tuple(np.divide(place, (self.width, self.height) * 2)))
+        axes.set(xlim=self.window, ylim=(0, self.plot_height))
+        axes.spines[:].set_visible(False)
+        self._draw_axes(axes)
+        middle, channel = self.channel, (self.window.first, self.channel - CHANNEL / 2)
+        axes.add_patch(Rectangle(channel, self.window.slots, CHANNEL, color="#f1f1f1", lw=0))
+        fonts, height = (SMALLEST_FONT, LARGEST_FONT), self.row_height * BAR
+        carried = self.picture.channel_bars(self.slot, CHANNEL * POINTS, *fonts)
+        self._draw_bars(axes, carried, lambda _: middle, CHANNEL, edge=min(1.0, self.slot / 12))
+        bars = self.picture.device_bars(self.slot, height * POINTS, SMALLEST_FONT, LARGEST_FONT - 1)
+        self._draw_bars(axes, bars, lambda one: self._row(one.device), height)
+        self._draw_rounds(axes)
+        self._draw_head_and_legend(figure)
         return figure
 
-    def _axes(self, figure: Figure, bottom: float, height: float) -> Axes:
-        place = (
-            self.left / self.width,
-            bottom / self.height,
-            self.plot_width / self.width,
-            height / self.height,
-        )
-        axes = figure.add_axes(place)
-        axes.set_xlim(*self.window)
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
-        return axes
-
-    def _points(self, slots: float) -> float:
-        """Return the length of ``slots`` slots in points, the unit of font sizes."""
-        return slots * self.plot_width * POINTS / self.window.slots
-
-    def _draw_head(self, figure: Figure) -> None:
-        for line, text in enumerate(self.picture.head):
-            top = 1 - (0.14 + line * self.head_line) / self.height
-            weight = "bold" if line == 0 else "normal"
-            size = 10.5 * self.zoom
-            figure.text(0.12 / self.width, top, text, va="top", fontsize=size, weight=weight)
-
-    def _draw_channel(self, axes: Axes) -> None:
-        axes.set_ylim(0, 1)
-        axes.set_yticks([0.5], ["channel"], fontsize=LARGEST_FONT * self.zoom, weight="bold")
-        axes.set_xticks([])
-        axes.add_patch(Rectangle((self.window.first, 0), self.window.slots, 1, color="#f1f1f1", lw=0))
-        timeline = self.picture.timeline
-        carried = transfers(timeline, self.window)
-        uplink, broadcast = shortest_uplink(timeline), timeline.scenario.link_slots
-        for kind in (Activity.SENDING, Activity.RECEIVING, Activity.LOST):
-            shortest = broadcast if kind == Activity.RECEIVING else uplink
-            self._draw_transfers(axes, kind, [one for one in carried if one.kind == kind], shortest)
-
-    def _draw_transfers(self, axes: Axes, kind: Activity, carried: Sequence[Interval], shortest: int) -> None:
-        """Draw blocks with labels of one size, which fits the longest label in the shortest block."""
-        longest = max((len(transfer_label(one)) for one in carried), default=0)
-        width = self._points(shortest)
-        thickness = LOOKS[kind].thickness
-        size = fit(longest, width, CHANNEL * POINTS * thickness, SMALLEST_FONT, LARGEST_FONT)
-        clipped = [self.window.clip(one.start, one.end) for one in carried]
-        left, right = np.array(clipped, dtype=float).reshape(-1, 2).T
-        blocks = _blocks(left, right, np.full(len(left), 0.5), 0.5 * thickness)
-        axes.add_collection(
-            PolyCollection(blocks, fc=LOOKS[kind].colour, ec="white", lw=min(1.0, width / 12))
-        )
-        for one, visible in zip(carried, clipped, strict=True):
-            if size and visible == (one.start, one.end):
-                _write(axes, (one.start + one.end) / 2, 0.5, transfer_label(one), kind, size)
-
-    def _draw_devices(self, axes: Axes) -> None:
-        axes.set_ylim(self.picture.devices + 0.5, 0.5)
-        size = min(LARGEST_FONT, self.row_height * POINTS * 0.72)
-        numbers = range(1, self.picture.devices + 1)
-        axes.set_yticks(list(numbers), [str(number) for number in numbers], fontsize=size)
-        axes.set_ylabel("device", fontsize=LARGEST_FONT * self.zoom, labelpad=6)
-        self._mark_slots(axes)
-        for kind in self.picture.kinds:
-            axes.add_collection(self._bars(kind))
-        self._name_models(axes)
-
-    def _mark_slots(self, axes: Axes) -> None:
-        places = ticks(range(*self.window), self._points, lambda slot: self._number_width(slot) + 4)
-        axes.set_xticks(places, [str(slot) for slot in places], fontsize=8 * self.zoom)
-        axes.tick_params(axis="x", length=3)
-        axes.set_xlabel("slot", fontsize=LARGEST_FONT * self.zoom)
-
-    def _bars(self, kind: Activity) -> PolyCollection:
-        rows = self.picture.visible.select(self.picture.visible.kind == kind)
-        left = np.maximum(rows.start, self.window.first)
-        right = np.minimum(rows.end, self.window.end)
-        blocks = _blocks(left, right, rows.device, 0.43 * LOOKS[kind].thickness)
-        return PolyCollection(blocks, facecolors=LOOKS[kind].colour, linewidths=0)
-
-    def _name_models(self, axes: Axes) -> None:
-        rows = self.picture.visible.select(self.picture.visible.kind == Activity.COMPUTING)
-        for row in rows:
-            first, last = self.window.clip(row.start, row.end)
-            name = model_name(row.version)
-            height = self.row_height * POINTS * 0.86
-            size = fit(len(name), self._points(last - first), height, SMALLEST_FONT, LARGEST_FONT - 1)
-            if size:
-                _write(axes, (first + last) / 2, row.device, name, Activity.COMPUTING, size)
-
-    def _draw_rounds(self, channel: Axes, devices: Axes) -> None:
-        """Write a number above the first slot of a round, and draw a thin line down from there."""
-        found = round_starts(self.picture.timeline, self.window)
-        starts = {k: float(start) for k, start in found.items() if start >= self.window.first}
-        for k in ticks(list(starts), lambda k: self._points(starts[k]), self._number_width):
-            channel.annotate(
-                f"{k}",
-                (starts[k], 1),
-                xytext=(3, 4),
-                textcoords="offset points",
-                fontsize=8 * self.zoom,
-                annotation_clip=False,
-            )
-            channel.plot([starts[k]] * 2, [1, 1 + 0.28 * self.zoom], color="#444444", lw=0.7, clip_on=False)
-            devices.axvline(starts[k], color="#444444", lw=0.5, alpha=0.55, zorder=3)
-        channel.text(
-            -8 / (self.plot_width * POINTS),
-            1.12,
-            "round",
-            transform=channel.transAxes,
-            ha="right",
-            fontsize=LARGEST_FONT * self.zoom,
-        )
+    def _row(self, device: int) -> float:
+        return self.rows_height - (device - 0.5) * self.row_height
 
     def _number_width(self, number: int) -> float:
         """Return the room of a number on an axis, in points."""
         return len(str(number)) * 8 * self.zoom * DIGIT + 8
 
-    def _draw_legend(self, figure: Figure) -> None:
-        thickness = 9 * self.zoom
-        handles = [
-            Line2D(
-                [],
-                [],
-                color=look.colour,
-                lw=thickness * look.thickness,
-                solid_capstyle="butt",
-                label=look.title,
-            )
-            for look in (LOOKS[kind] for kind in LEGEND_ORDER if kind in self.picture.kinds)
-        ]
-        figure.legend(
-            handles=handles,
-            loc="lower left",
-            bbox_to_anchor=((self.left - 0.1) / self.width, 0.05 / self.height),
-            ncol=len(handles),
-            frameon=False,
-            fontsize=8.5 * self.zoom,
+    def _draw_axes(self, axes: Axes) -> None:
+        devices, font = range(1, self.picture.devices + 1), LARGEST_FONT * self.zoom
+        size = min(LARGEST_FONT, self.row_height * POINTS * 0.72)
+        axes.set_yticks([self._row(n) for n in devices], [str(n) for n in devices], fontsize=size)
+        axes.tick_params(axis="y", length=0)
+        axes.set_ylabel("device", fontsize=font, y=self.rows_height / 2 / self.plot_height, labelpad=6)
+        slots = ticks(
+            range(*self.window), lambda slot: slot * self.slot, lambda slot: self._number_width(slot) + 4
         )
+        axes.set_xticks(slots, [str(slot) for slot in slots], fontsize=8 * self.zoom)
+        axes.set_xlabel("slot", fontsize=font)
+        style: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "fontsize": font}
+        first, top = self.window.first, self.channel + CHANNEL / 2
+        axes.annotate("round", (first, top), xytext=(-8, 4), **style)
+        axes.annotate("channel", (first, self.channel), xytext=(-8, 0), va="center", weight="bold", **style)
 
+    def _draw_bars(
+        self,
+        axes: Axes,
+        bars: Iterable[Bar],
+        middle: Callable[[Interval], float],
+        height: float,
+        edge: float = 0.0,
+    ) -> None:
+        """Draw bars with their labels; all of one activity are one collection, which is fast."""
+        corners: dict[int, list[list[tuple[float, float]]]] = {kind: [] for kind in LOOKS}
+        for one, first, end, label, fit in bars:
+            look, y = LOOKS[one.kind], middle(one)
+            low, high = y - height * look.thickness / 2, y + height * look.thickness / 2
+            corners[one.kind].append([(first, low), (first, high), (end, high), (end, low)])
+            if fit:
+                style: dict[str, Any] = {"fontsize": fit.size, "color": look.ink, "ha": "center"}
+                style |= {"rotation": 90, "va": "center"} if fit.upright else {"va": "center_baseline"}
+                axes.text((first + end) / 2, y, label, **style)
+        for kind, look in LOOKS.items():
+            axes.add_collection(PolyCollection(corners[kind], fc=look.colour, ec="white", lw=edge))
 
-def _blocks(left: Numbers, right: Numbers, middle: Numbers, half: float) -> list[Numbers]:
-    """Return the corners of rectangles ``half`` above and below their middle lines."""
-    corners = [(left, middle - half), (left, middle + half), (right, middle + half), (right, middle - half)]
-    return list(np.moveaxis(np.array(corners, dtype=float), 2, 0))
+    def _draw_rounds(self, axes: Axes) -> None:
+        """Write a number above the first slot of a round, and draw a thin line down from there."""
+        top = self.channel + CHANNEL / 2
+        starts = self.picture.round_starts(lambda slot: slot * self.slot, self._number_width)
+        for k, start in starts.items():
+            place: dict[str, Any] = {"xytext": (3, 4), "textcoords": "offset points"}
+            axes.annotate(f"{k}", (start, top), fontsize=8 * self.zoom, **place)
+            axes.plot([start] * 2, [top, top + 0.14 * self.zoom], color=LINE, lw=0.7, clip_on=False)
+            axes.plot([start] * 2, [0, self.rows_height], color=LINE, lw=0.5, alpha=0.55, zorder=3)
 
-
-def _write(axes: Axes, x: float, y: float, text: str, kind: Activity, how: Fit) -> None:
-    axes.text(
-        x,
-        y,
-        text,
-        ha="center",
-        va="center_baseline" if not how.upright else "center",
-        fontsize=how.size,
-        color=LOOKS[kind].ink,
-        rotation=90 if how.upright else 0,
-    )
+    def _draw_head_and_legend(self, figure: Figure) -> None:
+        for line, text in enumerate(self.picture.head):
+            top = 1 - (0.14 + line * self.head_line) / self.height
+            weight, size = "bold" if line == 0 else "normal", 10.5 * self.zoom
+            figure.text(0.12 / self.width, top, text, va="top", fontsize=size, weight=weight)
+        handles = [
+            Line2D([], [], color=look.colour, lw=9 * self.zoom * look.thickness, label=look.title)
+            for look in (LOOKS[kind] for kind in self.picture.kinds)
+        ]
+        for handle in handles:
+            handle.set_solid_capstyle("butt")
+        place = ((self.left - 0.1) / self.width, 0.05 / self.height)
+        style: dict[str, Any] = {"frameon": False, "fontsize": 8.5 * self.zoom, "ncol": len(handles)}
+        figure.legend(handles=handles, loc="lower left", bbox_to_anchor=place, **style)

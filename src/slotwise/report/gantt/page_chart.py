@@ -9,25 +9,13 @@ browser still shows the description of each bar as its title.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from html import escape
 from importlib.resources import files
 from string import Template
 
-from slotwise.report.gantt.chart import (
-    BEYOND,
-    SERVER,
-    UNSENT,
-    Activity,
-    Interval,
-    model_name,
-    round_starts,
-    span,
-    ticks,
-    transfer_label,
-    transfers,
-)
-from slotwise.report.gantt.drawing import DIGIT, LEGEND_ORDER, LOOKS, Look, Picture, fit
+from slotwise.report.gantt.chart import BEYOND, SERVER, UNSENT, Activity, Interval, model_name, span, ticks
+from slotwise.report.gantt.drawing import DIGIT, LOOKS, Bar, Picture
 
 USUAL_WIDTH, NARROWEST_SLOT, WIDEST_SLOT = 1000, 9, 48  # pixels, like all lengths here
 AXIS, CHANNEL = 18, 32
@@ -40,14 +28,13 @@ def gantt_page(picture: Picture) -> str:
     drawing = _Drawing(picture)
     template = Template(files("slotwise.report.gantt").joinpath("gantt_page.html").read_text("utf-8"))
     title, *rest = picture.head
-    looks = {kind: look for kind, look in LOOKS.items() if kind in picture.kinds}
     return template.substitute(
         title=escape(title),
         head="\n".join(f"<p>{escape(line)}</p>" for line in rest),
-        legend="\n".join(_legend_entry(kind) for kind in LEGEND_ORDER if kind in looks),
-        light="\n".join(f"--{_css(kind)}: {look.colour};" for kind, look in looks.items()),
-        dark="\n".join(f"--{_css(kind)}: {look.dark_colour};" for kind, look in looks.items()),
-        rules="\n".join(_rules(looks)),
+        legend="\n".join(map(_legend_entry, picture.kinds)),
+        light="\n".join(f"--{_css(kind)}: {LOOKS[kind].colour};" for kind in picture.kinds),
+        dark="\n".join(f"--{_css(kind)}: {LOOKS[kind].dark_colour};" for kind in picture.kinds),
+        rules="\n".join(map(_rules, picture.kinds)),
         stroke=f"{min(1.0, drawing.slot / 14):g}",
         corner=drawing.corner(),
         top=drawing.top(),
@@ -106,10 +93,7 @@ class _Drawing:
                 yield f'<path class="line" d="M{self._x(slot) + 0.5:g} 4V{AXIS - 4}"/>'
 
     def _rounds(self) -> dict[int, float]:
-        """Return the position of the rounds to number: those that begin in the window and have room."""
-        starts = round_starts(self.timeline, self.window)
-        places = {k: self._x(start) for k, start in starts.items() if start >= self.window.first}
-        return {k: places[k] for k in ticks(list(places), places.__getitem__, _number_width)}
+        return {k: self._x(slot) for k, slot in self.picture.round_starts(self._x, _number_width).items()}
 
     def _round_axis(self) -> Iterator[str]:
         for k, x in self._rounds().items():
@@ -123,36 +107,28 @@ class _Drawing:
 
     def _channel(self) -> Iterator[str]:
         yield f'<rect class="free" y="{2 * AXIS}" width="{self.width}" height="{CHANNEL}"/>'
-        carried = transfers(self.timeline, self.window)
-        for broadcast in (False, True):  # the labels of uplinks have one size, those of broadcasts another
-            chosen = [one for one in carried if (one.device == SERVER) == broadcast]
-            longest = max((len(transfer_label(one)) for one in chosen), default=1)
-            for one in chosen:
-                yield from self._transfer(one, longest)
-
-    def _transfer(self, transfer: Interval, longest: int) -> Iterator[str]:
-        first, last = self.window.clip(transfer.start, transfer.end)
-        x, width, middle = self._x(first), (last - first) * self.slot, 2 * AXIS + CHANNEL / 2
-        height = CHANNEL * LOOKS[transfer.kind].thickness
-        to = self.timeline.receivers(transfer.version).tolist() if transfer.device == SERVER else ()
-        yield _bar(transfer.kind, x, middle - height / 2, width, height, describe_transfer(transfer, to))
-        how = fit(longest, width, height, SMALLEST_FONT, FONT + 1)
-        if how:
-            style, label = f"middle on-{_css(transfer.kind)}", transfer_label(transfer)
-            yield _text(x + width / 2, middle, label, style, how.size, upright=how.upright)
+        for bar in self.picture.channel_bars(self.slot, CHANNEL, SMALLEST_FONT, FONT + 1):
+            version, sender = bar.interval.version, bar.interval.device
+            receivers = self.timeline.receivers(version).tolist() if sender == SERVER else ()
+            title = describe_transfer(bar.interval, receivers)
+            yield from self._draw(bar, 2 * AXIS + CHANNEL / 2, CHANNEL, title)
 
     def _bars(self) -> Iterator[str]:
-        for interval in self.picture.visible:
-            first, last = self.window.clip(interval.start, interval.end)
-            x, width = self._x(first), (last - first) * self.slot
-            height = self.row * 0.84 * LOOKS[interval.kind].thickness
-            middle = (interval.device - 0.5) * self.row
-            yield _bar(interval.kind, x, middle - height / 2, width, height, describe_interval(interval))
-            name = model_name(interval.version)
-            how = fit(len(name), width, height, SMALLEST_FONT, FONT)
-            if interval.kind == Activity.COMPUTING and how:
-                place = x + width / 2, middle
-                yield _text(*place, name, "middle on-computing", how.size, upright=how.upright)
+        height = self.row * 0.84
+        for bar in self.picture.device_bars(self.slot, height, SMALLEST_FONT, FONT):
+            middle = (bar.interval.device - 0.5) * self.row
+            yield from self._draw(bar, middle, height, describe_interval(bar.interval))
+
+    def _draw(self, bar: Bar, middle: float, height: float, title: str) -> Iterator[str]:
+        kind, x, width = bar.interval.kind, self._x(bar.first), (bar.end - bar.first) * self.slot
+        height *= LOOKS[kind].thickness
+        yield (
+            f'<rect class="{_css(kind)}" x="{x:g}" y="{middle - height / 2:g}" width="{width:g}" '
+            f'height="{height:g}"><title>{escape(title)}</title></rect>'
+        )
+        if bar.fit:
+            style = f"middle on-{_css(kind)}"
+            yield _text(x + width / 2, middle, bar.label, style, bar.fit.size, upright=bar.fit.upright)
 
 
 def _number_width(number: int) -> float:
@@ -163,12 +139,12 @@ def _css(kind: Activity) -> str:
     return kind.name.lower().replace("_", "-")
 
 
-def _rules(looks: Mapping[Activity, Look]) -> Iterator[str]:
-    for kind, look in looks.items():
-        name = _css(kind)
-        yield f".{name} {{ fill: var(--{name}); background: var(--{name}); }}"
-        yield f".on-{name} {{ fill: {look.ink}; }}"
-        yield f"@media (prefers-color-scheme: dark) {{ .on-{name} {{ fill: {look.dark_ink}; }} }}"
+def _rules(kind: Activity) -> str:
+    name, look = _css(kind), LOOKS[kind]
+    return (
+        f".{name} {{ fill: var(--{name}); background: var(--{name}); }}\n.on-{name} {{ fill: {look.ink}; }}\n"
+        f"@media (prefers-color-scheme: dark) {{ .on-{name} {{ fill: {look.dark_ink}; }} }}"
+    )
 
 
 def _legend_entry(kind: Activity) -> str:
@@ -179,13 +155,6 @@ def _legend_entry(kind: Activity) -> str:
 def _svg(name: str, width: float, height: float, parts: Iterable[str]) -> str:
     content = "\n".join(parts)
     return f'<svg class="{name}" width="{width:g}" height="{height:g}">\n{content}\n</svg>'
-
-
-def _bar(kind: Activity, x: float, y: float, width: float, height: float, title: str) -> str:
-    return (
-        f'<rect class="{_css(kind)}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}">'
-        f"<title>{escape(title)}</title></rect>"
-    )
 
 
 def _text(

@@ -21,8 +21,8 @@ from rich.text import Text
 
 from slotwise.report.gantt.chart import (
     SERVER,
-    Activities,
     Activity,
+    Interval,
     Window,
     activities,
     activity_kinds,
@@ -77,37 +77,33 @@ def _in_ascii(text: Text) -> Text:
 
 
 class Row(NamedTuple):
-    """Devices first..last, which share a row."""
+    """Devices first..last, which share a row, or are omitted together."""
 
     first: int
     last: int
+    shown: bool = True
 
     @property
     def label(self) -> str:
-        """Text before the row."""
+        """Text before the row, or in place of the omitted ones."""
+        if not self.shown:
+            return f"… {amount(self.last - self.first + 1, 'more device')} ({self.first}–{self.last})"
         return f"device {self.first}" if self.first == self.last else f"devices {self.first}–{self.last}"
 
 
-class Gap(NamedTuple):
-    """Devices first..last, which have no row."""
-
-    first: int
-    last: int
-
-    @property
-    def label(self) -> str:
-        """Text in place of the omitted rows."""
-        devices = amount(self.last - self.first + 1, "more device")
-        return f"… {devices} ({self.first}–{self.last})"
-
-
-def choose_rows(timeline: Timeline, window: Window) -> list[Row | Gap]:
-    """Return the rows to show, from device 1 to N; every device is in a row or in a gap."""
+def choose_rows(timeline: Timeline, window: Window) -> list[Row]:
+    """Return the rows from device 1 to N; every device is in one, shown or not."""
     devices = timeline.scenario.devices
     size = timeline.scenario.group_size if devices > MOST_ROWS and _groups_stay(timeline) else 1
     count = devices // size
     shown = range(count) if count <= MOST_ROWS else sorted(_active_rows(timeline, window, size, count))
-    return list(_with_gaps([Row(row * size + 1, (row + 1) * size) for row in shown]))
+    rows: list[Row] = []
+    for number in shown:
+        first, following = number * size + 1, rows[-1].last + 1 if rows else 1
+        if first > following:
+            rows.append(Row(following, first - 1, shown=False))
+        rows.append(Row(first, first + size - 1))
+    return rows
 
 
 def _groups_stay(timeline: Timeline) -> bool:
@@ -128,15 +124,6 @@ def _active_rows(timeline: Timeline, window: Window, size: int, count: int) -> s
     wanted = dict.fromkeys([count - 1, *senders, *range(count)])
     shown = set(list(wanted)[:ROWS_OF_MANY])
     return shown | {row + 1 for row in shown if row + 2 in shown} | ({0} if 1 in shown else set())
-
-
-def _with_gaps(rows: list[Row]) -> Iterator[Row | Gap]:
-    following = 1
-    for row in rows:
-        if row.first > following:
-            yield Gap(following, row.first - 1)
-        yield row
-        following = row.last + 1
 
 
 class _Line:
@@ -170,7 +157,7 @@ class _Chart:
     def __init__(self, timeline: Timeline, width: int, wanted: Window) -> None:
         self.timeline, self.wanted = timeline, wanted
         self.rows = choose_rows(timeline, wanted.cut(width))
-        labels = [row.label for row in self.rows if isinstance(row, Row)]
+        labels = [row.label for row in self.rows if row.shown]
         self.label_width = max(map(len, [*labels, "channel"])) + 2
         room = max(width - self.label_width, FEWEST_COLUMNS)
         self.slot_width = max(1, min(WIDEST_SLOT, room // wanted.slots))
@@ -185,9 +172,9 @@ class _Chart:
         yield self._slot_line()
         yield self._round_line()
         yield from self._channel_lines()
-        visible = activities(self.timeline).overlapping(self.window)
+        visible = activities(self.timeline, self.window)
         for row in self.rows:
-            yield _Line(row.label, 0) if isinstance(row, Gap) else self._device_line(row, visible)
+            yield self._device_line(row, visible) if row.shown else _Line(row.label, 0)
 
     def notes(self) -> Iterator[str]:
         """Yield the legend, and a hint if slots are omitted."""
@@ -198,7 +185,7 @@ class _Chart:
         rare = [k for k in (Activity.LOST, Activity.AWAY) if k in activity_kinds(self.timeline)]
         if rare:
             yield "   ".join(f"{LOOKS[kind].character} {LOOKS[kind].title}" for kind in rare)
-        if any(isinstance(row, Row) and row.first < row.last for row in self.rows):
+        if any(row.shown and row.first < row.last for row in self.rows):
             yield "a row of several devices shows ▲ while one of them sends"
         if self.window != self.wanted:
             end = min(2 * self.window.end - self.window.first, self.wanted.end)
@@ -246,10 +233,10 @@ class _Chart:
             lines[-1].write(self._column(start), text, look.style)
         return lines
 
-    def _device_line(self, row: Row, visible: Activities) -> _Line:
+    def _device_line(self, row: Row, visible: list[Interval]) -> _Line:
         """Return the row's intervals, sending last so that one sender of a group is seen."""
         line = self._line(row.label)
-        mine = visible.select((visible.device >= row.first) & (visible.device <= row.last))
+        mine = [interval for interval in visible if row.first <= interval.device <= row.last]
         for interval in sorted(mine, key=lambda interval: interval.kind):
             start, end = self.window.clip(interval.start, interval.end)
             room, look = (end - start) * self.slot_width, LOOKS[interval.kind]
