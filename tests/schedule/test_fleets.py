@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from random_fleets import DEADLINE, MANY, Case, cases, driven, lost_rows, uplink_rows
 
 from slotwise import Scheduler, Timeline, simulate
+from slotwise.costs import usage, usage_until
 from slotwise.fleet import Fleet
-from slotwise.schedule import Delayed, Planned, Synchronous, usage, usage_until
+from slotwise.schedule import Delayed, Planned, Synchronous
 from slotwise.schedule.scheduler import Action, Event
 
 

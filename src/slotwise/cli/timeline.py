@@ -32,13 +32,13 @@ from slotwise.cli.options import (
 from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.spending_tables import PerDevice, device_table, spending_line, usage_as_dict
 from slotwise.cli.terminal import table_console
+from slotwise.costs import Costs
 from slotwise.errors import InputError
 from slotwise.report.gantt import check_picture_path, picture_window, write_gantt
 from slotwise.report.gantt_text import gantt_text
 from slotwise.report.window import Window, window_of
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
-from slotwise.spending import Spending
 
 USUAL_DEVICES = 6
 
@@ -121,7 +121,7 @@ def timeline(
     window = None if slots is None else window_of(slots, result)
     if out is not None:
         write_gantt(result, out, picture_window(result, window))
-    spending = Spending.of(result, powers)
+    spending = Costs.of(result, powers)
     if as_json:
         typer.echo(_json(result, spending, per_device or powers is not None, per_device))
     elif out is not None:
@@ -131,14 +131,14 @@ def timeline(
         _print_spending(spending, per_device)
 
 
-def _json(result: Timeline, spending: Spending, with_usage: bool, per_device: bool) -> str:
+def _json(result: Timeline, spending: Costs, with_usage: bool, per_device: bool) -> str:
     """The timeline; what the devices spend only if it was asked for, so that others read what they know."""
     if not with_usage:
         return result.to_json()
     return json.dumps(result.as_dict() | {"usage": usage_as_dict(spending, per_device)})
 
 
-def _print_spending(spending: Spending, per_device: bool) -> None:
+def _print_spending(spending: Costs, per_device: bool) -> None:
     console = table_console()
     console.print()
     console.print(spending_line(spending))

@@ -18,14 +18,13 @@ from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.progress import TrainingDisplay, stop_on_signals
 from slotwise.cli.run_options import RunFlags, parameters_of
 from slotwise.cli.spending_tables import spending_line
-from slotwise.energy import Powers
+from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Task
 from slotwise.runs import RunConfig, RunFolder, execute, read_toml
 from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
-from slotwise.spending import Spending
 
 
 @with_option_groups
@@ -170,7 +169,7 @@ class _Session:
         )
         if outcome.history.round:
             played = parameters.simulate().first(outcome.history.round)
-            typer.echo(spending_line(Spending.of(played, self.powers)))
+            typer.echo(spending_line(Costs.of(played, self.powers)))
         if outcome.status == "interrupted":
             typer.echo(f"go on with: slotwise train --resume {shlex.quote(str(folder.path))}", err=True)
             raise typer.Exit(130)

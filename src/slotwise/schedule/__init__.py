@@ -22,7 +22,6 @@ from slotwise.schedule.simulation import Delay, delivery_policy, scheduler_for, 
 from slotwise.schedule.timeline import Schedule, Timeline
 from slotwise.schedule.trainings import Trainings, trainings
 from slotwise.schedule.uniform import round_ends
-from slotwise.schedule.usage import TotalUsage, Usage, usage, usage_until
 
 __all__ = [
     "Agenda",
@@ -46,9 +45,7 @@ __all__ = [
     "Sent",
     "Synchronous",
     "Timeline",
-    "TotalUsage",
     "Trainings",
-    "Usage",
     "automatic_delay",
     "completed_rounds",
     "delivery_policy",
@@ -57,6 +54,4 @@ __all__ = [
     "scheduler_for",
     "simulate",
     "trainings",
-    "usage",
-    "usage_until",
 ]
