@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InputError
-from slotwise.schedule.timeline import Column, Timeline
-from slotwise.schedule.trainings import departures, trainings
+from slotwise.schedule.timeline import Column, Timeline, Trainings, departures
 
 LARGEST_POWER = 1_000_000_000  # far above any device, and far below where sums of joules overflow
 
@@ -196,7 +195,7 @@ class _Spans(NamedTuple):
 
 def _spans(timeline: Timeline) -> Iterator[_Spans]:
     """Yield the spans of computing, sending, receiving and absence; a departure cuts the first three."""
-    done, last = trainings(timeline), timeline.last_slot
+    done, last = Trainings.of(timeline), timeline.last_slot
     start = np.minimum(done.start, last)
     yield _Spans(done.device, start, np.clip(np.minimum(done.ready, done.departure), start, last))
     _, device, _, begun, end = timeline.lost.T
