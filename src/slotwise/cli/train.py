@@ -23,7 +23,7 @@ from slotwise.cli.flags import (
     whole_number,
 )
 from slotwise.cli.run_options import parameters_of
-from slotwise.energy import Powers
+from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Task
 from slotwise.report.cost_tables import cost_line
@@ -32,7 +32,6 @@ from slotwise.runs import RunConfig, RunFolder, execute, read_toml
 from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
-from slotwise.spending import Spending
 
 INTERRUPTED = 130
 
@@ -159,7 +158,7 @@ class _Session:
         )
         if outcome.history.round:
             played = config.simulate().first(outcome.history.round)
-            print(cost_line(Spending.of(played, self.powers)))
+            print(cost_line(Costs.of(played, self.powers)))
         if outcome.status == "interrupted":
             path = shlex.quote(str(folder.path))
             print(f"resume with: slotwise train --resume {path}", file=sys.stderr)

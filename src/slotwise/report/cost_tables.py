@@ -11,8 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from slotwise.spending import Spending as Costs
-from slotwise.spending import Spread
+from slotwise.costs import Costs, Spread
 
 TABLE_WIDTH = 80
 SHARES = ("computing", "sending", "receiving", "idle")

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from slotwise.energy import Powers
+from slotwise.costs import Costs, Powers
 from slotwise.errors import UserError
 from slotwise.learning import Point
 from slotwise.report.cost_tables import (
@@ -24,7 +24,6 @@ from slotwise.report.cost_tables import (
 from slotwise.report.curves.run_curves import sparkline
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.schedule import Timeline
-from slotwise.spending import Spending as Costs
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slotwise.costs import usage
 from slotwise.errors import InputError
 from slotwise.fleet import Absence, Fleet
 from slotwise.report.gantt.chart import (
@@ -25,7 +26,7 @@ from slotwise.report.gantt.chart import (
     window_of,
 )
 from slotwise.scenario import Scenario
-from slotwise.schedule import Timeline, simulate, usage
+from slotwise.schedule import Timeline, simulate
 
 COMPUTING, SENDING, RECEIVING = Activity.COMPUTING, Activity.SENDING, Activity.RECEIVING
 CHANNEL, MODEL = Activity.WAITING_FOR_CHANNEL, Activity.WAITING_FOR_MODEL

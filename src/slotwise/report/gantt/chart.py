@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise.errors import InputError
-from slotwise.schedule.timeline import Column, Timeline
-from slotwise.schedule.trainings import NEVER, NONE, Trainings, departures, trainings
+from slotwise.schedule.timeline import NEVER, NONE, Column, Timeline, Trainings, departures
 
 BEYOND = -1  # a round or a model after the last round of the timeline
 UNSENT = -2  # the round of an update whose device left before sending it
@@ -95,7 +94,7 @@ class Interval(NamedTuple):
 
 def activities(timeline: Timeline, window: Window | None = None) -> list[Interval]:
     """Return the intervals of every device with a slot in the window, at full length, by device and slot."""
-    known = np.concatenate([*_known(timeline, trainings(timeline))], axis=1)
+    known = np.concatenate([*_known(timeline, Trainings.of(timeline))], axis=1)
     known[3] = np.minimum(known[3], timeline.last_slot)
     known = _sorted(known[:, known[2] < known[3]])
     every = _sorted(np.concatenate([known, _gaps(timeline, known)], axis=1))
