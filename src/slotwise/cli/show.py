@@ -1,4 +1,4 @@
-"""slotwise show."""
+"""The command `slotwise show`."""
 
 from __future__ import annotations
 

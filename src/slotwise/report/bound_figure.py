@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.learning.constants import Measurement
 from slotwise.report.curves.panels import BLUE, GREEN, PINK, VERMILLION
-from slotwise.report.curves.plotting import STYLE, WIDTH, save_figure
+from slotwise.report.curves.plotting import WIDTH, clear_frame, figure_style, save_figure
 from slotwise.theory.bound import Bound, Constants, Setting, corrected, published, round_robin
 
 if TYPE_CHECKING:
@@ -33,10 +33,9 @@ def bound_figure(
     constants: Constants, setting: Setting, kind: str, measurement: Measurement | None = None
 ) -> bytes:
     """Return the content of a file of ``kind``: png, svg or pdf; the same values give the same bytes."""
-    import matplotlib as mpl  # noqa: PLC0415  (half a second that most commands do without)
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415  (half a second that most commands do without)
 
-    with mpl.rc_context(STYLE):
+    with figure_style():
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = figure.subplots()
         for name in THEOREMS:
@@ -45,7 +44,7 @@ def bound_figure(
             _draw_measured(axes, measurement)
         _finish(axes, constants, setting)
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
-        return save_figure(figure, kind)
+    return save_figure(figure, kind)
 
 
 def _draw_theorem(axes: Axes, name: str, constants: Constants, setting: Setting) -> None:
@@ -101,8 +100,7 @@ def _finish(axes: Axes, constants: Constants, setting: Setting) -> None:
     axes.plot([], [], color="#6f6f6f", linestyle=":", lw=1.0, label="outside a theorem's range")
     axes.set_xlabel("training rounds, K + 1")
     axes.set_ylabel("mean of ‖∇f(w$_k$)‖² over rounds 0 to K")
-    axes.grid(alpha=0.25, linewidth=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
+    clear_frame(axes)
     axes.set_title(
         f"N = {scenario.devices}, S = {scenario.group_size}, staleness {setting.staleness}, "
         f"step size {setting.learning_rate:g}, batch {setting.batch_size}\n"

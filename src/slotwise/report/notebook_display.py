@@ -11,7 +11,7 @@ from slotwise.errors import UserError
 from slotwise.learning import History, Point
 from slotwise.planning import PlanTable
 from slotwise.report.curves.panels import BLUE, GREEN, VERMILLION, CurveFigure, Line, Panel
-from slotwise.report.curves.plotting import STYLE, WIDTH, plot_figure, save_figure
+from slotwise.report.curves.plotting import WIDTH, clear_frame, figure_style, plot_figure, save_figure
 from slotwise.report.gantt.chart import describe, whole_window
 from slotwise.report.gantt.drawing import compose
 from slotwise.runs import Outcome
@@ -101,14 +101,8 @@ def _history_figure(history: History) -> Figure:
     return plot_figure(CurveFigure("history", "", "", panels), legend=False)
 
 
-@columns_of.register(Outcome)
-def _run_columns(result: Outcome) -> Mapping[str, Sequence[Any]]:
-    return columns_of(result.history)
-
-
-@figure_of.register(Outcome)
-def _run_figure(result: Outcome) -> Figure:
-    return figure_of(result.history)
+columns_of.register(Outcome, lambda result: columns_of(result.history))
+figure_of.register(Outcome, lambda result: figure_of(result.history))
 
 
 @to_html.register(Outcome)
@@ -124,7 +118,6 @@ def _plan_columns(plans: PlanTable) -> Mapping[str, Sequence[Any]]:
 
 @figure_of.register(PlanTable)
 def _plan_figure(plans: PlanTable) -> Figure:
-    import matplotlib as mpl  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     columns, scenario = columns_of(plans), plans[0].scenario
@@ -134,7 +127,7 @@ def _plan_figure(plans: PlanTable) -> Figure:
         "completed rounds": {"async and idfl": ("rounds", BLUE), "sync": ("sync_rounds", VERMILLION)},
         "staleness (rounds)": {"async": ("staleness_async", BLUE), "idfl": ("staleness_idfl", GREEN)},
     }
-    with mpl.rc_context(STYLE):
+    with figure_style():
         figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
         figure.suptitle(
             f"{scenario.devices:,} devices, compute slots {scenario.compute_slots:,}, "
@@ -150,8 +143,7 @@ def _plan_figure(plans: PlanTable) -> Figure:
             axes.set_ylim(bottom=0)
             axes.set(xlabel="group size", ylabel=title)
             axes.yaxis.set_major_formatter("{x:,g}")
-            axes.grid(alpha=0.25, linewidth=0.5)
-            axes.spines[["top", "right"]].set_visible(False)
+            clear_frame(axes)
             axes.legend(frameon=False)
     return figure
 

@@ -70,7 +70,7 @@ def html(content: Content) -> str:
 
 
 def paragraph(text: Content, style: str = "") -> Html:
-    """Return a paragraph."""
+    """Return an HTML paragraph."""
     return Html(f"<p{_class(style)}>{html(text)}</p>")
 
 

@@ -93,7 +93,7 @@ class TrainingProgress(Observer):
     started = run_started
 
     def round_done(self, round_number: int) -> None:
-        """Advance the bar."""
+        """Advance the progress bar."""
         self._round = round_number
         slot = int(self._timeline.broadcast_end[round_number])
         self._bar.update(self._row, completed=slot, text=self._figures(slot))

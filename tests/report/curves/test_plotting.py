@@ -1,13 +1,12 @@
 """Nothing that is written in a figure of curves is cut off."""
 
-import matplotlib as mpl
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from slotwise.learning import Point
 from slotwise.report.curves.panels import COLOURS, CurveFigure, Line, Panel
-from slotwise.report.curves.plotting import STYLE, _plot, draw_figure
+from slotwise.report.curves.plotting import draw_figure, plot_figure
 
 CURVE = [Point(slot=slot, round=slot, loss=2.0 / (1 + slot), accuracy=0.5, staleness=0) for slot in range(5)]
 
@@ -15,9 +14,8 @@ CURVE = [Point(slot=slot, round=slot, loss=2.0 / (1 + slot), accuracy=0.5, stale
 def drawn(labels: list[str], title: str, panels: int) -> Figure:
     lines = tuple(Line(label, COLOURS[n % len(COLOURS)], False, (CURVE,)) for n, label in enumerate(labels))
     panel = Panel(title, "slot", "loss", lines)
-    with mpl.rc_context(STYLE):
-        figure = _plot(CurveFigure("", "", "", (panel,) * panels))
-        FigureCanvasAgg(figure).draw()
+    figure = plot_figure(CurveFigure("", "", "", (panel,) * panels))
+    FigureCanvasAgg(figure).draw()
     return figure
 
 

@@ -116,10 +116,9 @@ def timelines(draw: st.DrawFn) -> Timeline:
         compute_slots=draw(st.integers(1, 12)),
         link_slots=draw(st.integers(1, 3)),
     )
-    options = {"participation": draw(st.sampled_from(["round-robin", "random"]))}
-    return simulate(
-        scenario, draw(st.sampled_from(["sync", "async", "idfl"])), rounds=draw(st.integers(1, 12)), **options
-    )
+    policy = draw(st.sampled_from(["sync", "async", "idfl"]))
+    options = {"participation": draw(st.sampled_from(["round-robin", "random"]))} if policy == "sync" else {}
+    return simulate(scenario, policy, rounds=draw(st.integers(1, 12)), **options)
 
 
 def check_cover(timeline: Timeline) -> dict[int, list[Interval]]:

@@ -6,6 +6,7 @@ Figures are created without pyplot, whose global list of figures would keep them
 from __future__ import annotations
 
 import io
+from contextlib import AbstractContextManager
 from math import ceil
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -42,30 +43,39 @@ STYLE: dict[Any, Any] = {
 
 
 def draw_figure(figure: CurveFigure, kind: str) -> bytes:
-    """Return the content of a file of ``kind``: png, svg or pdf. The same curves give the same bytes."""
-    import matplotlib as mpl  # noqa: PLC0415  (half a second that most commands do without)
-
-    with mpl.rc_context(STYLE):
-        return save_figure(_plot(figure), kind)
-
-
-def plot_figure(figure: CurveFigure, *, legend: bool = True) -> Figure:
-    """Return a matplotlib figure that belongs to the caller alone."""
-    import matplotlib as mpl  # noqa: PLC0415
-
-    with mpl.rc_context(STYLE):
-        return _plot(figure, legend=legend)
+    """Return the content of a file of ``kind``: png, svg or pdf."""
+    return save_figure(plot_figure(figure), kind)
 
 
 def save_figure(figure: Figure, kind: str, dpi: int = DOTS_PER_INCH) -> bytes:
     """Return a figure as the content of a file, without dates so that equal figures give equal bytes."""
     buffer = io.BytesIO()
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
-    figure.savefig(buffer, format=kind, dpi=dpi, metadata=undated)
+    with figure_style():
+        figure.savefig(buffer, format=kind, dpi=dpi, metadata=undated)
     return buffer.getvalue()
 
 
-def _plot(figure: CurveFigure, *, legend: bool = True) -> Figure:
+def figure_style() -> AbstractContextManager[None]:
+    """Return a context in which figures are made and saved; matplotlib's global settings stay as they are."""
+    import matplotlib as mpl  # noqa: PLC0415  (half a second that most commands do without)
+
+    return mpl.rc_context(STYLE)
+
+
+def clear_frame(axes: Axes) -> None:
+    """Draw a faint grid, and no frame above and on the right."""
+    axes.grid(alpha=0.25, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def plot_figure(figure: CurveFigure, *, legend: bool = True) -> Figure:
+    """Return a matplotlib figure that belongs to the caller alone."""
+    with figure_style():
+        return _plot(figure, legend=legend)
+
+
+def _plot(figure: CurveFigure, *, legend: bool) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     columns = 2 if len(figure.panels) == 4 else min(3, len(figure.panels))
@@ -101,8 +111,7 @@ def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
         _draw_line(axes, line, panel)
     axes.set_xlabel(panel.across_title)
     axes.set_ylabel(AXIS_TITLES[panel.up])
-    axes.grid(alpha=0.25, linewidth=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
+    clear_frame(axes)
     if panel.across == "value":
         _mark_values(axes, panel)
     else:

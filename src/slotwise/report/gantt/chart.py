@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
-from itertools import pairwise
+from itertools import chain, count, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ class Window(NamedTuple):
 
     @property
     def slots(self) -> int:
-        """Number of slots."""
+        """The number of slots."""
         return self.end - self.first
 
     def clip(self, start: int, end: int) -> tuple[int, int]:
@@ -135,8 +135,8 @@ def _gaps(timeline: Timeline, known: Column) -> Column:
     # Two empty intervals per device, at slot 0 and at the end, make every gap lie between two neighbours.
     first = _table(everyone, Activity.AWAY, 0, 0, BEYOND, BEYOND)
     final = _table(everyone, Activity.WAITING_FOR_MODEL, last, last, BEYOND, BEYOND)
-    chain = _sorted(np.concatenate([first, known, final], axis=1))
-    before, after = chain[:, :-1], chain[:, 1:]
+    every = _sorted(np.concatenate([first, known, final], axis=1))
+    before, after = every[:, :-1], every[:, 1:]
     gap = (before[0] == after[0]) & (before[3] < after[2])
     device, kind, _, start, version, _ = before[:, gap]
     _, following, end, _, next_version, sent_in = after[:, gap]
@@ -214,20 +214,13 @@ def ticks(numbers: Sequence[int], place: Callable[[int], float], width: Callable
         place: position of a number.
         width: room a number needs, including the gap to its neighbour.
     """
-    candidates = ([number for number in numbers if number % step == 0] for step in _steps())
+    steps = chain((1,), (digit * 10**power for power in count() for digit in (5, 10, 20)))
+    candidates = ([number for number in numbers if number % step == 0] for step in steps)
     return next(
         chosen
         for chosen in candidates
         if all(place(after) - place(before) >= width(before) for before, after in pairwise(chosen))
     )
-
-
-def _steps() -> Iterator[int]:
-    yield 1
-    power = 1
-    while True:
-        yield from (5 * power, 10 * power, 20 * power)
-        power *= 10
 
 
 def describe(timeline: Timeline) -> tuple[str, str]:

@@ -7,10 +7,8 @@ that does not fit is omitted. pyplot's global figures are not touched.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from io import BytesIO
 from typing import Any, Literal
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
@@ -18,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from slotwise.report.curves.plotting import figure_style, save_figure
 from slotwise.report.gantt.chart import Interval, ticks
 from slotwise.report.gantt.drawing import DIGIT, LOOKS, Bar, Picture
 
@@ -28,25 +27,16 @@ LARGEST_ZOOM = 1.8  # of the text around a large chart, which is viewed at a sma
 SMALLEST_FONT, LARGEST_FONT = 4.2, 9.0
 BAR = 0.86  # height of a bar in its row
 LINE = "#444444"
-STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "slotwise",
-    "font.family": "DejaVu Sans",
-}
 
 
-def gantt_file(picture: Picture, file_format: Literal["svg", "png"]) -> bytes:
+def gantt_file(picture: Picture, kind: Literal["svg", "png"]) -> bytes:
     """Return the content of a picture file; the same timeline gives the same bytes."""
-    with mpl.rc_context(STYLE):
-        file = BytesIO()
-        metadata = {"Date": None} if file_format == "svg" else {}
-        _Drawing(picture).figure().savefig(file, format=file_format, dpi=PNG_DOTS, metadata=metadata)
-    return file.getvalue()
+    return save_figure(gantt_figure(picture), kind, PNG_DOTS)
 
 
 def gantt_figure(picture: Picture) -> Figure:
     """Return the chart as a figure that belongs to the caller alone."""
-    with mpl.rc_context(STYLE):
+    with figure_style():
         return _Drawing(picture).figure()
 
 
