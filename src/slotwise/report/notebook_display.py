@@ -14,6 +14,7 @@ from slotwise.report.curves.panels import BLUE, GREEN, VERMILLION, CurveFigure, 
 from slotwise.report.curves.plotting import WIDTH, clear_frame, figure_style, plot_figure, save_figure
 from slotwise.report.gantt.chart import describe, whole_window
 from slotwise.report.gantt.drawing import compose
+from slotwise.report.plan_tables import plan_title
 from slotwise.runs import Outcome
 from slotwise.schedule import Timeline
 
@@ -120,7 +121,7 @@ def _plan_columns(plans: PlanTable) -> Mapping[str, Sequence[Any]]:
 def _plan_figure(plans: PlanTable) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    columns, scenario = columns_of(plans), plans[0].scenario
+    columns = columns_of(plans)
     sizes = columns["group_size"]
     labels = _spaced(sizes)
     panels = {
@@ -129,11 +130,7 @@ def _plan_figure(plans: PlanTable) -> Figure:
     }
     with figure_style():
         figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
-        figure.suptitle(
-            f"{scenario.devices:,} devices, compute slots {scenario.compute_slots:,}, "
-            f"link slots {scenario.link_slots:,}, deadline {scenario.deadline:,}",
-            fontsize=8,
-        )
+        figure.suptitle(plan_title(plans[0].scenario), fontsize=8)
         for axes, (title, lines) in zip(figure.subplots(1, 2), panels.items(), strict=True):
             for label, (name, colour) in lines.items():
                 axes.plot(sizes, columns[name], "o-", ms=3.5, color=colour.light, label=label)
@@ -179,4 +176,4 @@ def _cell(value: Any) -> str:
         return "–"
     if isinstance(value, int):
         return f"{value:,}"
-    return escape(f"{value:.4g}" if isinstance(value, float) else str(value))
+    return escape(f"{value:#.4g}" if isinstance(value, float) else str(value))

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from slotwise.planning import SCHEDULES, Plan, SimulatedPlan
 from slotwise.report.cost_tables import CostRow, add_columns, cost_table, plain_table
+from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule
 
 PLAN_COLUMNS = (
@@ -20,14 +21,17 @@ FLEET_COLUMNS = (
 )
 
 
-def plan_table(plans: Sequence[Plan]) -> Table:
-    """Return the plan of equal devices, with a row for each group size."""
-    scenario = plans[0].scenario
-    title = (
+def plan_title(scenario: Scenario) -> str:
+    """Return a title with the parameters that all group sizes share."""
+    return (
         f"{scenario.devices:,} devices, compute slots {scenario.compute_slots:,}, "
         f"link slots {scenario.link_slots:,}, deadline {scenario.deadline:,}"
     )
-    table = plain_table(title, _caption(plans), gap=0)
+
+
+def plan_table(plans: Sequence[Plan]) -> Table:
+    """Return the plan of equal devices, with a row for each group size."""
+    table = plain_table(plan_title(plans[0].scenario), _caption(plans), gap=0)
     add_columns(table, PLAN_COLUMNS)
     for plan in plans:
         cells = map(_cell, plan.as_dict().values())
