@@ -39,8 +39,8 @@ def test_options_win_over_the_case() -> None:
 
 
 def test_the_speed_of_a_device_gives_its_compute_slots() -> None:
-    assert RunConfig.from_options({"samples_per_slot": 6.4}).compute_slots == 50
-    assert RunConfig.from_options({"samples_per_slot": 64, "local_steps": 3}).compute_slots == 3
+    assert RunConfig.from_options({"samples_per_slot": 6.4}).channel.compute_slots == 50
+    assert RunConfig.from_options({"samples_per_slot": 64, "local_steps": 3}).channel.compute_slots == 3
 
 
 def test_speed_and_compute_slots_exclude_each_other() -> None:
@@ -134,8 +134,8 @@ def test_an_unknown_option_is_refused_with_those_there_are() -> None:
 
 
 def test_whole_numbers_become_floats_where_floats_are_meant() -> None:
-    assert isinstance(RunConfig.from_options({"learning_rate": 1}).learning_rate, float)
+    assert isinstance(RunConfig.from_options({"learning_rate": 1}).training.learning_rate, float)
 
 
 def test_lists_become_tuples() -> None:
-    assert RunConfig.from_options({"channels": [3, 4]}).channels == (3, 4)
+    assert RunConfig.from_options({"channels": [3, 4]}).model.channels == (3, 4)

@@ -24,7 +24,7 @@ def test_a_file_s_names_may_have_dashes_or_underscores(tmp_path: Path) -> None:
 
 def test_an_unknown_name_is_told_with_the_file(tmp_path: Path) -> None:
     path = toml(tmp_path, "group-sise = 5\n")
-    with pytest.raises(UserError, match=f"^{path}: unknown option group_sise: allowed are"):
+    with pytest.raises(UserError, match=f"^{path}: unknown option group_sise: did you mean group_size"):
         read_toml(path)
 
 
