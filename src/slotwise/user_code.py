@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from slotwise.errors import InputError, UserError
 
 
@@ -43,6 +45,13 @@ def describe_error(error: BaseException) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message} ({Path(last.filename).name}, line {last.lineno})"
+
+
+def describe_value(value: object) -> str:
+    """Return the type of a value, and the shape of an array, for a message."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _import_module(parameter: str, name: str, module_name: str) -> ModuleType:

@@ -10,8 +10,8 @@ from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.learning import Task
 from slotwise.learning.quantised import Quantised
 from slotwise.runs import RunConfig, RunFolder, execute, read_toml
-from slotwise.runs.build import build_task
 from slotwise.runs.config import BEYOND_THE_PAPER
+from slotwise.runs.tasks import build_task
 
 SMALL: dict[str, Any] = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": 122}
 FLEETS: list[dict[str, Any]] = [

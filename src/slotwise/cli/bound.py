@@ -10,12 +10,13 @@ from typing import Annotated, Any, Literal
 import typer
 
 from slotwise import theory
-from slotwise.cli.bound_case import NAMES, BoundCase, measured_case
+from slotwise.cli.bound_case import NAMES, measured_case
 from slotwise.cli.bound_tables import print_case
 from slotwise.cli.options import CHANNEL, OUTPUT, SCHEDULE, Json, delay_of, picture_kind
 from slotwise.errors import InputError
 from slotwise.files import check_writable, write_atomically
 from slotwise.runs import RunFolder
+from slotwise.runs.bound_case import BoundCase
 from slotwise.scenario import Scenario, whole
 from slotwise.theory.bound import Constants, Setting
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,10 +21,10 @@ from slotwise.cli.run_options import RunFlags, parameters_of
 from slotwise.cli.spending_tables import spending_line
 from slotwise.energy import Powers
 from slotwise.errors import InputError, UserError
-from slotwise.learning import History, Task
-from slotwise.runs import RunConfig, RunFolder, execute, read_toml
-from slotwise.runs.build import build_task
-from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
+from slotwise.runs import RunConfig, RunResult, read_toml
+from slotwise.runs import resume as resume_run
+from slotwise.runs import run as start_run
+from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
 from slotwise.spending import Spending
 
@@ -72,20 +73,18 @@ def train(
     """
     given = {**run.given(), **fleet.given()}
     fleet.refuse_beside(run.compute_slots, run.samples_per_slot)
-    threads = _cores() if workers is None else whole("workers", workers)
+    threads = None if workers is None else whole("workers", workers)
     _check_tensorboard(tensorboard)
     session = _Session(threads, check_interval(checkpoint_every), quiet, tensorboard, power.powers())
     if resume is not None:
         _refuse_options(given, out, config, overwrite)
-        _resume(RunFolder.open(resume), session)
+        session.resume(resume)
         return
     if out is None:
         raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
     options = read_toml(config) if config else {}
     parameters = parameters_of(options, given, source=config, tried_out=RunConfig.simulate)
-    learned = build_task(parameters)  # every mistake is told before a folder is made
-    folder = RunFolder.create(out, parameters, overwrite=overwrite)
-    session.run(folder, parameters, task=learned)
+    session.start(parameters, out, overwrite=overwrite)
 
 
 def _check_tensorboard(folder: Path | None) -> None:
@@ -105,76 +104,53 @@ def _refuse_options(given: dict[str, Any], out: Path | None, config: Path | None
             raise InputError(name, value, "left out with --resume: the run keeps its parameters")
 
 
-def _resume(folder: RunFolder, session: _Session) -> None:
-    if "live_run" in folder.description():
-        raise UserError(f"{folder.path}: a live run; slotwise serve --resume goes on with it")
-    status = folder.status
-    if status == "finished":
-        typer.echo(
-            f"{folder.path}: finished already; slotwise show {shlex.quote(str(folder.path))} shows it",
-            err=True,
-        )
-        return
-    if status == "diverged":
-        raise UserError(f"{folder.path}: diverged, and would again; start anew with other parameters")
-    parameters = folder.parameters()
-    with folder.held():  # refused before anything is said
-        history, damaged = folder.checkpoints.load()
-    for path in damaged:
-        typer.echo(f"{path}: damaged, passed over", err=True)
-    where = f"round {history.round}" if history else "the start (no checkpoint)"
-    typer.echo(f"{folder.path}: going on from {where}", err=True)
-    session.run(folder, parameters, resume=history)
-
-
 @dataclass(frozen=True)
 class _Session:
     """What one call of the command decides and the result does not depend on."""
 
-    workers: int
+    workers: int | None
     checkpoint_every: float
     quiet: bool
     tensorboard: Path | None
     powers: Powers | None
 
-    def run(
-        self,
-        folder: RunFolder,
-        parameters: RunConfig,
-        *,
-        task: Task | None = None,
-        resume: History | None = None,
-    ) -> None:
-        """Train to the end, or until the user has had enough."""
-        with (
-            stop_on_signals() as stopping,
-            TrainingDisplay(stopping, quiet=self.quiet) as display,
-        ):
-            outcome = execute(
-                folder,
-                parameters,
-                task=task,
-                workers=self.workers,
-                checkpoint_every=self.checkpoint_every,
-                resume=resume,
-                watcher=display,
-            )
+    def start(self, config: RunConfig, out: Path, *, overwrite: bool) -> None:
+        """Train a new run."""
+        with self._display() as display:
+            result = start_run(config, out, overwrite=overwrite, observer=display, **self._options())
+        self._print(result)
+
+    def resume(self, folder: Path) -> None:
+        """Continue a run."""
+        with self._display() as display:
+            result = resume_run(folder, observer=display, **self._options())
+        if not display.has_started:
+            place = shlex.quote(str(folder))
+            typer.echo(f"{folder}: finished already; slotwise show {place} shows it", err=True)
+        else:
+            self._print(result)
+
+    def _options(self) -> dict[str, Any]:
+        return {"workers": self.workers, "checkpoint_every": self.checkpoint_every}
+
+    @contextmanager
+    def _display(self) -> Iterator[TrainingDisplay]:
+        with stop_on_signals() as stopping, TrainingDisplay(stopping, quiet=self.quiet) as display:
+            yield display
+
+    def _print(self, result: RunResult) -> None:
+        history = result.history
         if self.tensorboard is not None:
             from slotwise.report.tensorboard import write_tensorboard  # noqa: PLC0415
 
-            write_tensorboard(self.tensorboard, outcome.history.points)
-        last = outcome.history.points[-1]
+            write_tensorboard(self.tensorboard, history.points)
+        last = history.points[-1]
         typer.echo(
-            f"{outcome.status} after {outcome.history.round} rounds: loss {last.loss:.4f}, "
-            f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({folder.path})"
+            f"{result.status} after {history.rounds} rounds: loss {last.loss:.4f}, "
+            f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({result.folder})"
         )
-        if outcome.history.round:
-            played = parameters.simulate().first(outcome.history.round)
-            typer.echo(spending_line(Spending.of(played, self.powers)))
-        if outcome.status == "interrupted":
-            typer.echo(f"go on with: slotwise train --resume {shlex.quote(str(folder.path))}", err=True)
+        if history.rounds:
+            typer.echo(spending_line(Spending.of(result.timeline.first(history.rounds), self.powers)))
+        if result.status == "interrupted":
+            typer.echo(f"resume with: slotwise train --resume {shlex.quote(str(result.folder))}", err=True)
             raise typer.Exit(130)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
