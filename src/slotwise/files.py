@@ -12,14 +12,12 @@ import secrets
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from slotwise.errors import InputError, UserError
-
-Parsed = TypeVar("Parsed")
 
 
 def check_writable(path: Path) -> None:
@@ -74,25 +72,29 @@ def write_document(path: Path, document: object) -> None:
     write_atomically(path, json.dumps(document, indent=2) + "\n")
 
 
-def read_document(path: Path, file_format: int, parse: Callable[[dict[str, Any]], Parsed]) -> Parsed:
-    """Read a JSON document that slotwise wrote, and return what ``parse`` makes of it.
-
-    ``parse`` may raise KeyError, ValueError, TypeError or AttributeError for a document of another shape.
+def read_document(path: Path, file_format: int, *keys: str) -> dict[str, Any]:
+    """Read a JSON document that slotwise wrote and that has at least ``keys``.
 
     Raises:
         UserError: the file cannot be read, is damaged, or is not of ``file_format``.
     """
     try:
         document = dict(json.loads(path.read_text(encoding="utf-8")))
-        if document["format"] != file_format:
-            raise UserError(f"{path}: format {document['format']}; this version reads format {file_format}")
-        return parse(document)
+        found = document["format"]
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from None
-    except UserError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise UserError(f"{path}: damaged; it must be JSON that slotwise wrote") from None
+    except (ValueError, KeyError, TypeError):
+        raise damaged(path) from None
+    if found != file_format:
+        raise UserError(f"{path}: format {found}; this version reads format {file_format}")
+    if not document.keys() >= set(keys):
+        raise damaged(path)
+    return document
+
+
+def damaged(path: Path) -> UserError:
+    """Return the error for a document whose content is not what slotwise writes."""
+    return UserError(f"{path}: damaged; it must be JSON that slotwise wrote")
 
 
 def load_toml(path: Path, parameter: str | None = None) -> dict[str, Any]:

@@ -310,8 +310,9 @@ def test_resume_tells_of_damaged_checkpoints(folder: RunFolder, parameters: RunC
             notices.append(message)
 
     resume(folder, task=toy, observer=Notices())
-    assert len(notices) == 1
+    assert len(notices) == 2
     assert str(damaged) in notices[0]
+    assert "round 19" in notices[1]
 
 
 @pytest.mark.parametrize("with_checkpoints", [True, False])

@@ -45,16 +45,18 @@ class _Bars(Observer):
         self._rows: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
-        self._bars.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bars.stop()
+        if self._rows:
+            self._bars.stop()
 
     def progress(self, stage: str, done: int, total: int) -> None:
         """Move the bar of a stage."""
+        if not self._rows:
+            self._bars.start()
         if stage not in self._rows:
             self._rows[stage] = self._bars.add_task(stage, total=total)
         self._bars.update(self._rows[stage], completed=done)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Self
 
+import typer
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
@@ -70,18 +71,18 @@ class TrainingDisplay(Observer):
         self.has_started = False
 
     def __enter__(self) -> Self:
-        self._bar.start()
-        self._row = self._bar.add_task("preparing", total=None, text="")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self.has_started:
+            self._bar.stop()
 
     def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         """Show the bar at its first round."""
         self.has_started = True
+        self._bar.start()
         self._timeline = timeline
         self._first = resumed.rounds if resumed else 0
         self._round = self._first - 1
@@ -90,11 +91,11 @@ class TrainingDisplay(Observer):
             self._point = resumed.points[-1]
         slot = int(timeline.broadcast_end[self._first - 1]) if self._first else 0
         name = f"{timeline.schedule} S={timeline.scenario.group_size}"
-        self._bar.update(self._row, description=name, total=timeline.last_slot, completed=slot)
+        self._row = self._bar.add_task(name, total=timeline.last_slot, completed=slot, text="")
 
     def notice(self, message: str) -> None:
         """Print a line above the bar."""
-        self._bar.console.print(message, highlight=False, soft_wrap=True)
+        typer.echo(message, err=True)
 
     def round_done(self, round_number: int) -> None:
         """Move the bar."""

@@ -87,7 +87,8 @@ def resume(
 ) -> RunResult:
     """Continue the run in a folder from its newest intact checkpoint; return a finished run as it is.
 
-    The observer's `notice` is told of damaged checkpoints. The other arguments are those of `run`.
+    The observer's `notice` is told of damaged checkpoints and of the round it continues from. The other
+    arguments are those of `run`.
 
     Raises:
         UserError: it is a live run, it diverged, or another process is training it.
@@ -107,6 +108,8 @@ def resume(
     observer = observer or Observer()
     for path in damaged:
         observer.notice(f"{path}: damaged checkpoint, skipped")
+    start = "the start (no checkpoint)" if history is None else f"round {history.rounds}"
+    observer.notice(f"{run_folder.path}: resuming from {start}")
     return execute(
         run_folder,
         config,

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
 from slotwise.files import (
+    damaged,
     held,
     is_empty,
     leftovers,
@@ -94,7 +95,11 @@ class RunFolder:
 
     def description(self) -> dict[str, Any]:
         """Read run.json."""
-        return read_document(self.path / "run.json", FORMAT, _checked_description)
+        path = self.path / "run.json"
+        document = read_document(path, FORMAT, "status", "parameters")
+        if document["status"] not in get_args(Status) or not isinstance(document["parameters"], dict):
+            raise damaged(path)
+        return document
 
     def parameters(self) -> RunConfig:
         """Return the configuration of the run."""
@@ -169,12 +174,6 @@ class RunFolder:
 def model_sha256(model: Vector) -> str:
     """Return the identity of a model: sha256 of its little-endian float32 bytes."""
     return hashlib.sha256(np.ascontiguousarray(model, dtype="<f4").tobytes()).hexdigest()
-
-
-def _checked_description(document: dict[str, Any]) -> dict[str, Any]:
-    if document["status"] not in get_args(Status) or not isinstance(document["parameters"], dict):
-        raise ValueError
-    return document
 
 
 def _point(row: Mapping[str, str]) -> Point:
