@@ -29,7 +29,7 @@ from slotwise.cli.terminal import table_console
 from slotwise.errors import UserError
 from slotwise.files import write_atomically
 from slotwise.report.curve_figures import draw_figure
-from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
+from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
 
 # An S=1 run's checkpoint has megabytes, and a cluster's come to one machine.
