@@ -6,12 +6,13 @@ import pytest
 from slotwise.batch.grid import Sweep
 from slotwise.batch.parcel import Outbox, pack, unpack
 from slotwise.errors import UserError
-from slotwise.runs import RunConfig, RunFolder, Watcher, execute
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig, RunFolder, execute
 
 Read = Callable[[str], Sweep]
 
 
-class Until(Watcher):
+class Until(Observer):
     """Stops after some rounds."""
 
     def __init__(self, rounds: int) -> None:
@@ -33,7 +34,7 @@ def parameters(read: Read) -> RunConfig:
 def broken(tmp_path: Path, parameters: RunConfig) -> RunFolder:
     """A run that was stopped after three rounds."""
     folder = RunFolder.create(tmp_path / "broken", parameters)
-    execute(folder, parameters, watcher=Until(3))
+    execute(folder, parameters, observer=Until(3))
     return folder
 
 
@@ -44,7 +45,7 @@ def test_a_run_goes_on_elsewhere_and_comes_back_the_same(
     unpack(pack(broken), away)
     history, _ = away.checkpoints.load()
     assert history is not None
-    assert history.round == 3
+    assert history.rounds == 3
     outbox = Outbox(away)
     execute(away, away.parameters(), resume=history)
     unpack(outbox.changed(over=True), broken)
@@ -60,7 +61,7 @@ def test_only_what_is_new_is_sent(broken: RunFolder, parameters: RunConfig) -> N
     outbox = Outbox(broken)
     assert outbox.changed(over=False) == {}
     history, _ = broken.checkpoints.load()
-    execute(broken, parameters, resume=history, watcher=Until(2))
+    execute(broken, parameters, resume=history, observer=Until(2))
     assert set(outbox.changed(over=False)) == {"checkpoint", "history.csv"}
     assert outbox.changed(over=False) == {}
     assert set(outbox.changed(over=True)) == {"history.csv", "model.npz", "run.json"}

@@ -9,9 +9,10 @@ from slotwise.batch.job import Run
 from slotwise.batch.training import Job, JobsWatcher, train_jobs, unfinished
 from slotwise.errors import UserError
 from slotwise.learning import Task
+from slotwise.observer import Observer
 from slotwise.paper.catalogue import QUICK, all_runs, selected
 from slotwise.paper.folder import Manifest, ReproductionFolder, Request
-from slotwise.runs import RunConfig, Watcher
+from slotwise.runs import RunConfig
 
 MakeTask = Callable[[RunConfig], Task]
 REQUEST = Request(400, 1, ("async-mnist",))
@@ -35,11 +36,11 @@ class StopAfter(JobsWatcher):
         self.left = rounds
         self.seen: list[str] = []
 
-    def started(self, job: Job) -> Watcher:
+    def started(self, job: Job) -> Observer:
         self.seen.append(job.run.name)
         outer = self
 
-        class Counting(Watcher):
+        class Counting(Observer):
             def round_done(self, round_number: int) -> None:
                 outer.left -= 1
 

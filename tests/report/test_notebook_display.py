@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,7 +17,7 @@ from slotwise.learning import History, Point
 from slotwise.notebook import Displayable
 from slotwise.planning import PlanTable, plan
 from slotwise.report.curves.run_curves import curves_figure
-from slotwise.runs import Outcome
+from slotwise.runs import RunResult
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
 
@@ -45,8 +46,8 @@ def history() -> History:
     return History(POINTS, {}, 20)
 
 
-def result() -> Outcome:
-    return Outcome("finished", history())
+def result() -> RunResult:
+    return RunResult("finished", history(), timeline(), Path("runs/a"))
 
 
 ALL = [timeline, plans, history, result, Batch]

@@ -11,9 +11,10 @@ from typing import Any
 from slotwise.batch.job import Run
 from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
+from slotwise.files import load_toml
 from slotwise.runs import RunConfig
-from slotwise.runs.build import check_task
-from slotwise.runs.toml_file import load_toml, toml_options
+from slotwise.runs.config import toml_options
+from slotwise.runs.tasks import check_task
 from slotwise.scenario import whole
 
 NAME = "at most 60 letters, digits, dots, dashes and underscores, a letter or digit first"

@@ -19,11 +19,11 @@ from slotwise.batch.compare_file import checked_seeds
 from slotwise.batch.facts import facts
 from slotwise.batch.job import Run, as_trained
 from slotwise.errors import InputError, UserError
+from slotwise.files import load_toml
 from slotwise.learning.local_sgd import LocalSgd
 from slotwise.runs import RunConfig
-from slotwise.runs.build import check_task
 from slotwise.runs.config import SHORTHANDS, refuse_unknown
-from slotwise.runs.toml_file import load_toml
+from slotwise.runs.tasks import check_task
 
 MOST_POINTS = 100_000
 

@@ -13,8 +13,9 @@ from slotwise.batch.training import Job, JobsWatcher, train_jobs
 from slotwise.data import Dataset
 from slotwise.learning import History, Task
 from slotwise.learning import Point as CurvePoint
-from slotwise.runs import RunConfig, Watcher
-from slotwise.runs.build import build_task
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig
+from slotwise.runs.tasks import build_task
 from slotwise.schedule import Timeline
 
 SECONDS_BETWEEN_WORDS = 0.25
@@ -95,7 +96,7 @@ class _Listener(JobsWatcher):
     def __init__(self, tell: Callable[[Words], None], wants_stop: Callable[[], bool]) -> None:
         self._tell, self._wants_stop = tell, wants_stop
 
-    def started(self, job: Job) -> Watcher:
+    def started(self, job: Job) -> Observer:
         del job
         return _Telling(self._tell, self._wants_stop)
 
@@ -103,7 +104,7 @@ class _Listener(JobsWatcher):
         return self._wants_stop()
 
 
-class _Telling(Watcher):
+class _Telling(Observer):
     """Tells a few times a second how far a run has come."""
 
     def __init__(self, tell: Callable[[Words], None], wants_stop: Callable[[], bool]) -> None:
@@ -111,10 +112,10 @@ class _Telling(Watcher):
         self._point: CurvePoint | None = None
         self._last = 0.0
 
-    def started(self, timeline: Timeline, resumed: History | None) -> None:
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         self._rounds = timeline.rounds
         self._point = resumed.points[-1] if resumed and resumed.points else None
-        self._say(resumed.round if resumed else 0)
+        self._say(resumed.rounds if resumed else 0)
 
     def round_done(self, round_number: int) -> None:
         done = round_number + 1

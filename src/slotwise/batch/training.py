@@ -11,9 +11,10 @@ from slotwise.batch.work import Extent, run_work
 from slotwise.data import cifar10_path
 from slotwise.errors import UserError
 from slotwise.learning import Diverged, Task
-from slotwise.runs import RunConfig, Watcher, execute
-from slotwise.runs.build import build_task
-from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig, execute
+from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.runs.tasks import build_task
 
 FETCH_CIFAR10 = "CIFAR-10 is not on this machine: slotwise data fetch cifar10"
 
@@ -37,10 +38,10 @@ class Failure:
 class JobsWatcher:
     """What a caller is told and asked while the jobs go on; this one stays silent."""
 
-    def started(self, job: Job) -> Watcher:
+    def started(self, job: Job) -> Observer:
         """A job begins; the answer is told how it goes on."""
         del job
-        return Watcher()
+        return Observer()
 
     def ended(self, job: Job, reason: str | None) -> None:
         """A job has ended; ``reason`` says why, if it has failed."""
@@ -106,7 +107,7 @@ def _train(
     job: Job,
     workers: int,
     checkpoint_every: float,
-    watcher: Watcher,
+    watcher: Observer,
     make_task: Callable[[RunConfig], Task],
 ) -> None:
     run_folder, parameters = folder.run(job.run.name), job.run.parameters
@@ -122,7 +123,7 @@ def _train(
         workers=workers,
         checkpoint_every=checkpoint_every,
         resume=resume,
-        watcher=watcher,
+        observer=watcher,
     )
 
 

@@ -13,8 +13,8 @@ from slotwise.batch.job import Run
 from slotwise.batch.training import Job, JobsWatcher
 from slotwise.batch.work import evaluation_work_per_round, round_work
 from slotwise.learning import History, Point
+from slotwise.observer import Observer
 from slotwise.report.progress import Stop
-from slotwise.runs import Watcher
 from slotwise.schedule import Timeline
 
 SOME_FAILED = 1
@@ -51,7 +51,7 @@ class JobsDisplay(JobsWatcher):
     ) -> None:
         self._bar.stop()
 
-    def started(self, job: Job) -> Watcher:
+    def started(self, job: Job) -> Observer:
         """Show its bar."""
         number = self._jobs.index(job)
         self._bar.update(self._all, description=self._title(number + 1))
@@ -93,7 +93,7 @@ class JobsDisplay(JobsWatcher):
         return f"curve {number} of {len(self._jobs)} ({self._runs - len(self._jobs)} were there)"
 
 
-class RunDisplay(Watcher):
+class RunDisplay(Observer):
     """One run, told to the display of all."""
 
     def __init__(self, display: JobsDisplay, run: Run) -> None:
@@ -101,14 +101,14 @@ class RunDisplay(Watcher):
         self._point: Point | None = None
         self._began = time.monotonic()
 
-    def started(self, timeline: Timeline, resumed: History | None) -> None:
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         """The schedule is known."""
         self._total = timeline.rounds
         self._work = round_work(self._run.parameters) + evaluation_work_per_round(
             self._run.parameters, timeline
         )
         if resumed:
-            self._display.skip(resumed.round * self._work)
+            self._display.skip(resumed.rounds * self._work)
             self._point = resumed.points[-1] if resumed.points else None
 
     def round_done(self, round_number: int) -> None:

@@ -29,7 +29,7 @@ from slotwise.files import write_atomically
 from slotwise.report.cost_tables import table_console
 from slotwise.report.curves.plotting import draw_figure
 from slotwise.report.progress import Stop, stop_on_signals
-from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
+from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
 
 # An S=1 run's checkpoint has megabytes, and a cluster's come to one machine.

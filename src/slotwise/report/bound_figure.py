@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.learning.constants import Measurement
+from slotwise.learning.estimation import Measurement
 from slotwise.report.curves.panels import BLUE, GREEN, PINK, VERMILLION
 from slotwise.report.curves.plotting import WIDTH, clear_frame, figure_style, save_figure
 from slotwise.theory.bound import Bound, Constants, Setting, corrected, published, round_robin

@@ -15,7 +15,7 @@ from slotwise.report.curves.plotting import WIDTH, clear_frame, figure_style, pl
 from slotwise.report.gantt.chart import describe, whole_window
 from slotwise.report.gantt.drawing import compose
 from slotwise.report.plan_tables import plan_title
-from slotwise.runs import Outcome
+from slotwise.runs import RunResult
 from slotwise.schedule import Timeline
 
 if TYPE_CHECKING:
@@ -102,12 +102,12 @@ def _history_figure(history: History) -> Figure:
     return plot_figure(CurveFigure("history", "", "", panels), legend=False)
 
 
-columns_of.register(Outcome, lambda result: columns_of(result.history))
-figure_of.register(Outcome, lambda result: figure_of(result.history))
+columns_of.register(RunResult, lambda result: columns_of(result.history))
+figure_of.register(RunResult, lambda result: figure_of(result.history))
 
 
-@to_html.register(Outcome)
-def _run_html(result: Outcome) -> str:
+@to_html.register(RunResult)
+def _run_html(result: RunResult) -> str:
     return _html_table(columns_of(result.history), f"Run: {result.status}")
 
 

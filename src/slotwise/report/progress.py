@@ -52,7 +52,10 @@ class _BarAndLine(Progress):
 
 
 class TrainingProgress(Observer):
-    """A progress bar: slots, rounds, loss, accuracy, staleness, updates per second, time left."""
+    """A progress bar: slots, rounds, loss, accuracy, staleness, updates per second, time left.
+
+    ``has_started`` stays false if there was nothing to train.
+    """
 
     def __init__(self, stop: Stop, *, quiet: bool = False) -> None:
         self._stop = stop
@@ -67,30 +70,34 @@ class TrainingProgress(Observer):
             disable=quiet,
         )
         self._point: Point | None = None
+        self.has_started = False
 
     def __enter__(self) -> Self:
-        self._bar.start()
-        self._row = self._bar.add_task("preparing", total=None, text="")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self.has_started:
+            self._bar.stop()
+
+    def notice(self, message: str) -> None:
+        """Print a line above the bar."""
+        self._bar.console.print(message, highlight=False, markup=False, soft_wrap=True)
 
     def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         """Show the bar at its first round."""
+        self.has_started = True
+        self._bar.start()
         self._timeline = timeline
-        self._first = resumed.round if resumed else 0
+        self._first = resumed.rounds if resumed else 0
         self._round = self._first - 1
         self._began = time.monotonic()
         if resumed and resumed.points:
             self._point = resumed.points[-1]
         slot = int(timeline.broadcast_end[self._first - 1]) if self._first else 0
         name = f"{timeline.schedule} S={timeline.scenario.group_size}"
-        self._bar.update(self._row, description=name, total=timeline.last_slot, completed=slot)
-
-    started = run_started
+        self._row = self._bar.add_task(name, total=timeline.last_slot, completed=slot, text="")
 
     def round_done(self, round_number: int) -> None:
         """Advance the progress bar."""
