@@ -5,7 +5,7 @@
 >>> sw.simulate(scenario, "idfl", rounds=3).staleness.tolist()
 [0, 0, 1, 1, 1, 1]
 
-Names are imported when they are first used, so that importing slotwise is fast. docs/python.md describes them.
+Names are imported when they are first used, so importing slotwise is fast. docs/python.md describes them.
 """
 
 from importlib import import_module
