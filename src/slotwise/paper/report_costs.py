@@ -1,4 +1,4 @@
-"""The channel and the devices on the page: who uses how many slots, schedule by schedule."""
+"""Air time and energy in the report: the use of the channel and of the devices, schedule by schedule."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from slotwise.batch.job import Run
 from slotwise.data import DataName
 from slotwise.energy import Powers
-from slotwise.paper.lines import data_title
+from slotwise.paper.experiments import DATA_TITLES
 from slotwise.report.page import Content, Html, Section, heading, paragraph, table
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline
 from slotwise.spending import Spending, Spread
 
-WORDS = (
-    "How full the channel is, and what the devices do meanwhile. Air time: the slots in which a device "
-    "sends. Shares of the devices' time are those of all together; who neither computes, sends nor receives "
-    "waits, for the channel or for a model."
+INTRODUCTION = (
+    "How full the channel is, and what the devices do meanwhile. Air time is the number of slots in which a "
+    "device sends. The shares of computing and waiting are those of all devices together; a device that "
+    "neither computes, sends nor receives is waiting, for the channel or for a model."
 )
 HEADINGS = (
     "schedule",
@@ -29,39 +29,37 @@ HEADINGS = (
     "#uplinks",
     "#broadcasts",
     "#channel unused",
-    "#air time of a device",
+    "#air time per device",
     "#computing",
     "#waiting",
 )
 
 
-def spending_section(runs: Iterable[Run], powers: Powers | None = None) -> Section:
-    """A table for each data set; joules only if powers are given."""
+def costs_section(runs: Iterable[Run], powers: Powers | None = None) -> Section:
+    """Return a table for each data set, with joules if powers are given."""
+    headings = HEADINGS if powers is None else (*HEADINGS, "#joules")
     parts: list[Content] = []
-    for (data, devices, deadline), found in groupby(_schedules(runs), _case):
-        parts.append(heading(f"{data_title(data)}: N={devices}, T={deadline:,}"))
-        headings = HEADINGS if powers is None else (*HEADINGS, "#joules")
-        parts.append(table(headings, [_row(parameters, powers) for parameters in found]))
-    words = [paragraph(WORDS), *_powers_in_words(powers)]
-    return Section("spending", "Air time and energy", (*words, *parts) if parts else ())
+    for (data, devices, deadline), configs in groupby(_schedules(runs), _case):
+        parts.append(heading(f"{DATA_TITLES[data]}: N={devices}, T={deadline:,}"))
+        parts.append(table(headings, [_row(config, powers) for config in configs]))
+    introduction = (paragraph(INTRODUCTION), *_powers_text(powers))
+    return Section("spending", "Air time and energy", (*introduction, *parts) if parts else ())
 
 
 def _schedules(runs: Iterable[Run]) -> Sequence[RunConfig]:
-    """One run of each schedule: seeds, data partitions and readings change nothing about it."""
+    """Return one run of each schedule: seeds, partitions and readings do not change it."""
     found: dict[object, RunConfig] = {}
     for run in runs:
-        parameters = run.parameters
-        found.setdefault(
-            (parameters.dataset.data, parameters.channel, parameters.policy.schedule), parameters
-        )
+        config = run.parameters
+        found.setdefault((config.dataset.data, config.channel, config.policy.schedule), config)
     return sorted(found.values(), key=_case)
 
 
-def _case(parameters: RunConfig) -> tuple[DataName, int, int]:
-    return parameters.dataset.data, parameters.channel.devices, parameters.deadline
+def _case(config: RunConfig) -> tuple[DataName, int, int]:
+    return config.dataset.data, config.channel.devices, config.deadline
 
 
-def _powers_in_words(powers: Powers | None) -> Iterator[Html]:
+def _powers_text(powers: Powers | None) -> Iterator[Html]:
     if powers is not None:
         yield paragraph(
             f"Joules of all devices, at {powers.computing:g} W computing, {powers.sending:g} W sending, "
@@ -70,15 +68,15 @@ def _powers_in_words(powers: Powers | None) -> Iterator[Html]:
         )
 
 
-def _row(parameters: RunConfig, powers: Powers | None) -> Sequence[str]:
-    timeline = parameters.simulate()
+def _row(config: RunConfig, powers: Powers | None) -> Sequence[str]:
+    timeline = config.simulate()
     spending = Spending.of(timeline, powers)
     shares = spending.shares
     cells = (
-        parameters.policy.schedule,
-        f"{parameters.channel.group_size}",
-        f"{parameters.channel.compute_slots}",
-        f"{parameters.channel.link_slots}",
+        config.policy.schedule,
+        f"{config.channel.group_size}",
+        f"{config.channel.compute_slots}",
+        f"{config.channel.link_slots}",
         *(f"{share:.1%}" for share in channel_shares(timeline)),
         _spread(spending.air_slots),
         f"{shares['computing']:.1%}",
@@ -88,7 +86,7 @@ def _row(parameters: RunConfig, powers: Powers | None) -> Sequence[str]:
 
 
 def channel_shares(timeline: Timeline) -> tuple[float, float, float]:
-    """Uplinks (in vain or not), broadcasts and nothing: parts of the slots until the last round ends."""
+    """Return the shares of uplinks (lost ones included), broadcasts and unused slots."""
     uplinks = int(np.sum(timeline.end - timeline.start) + np.sum(timeline.lost[:, 4] - timeline.lost[:, 3]))
     broadcasts = int(np.sum(timeline.broadcast_end - timeline.broadcast_start))
     slots = timeline.last_slot

@@ -1,4 +1,4 @@
-"""What the claims are judged by: numbers of one curve, and how they are compared. Fixed before the runs."""
+"""The numbers that rules compare, their tolerances and three-valued logic. Fixed before the runs."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ DEFINITIONS = (
 )
 
 Truth = bool | None
-"""True, False, or None for what the figures leave open."""
+"""True, False, or None if the figures leave it open."""
 
 
 def fluctuation(points: Sequence[Point], deadline: int) -> float:
-    """The standard deviation of the steps of the log loss over the second half of the slots."""
+    """Return the standard deviation of the steps of the log loss over the second half of the slots."""
     late = np.log([p.loss for p in points if p.slot >= deadline / 2])
     return float(np.std(np.diff(late))) if len(late) > 2 else float("nan")
 
 
 def losses_over_same_rounds(longer: Sequence[Point], shorter: Sequence[Point]) -> tuple[float, float]:
-    """Mean loss of both over the last tenth of the shorter one's rounds."""
+    """Return the mean loss of both curves over the last tenth of the shorter one's rounds."""
     end = shorter[-1].round
     late = [p for p in shorter if p.round > (1 - FINAL_PART) * end]
     rounds = [p.round for p in longer]
@@ -60,31 +60,31 @@ def losses_over_same_rounds(longer: Sequence[Point], shorter: Sequence[Point]) -
 
 
 def below(one: float, other: float) -> Truth:
-    """Whether ``one`` is lower; open within a tie."""
+    """Return whether ``one`` is lower; None if the two tie."""
     if abs(one - other) < TIE * max(one, other):
         return None
     return one < other
 
 
 def clearly_above(one: float, other: float) -> bool:
-    """Whether ``one`` is at least 10 % above ``other``."""
+    """Return whether ``one`` is at least 10 % above ``other``."""
     return one >= (1 + CLEARLY) * other
 
 
 def lowest(losses: dict[int, float]) -> tuple[int, ...]:
-    """The group sizes whose loss is the lowest or ties with it."""
+    """Return the group sizes whose loss is the lowest or ties with it."""
     best = min(losses.values())
     return tuple(size for size, loss in losses.items() if below(best, loss) is not True)
 
 
 def falls(values: Sequence[float]) -> bool:
-    """Whether no value is more than 10 % above the one before, and the last is below the first."""
+    """Return whether no value is more than 10 % above the one before, and the last is below the first."""
     limit = 1 + MONOTONE_TOLERANCE
     return values[-1] < values[0] and all(b <= limit * a for a, b in pairwise(values))
 
 
 def every(truths: Iterable[Truth]) -> Truth:
-    """True if all are, False if one is not, None otherwise."""
+    """Return True if all are true, False if one is false, None otherwise."""
     known = list(truths)
     if any(truth is False for truth in known):
         return False
@@ -92,7 +92,7 @@ def every(truths: Iterable[Truth]) -> Truth:
 
 
 def some(truths: Iterable[Truth]) -> Truth:
-    """True if one is, False if none is, None otherwise."""
+    """Return True if one is true, False if all are false, None otherwise."""
     known = list(truths)
     if any(truth is True for truth in known):
         return True
@@ -100,6 +100,6 @@ def some(truths: Iterable[Truth]) -> Truth:
 
 
 def unanimous(truths: Iterable[Truth]) -> Truth:
-    """What all seeds say; None if they disagree."""
+    """Return what all seeds agree on; None if they disagree."""
     known = set(truths)
     return known.pop() if len(known) == 1 else None
