@@ -50,7 +50,7 @@ def _schedules(runs: Iterable[Run]) -> Sequence[RunConfig]:
     """Return one run of each schedule: seeds, partitions and readings do not change it."""
     found: dict[object, RunConfig] = {}
     for run in runs:
-        config = run.parameters
+        config = run.config
         found.setdefault((config.dataset.data, config.channel, config.policy.schedule), config)
     return sorted(found.values(), key=_case)
 

@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slotwise.batch.job import Run
-from slotwise.batch.training import FETCH_CIFAR10, Failure, can_train
+from slotwise.batch.job import Failure, Run
+from slotwise.batch.jobs import FETCH_CIFAR10, can_train
 from slotwise.energy import Powers
 from slotwise.files import write_atomically
 from slotwise.paper.claims import judge

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slotwise.batch.job import Run
-from slotwise.batch.training import FETCH_CIFAR10, Failure, can_train
+from slotwise.batch.job import Failure, Run
+from slotwise.batch.jobs import FETCH_CIFAR10, can_train
 from slotwise.energy import Powers
 from slotwise.paper.evidence import FolderResults
 from slotwise.paper.experiments import DATA_TITLES

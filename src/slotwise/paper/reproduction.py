@@ -6,23 +6,21 @@ for each training; report.html and figures/ are made from them.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
-from typing import Any
 
-from slotwise.batch.job import Run
-from slotwise.batch.results_folder import ResultsFolder
-from slotwise.batch.training import Failure, JobsWatcher, can_train, train_jobs, unfinished
+from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.job import Failure, Job, Run
+from slotwise.batch.jobs import can_train, run_jobs, unfinished
+from slotwise.batch.processes import available_cores
+from slotwise.batch.serial import SerialExecutor, TaskCache
 from slotwise.energy import Powers
-from slotwise.errors import InputError, UserError
-from slotwise.files import write_atomically
+from slotwise.errors import InputError
+from slotwise.observer import Observer
 from slotwise.paper.experiments import PAPER, QUICK, Experiment, all_runs, selected
 from slotwise.scenario import whole
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -85,68 +83,52 @@ class Manifest:
             return experiment
         return experiment.with_deadline(request.deadline)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the manifest as JSON has it."""
-        requests = {study: vars(request) for study, request in self.requests.items()}
-        return {"format": FORMAT, "made_by": "slotwise reproduce", "quick": self.quick, "studies": requests}
-
-
-class ReproductionFolder(ResultsFolder):
-    """A folder made by `reproduce`, or about to be."""
-
-    maker = "slotwise reproduce"
-    manifest_name = "reproduction.json"
-
-    def manifest(self) -> Manifest | None:
-        """Return what the folder was made for; None if it is new or empty.
+    @classmethod
+    def read(cls, folder: BatchFolder) -> Manifest:
+        """Read reproduction.json.
 
         Raises:
-            UserError: it holds something else, or is damaged.
+            UserError: it is missing or damaged.
         """
-        return None if self.is_new else self._read()
+        document = folder.read_manifest()
+        with folder.reading_manifest():
+            studies = document["studies"].items()
+            return cls(bool(document["quick"]), {study: _request(**request) for study, request in studies})
 
-    def request(self, quick: bool, requests: Mapping[str, Request]) -> Manifest:
-        """Add requests to the manifest; refuse those that would mix results of different settings."""
-        before = self.manifest() or Manifest(quick)
-        self._refuse_mixture(before, quick, requests)
-        joined = dict(before.requests)
-        for study, request in requests.items():
-            joined[study] = joined[study].joined(request) if study in joined else request
-        manifest = Manifest(quick, joined)
-        self.make()
-        write_atomically(self.manifest_path, json.dumps(manifest.as_dict(), indent=2) + "\n")
-        return manifest
-
-    def _read(self) -> Manifest:
-        try:
-            document = json.loads(self.manifest_path.read_text(encoding="utf-8"))
-            if document["format"] != FORMAT:
-                raise UserError(
-                    f"{self.manifest_path}: format {document['format']}, this slotwise reads {FORMAT}"
-                )
-            return Manifest(
-                bool(document["quick"]),
-                {study: _request(**request) for study, request in document["studies"].items()},
-            )
-        except OSError as error:
-            raise UserError(f"{self.manifest_path}: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise UserError(
-                f"{self.manifest_path}: damaged; it must be the JSON that slotwise reproduce wrote"
-            ) from None
-
-    def _refuse_mixture(self, before: Manifest, quick: bool, requests: Mapping[str, Request]) -> None:
-        if before.quick != quick:
-            raise InputError("out", self.path, f"another folder: this one was made with quick={before.quick}")
-        for study, request in requests.items():
-            known = before.requests.get(study)
-            if known and known.deadline != request.deadline:
-                made = f"the deadline {known.deadline}" if known.deadline else "the paper's deadline"
-                raise InputError("out", self.path, f"another folder: its {study} runs have {made}")
+    def write(self, folder: BatchFolder) -> None:
+        """Write reproduction.json."""
+        requests = {study: vars(request) for study, request in self.requests.items()}
+        folder.write_manifest({"quick": self.quick, "studies": requests})
 
 
 def _request(deadline: int | None, seeds: int, experiments: list[str]) -> Request:
     return Request(deadline, seeds, tuple(experiments))
+
+
+def reproduction_folder(path: Path) -> BatchFolder:
+    """Return the folder of a reproduction."""
+    return BatchFolder(path, "slotwise reproduce", "reproduction.json")
+
+
+def add_requests(folder: BatchFolder, quick: bool, requests: Mapping[str, Request]) -> Manifest:
+    """Add requests to the manifest of a folder and return it.
+
+    Raises:
+        InputError: the folder holds something else, or its runs were made with other settings.
+    """
+    before = Manifest(quick) if folder.is_new else Manifest.read(folder)
+    if before.quick != quick:
+        raise InputError("out", folder.path, f"another folder: this one was made with quick={before.quick}")
+    joined = dict(before.requests)
+    for study, request in requests.items():
+        known = joined.get(study, request)
+        if known.deadline != request.deadline:
+            found = f"deadline {known.deadline}" if known.deadline else "the paper's deadline"
+            raise InputError("out", folder.path, f"another folder: its {study} runs have {found}")
+        joined[study] = known.joined(request)
+    manifest = Manifest(quick, joined)
+    manifest.write(folder)
+    return manifest
 
 
 @dataclass(frozen=True)
@@ -177,7 +159,7 @@ def reproduce(
     deadline: int | None = None,
     workers: int | None = None,
     powers: Powers | None = None,
-    observer: JobsWatcher | None = None,
+    observer: Observer | None = None,
 ) -> Reproduction:
     """Train the experiments that are not finished and write the report.
 
@@ -195,23 +177,34 @@ def reproduce(
         InputError: a parameter is out of its range, or the folder was made with others.
     """
     whole("seeds", seeds)
-    threads = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers)
+    threads = available_cores() if workers is None else whole("workers", workers)
     chosen = selected(QUICK if quick else PAPER, experiments)
     if deadline is not None:
         chosen = _with_deadline(chosen, whole("deadline", deadline))
-    watch, folder = observer or JobsWatcher(), ReproductionFolder(Path(out))
+    watch, folder = observer or Observer(), reproduction_folder(Path(out))
     with folder.locked():
-        manifest = folder.request(quick, _requests(chosen, deadline, seeds))
+        manifest = add_requests(folder, quick, _requests(chosen, deadline, seeds))
         runs = all_runs(chosen, range(seeds))
-        jobs = unfinished(folder, filter(can_train, runs))
-        failures = train_jobs(folder, jobs, workers=threads, watcher=watch)
+        trainable = [run for run in runs if can_train(run)]
+        jobs = unfinished(folder, trainable)
+        watch.batch_started(jobs, len(trainable) - len(jobs))
+        failures = _train(folder, jobs, threads, watch)
         stopped = watch.wants_stop()
 
         from slotwise.paper.report_page import write_report  # noqa: PLC0415  (plotting is slow to import)
 
         report = write_report(folder.path, manifest, failures, figure_files=not stopped, powers=powers)
-    skipped = tuple(run for run in runs if not can_train(run))
+    skipped = tuple(run for run in runs if run not in trainable)
     return Reproduction(folder.path, report, failures, skipped, stopped)
+
+
+def _train(folder: BatchFolder, jobs: Sequence[Job], threads: int, observer: Observer) -> tuple[Failure, ...]:
+    """Train seed after seed, so that an early end leaves whole figures of the first seeds."""
+    failures: list[Failure] = []
+    make_task = TaskCache().make
+    for _, same_seed in groupby(jobs, lambda job: job.run.config.seed):
+        failures += run_jobs(folder, same_seed, SerialExecutor(threads, make_task), observer)
+    return tuple(failures)
 
 
 def _with_deadline(experiments: Iterable[Experiment], deadline: int) -> tuple[Experiment, ...]:
@@ -221,7 +214,7 @@ def _with_deadline(experiments: Iterable[Experiment], deadline: int) -> tuple[Ex
         InputError: some run would have no round.
     """
     chosen = tuple(experiment.with_deadline(deadline) for experiment in experiments)
-    channels = [run.parameters.channel for run in all_runs(chosen, [0])]
+    channels = [run.config.channel for run in all_runs(chosen, [0])]
     needed = max((one.compute_slots + one.communication_slots for one in channels), default=1)
     if deadline < needed:
         raise InputError("deadline", deadline, f"at least {needed}, the slots of the longest first round")

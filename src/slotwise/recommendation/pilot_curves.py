@@ -1,6 +1,7 @@
-"""The curves of the pilots: those ruled out end in grey at their rung, the best and the runner-up in colour.
+"""The picture of a recommendation: the curves of the pilots, the best and the runner-up in colour.
 
-The axis of slots is logarithmic, so that the rungs, which double, stand equally far apart.
+The others are grey and end at their rung. The axis of slots is logarithmic, so that the rungs, which double, are
+equally far apart.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slotwise.recommendation.answer import Answer
+from slotwise.recommendation.answer import Recommendation, Standing
 from slotwise.recommendation.candidates import rung_slot
-from slotwise.recommendation.standing import Standing
 from slotwise.report.curve_figures import STYLE, mark_losses
 from slotwise.report.curve_lines import AXIS_WORDS, BLUE, VERMILLION, Colour, CurveFigure, Line, Panel, Up
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT, TEXT_ROW = 7.2, 3.4, 0.12  # inches
 DOTS_PER_INCH = 200
 GREY = Colour("#9A9A9A", "#9A9A9A")
-LABEL_GAP = 0.05  # of the height: two labels do not come closer
-CLOSE = 1.4  # rungs nearer than this factor: their texts stand left and right of them
-FIRST_PART = 1 / 32  # of the deadline: where the axis begins, half of the first rung
+LABEL_GAP = 0.05  # smallest distance of two labels, as a share of the height
+CLOSE = 1.4  # rungs closer than this factor have their texts on the left and on the right
+FIRST_PART = 1 / 32  # start of the axis as a share of the deadline: half of the first rung
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A candidate's line, and how it stands out."""
+    """The line of a candidate, with its width."""
 
     standing: Standing
     line: Line
     width: float
 
 
-def draw_picture(answer: Answer, kind: str) -> bytes:
-    """The picture as a file of ``kind``: png or pdf. The same pilots give the same bytes."""
+def draw_pilots(answer: Recommendation, kind: str) -> bytes:
+    """Return the picture as a file of ``kind``, png or pdf; the same pilots give the same bytes."""
     import matplotlib as mpl  # noqa: PLC0415  (half a second that most commands do without)
 
     buffer = io.BytesIO()
@@ -48,7 +48,7 @@ def draw_picture(answer: Answer, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def _figure(answer: Answer) -> Figure:
+def _figure(answer: Recommendation) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     quantity, drawn = answer.finding.question.metric.quantity, _drawn(answer)
@@ -62,7 +62,7 @@ def _figure(answer: Answer) -> Figure:
     return figure
 
 
-def _drawn(answer: Answer) -> list[_Drawn]:
+def _drawn(answer: Recommendation) -> list[_Drawn]:
     found = []
     begin = answer.finding.question.base.deadline * FIRST_PART
     for standing in answer.standings:
@@ -74,7 +74,7 @@ def _drawn(answer: Answer) -> list[_Drawn]:
         elif standing is answer.runner_up:
             colour, width = VERMILLION, 1.4
         line = Line(standing.candidate.label, colour, False, seeds)
-        if len(line.band("slot", "loss").places):  # not diverged at once, nor still at the first model
+        if len(line.band("slot", "loss").places):  # neither diverged at once nor still at the first model
             found.append(_Drawn(standing, line, width))
     return found
 
@@ -87,7 +87,7 @@ def _draw(axes: Axes, one: _Drawn, quantity: Up) -> None:
         axes.fill_between(band.places, band.low, band.high, color=colour, alpha=0.15, linewidth=0)
 
 
-def _mark_axes(axes: Axes, answer: Answer, quantity: Up, drawn: list[_Drawn]) -> None:
+def _mark_axes(axes: Axes, answer: Recommendation, quantity: Up, drawn: list[_Drawn]) -> None:
     deadline = answer.finding.question.base.deadline
     slots = [rung_slot(deadline, rung.sixteenths) for rung in answer.finding.rungs]
     axes.set_xscale("log", base=2)
@@ -103,7 +103,7 @@ def _mark_axes(axes: Axes, answer: Answer, quantity: Up, drawn: list[_Drawn]) ->
     for slot in slots:
         axes.axvline(slot, color="#CFCFCF", linewidth=0.7, linestyle=":", zorder=0)
     axes.set_xlabel(
-        f"{AXIS_WORDS['slot']} at which pilots were judged, of {deadline:,}, and who was out then"
+        f"{AXIS_WORDS['slot']} at which pilots were judged, of {deadline:,}, and the candidates that ended there"
     )
     axes.set_ylabel(AXIS_WORDS[quantity])
     axes.spines[["top", "right"]].set_visible(False)
@@ -117,8 +117,8 @@ def _mark_axes(axes: Axes, answer: Answer, quantity: Up, drawn: list[_Drawn]) ->
         axes.axhline(value, color="#1A1A1A", linewidth=0.7, linestyle="--")
 
 
-def _rung_text(answer: Answer, slot: int) -> str:
-    """The slot, and below it those whose lines end there."""
+def _rung_text(answer: Recommendation, slot: int) -> str:
+    """Return the slot, and below it the candidates whose lines end there."""
     out = [
         standing.candidate.label + (" diverged" if standing.diverged else "")
         for standing in answer.standings
@@ -128,7 +128,7 @@ def _rung_text(answer: Answer, slot: int) -> str:
 
 
 def _label(axes: Axes, drawn: list[_Drawn], quantity: Up) -> None:
-    """The names of the best and the runner-up, where their lines end."""
+    """Write the names of the best and the runner-up where their lines end."""
     named = [one for one in drawn if one.line.colour != GREY]
     bands = [one.line.band("slot", quantity) for one in named]
     ends = [(band.places[-1], band.mean[-1]) for band in bands]
@@ -148,7 +148,7 @@ def _label(axes: Axes, drawn: list[_Drawn], quantity: Up) -> None:
 
 
 def _apart(heights: list[float]) -> list[float]:
-    """Two heights with a gap between them, as parts of the axes' height."""
+    """Return two heights with a gap between them, as shares of the height of the axes."""
     if len(heights) < 2 or abs(heights[0] - heights[1]) >= LABEL_GAP:
         return heights
     middle, sign = sum(heights) / 2, 1 if heights[0] >= heights[1] else -1

@@ -3,7 +3,7 @@ from math import isnan, log
 import pytest
 
 from slotwise.learning import Point
-from slotwise.paper.judgement import (
+from slotwise.paper.criteria import (
     below,
     clearly_above,
     every,

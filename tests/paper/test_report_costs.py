@@ -6,7 +6,7 @@ from slotwise import Scenario, simulate
 from slotwise.batch.job import Run
 from slotwise.energy import Powers
 from slotwise.fleet import Fleet
-from slotwise.paper.page_spending import channel_shares, spending_section
+from slotwise.paper.report_costs import channel_shares, costs_section
 from slotwise.report.page import Section, html
 from slotwise.runs import RunConfig
 from slotwise.schedule import usage
@@ -26,22 +26,22 @@ def rows(section: Section) -> list[list[str]]:
 
 
 def test_a_row_has_the_channel_and_the_devices_of_a_schedule() -> None:
-    # Slots 2 to 13 are four rounds of two uplinks and a broadcast; slots 0 and 1 nobody sends.
-    (row,) = rows(spending_section(runs({})))
+    # Slots 2 to 13 are four rounds of two uplinks and a broadcast; in slots 0 and 1 the channel is unused.
+    (row,) = rows(costs_section(runs({})))
     assert row == ["async", "2", "2", "1", "57.1%", "28.6%", "14.3%", "1 to 2", "28.6%", "52.4%"]
 
 
 def test_joules_are_there_only_with_powers_and_the_page_says_which() -> None:
-    section = spending_section(runs({}), POWERS)
+    section = costs_section(runs({}), POWERS)
     assert rows(section)[0][-1] == "66"
     assert "4 W computing, 2 W sending, 1 W receiving and 0.25 W waiting; a slot takes 0.5 s" in html(
         section.parts[1]
     )
-    assert "joules" not in "".join(map(html, spending_section(runs({})).parts))
+    assert "joules" not in "".join(map(html, costs_section(runs({})).parts))
 
 
 def test_seeds_and_partitions_share_a_row_and_deadlines_have_tables_of_their_own() -> None:
-    section = spending_section(runs({}, {"seed": 1}, {"partition": "iid"}, {"deadline": 20}))
+    section = costs_section(runs({}, {"seed": 1}, {"partition": "iid"}, {"deadline": 20}))
     assert len(rows(section)) == 2
     assert [text for text in map(html, section.parts) if text.startswith("<h3>")] == [
         "<h3>MNIST: N=6, T=14</h3>",
@@ -50,7 +50,7 @@ def test_seeds_and_partitions_share_a_row_and_deadlines_have_tables_of_their_own
 
 
 def test_without_runs_there_is_no_section() -> None:
-    assert spending_section([]).parts == ()
+    assert costs_section([]).parts == ()
 
 
 def test_lost_uplinks_take_the_channel_too() -> None:

@@ -1,9 +1,8 @@
 import pytest
 
 from slotwise.batch.job import Run
-from slotwise.errors import UserError
-from slotwise.paper.catalogue import PAPER, QUICK, all_runs, selected, with_deadline
-from slotwise.paper.readings import Readings
+from slotwise.errors import InputError
+from slotwise.paper.experiments import PAPER, QUICK, TABLE_1, Readings, all_runs, selected, worked_timelines
 from slotwise.runs import RunConfig
 
 
@@ -47,30 +46,30 @@ def test_a_delay_of_nothing_is_the_asynchronous_run() -> None:
 
 def test_the_parameters_are_the_papers() -> None:
     for run in all_runs(selected(PAPER, ["mnist"]), [0]):
-        parameters = run.parameters
-        assert (parameters.channel.devices, parameters.deadline, parameters.training.learning_rate) == (
+        config = run.config
+        assert (config.channel.devices, config.deadline, config.training.learning_rate) == (
             100,
             50_000,
             0.01,
         )
         assert (
-            parameters.training.local_steps,
-            parameters.training.batch_size,
-            parameters.dataset.samples_per_device,
+            config.training.local_steps,
+            config.training.batch_size,
+            config.dataset.samples_per_device,
         ) == (5, 64, 250)
-        assert (parameters.training.update, parameters.dataset.input_scale, parameters.model.channels) == (
+        assert (config.training.update, config.dataset.input_scale, config.model.channels) == (
             "sum",
             "standard",
             (10, 20),
         )
     for run in all_runs(selected(PAPER, ["cifar10"]), [0]):
-        parameters = run.parameters
-        assert (parameters.channel.devices, parameters.deadline, parameters.channel.compute_slots) == (
+        config = run.config
+        assert (config.channel.devices, config.deadline, config.channel.compute_slots) == (
             20,
             100_000,
             4,
         )
-        assert (parameters.training.local_steps, parameters.training.batch_size) == (8, 64)
+        assert (config.training.local_steps, config.training.batch_size) == (8, 64)
 
 
 def test_seeds_come_one_after_the_other() -> None:
@@ -82,11 +81,13 @@ def test_seeds_come_one_after_the_other() -> None:
 
 def test_every_name_belongs_to_one_run() -> None:
     runs = all_runs(PAPER, [0, 1])
-    assert len({run.name for run in runs}) == len({run.parameters for run in runs}) == len(runs)
+    assert len({run.name for run in runs}) == len({run.config for run in runs}) == len(runs)
 
 
 def test_the_readings_are_all_combinations_with_the_default_first() -> None:
-    readings = Readings().readings()
+    (experiment,) = selected(PAPER, ["readings"])
+    assert isinstance(experiment, Readings)
+    readings = experiment.readings()
     assert len(set(readings)) == 8
     assert readings[0] == ("standard", "sum", ((10, 20), (50,)))
     assert len(names("readings")) == 8 * 8
@@ -94,18 +95,35 @@ def test_the_readings_are_all_combinations_with_the_default_first() -> None:
 
 def test_the_quick_look_is_small_and_has_what_it_must_show() -> None:
     runs = all_runs(QUICK, [0])
-    steps = sum(len(run.parameters.simulate()) * run.parameters.training.local_steps for run in runs)
+    steps = sum(len(run.config.simulate()) * run.config.training.local_steps for run in runs)
     assert steps == 68_250
-    found = {(run.parameters.policy.schedule, run.parameters.channel.group_size) for run in runs}
+    found = {(run.config.policy.schedule, run.config.channel.group_size) for run in runs}
     assert found >= {("async", 1), ("idfl", 1), ("async", 10), ("idfl", 10), ("async", 50), ("async", 100)}
 
 
 def test_a_deadline_reaches_all_runs_and_leaves_the_table_alone() -> None:
-    shorter = [with_deadline(experiment, 300) for experiment in PAPER]
-    assert {run.parameters.deadline for run in all_runs(shorter, [0])} == {300}
+    shorter = [experiment.with_deadline(300) for experiment in PAPER]
+    assert {run.config.deadline for run in all_runs(shorter, [0])} == {300}
     assert shorter[:2] == list(PAPER[:2])
 
 
 def test_an_unknown_name_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UserError, match=r"no experiment figure3: choose from all, .*tradeoff"):
+    with pytest.raises(InputError, match="all, .*tradeoff") as refused:
         selected(PAPER, ["figure3"])
+    assert (refused.value.parameter, refused.value.value) == ("experiments", "figure3")
+
+
+def test_the_exact_schedule_gives_the_papers_table() -> None:
+    mnist, cifar10 = (row.computed() for row in TABLE_1)
+    assert list(mnist.values()) == [24976, 8326, 4541, 1922, 980, 332]
+    assert list(cifar10.values()) == [49999, 33333, 16667, 9091, 4001]
+    assert [mnist, cifar10] == [row.printed for row in TABLE_1]
+
+
+def test_the_worked_example_has_the_papers_slots_and_ages() -> None:
+    without, with_delay = worked_timelines()
+    assert without.device[:6].tolist() == [1, 2, 3, 4, 5, 6]
+    assert without.start[:6].tolist() == [2, 3, 5, 6, 8, 9]
+    assert without.version[:6].tolist() == [0] * 6
+    assert with_delay.version[:6].tolist() == [0, 0, 0, 0, 1, 1]
+    assert with_delay.delay == 1

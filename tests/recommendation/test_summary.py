@@ -1,4 +1,4 @@
-"""What is said of an answer, on findings that nobody has trained for."""
+"""The text of a recommendation, on findings without training."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from slotwise.cli.recommend_report import print_answer
 from slotwise.energy import Powers
 from slotwise.learning import Point
-from slotwise.recommendation.answer import Answer
+from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.candidates import Candidate
 from slotwise.recommendation.halving import Score, halve
 from slotwise.recommendation.metric import Metric, Reading, Target
-from slotwise.recommendation.question import Question
-from slotwise.recommendation.search import Finding, prepared
+from slotwise.recommendation.search import Finding, Question
+from slotwise.recommendation.summary import headings, row, sentences
 from slotwise.runs import RunConfig
 
 LOSS = Metric()
@@ -30,10 +29,10 @@ def answer(
     metric: Metric = LOSS,
     joules: float | None = None,
     first_loss: float = 2.3,
-) -> Answer:
-    """Earlier candidates are better; all but the first diverge on rungs from the one that is said."""
+) -> Recommendation:
+    """Earlier candidates are better; all but the first diverge from a given rung on."""
     question = Question(RunConfig.from_options(CASE), sizes, (0,), metric)
-    field, extent = prepared(question)
+    field, extent = question.prepare()
     readings: dict[tuple[Candidate, int], tuple[Reading, ...]] = {}
 
     def measure(rung: int, alive: Sequence[Candidate]) -> Mapping[Candidate, Score | None]:
@@ -45,23 +44,32 @@ def answer(
     rungs = halve(extent.rungs, field.running, measure)
     first = Point(slot=0, round=0, loss=first_loss, accuracy=0.1, staleness=0)
     curves = dict.fromkeys(field.running, ((first,),))
-    return Answer(Finding(question, field, extent, rungs, readings, curves, 1, 10), Path("out"))
+    return Recommendation(Finding(question, field, extent, rungs, readings, curves, 1, 10), Path("out"))
 
 
 @pytest.mark.parametrize(
-    ("sizes", "diverging_from", "said"),
+    ("sizes", "diverging_from", "expected"),
     [
-        ((6,), 99, "the only candidate left\n"),
-        ((1, 2, 3, 6), 1, "the only candidate left; of the others: 6 diverged\n"),
-        ((1, 2, 3, 6), 2, "the only candidate left; of the others: 3 diverged, 3 out by rank before\n"),
+        ((6,), 99, "the only candidate left"),
+        ((1, 2, 3, 6), 1, "the only candidate left; of the others, 6 diverged"),
+        ((1, 2, 3, 6), 2, "the only candidate left; of the others, 3 diverged, 4 were eliminated before"),
         ((1, 2, 3, 6), 99, "better in 1 of 1 seeds"),
     ],
+    ids=["single", "all-diverge", "some-diverge", "none-diverges"],
 )
-def test_who_is_left_alone_is_told_what_became_of_the_others(
-    sizes: tuple[int, ...], diverging_from: int, said: str, capsys: pytest.CaptureFixture[str]
+def test_an_answer_says_what_became_of_the_others(
+    sizes: tuple[int, ...], diverging_from: int, expected: str
 ) -> None:
-    print_answer(answer(sizes, diverging_from), as_json=False)
-    assert said in capsys.readouterr().out
+    assert expected in "\n".join(sentences(answer(sizes, diverging_from)))
+
+
+def test_the_table_marks_the_best_the_runner_up_and_the_diverged() -> None:
+    found = answer((1, 2, 3, 6), 99)
+    rows = [row(found, standing) for standing in found.standings]
+    assert {len(cells) for cells in rows} == {len(headings(found))}
+    assert [cells[-1] for cells in rows][:3] == ["best", "runner-up", ""]
+    diverged = answer((1, 2, 3, 6), 1)
+    assert row(diverged, diverged.standings[-1])[-1] == "diverged"
 
 
 def test_an_answer_says_when_others_were_out_because_curves_cross() -> None:
@@ -78,7 +86,7 @@ def test_an_answer_says_when_others_were_out_because_curves_cross() -> None:
         ({"first_loss": -1.0}, "even the best is worse than the first model (-1.0000): nothing was learned"),
     ],
 )
-def test_a_question_that_tells_nobody_apart_is_said_to_be_one(options: dict[str, Any], said: str) -> None:
+def test_a_question_that_does_not_discriminate_is_cautioned(options: dict[str, Any], said: str) -> None:
     found = answer((1, 2, 3, 6), 99, **options)
     assert found.cautions[0].startswith(said)
     assert found.as_dict()["cautions"] == list(found.cautions)
