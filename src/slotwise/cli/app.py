@@ -15,7 +15,6 @@ import typer
 
 from slotwise.cli.bench import bench
 from slotwise.cli.bound import bound
-from slotwise.cli.compare import compare
 from slotwise.cli.data import data
 from slotwise.cli.device import device, fleet
 from slotwise.cli.enroll import enroll
@@ -26,7 +25,7 @@ from slotwise.cli.recommend import recommend
 from slotwise.cli.reproduce import reproduce
 from slotwise.cli.serve import serve
 from slotwise.cli.show import show
-from slotwise.cli.sweep import sweep
+from slotwise.cli.sweep import compare, sweep
 from slotwise.cli.timeline import timeline
 from slotwise.cli.train import train
 from slotwise.errors import InputError, UserError
@@ -64,7 +63,7 @@ for _command in (
     bench,
     bound,
 ):
-    app.command(help=_help(_command))(_command)
+    app.command(help=_help(_command), hidden=_command is compare)(_command)
 app.add_typer(data, name="data")
 
 

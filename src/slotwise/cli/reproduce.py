@@ -9,14 +9,10 @@ from typing import Annotated
 
 import typer
 
-from slotwise.batch.training import (
-    FETCH_CIFAR10,
-    Failure,
-    can_train,
-    train_jobs,
-    unfinished,
-)
-from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED, JobsDisplay
+from slotwise.batch.job import Failure
+from slotwise.batch.jobs import FETCH_CIFAR10, can_train, run_jobs, unfinished
+from slotwise.batch.serial import SerialExecutor
+from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
 from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.power_options import PowerOptions
@@ -25,6 +21,7 @@ from slotwise.energy import Powers
 from slotwise.errors import InputError
 from slotwise.paper.catalogue import PAPER, QUICK, Experiment, all_runs, selected, with_deadline
 from slotwise.paper.folder import Manifest, ReproductionFolder, Request
+from slotwise.report.batch_progress import BatchProgress
 from slotwise.scenario import whole
 
 
@@ -120,8 +117,9 @@ def _train(
     if len(trainable) < len(runs):
         typer.echo(f"left out: {len(runs) - len(trainable)} runs. {FETCH_CIFAR10}", err=True)
     jobs = unfinished(folder, trainable)
-    with JobsDisplay(jobs, len(runs), stopping, quiet=quiet) as display:
-        return train_jobs(folder, jobs, workers=workers, watcher=display)
+    with BatchProgress(lambda: stopping.asked, quiet=quiet) as progress:
+        executor, finished = SerialExecutor(workers), len(runs) - len(jobs)
+        return run_jobs(folder, jobs, executor, progress, finished=finished)
 
 
 def _report(
