@@ -44,7 +44,8 @@ class BatchProgress(Observer):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._all is not None:  # a bar that was never shown would leave a blank line
+            self._bar.stop()
 
     def message(self, line: str) -> None:
         """Print a line above the bars."""
