@@ -99,6 +99,16 @@ class BatchResults:
         """Return whether all points are."""
         return all(row.status == "finished" for row in self.rows)
 
+    def problems(self, *, stopped: bool = False) -> dict[str, str]:
+        """Return the reason or status of each unfinished run; after a stop, only of those that failed."""
+        reasons = {failure.run.name: failure.reason for failure in self.failures}
+        statuses = {row.point.run: row.status for row in self.rows if row.status != "finished"}
+        return {
+            name: reasons.get(name, status)
+            for name, status in statuses.items()
+            if not stopped or name in reasons or status == "diverged"
+        }
+
     def by_combination(self) -> dict[tuple[str, ...], list[PointResult]]:
         """Return the seeds of each combination by the name of its case and the texts of its values."""
         groups: dict[tuple[str, ...], list[PointResult]] = {}

@@ -74,7 +74,7 @@ def measured_case(
     parameters = folder.parameters()
     if parameters.policy.schedule == "sync" and parameters.policy.participation == "random":
         raise InputError("estimate", folder.path, "a run whose groups take turns: no --participation random")
-    if any(getattr(parameters, name) != getattr(RunConfig, name) for name in BEYOND_THE_PAPER):
+    if set(parameters.changed_options()) & set(BEYOND_THE_PAPER):
         raise InputError(
             "estimate", folder.path, "a run of equal, faultless devices, --bits 32, the mean and no --task"
         )

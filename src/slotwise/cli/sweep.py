@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.batch.results import BatchResults, mean_statistics
 from slotwise.batch.running import make_executor, run_batch
 from slotwise.batch.specification import BatchSpec
+from slotwise.cli.flags import NO_PROGRESS, OUTPUT, whole_number
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
-from slotwise.cli.options import OUTPUT
 from slotwise.cli.progress import stop_on_signals
 from slotwise.cli.terminal import table_console
 from slotwise.errors import UserError
@@ -27,71 +28,66 @@ CAPTION = (
 
 def sweep(
     file: Annotated[
-        Path,
-        typer.Argument(help="TOML file: options of slotwise train, lists as axes, [[case]] tables, seeds."),
+        Path, Parameter(help="TOML file: options of slotwise train, lists as axes, [[case]] tables, seeds.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder of runs, tables and figure; created, or resumed.")],
+    /,
+    *,
+    out: Annotated[
+        Path, Parameter(help="Folder of runs, tables and figure; created, or resumed.", group=OUTPUT)
+    ],
     workers: Annotated[
         int | None,
-        typer.Option(
-            help="Parallel local trainings, over all runs. Default: all cores. The result is the same."
+        Parameter(
+            help="Parallel local trainings over all runs. Default: all cores. The result is the same.",
+            converter=whole_number,
         ),
     ] = None,
     ray: Annotated[
         str | None,
-        typer.Option(
-            metavar="auto|ADDRESS",
+        Parameter(
             help="Train on this Ray cluster: HOST:PORT of its head, ray://HOST:PORT, or auto for the one "
-            "that RAY_ADDRESS or this machine knows. None is started.",
+            "that RAY_ADDRESS or this machine knows. None is started."
         ),
     ] = None,
     checkpoint_every: Annotated[
         float | None,
-        typer.Option(
-            help="Seconds between checkpoints of a run, the most work a crash can lose. "
-            "Default: 10, with --ray 30."
+        Parameter(
+            help="Seconds between checkpoints, the most work a crash can lose. Default: 10, on Ray 30."
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)] = False,
-) -> None:
+    quiet: Annotated[bool, NO_PROGRESS] = False,
+) -> int:
     """Train every case and every combination of a grid with every seed, on all cores or on a Ray cluster.
 
-    An option of the file that is a list is an axis of the grid: group-size = [1, 5, 10].
+    An option of the file that is a list is an axis of the grid: group-size = [1, 5, 10]. For options that are
+    lists themselves an axis is a list of lists: channels = [[10, 20], [4]].
 
-    For options that are lists themselves an axis is a list of lists: channels = [[10, 20], [4]].
-
-    Trains what is missing, keeps what is finished, resumes what was interrupted.
-
-    Ctrl-C ends cleanly; the same command resumes later.
+    Trains what is missing, keeps what is finished, resumes what was interrupted. Ctrl-C ends cleanly; the
+    same command resumes later. slotwise show draws the result.
     """
     spec = BatchSpec.read(file)
     if spec.skipped:
-        typer.echo(
-            f"{file}: skipped {spec.skipped.points} impossible points; {spec.skipped.reason}", err=True
-        )
+        skipped = f"skipped {spec.skipped.points} impossible points; the first: {spec.skipped.reason}"
+        print(f"{file}: {skipped}", file=sys.stderr)
     # Connected before signals are handled: Ray replaces whatever handler there is by its own.
     executor = make_executor("processes" if ray is None else f"ray:{ray}", workers)
     with stop_on_signals() as stopping, BatchProgress(lambda: stopping.asked, quiet=quiet) as progress:
         results = run_batch(
             spec, out, executor=executor, checkpoint_every=checkpoint_every, observer=progress
         )
-    reasons = {failure.run.name: failure.reason for failure in results.failures}
-    statuses = {row.point.run: row.status for row in results.rows}
-    for name, status in statuses.items():
-        if name in reasons or status == "diverged" or (status != "finished" and not stopping.asked):
-            typer.echo(f"{name}: {reasons.get(name, status)}", err=True)
+    for name, problem in results.problems(stopped=stopping.asked).items():
+        print(f"{name}: {problem}", file=sys.stderr)
     table_console().print(results_table(results))
-    typer.echo("wrote " + ", ".join(map(str, results.files)))
+    print("wrote " + ", ".join(map(str, results.files)))
     if stopping.asked:
-        typer.echo("interrupted; the same command resumes from here", err=True)
-        raise typer.Exit(INTERRUPTED)
-    if not results.is_finished:
-        raise typer.Exit(SOME_FAILED)
+        print("interrupted; the same command resumes from here", file=sys.stderr)
+        return INTERRUPTED
+    return 0 if results.is_finished else SOME_FAILED
 
 
-def compare(file: Annotated[Path | None, typer.Argument(hidden=True)] = None) -> None:
-    """Replaced by slotwise sweep, which reads [[case]] tables."""
-    raise UserError(f"slotwise compare is now slotwise sweep: rename [[run]] to [[case]] in {file or 'FILE'}")
+def compare(file: Annotated[str, Parameter(show=False)] = "FILE", *_: str) -> None:
+    """Tell users of the former command to use slotwise sweep."""
+    raise UserError(f"slotwise compare is now slotwise sweep {file} --out DIR, with [[case]] for [[run]]")
 
 
 def results_table(results: BatchResults) -> Table:

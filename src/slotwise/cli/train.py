@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
-from slotwise.cli.fleet_options import FleetFlags
-from slotwise.cli.option_groups import with_option_groups
-from slotwise.cli.options import OUTPUT, Quiet, Workers
-from slotwise.cli.power_options import PowerOptions
+from slotwise.cli.flags import (
+    NO_PROGRESS,
+    OUTPUT,
+    command,
+    power_flags,
+    refuse_with,
+    run_flags,
+    take_powers,
+    whole_number,
+)
 from slotwise.cli.progress import TrainingDisplay, stop_on_signals
-from slotwise.cli.run_options import RunFlags, parameters_of
+from slotwise.cli.run_options import parameters_of
 from slotwise.cli.spending_tables import spending_line
 from slotwise.energy import Powers
 from slotwise.errors import InputError, UserError
@@ -27,65 +34,64 @@ from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
 from slotwise.spending import Spending
 
+INTERRUPTED = 130
 
-@with_option_groups
+
+@command(*run_flags(), *power_flags())
 def train(
+    options: dict[str, Any],
     *,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the run: created, must not hold another.", rich_help_panel=OUTPUT),
+        Path | None, Parameter(help="Run folder; must not contain another run.", group=OUTPUT)
     ] = None,
     resume: Annotated[
-        Path | None,
-        typer.Option(
-            help="Go on with the run in this folder; it keeps its parameters.", rich_help_panel=OUTPUT
-        ),
+        Path | None, Parameter(help="Resume the run in this folder; it keeps its options.", group=OUTPUT)
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the run in --out.", rich_help_panel=OUTPUT)
-    ] = False,
+    overwrite: Annotated[bool, Parameter(help="Replace the run in --out.", group=OUTPUT)] = False,
     config: Annotated[
         Path | None,
-        typer.Option(help="TOML file with any of the options; flags win.", rich_help_panel=OUTPUT),
+        Parameter(help="TOML file with any of the options; flags override the file.", group=OUTPUT),
     ] = None,
-    workers: Workers = None,
+    workers: Annotated[
+        int | None,
+        Parameter(
+            help="Parallel local trainings. Default: all cores. The result is the same.",
+            group=OUTPUT,
+            converter=whole_number,
+        ),
+    ] = None,
     checkpoint_every: Annotated[
         float,
-        typer.Option(
-            help="Seconds between checkpoints, which is what a crash costs at most; 0: after every round.",
-            rich_help_panel=OUTPUT,
+        Parameter(
+            help="Seconds between checkpoints, the most work a crash can lose; 0: after every round.",
+            group=OUTPUT,
+            show_default=True,
         ),
     ] = SECONDS_BETWEEN_CHECKPOINTS,
     tensorboard: Annotated[
-        Path | None,
-        typer.Option(help="Also write the curve for TensorBoard into this folder.", rich_help_panel=OUTPUT),
+        Path | None, Parameter(help="Also write the curve for TensorBoard into this folder.", group=OUTPUT)
     ] = None,
-    quiet: Quiet = False,
-    run: RunFlags,
-    fleet: FleetFlags,
-    power: PowerOptions,
-) -> None:
+    quiet: Annotated[bool, NO_PROGRESS] = False,
+) -> int:
     """Train a model along the schedule, exactly as the devices and the server would.
 
     The defaults are the paper's MNIST case with a group size of 10; with --data cifar10 they are its CIFAR-10
     case (N=20, S=5, 4 compute slots, T=100000, H=8). Ctrl-C ends early with a checkpoint.
     """
-    given = {**run.given(), **fleet.given()}
-    fleet.refuse_beside(run.compute_slots, run.samples_per_slot)
+    powers = take_powers(options)
     threads = _cores() if workers is None else whole("workers", workers)
     _check_tensorboard(tensorboard)
-    session = _Session(threads, check_interval(checkpoint_every), quiet, tensorboard, power.powers())
+    session = _Session(threads, check_interval(checkpoint_every), quiet, tensorboard, powers)
     if resume is not None:
-        _refuse_options(given, out, config, overwrite)
-        _resume(RunFolder.open(resume), session)
-        return
+        refuse_with("resume", {"out": out, "config": config, "overwrite": overwrite, **options})
+        return _resume(RunFolder.open(resume), session)
     if out is None:
         raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
-    options = read_toml(config) if config else {}
-    parameters = parameters_of(options, given, source=config, tried_out=RunConfig.simulate)
-    learned = build_task(parameters)  # every mistake is told before a folder is made
-    folder = RunFolder.create(out, parameters, overwrite=overwrite)
-    session.run(folder, parameters, task=learned)
+    from_file = read_toml(config) if config else {}
+    chosen = parameters_of(from_file, options, source=config, tried_out=RunConfig.simulate)
+    task = build_task(chosen)  # every mistake is reported before a folder is made
+    folder = RunFolder.create(out, chosen, overwrite=overwrite)
+    return session.run(folder, chosen, task=task)
 
 
 def _check_tensorboard(folder: Path | None) -> None:
@@ -98,38 +104,29 @@ def _check_tensorboard(folder: Path | None) -> None:
         raise InputError("tensorboard", folder, "a folder, and this is a file")
 
 
-def _refuse_options(given: dict[str, Any], out: Path | None, config: Path | None, overwrite: bool) -> None:
-    others = {"out": out, "config": config, "overwrite": overwrite or None, **given}
-    for name, value in others.items():
-        if value is not None:
-            raise InputError(name, value, "left out with --resume: the run keeps its parameters")
-
-
-def _resume(folder: RunFolder, session: _Session) -> None:
+def _resume(folder: RunFolder, session: _Session) -> int:
     if "live_run" in folder.description():
-        raise UserError(f"{folder.path}: a live run; slotwise serve --resume goes on with it")
+        raise UserError(f"{folder.path}: a live run; resume it with slotwise serve --resume")
     status = folder.status
     if status == "finished":
-        typer.echo(
-            f"{folder.path}: finished already; slotwise show {shlex.quote(str(folder.path))} shows it",
-            err=True,
-        )
-        return
+        shown = shlex.quote(str(folder.path))
+        print(f"{folder.path}: finished already; slotwise show {shown} shows it", file=sys.stderr)
+        return 0
     if status == "diverged":
-        raise UserError(f"{folder.path}: diverged, and would again; start anew with other parameters")
-    parameters = folder.parameters()
-    with folder.held():  # refused before anything is said
+        raise UserError(f"{folder.path}: diverged, and would again; start anew with other options")
+    config = folder.parameters()
+    with folder.held():  # refused before anything is printed
         history, damaged = folder.checkpoints.load()
     for path in damaged:
-        typer.echo(f"{path}: damaged, passed over", err=True)
+        print(f"{path}: damaged, skipped", file=sys.stderr)
     where = f"round {history.round}" if history else "the start (no checkpoint)"
-    typer.echo(f"{folder.path}: going on from {where}", err=True)
-    session.run(folder, parameters, resume=history)
+    print(f"{folder.path}: resuming from {where}", file=sys.stderr)
+    return session.run(folder, config, resume=history)
 
 
 @dataclass(frozen=True)
 class _Session:
-    """What one call of the command decides and the result does not depend on."""
+    """Options of one call of the command that do not change the result."""
 
     workers: int
     checkpoint_every: float
@@ -138,21 +135,13 @@ class _Session:
     powers: Powers | None
 
     def run(
-        self,
-        folder: RunFolder,
-        parameters: RunConfig,
-        *,
-        task: Task | None = None,
-        resume: History | None = None,
-    ) -> None:
-        """Train to the end, or until the user has had enough."""
-        with (
-            stop_on_signals() as stopping,
-            TrainingDisplay(stopping, quiet=self.quiet) as display,
-        ):
+        self, folder: RunFolder, config: RunConfig, *, task: Task | None = None, resume: History | None = None
+    ) -> int:
+        """Train to the end, or until the user interrupts."""
+        with stop_on_signals() as stopping, TrainingDisplay(stopping, quiet=self.quiet) as display:
             outcome = execute(
                 folder,
-                parameters,
+                config,
                 task=task,
                 workers=self.workers,
                 checkpoint_every=self.checkpoint_every,
@@ -164,16 +153,18 @@ class _Session:
 
             write_tensorboard(self.tensorboard, outcome.history.points)
         last = outcome.history.points[-1]
-        typer.echo(
+        print(
             f"{outcome.status} after {outcome.history.round} rounds: loss {last.loss:.4f}, "
             f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({folder.path})"
         )
         if outcome.history.round:
-            played = parameters.simulate().first(outcome.history.round)
-            typer.echo(spending_line(Spending.of(played, self.powers)))
+            played = config.simulate().first(outcome.history.round)
+            print(spending_line(Spending.of(played, self.powers)))
         if outcome.status == "interrupted":
-            typer.echo(f"go on with: slotwise train --resume {shlex.quote(str(folder.path))}", err=True)
-            raise typer.Exit(130)
+            path = shlex.quote(str(folder.path))
+            print(f"resume with: slotwise train --resume {path}", file=sys.stderr)
+            return INTERRUPTED
+        return 0
 
 
 def _cores() -> int:

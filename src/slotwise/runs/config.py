@@ -37,9 +37,9 @@ class PolicyConfig:
     """Who receives which model and who sends when.
 
     Attributes:
-        schedule: The schedule: sync, async or idfl.
+        schedule: The schedule.
         delay: Intentional delay of idfl in rounds; auto is the largest that costs nothing.
-        participation: Devices that take part in a round of sync with S < N: round-robin or random.
+        participation: How sync with S < N chooses the devices of a round.
     """
 
     schedule: Schedule = "idfl"
@@ -87,6 +87,9 @@ class ModelConfig:
             raise InputError("channels", self.channels, f"fewer layers: {error}") from None
 
 
+_NO_DIFFERENCES = FleetConfig()
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """One training run. The defaults are the MNIST case of the paper with a group size of 10.
@@ -117,28 +120,35 @@ class RunConfig:
         checked_bits(self.bits)
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
-        whole("deadline", self.channel.deadline)
         self.make_fleet()
         if self.model.task is not None:
             self._refuse_built_in_options()
 
     @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> RunConfig:
-        """Build a configuration from a flat table of options, on top of the paper's case for its data set.
+    def from_options(cls, options: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> RunConfig:
+        """Build a configuration from a flat table of options.
 
+        Options that are not given come from ``defaults``, or else from the paper's case for the data set.
         `Shorthand` options may take the place of others. Files are read here and never again.
 
         Raises:
             UserError: an option is unknown, out of its range or in conflict with another.
         """
         refuse_unknown(options)
+        _refuse_two_speeds(options)
         shorthand = Shorthand(**{name: options.get(name) for name in SHORTHANDS})
         chosen = {name: value for name, value in options.items() if name not in SHORTHANDS}
-        case = PAPER_CASES.get(str(chosen.get("data", DatasetConfig.data)), {})
+        case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
         config = cls().with_options(**{**case, **chosen})
         return config.with_options(**shorthand.speed(config, chosen))
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> RunConfig:
+        """Rebuild a configuration from what `options` returned, or a former version of it."""
+        refuse_unknown(table)
+        return cls().with_options(**table)
 
     def with_options(self, **options: Any) -> RunConfig:
         """Return a copy with some options replaced, whichever class declares them."""
@@ -179,14 +189,17 @@ class RunConfig:
 
     def make_fleet(self) -> Fleet | None:
         """Return the devices, or None if all are equal and without faults."""
+        if self.fleet == _NO_DIFFERENCES:
+            return None
         return self.fleet.fleet(self.channel, self.seed)
 
-    def simulate(self) -> Timeline:
-        """Return the timeline of the run."""
+    def simulate(self, rounds: int | None = None) -> Timeline:
+        """Return the timeline of the run, or of its first rounds."""
         return simulate(
             self.channel,
             self.policy.schedule,
             delay=self.policy.delay,
+            rounds=rounds,
             fleet=self.make_fleet(),
             participation=self.policy.participation,
             seed=self.seed,
@@ -332,6 +345,14 @@ def is_list(name: str) -> bool:
 def checked_option(name: str, value: Any) -> Any:
     """Return ``value`` converted to the type of an option, or raise an InputError."""
     return checked(name, value, option_type(name))
+
+
+def _refuse_two_speeds(options: Mapping[str, Any]) -> None:
+    """Refuse one speed for all devices next to one for each."""
+    for name in ("compute_slots", "samples_per_slot"):
+        for other in ("compute_distribution", "fleet_file"):
+            if options.get(name) is not None and options.get(other) is not None:
+                raise ConflictError(name, other)
 
 
 def refuse_unknown(options: Mapping[str, Any]) -> None:

@@ -107,7 +107,7 @@ class RunFolder:
         """The parameters the run was started with."""
         options = self.description()["parameters"]
         try:
-            return RunConfig.from_options(options)
+            return RunConfig.from_table(options)
         except UserError as error:
             raise UserError(f"{self.path / 'run.json'}: {error}") from None
 

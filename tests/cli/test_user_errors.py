@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.cli.own_code import error_in_own_code
 from slotwise.errors import UserError
 from slotwise.runs import RunFolder
+from slotwise.user_code import user_traceback
 
 TASK = """
 import numpy as np
@@ -56,4 +56,4 @@ def test_they_are_shown_from_where_that_code_begins(slotwise, task, tmp_path):
 def test_errors_of_slotwise_itself_are_not_taken_for_the_users():
     with pytest.raises(UserError) as caught:
         RunFolder.open(Path("nowhere"))
-    assert error_in_own_code(caught.value) is None
+    assert user_traceback(caught.value) is None
