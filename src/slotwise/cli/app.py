@@ -16,6 +16,7 @@ from slotwise.cli.bench import bench
 from slotwise.cli.bound import bound
 from slotwise.cli.data import data
 from slotwise.cli.plan import plan
+from slotwise.cli.sweep import compare, sweep
 from slotwise.cli.timeline import timeline
 from slotwise.cli.train import train
 from slotwise.errors import InputError, UserError
@@ -23,7 +24,7 @@ from slotwise.errors import InputError, UserError
 USAGE_ERROR = 2
 USER_CODE_FAILED = 1
 INTERRUPTED = 130
-LEGACY = {"show", "reproduce", "compare", "sweep", "recommend", "serve", "device", "fleet", "enroll"}
+LEGACY = {"show", "reproduce", "recommend", "serve", "device", "fleet", "enroll"}
 
 
 def _unwrapped(docstring: str | None) -> str:
@@ -40,8 +41,9 @@ app = App(
     default_parameter=Parameter(negative=(), show_default=False),
     result_action="return_value",
 )
-for _command in (plan, timeline, train, bench, bound):
+for _command in (plan, timeline, train, sweep, bench, bound):
     app.command(_command, help=_unwrapped(_command.__doc__))
+app.command(compare, show=False)
 app.command(data, name="data")
 
 

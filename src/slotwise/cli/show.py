@@ -12,9 +12,9 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.batch.figure import sweep_figure
-from slotwise.batch.folder import SweepFolder
-from slotwise.batch.table import read_results
+from slotwise.batch.batch_figure import batch_figure
+from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.results import BatchResults
 from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT, Json, picture_kind
 from slotwise.cli.power_options import PowerOptions
@@ -28,7 +28,7 @@ from slotwise.cli.spending_tables import (
     summary_table,
     usage_as_dict,
 )
-from slotwise.cli.sweep_table import results_json, results_table
+from slotwise.cli.sweep import results_table
 from slotwise.cli.terminal import table_console
 from slotwise.energy import Powers
 from slotwise.errors import UserError
@@ -91,7 +91,7 @@ def show(
         if path is not None:
             check_writable(path)
     powers = power.powers()
-    if any(SweepFolder(path).is_sweep for path in runs):
+    if any(BatchFolder(path).is_batch for path in runs):
         if powers is not None or per_device or usage_csv is not None:
             raise UserError("what devices spend is shown of runs, not of a sweep: name a folder in its runs/")
         _show_sweep(runs, out, kind, as_json=as_json)
@@ -124,12 +124,14 @@ def _played(folder: RunFolder, parameters: RunConfig, rounds: int) -> Timeline |
 def _show_sweep(runs: list[Path], out: Path | None, kind: str, *, as_json: bool) -> None:
     if len(runs) > 1:
         raise UserError(f"{runs[0]} and others: a sweep is shown by itself")
-    results = read_results(SweepFolder(runs[0]))
-    figure = sweep_figure(results)
+    results = BatchResults.read(BatchFolder(runs[0]))
+    figure = batch_figure(results)
     if out is not None and not figure.panels:
         raise UserError(f"{runs[0]}: no point has been evaluated yet; there is nothing to draw")
     if as_json:
-        typer.echo(json.dumps(results_json(results), indent=2))
+        columns = results.columns()
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        typer.echo(json.dumps(rows, indent=2))
     else:
         table_console().print(results_table(results))
     if out is not None:

@@ -1,0 +1,214 @@
+"""BatchResults: the tidy tables of a batch, one row for each point and one for each evaluation."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isnan, nan
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slotwise.batch.axes import Axis, full_text
+from slotwise.batch.batch_folder import BatchFolder, BatchManifest, ListedPoint
+from slotwise.batch.job import Failure, schedule_summary, schedule_timeline
+from slotwise.energy import Powers, joules
+from slotwise.errors import UserError
+from slotwise.learning import Point
+from slotwise.report.curve_lines import MeasuredPoint
+from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs.statistics import final_accuracy, final_loss
+from slotwise.schedule import usage_until
+
+
+class PointStatistics(NamedTuple):
+    """The statistics of a finished run, or their means over several.
+
+    Attributes:
+        final_loss: Mean training loss over the last tenth of the slots.
+        final_accuracy: Mean test accuracy over the same, 0 to 1.
+        last_loss: Training loss of the last model.
+        last_accuracy: Test accuracy of the last model.
+        rounds: Rounds within the deadline.
+        updates: Updates applied.
+        lost: Lost uplinks.
+        sgd_steps: SGD steps of the applied updates.
+        mean_staleness: Mean staleness of the updates, in rounds.
+        slots: Slots until the last round ended.
+        joules: Energy of all devices; NaN if their powers are not known.
+        seconds: Seconds that the training took.
+    """
+
+    final_loss: float
+    final_accuracy: float
+    last_loss: float
+    last_accuracy: float
+    rounds: float
+    updates: float
+    lost: float
+    sgd_steps: float
+    mean_staleness: float
+    slots: float
+    joules: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """A point with its status, its curve so far, and its statistics once it is finished."""
+
+    point: ListedPoint
+    status: str
+    curve: tuple[MeasuredPoint, ...] = ()
+    statistics: PointStatistics | None = None
+
+
+@dataclass(frozen=True)
+class BatchResults:
+    """The results of a batch so far.
+
+    Attributes:
+        axes: Axes with their values.
+        rows: One row for each point.
+        has_joules: The powers of the devices are known.
+        failures: Runs that failed or diverged in the call that made these results.
+        files: The tables and figures that this call wrote.
+    """
+
+    axes: tuple[Axis, ...]
+    rows: tuple[PointResult, ...]
+    has_joules: bool = False
+    failures: tuple[Failure, ...] = ()
+    files: tuple[Path, ...] = ()
+
+    @classmethod
+    def read(cls, folder: BatchFolder) -> BatchResults:
+        """Read a folder; each run is read once, however many points share it."""
+        manifest = BatchManifest.read(folder)
+        names = dict.fromkeys(point.run for point in manifest.points)
+        runs = {name: _read_run(folder.run(name), manifest.powers) for name in names}
+        rows = tuple(PointResult(point, *runs[point.run]) for point in manifest.points)
+        return cls(manifest.axes, rows, manifest.powers is not None)
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether all points are."""
+        return all(row.status == "finished" for row in self.rows)
+
+    def problems(self, *, stopped: bool = False) -> dict[str, str]:
+        """Return the reason or status of each unfinished run; after a stop, only of those that failed."""
+        reasons = {failure.run.name: failure.reason for failure in self.failures}
+        statuses = {row.point.run: row.status for row in self.rows if row.status != "finished"}
+        return {
+            name: reasons.get(name, status)
+            for name, status in statuses.items()
+            if not stopped or name in reasons or status == "diverged"
+        }
+
+    def by_combination(self) -> dict[tuple[str, ...], list[PointResult]]:
+        """Return the seeds of each combination by the name of its case and the texts of its values."""
+        groups: dict[tuple[str, ...], list[PointResult]] = {}
+        for row in self.rows:
+            texts = [axis.text(value) for axis, value in zip(self.axes, row.point.values, strict=True)]
+            groups.setdefault((row.point.case, *texts), []).append(row)
+        return groups
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the table of points by column; statistics are None until a point is finished."""
+        table = self._key_columns(self.rows)
+        table["status"] = [row.status for row in self.rows]
+        for number, name in enumerate(PointStatistics._fields):
+            table[name] = [_known(row.statistics[number]) if row.statistics else None for row in self.rows]
+        table["run"] = [row.point.run for row in self.rows]
+        return table
+
+    def curve_columns(self) -> dict[str, list[Any]]:
+        """Return the table of evaluations by column."""
+        table = self._key_columns([row for row in self.rows for _ in row.curve])
+        points = [point for row in self.rows for point in row.curve]
+        return table | {
+            name: [_known(getattr(point, name)) for point in points] for name in MeasuredPoint._fields
+        }
+
+    def _key_columns(self, rows: Sequence[PointResult]) -> dict[str, list[Any]]:
+        table: dict[str, list[Any]] = {"case": [row.point.case for row in rows]}
+        for number, axis in enumerate(self.axes):
+            # The option loss is the probability of losing an uplink, not the loss of a model.
+            name = "uplink_loss" if axis.name == "loss" else axis.name
+            table[name] = [_plain(row.point.values[number]) for row in rows]
+        table["seed"] = [row.point.seed for row in rows]
+        return table
+
+
+def mean_statistics(rows: Iterable[PointResult]) -> PointStatistics | None:
+    """Return the means over the finished rows; None if none is finished."""
+    finished = [row.statistics for row in rows if row.statistics]
+    return PointStatistics(*map(fmean, zip(*finished, strict=True))) if finished else None
+
+
+def table_csv(columns: dict[str, list[Any]]) -> str:
+    """Return a table as CSV text; None is a blank cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue()
+
+
+def _read_run(
+    run: RunFolder, powers: Powers | None
+) -> tuple[str, tuple[MeasuredPoint, ...], PointStatistics | None]:
+    if not run.is_run:
+        return "missing", (), None
+    status, points, config = run.status, run.points(), run.parameters()
+    if points and points[-1].round > schedule_summary(config).rounds:
+        raise UserError(f"{run.path}: its history.csv and its run.json are not of the same run")
+    curve = _measured(config, points, powers)
+    if status != "finished" or not points:
+        return status, curve, None
+    schedule = schedule_summary(config)
+    return (
+        status,
+        curve,
+        PointStatistics(
+            final_loss=final_loss(points, config.deadline),
+            final_accuracy=final_accuracy(points, config.deadline),
+            last_loss=points[-1].loss,
+            last_accuracy=points[-1].accuracy,
+            rounds=schedule.rounds,
+            updates=schedule.updates,
+            lost=schedule.lost,
+            sgd_steps=schedule.updates * config.training.local_steps,
+            mean_staleness=schedule.mean_staleness,
+            slots=schedule.slots,
+            joules=curve[-1].joules,
+            seconds=float(run.description().get("seconds", 0.0)),
+        ),
+    )
+
+
+def _measured(config: RunConfig, points: Sequence[Point], powers: Powers | None) -> tuple[MeasuredPoint, ...]:
+    """Return the evaluations with the updates and joules until then."""
+    if not points:
+        return ()
+    timeline = schedule_timeline(config)
+    slots = [point.slot for point in points]
+    spent = np.full(len(points), nan) if powers is None else joules(usage_until(timeline, slots), powers)
+    return tuple(
+        MeasuredPoint(
+            p.slot, p.round, int(timeline.round_offsets[p.round]), float(energy), p.loss, p.accuracy
+        )
+        for p, energy in zip(points, spent, strict=True)
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if isnan(value) else value
+
+
+def _plain(value: Any) -> Any:
+    return full_text(value) if isinstance(value, list | tuple) else value

@@ -1,0 +1,155 @@
+"""SerialExecutor and train_job: training in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.job import Job, JobEnd, JobProgress
+from slotwise.data import Dataset
+from slotwise.learning import Diverged, History, Point, Task
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig, Watcher, execute
+from slotwise.runs.build import build_task
+from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.schedule import Timeline
+
+PROGRESS_INTERVAL = 0.25  # seconds
+MakeTask = Callable[[RunConfig], Task]
+
+
+class SerialExecutor:
+    """Trains one job after the other in this process.
+
+    Args:
+        threads: Parallel local trainings; the result does not depend on it.
+        make_task: Builds the task of a run. Default: built-in tasks, data sets loaded once.
+    """
+
+    retries = 0
+    checkpoint_every = SECONDS_BETWEEN_CHECKPOINTS
+
+    def __init__(self, threads: int = 1, make_task: MakeTask | None = None) -> None:
+        self._threads, self._make_task = threads, make_task or TaskCache().make
+        self._job: Job | None = None
+
+    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: Observer) -> None:
+        """Remember where to train."""
+        del jobs
+        self._folder, self._checkpoint_every, self._observer = folder, checkpoint_every, observer
+
+    def submit(self, job: Job, waiting: int) -> bool:
+        """Accept one job."""
+        del waiting
+        if self._job is not None:
+            return False
+        self._job = job
+        return True
+
+    def wait(self, seconds: float) -> list[JobEnd]:
+        """Train the job."""
+        del seconds
+        job, self._job = self._job, None
+        if job is None:
+            return []
+        reason = train_job(
+            self._folder, job, self._threads, self._checkpoint_every, self._make_task, self._observer
+        )
+        return [JobEnd(job, reason)]
+
+    def stop(self) -> None:
+        """Do nothing: the observer stops the job that is being trained."""
+
+    def close(self) -> None:
+        """Do nothing: nothing runs between jobs."""
+
+
+class TaskCache:
+    """Builds tasks; data sets are loaded once, and runs that differ in their schedule only share a task."""
+
+    def __init__(self) -> None:
+        self._datasets: dict[str, Dataset] = {}
+        self._last: tuple[object, Task] | None = None
+
+    def add(self, dataset: Dataset) -> None:
+        """Use this data set for the runs that name it."""
+        self._datasets[dataset.name] = dataset
+
+    def make(self, config: RunConfig) -> Task:
+        """Return the task of a run; a user's own task may depend on every option and is built each time."""
+        if config.model.task is not None:
+            return build_task(config)
+        key = (config.dataset, config.model, config.training, config.bits, config.channel.devices)
+        if self._last is None or self._last[0] != key:
+            name = config.dataset.data
+            if name not in self._datasets:
+                self._datasets[name] = config.dataset.load()
+            self._last = (key, build_task(config, self._datasets[name]))
+        return self._last[1]
+
+
+def train_job(
+    folder: BatchFolder,
+    job: Job,
+    threads: int,
+    checkpoint_every: float,
+    make_task: MakeTask,
+    observer: Observer,
+) -> str | None:
+    """Train or resume a job in its run folder; return the reason if it fails."""
+    run_folder, config = folder.run(job.run.name), job.run.config
+    try:
+        resume = None
+        if run_folder.is_run:
+            resume, _ = run_folder.checkpoints.load()
+        else:
+            run_folder = run_folder.create(run_folder.path, config)
+        execute(
+            run_folder,
+            config,
+            task=make_task(config),
+            workers=threads,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            watcher=_JobObserver(job, observer),
+        )
+    except Diverged as error:
+        return f"diverged in round {error.round}"
+    except Exception as error:  # whatever it is, the other jobs go on
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+class _JobObserver(Watcher):
+    """Reports the progress of a run as that of a job, a few times a second."""
+
+    def __init__(self, job: Job, observer: Observer) -> None:
+        self._job, self._observer = job, observer
+        self._point: Point | None = None
+        self._last = 0.0
+        self._done = 0
+
+    def started(self, timeline: Timeline, resumed: History | None) -> None:
+        self._rounds = min(timeline.rounds, self._job.until or timeline.rounds)
+        self._point = resumed.points[-1] if resumed and resumed.points else None
+        self._done = resumed.round if resumed else 0
+        self._report()
+
+    def round_done(self, round_number: int) -> None:
+        self._done = round_number + 1
+        if self._done == self._rounds or time.monotonic() - self._last >= PROGRESS_INTERVAL:
+            self._report()
+
+    def evaluated(self, point: Point) -> None:
+        self._point = point
+        if point.round == self._rounds:
+            self._report()
+
+    def wants_stop(self) -> bool:
+        return self._observer.wants_stop() or (self._job.until is not None and self._done >= self._job.until)
+
+    def _report(self) -> None:
+        self._last = time.monotonic()
+        loss, accuracy = (self._point.loss, self._point.accuracy) if self._point else (None, None)
+        self._observer.job_progress(self._job, JobProgress(self._done, self._rounds, loss, accuracy))

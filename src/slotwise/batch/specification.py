@@ -1,0 +1,316 @@
+"""BatchSpec: the runs of a batch, as named cases × axes × seeds.
+
+In a TOML file the options of all runs stand at the top, and each ``[[case]]`` table has a name and options of
+its own. An option that is a list is an axis. Every combination of the axes of a case is a point, once with
+each seed. Points that are the same training share a run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from slotwise.batch.axes import Axis, combination_name, folder_names, split_axes
+from slotwise.batch.job import Run, as_trained, schedule_summary
+from slotwise.energy import Powers
+from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.learning.local_sgd import LocalSgd
+from slotwise.runs import RunConfig
+from slotwise.runs.build import check_task
+from slotwise.runs.config import SHORTHANDS, refuse_unknown
+from slotwise.runs.toml_file import load_toml, toml_options
+from slotwise.scenario import whole
+
+MOST_POINTS = 100_000
+CASE_NAME = "at most 60 letters, digits, dots, dashes and underscores, a letter or digit first"
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class BatchPoint:
+    """One combination of a case with one seed: its value on each axis of the batch, and its run."""
+
+    case: str
+    values: tuple[Any, ...]
+    seed: int
+    run: Run
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Impossible combinations: the number of points, and the reason of the first."""
+
+    points: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class BatchSpec:
+    """A batch.
+
+    Attributes:
+        axes: Every option that has several values, in one case or in different cases.
+        seeds: Seeds of every combination.
+        points: All points, in the order of the specification.
+        powers: Watts of a device, if joules are wanted.
+        skipped: The impossible combinations, if they are skipped.
+    """
+
+    axes: tuple[Axis, ...]
+    seeds: tuple[int, ...]
+    points: tuple[BatchPoint, ...]
+    powers: Powers | None = None
+    skipped: Skipped | None = None
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The trainings, each once."""
+        return tuple(dict.fromkeys(point.run for point in self.points))
+
+    @classmethod
+    def of(
+        cls,
+        cases: Mapping[str, RunConfig | Options] | None = None,
+        *,
+        axes: Mapping[str, Sequence[Any]] | None = None,
+        seeds: Sequence[int] = (0,),
+        powers: Powers | None = None,
+        skip_impossible: bool = False,
+    ) -> BatchSpec:
+        """Build a batch in Python.
+
+        Args:
+            cases: Configurations, or tables of options in which a list is an axis, by name. Default: one
+                unnamed case, the defaults of `RunConfig`.
+            axes: Options with several values, for all cases. An option in a table of a case has precedence.
+            seeds: Seeds; every combination is trained once with each.
+            powers: Watts of a device; the results have joules then.
+            skip_impossible: Skip combinations that cannot be, such as a group larger than the fleet.
+
+        Raises:
+            UserError: an option or a combination is not allowed.
+        """
+        common = {name: list(values) for name, values in (axes or {}).items()}
+        tables = {
+            _case_name(name) if name else "": _with_defaults(case, common)
+            for name, case in ({"": {}} if cases is None else cases).items()
+        }
+        return _expand(Path(), tables, seeds, powers, skip_impossible)
+
+    @classmethod
+    def read(cls, path: Path) -> BatchSpec:
+        """Read a TOML file; every schedule is simulated, so that mistakes are found before any training.
+
+        Raises:
+            UserError: one line with the file, the case and the option or combination.
+        """
+        document = load_toml(path)
+        try:
+            return _read(path, document)
+        except UserError as error:
+            text = str(error)
+            raise UserError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+
+
+def _read(path: Path, document: dict[str, Any]) -> BatchSpec:
+    tables, powers = document.pop("case", None), read_powers(document.pop("powers", None))
+    options = _toml_table(path, document)
+    seeds, skip = options.pop("seeds", [0]), options.pop("skip_impossible", False)
+    if not isinstance(skip, bool):
+        raise InputError("skip-impossible", skip, "true or false")
+    if tables is None:
+        return _expand(path.parent, {"": options}, seeds, powers, skip)
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise UserError("case: must be one or several [[case]] tables, each with a name")
+    cases: dict[str, Options] = {}
+    for number, table in enumerate(tables, start=1):
+        try:
+            name = _case_name(table.pop("name", None))
+            if name in cases:
+                raise InputError("name", name, "different from the names of the other cases")
+        except UserError as error:
+            raise UserError(f"case number {number}: {error}") from None
+        cases[name] = {**options, **_toml_table(path, table)}
+    return _expand(path.parent, cases, seeds, powers, skip)
+
+
+def _toml_table(path: Path, table: Options) -> dict[str, Any]:
+    """Return the options of a table; the name of a fleet file stays as it is written, also in results."""
+    options = toml_options(path, table)
+    for name in {"fleet-file", "fleet_file"} & table.keys():
+        options["fleet_file"] = table[name]
+    return options
+
+
+def _case_name(name: Any) -> str:
+    if name is None:
+        raise UserError("name: missing")
+    if not isinstance(name, str) or not re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name):
+        raise InputError("name", repr(str(name)[:60]), CASE_NAME)
+    return name
+
+
+def _with_defaults(case: RunConfig | Options, axes: Options) -> dict[str, Any]:
+    """Return the options of a case; a table overrides the common axes, a complete configuration does not."""
+    if not isinstance(case, RunConfig):
+        return {**axes, **case}
+    options = {name: value for name, value in case.options().items() if name != "seed"}
+    return {**options, **axes}
+
+
+def checked_seeds(seeds: Any) -> list[int]:
+    """Return the seeds if they are different integers, at least one; raise an InputError otherwise."""
+    allowed = "a list of different whole numbers, at least one"
+    if not isinstance(seeds, list | tuple | range) or not seeds:
+        raise InputError("seeds", seeds, allowed)
+    for seed in seeds:
+        whole("seeds", seed, smallest=0)
+        LocalSgd(seed=seed)
+    if len(set(seeds)) < len(seeds):
+        raise InputError("seeds", seeds, allowed)
+    return list(seeds)
+
+
+def read_powers(table: Any) -> Powers | None:
+    """Return the powers in a TOML table; None if there is no table."""
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise UserError("powers: must be a table of watts")
+    known = [field.name for field in fields(Powers)]
+    given = {name.replace("-", "_"): value for name, value in table.items()}
+    for name in given:
+        if name not in known:
+            raise UserError(f"powers: unknown key {name}: allowed are {', '.join(known)}")
+    for name in ("computing", "sending", "receiving"):
+        if name not in given:
+            raise UserError(f"powers: {name}: missing; must be given in watts")
+    try:
+        return Powers(**given)
+    except InputError as error:
+        raise UserError(f"powers: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Case:
+    """The options of a case, split into those with one value and those with several."""
+
+    name: str
+    fixed: dict[str, Any]
+    axes: dict[str, tuple[Any, ...]]
+
+    def combinations(self) -> Iterator[dict[str, Any]]:
+        """Return the options of every combination."""
+        for values in product(*self.axes.values()):
+            yield {**self.fixed, **dict(zip(self.axes, values, strict=True))}
+
+
+@dataclass(frozen=True)
+class _Combination:
+    """A combination with a seed, before it is known to be possible."""
+
+    case: _Case
+    options: dict[str, Any]
+    seed: int
+
+    def config(self, folder: Path) -> RunConfig:
+        """Return the configuration, schedule and network checked; fleet files are relative to ``folder``."""
+        options = {**self.options, "seed": self.seed}
+        if isinstance(options.get("fleet_file"), str):
+            options["fleet_file"] = str(folder / options["fleet_file"])
+        config = RunConfig.from_options(options)
+        schedule_summary(config)
+        check_task(config)
+        return config
+
+    def name(self, axes: Mapping[str, Axis]) -> str:
+        """Return the name without the seed, made from the axes of the case."""
+        chosen = [axes[name] for name in self.case.axes]
+        return combination_name(self.case.name, chosen, [self.options[axis.name] for axis in chosen])
+
+
+def _expand(
+    folder: Path, tables: Mapping[str, Options], seeds: Any, powers: Powers | None, skip: bool
+) -> BatchSpec:
+    numbers = checked_seeds(seeds)
+    cases = [_split_case(name, options) for name, options in tables.items()]
+    count = len(numbers) * sum(prod(map(len, case.axes.values())) for case in cases)
+    if count > MOST_POINTS:
+        raise UserError(f"{count:,} points: must be at most {MOST_POINTS:,}")
+    combinations = [
+        _Combination(case, options, seed)
+        for case in cases
+        for options in case.combinations()
+        for seed in numbers
+    ]
+    names = dict.fromkeys(name for case in cases for name in case.axes)
+    possible, skipped = _possible(folder, combinations, names, skip)
+    axes = {name: Axis(name, _distinct(_value(name, *pair) for pair in possible)) for name in names}
+    return BatchSpec(tuple(axes.values()), tuple(numbers), _points(possible, axes), powers, skipped)
+
+
+def _split_case(name: str, options: Options) -> _Case:
+    try:
+        if "seed" in options:
+            raise ConflictError("seed", "seeds")
+        refuse_unknown({key: value for key, value in options.items() if key not in SHORTHANDS})
+        return _Case(name, *split_axes(options))
+    except UserError as error:
+        raise (UserError(f"case {name}: {error}") if name else error) from None
+
+
+def _possible(
+    folder: Path, combinations: Sequence[_Combination], names: Iterable[str], skip: bool
+) -> tuple[list[tuple[_Combination, RunConfig]], Skipped | None]:
+    """Return the combinations that can be; the first impossible one is refused unless ``skip``."""
+    possible, impossible = [], []
+    for one in combinations:
+        try:
+            possible.append((one, one.config(folder)))
+        except InputError as error:
+            impossible.append((one, error))
+    if not impossible:
+        return possible, None
+    first, mistake = impossible[0]
+    name = first.name({n: Axis(n, _distinct(one.options.get(n) for one in combinations)) for n in names})
+    reason = f"{name}: {mistake}" if name else str(mistake)
+    if not possible:
+        raise UserError(f"no combination is possible; the first: {reason}" if name else reason)
+    if not skip:
+        raise UserError(f"{reason} (skip-impossible = true skips such combinations)")
+    return possible, Skipped(len(impossible), reason)
+
+
+def _points(
+    possible: Sequence[tuple[_Combination, RunConfig]], axes: Mapping[str, Axis]
+) -> tuple[BatchPoint, ...]:
+    """Return the points; a training that several points share is named after the first of them."""
+    plain = [",".join(filter(None, (one.name(axes), f"seed={one.seed}"))) for one, _ in possible]
+    identities = [json.dumps([one.case.name, one.options, one.seed], default=str) for one, _ in possible]
+    runs: dict[RunConfig, Run] = {}
+    points = []
+    for name, (one, config) in zip(folder_names(plain, identities), possible, strict=True):
+        trained = as_trained(config)
+        run = runs.setdefault(trained, Run(name, trained))
+        values = tuple(_value(axis, one, config) for axis in axes)
+        points.append(BatchPoint(one.case.name, values, one.seed, run))
+    return tuple(points)
+
+
+def _value(name: str, one: _Combination, config: RunConfig) -> Any:
+    """Return the value of an option that may be an axis of other cases only."""
+    return one.options[name] if name in one.options else config.options().get(name)
+
+
+def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return different values in order; they may be lists, which cannot be keys."""
+    found: dict[str, Any] = {}
+    for value in values:
+        found.setdefault(json.dumps(value, default=str), value)
+    return tuple(found.values())
