@@ -38,6 +38,9 @@ class Observer:
     def job_ended(self, job: Job, reason: str | None) -> None:
         """A job is finished or was stopped; ``reason`` says why if it failed."""
 
+    def rung_started(self, slot: int, candidates: Sequence[str]) -> None:
+        """A search trains these candidates up to a slot."""
+
     def wants_stop(self) -> bool:
         """Return whether to stop early, with a checkpoint."""
         return False

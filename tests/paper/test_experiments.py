@@ -108,7 +108,7 @@ def test_a_deadline_reaches_all_runs_and_leaves_the_table_alone() -> None:
 
 
 def test_an_unknown_name_is_refused_with_those_there_are() -> None:
-    with pytest.raises(InputError, match="all, .*tradeoff") as refused:
+    with pytest.raises(InputError, match=r"all, .*tradeoff") as refused:
         selected(PAPER, ["figure3"])
     assert (refused.value.parameter, refused.value.value) == ("experiments", "figure3")
 

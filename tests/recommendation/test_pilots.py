@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from slotwise.batch.jobs import run_jobs
-from slotwise.batch.serial import SerialExecutor
 
 from slotwise.batch.job import Job, Run
+from slotwise.batch.jobs import run_jobs
+from slotwise.batch.serial import SerialExecutor
 from slotwise.recommendation.recommending import recommendation_folder
 from slotwise.runs import RunConfig, RunFolder, execute
 

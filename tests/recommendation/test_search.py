@@ -161,12 +161,8 @@ def test_who_has_reached_the_target_is_not_trained_further(
 def test_joules_choose_the_thriftiest_of_those_who_reach_the_target(
     question: Ask, tmp_path: Path, tasks: Tasks
 ) -> None:
-    answer = Recommendation(
-        find(
-            question(metric=Metric("joules-to-target", Target("loss", 1.0), POWERS)), tmp_path / "out", tasks
-        ),
-        tmp_path,
-    )
+    metric = Metric("joules-to-target", Target("loss", 1.0), POWERS)
+    answer = Recommendation(find(question(metric=metric), tmp_path / "out", tasks.make), tmp_path)
     reached = [s.mean for s in answer.standings if s.slot == answer.best.slot and s.mean is not None]
     assert answer.best.mean == min(reached)
     assert answer.best.mean > 0
@@ -184,14 +180,14 @@ class LateDivergence(Pulling):
     """Diverges after some trainings."""
 
     def evaluate(self, model: object) -> Evaluation:
-        return Evaluation(float("inf") if len(self.trainings) > 100 else 1.0, 0.5)
+        return Evaluation(float("inf") if len(self.trainings) > 40 else 1.0, 0.5)
 
 
 def test_a_pilot_that_diverged_later_still_counts_on_earlier_rungs(question: Ask, tmp_path: Path) -> None:
-    with pytest.raises(UserError):
-        find(question(seeds=(0,), budget=5000), tmp_path / "out", LateDivergence)
-    finding = find(question(seeds=(0,), budget=200), tmp_path / "out", LateDivergence)
-    assert not any(rung.out for rung in finding.rungs)
+    late = find(question(seeds=(0,), budget=5000), tmp_path / "out", LateDivergence)
+    assert late.rungs[0].out
+    early = find(question(seeds=(0,), budget=200), tmp_path / "out", LateDivergence)
+    assert not early.rungs[0].out
 
 
 class Broken(Pulling):

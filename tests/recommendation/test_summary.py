@@ -52,7 +52,7 @@ def answer(
     [
         ((6,), 99, "the only candidate left"),
         ((1, 2, 3, 6), 1, "the only candidate left; of the others, 6 diverged"),
-        ((1, 2, 3, 6), 2, "the only candidate left; of the others, 3 diverged, 4 were eliminated before"),
+        ((1, 2, 3, 6), 2, "the only candidate left; of the others, 3 diverged, 3 were eliminated before"),
         ((1, 2, 3, 6), 99, "better in 1 of 1 seeds"),
     ],
     ids=["single", "all-diverge", "some-diverge", "none-diverges"],

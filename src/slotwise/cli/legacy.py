@@ -16,8 +16,6 @@ import typer
 from slotwise.cli.device import device, fleet
 from slotwise.cli.enroll import enroll
 from slotwise.cli.jobs import SOME_FAILED
-from slotwise.cli.recommend import recommend
-from slotwise.cli.reproduce import reproduce
 from slotwise.cli.serve import serve
 from slotwise.cli.show import show
 from slotwise.errors import InputError, UserError
@@ -42,8 +40,6 @@ def _help(command: Callable[..., None]) -> str:
 
 for _command in (
     show,
-    reproduce,
-    recommend,
     serve,
     device,
     fleet,

@@ -23,6 +23,7 @@ from slotwise.cli.flags import (
     run_flags,
     whole_number,
 )
+from slotwise.cli.jobs import INTERRUPTED
 from slotwise.cli.progress import stop_on_signals
 from slotwise.cli.terminal import table_console
 from slotwise.errors import InputError, UserError
@@ -35,7 +36,6 @@ from slotwise.report.batch_progress import BatchProgress
 from slotwise.runs import RunConfig
 from slotwise.runs.toml_file import known_options, load_toml
 
-INTERRUPTED = 130
 SEARCH = panel("Search")
 RUN_FLAGS = run_flags(only=("devices", "compute_slots", "link_slots", "deadline", "data", "task"))
 SEARCH_FLAGS = (
@@ -98,9 +98,9 @@ def recommend(
 ) -> int:
     """Recommend a schedule, group size and delay for a deadline.
 
-    The exact schedule rules out what is worse. Short trainings choose among the rest: all candidates are begun,
-    the better half continues, and so on until two are left. They are the beginnings of the real runs: slotwise
-    train --resume finishes the best one.
+    The exact schedule rules out what is worse. Short trainings choose among the rest: all candidates start,
+    the better half continues, and so on until two are left. They are the beginnings of the real runs:
+    slotwise train --resume finishes the best one.
 
     Ctrl-C ends early with a checkpoint; the same command resumes.
     """

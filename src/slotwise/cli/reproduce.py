@@ -10,12 +10,10 @@ from cyclopts import Parameter
 
 from slotwise.batch.jobs import FETCH_CIFAR10
 from slotwise.cli.flags import NO_PROGRESS, OUTPUT, command, power_flags, take_powers, whole_number
+from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
 from slotwise.cli.progress import stop_on_signals
 from slotwise.errors import InputError, UserError
 from slotwise.report.batch_progress import BatchProgress
-
-SOME_FAILED = 1
-INTERRUPTED = 130
 
 
 @command(*power_flags())
@@ -66,10 +64,10 @@ def reproduce(
     from slotwise.paper.reproduction import reproduce as make  # noqa: PLC0415  (not needed for --help)
 
     powers = take_powers(options)
-    settings = {"quick": quick, "seeds": seeds, "deadline": deadline, "workers": workers, "powers": powers}
+    settings: dict[str, Any] = {"quick": quick, "seeds": seeds, "deadline": deadline, "workers": workers}
     try:
         with stop_on_signals() as stopping, BatchProgress(lambda: stopping.asked, quiet=quiet) as progress:
-            made = make(out, names or ("all",), **settings, observer=progress)
+            made = make(out, names or ("all",), **settings, powers=powers, observer=progress)
     except InputError as error:
         if error.parameter == "experiments":  # a positional argument, not an option
             raise UserError(f"there is no experiment {error.value}; choose {error.allowed}") from None

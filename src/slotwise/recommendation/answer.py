@@ -216,9 +216,9 @@ def _cautions(answer: Recommendation) -> Iterator[str]:
             yield f"even the best is worse than the first model ({metric.text(first)}): nothing was learned"
     slots = [s.slot for s in answer.standings if s.slot not in (None, best.slot) and not s.diverged]
     if slots:
-        early, late = (f"{bound(slots):,}" for bound in (min, max))  # type: ignore[type-var]
+        early, late = (f"{bound(slots):,}" for bound in (min, max))
         span = early if early == late else f"{early} to {late}"
         yield (
             f"{len(slots)} {'was' if len(slots) == 1 else 'were'} out at slot {span} of "
-            f"{finding.question.base.deadline:,}; curves may cross later, and a larger budget follows more of them"
+            f"{finding.question.base.deadline:,}; curves may cross later; a larger budget shows more of them"
         )

@@ -1,10 +1,10 @@
 """Successive halving over nested deadlines: pure logic, no training.
 
 Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS
-2016, arXiv:1502.07943: train all candidates a little, keep the better half, train those longer, and so on. The
-resource is the deadline: a rung is an eighth of it, then a quarter, a half and more, and each trial resumes from
-the rung before. The first rung is as late as the limit allows, because the best candidates are not yet better
-than others soon after their start.
+2016, arXiv:1502.07943: train all candidates a little, keep the better half, train those longer, and so on.
+The resource is the deadline: a rung is an eighth of it, then a quarter, a half and more, and each trial
+resumes from the rung before. The first rung is as late as the limit allows, because the best candidates are
+not yet better than others soon after their start.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def ladder(first: int, last: int) -> tuple[int, ...]:
 
 
 def ladders() -> Iterator[tuple[int, ...]]:
-    """Yield all ladders, the best first: those with a late first rung, then a late last one; short ones last."""
+    """Yield all ladders, the best first: a late first rung, then a late last one; short ladders last."""
     for first in FIRST_RUNGS:
         yield from (ladder(first, last) for last in range(SIXTEENTHS, max(HALF, first + 1) - 1, -1))
     yield from (ladder(1, last) for last in range(HALF - 1, 0, -1))

@@ -142,8 +142,8 @@ class Metric:
         """Return one score for the readings of a candidate with each seed; lower is better.
 
         With a target the number of seeds that missed it comes first. Among candidates that reached it with
-        all seeds, fewer joules are better; among the others, a lower loss of the seeds that missed it. The loss
-        of a seed that reached it does not count: its training ended there.
+        all seeds, fewer joules are better; among the others, a lower loss of the seeds that missed it. The
+        loss of a seed that reached it does not count: its training ended there.
         """
         samples = [self.samples(reading) for reading in readings]
         missing = [reading.losses for reading, found in zip(readings, samples, strict=True) if found is None]

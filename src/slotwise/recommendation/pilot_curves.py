@@ -1,7 +1,7 @@
 """The picture of a recommendation: the curves of the pilots, the best and the runner-up in colour.
 
-The others are grey and end at their rung. The axis of slots is logarithmic, so that the rungs, which double, are
-equally far apart.
+The others are grey and end at their rung. The axis of slots is logarithmic, so that the rungs, which double,
+are equally far apart.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _mark_axes(axes: Axes, answer: Recommendation, quantity: Up, drawn: list[_Dr
     for slot in slots:
         axes.axvline(slot, color="#CFCFCF", linewidth=0.7, linestyle=":", zorder=0)
     axes.set_xlabel(
-        f"{AXIS_WORDS['slot']} at which pilots were judged, of {deadline:,}, and the candidates that ended there"
+        f"{AXIS_WORDS['slot']} at which pilots were judged, of {deadline:,}, with those eliminated there"
     )
     axes.set_ylabel(AXIS_WORDS[quantity])
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,8 +1,8 @@
 """The search: the exact schedule rules candidates out, then pilots on nested deadlines choose among the rest.
 
-A pilot is the beginning of a real run. Its configuration has the whole deadline; it stops at a rung and resumes
-from there. So its first rounds are those of the run to the bit, nothing is trained twice, and `slotwise train
---resume` finishes it.
+A pilot is the beginning of a real run. Its configuration has the whole deadline; it stops at a rung and
+resumes from there. So its first rounds are those of the run to the bit, nothing is trained twice, and
+`slotwise train --resume` finishes it.
 """
 
 from __future__ import annotations
