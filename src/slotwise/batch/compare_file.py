@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.batch.specification import checked_seeds, read_powers
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.errors import UserError
 
 __all__ = ["checked_seeds", "powers_of"]
