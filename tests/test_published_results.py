@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from slotwise.batch import BatchSpec
-from slotwise.energy import joules
+from slotwise.costs import joules, usage
 from slotwise.learning import train
 from slotwise.runs import RunFolder
 from slotwise.runs.build import build_task
-from slotwise.schedule import usage
+
 
 ROOT = Path(__file__).parents[1]
 RUNS = sorted((ROOT / "docs/results/paper/runs").iterdir())

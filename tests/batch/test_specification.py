@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slotwise.batch import BatchSpec, specification
 from slotwise.batch.axes import Axis, combination_name, folder_names
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.runs import RunConfig
 

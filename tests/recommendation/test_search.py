@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slotwise.aggregation import Vector
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Evaluation, Task
 from slotwise.observer import Observer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.learning import Point
 from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.candidates import Candidate

@@ -13,7 +13,7 @@ from typing import Any
 from slotwise.batch.axes import Axis
 from slotwise.batch.job import Run
 from slotwise.batch.specification import BatchSpec
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.files import held, leftovers, write_atomically
 from slotwise.runs import RunFolder

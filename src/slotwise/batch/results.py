@@ -16,7 +16,7 @@ import numpy as np
 from slotwise.batch.axes import Axis, full_text
 from slotwise.batch.batch_folder import BatchFolder, BatchManifest, ListedPoint
 from slotwise.batch.job import Failure, schedule_summary, schedule_timeline
-from slotwise.energy import Powers, joules
+from slotwise.costs import Powers, joules
 from slotwise.errors import UserError
 from slotwise.learning import Point
 from slotwise.report.curve_lines import MeasuredPoint

@@ -18,7 +18,7 @@ from typing import Any
 
 from slotwise.batch.axes import Axis, combination_name, folder_names, split_axes
 from slotwise.batch.job import Run, as_trained, schedule_summary
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.learning.local_sgd import LocalSgd
 from slotwise.runs import RunConfig

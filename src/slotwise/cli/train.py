@@ -25,14 +25,13 @@ from slotwise.cli.flags import (
 from slotwise.cli.progress import TrainingDisplay, stop_on_signals
 from slotwise.cli.run_options import parameters_of
 from slotwise.cli.spending_tables import spending_line
-from slotwise.energy import Powers
+from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Task
 from slotwise.runs import RunConfig, RunFolder, execute, read_toml
 from slotwise.runs.build import build_task
 from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import whole
-from slotwise.spending import Spending
 
 INTERRUPTED = 130
 
@@ -159,7 +158,7 @@ class _Session:
         )
         if outcome.history.round:
             played = config.simulate().first(outcome.history.round)
-            print(spending_line(Spending.of(played, self.powers)))
+            print(spending_line(Costs.of(played, self.powers)))
         if outcome.status == "interrupted":
             path = shlex.quote(str(folder.path))
             print(f"resume with: slotwise train --resume {path}", file=sys.stderr)

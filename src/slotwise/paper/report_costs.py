@@ -9,12 +9,12 @@ import numpy as np
 
 from slotwise.batch.job import Run
 from slotwise.data import DataName
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.paper.experiments import DATA_TITLES
 from slotwise.report.page import Content, Html, Section, heading, paragraph, table
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline
-from slotwise.spending import Spending, Spread
+from slotwise.costs import Costs, Spread
 
 INTRODUCTION = (
     "How full the channel is, and what the devices do meanwhile. Air time is the number of slots in which a "
@@ -70,19 +70,19 @@ def _powers_text(powers: Powers | None) -> Iterator[Html]:
 
 def _row(config: RunConfig, powers: Powers | None) -> Sequence[str]:
     timeline = config.simulate()
-    spending = Spending.of(timeline, powers)
-    shares = spending.shares
+    costs = Costs.of(timeline, powers)
+    shares = costs.shares
     cells = (
         config.policy.schedule,
         f"{config.channel.group_size}",
         f"{config.channel.compute_slots}",
         f"{config.channel.link_slots}",
         *(f"{share:.1%}" for share in channel_shares(timeline)),
-        _spread(spending.air_slots),
+        _spread(costs.air_slots),
         f"{shares['computing']:.1%}",
         f"{shares['idle']:.1%}",
     )
-    return cells if spending.joules is None else (*cells, f"{spending.joules:,.0f}")
+    return cells if costs.joules is None else (*cells, f"{costs.joules:,.0f}")
 
 
 def channel_shares(timeline: Timeline) -> tuple[float, float, float]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from slotwise.batch.job import Failure, Run
 from slotwise.batch.jobs import FETCH_CIFAR10, can_train
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.files import write_atomically
 from slotwise.paper.claims import judge
 from slotwise.paper.evidence import Evidence, FolderResults, Results

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from slotwise.batch.job import Failure, Run
 from slotwise.batch.jobs import FETCH_CIFAR10, can_train
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.paper.evidence import FolderResults
 from slotwise.paper.experiments import DATA_TITLES
 from slotwise.report.page import Content, Html, Section, code, definitions, details, heading, paragraph, table

@@ -105,8 +105,11 @@ class Candidate:
 
 
 def with_schedule(base: RunConfig, schedule: Schedule, group_size: int, seed: int) -> RunConfig:
-    """Return ``base`` with another schedule; the delay of idfl is the free one."""
-    return base.with_options(schedule=schedule, group_size=group_size, delay="auto", seed=seed)
+    """Return ``base`` with another schedule; the delay of idfl is the free one, only sync has participation."""
+    participation = base.policy.participation if schedule == "sync" else "round-robin"
+    return base.with_options(
+        schedule=schedule, group_size=group_size, delay="auto", participation=participation, seed=seed
+    )
 
 
 @dataclass(frozen=True)
@@ -185,7 +188,7 @@ def _candidate(
 
 def _depends_on_seed(config: RunConfig) -> bool:
     """Return whether another seed gives another schedule."""
-    return config.make_fleet() is not None or config.policy.participation == "random"
+    return config.make_fleet() is not None or config.policy.depends_on_seed
 
 
 def _same_run(one: Candidate, other: Candidate) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.processes import available_cores
 from slotwise.batch.specification import checked_seeds
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.errors import InputError
 from slotwise.files import write_atomically
 from slotwise.observer import Observer

@@ -24,30 +24,12 @@ from slotwise.learning.local_sgd import LocalSgd
 from slotwise.learning.quantised import UNQUANTISED, checked_bits, link_slots_of
 from slotwise.option_types import check_fields, checked, field_types, option_names
 from slotwise.scenario import Scenario, compute_slots, whole
-from slotwise.schedule import Delay, Participation, Schedule, Timeline, simulate
+from slotwise.schedule import PolicyConfig, Timeline, simulate
 from slotwise.user_code import is_function_name
 
 Backend = Literal["numba", "torch"]
 KERNEL = 5
 CLASSES = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyConfig:
-    """Who receives which model and who sends when.
-
-    Attributes:
-        schedule: The schedule.
-        delay: Intentional delay of idfl in rounds; auto is the largest that costs nothing.
-        participation: How sync with S < N chooses the devices of a round.
-    """
-
-    schedule: Schedule = "idfl"
-    delay: Delay = "auto"
-    participation: Participation = "round-robin"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +89,7 @@ class RunConfig:
     """
 
     channel: Scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)  # noqa: RUF009
-    policy: PolicyConfig = PolicyConfig()
+    policy: PolicyConfig = PolicyConfig()  # noqa: RUF009
     fleet: FleetConfig = FleetConfig()  # noqa: RUF009
     dataset: DatasetConfig = DatasetConfig()  # noqa: RUF009
     model: ModelConfig = ModelConfig()
@@ -195,15 +177,8 @@ class RunConfig:
 
     def simulate(self, rounds: int | None = None) -> Timeline:
         """Return the timeline of the run, or of its first rounds."""
-        return simulate(
-            self.channel,
-            self.policy.schedule,
-            delay=self.policy.delay,
-            rounds=rounds,
-            fleet=self.make_fleet(),
-            participation=self.policy.participation,
-            seed=self.seed,
-        )
+        policy = self.policy.policy(self.seed)
+        return simulate(self.channel, policy, rounds=rounds, fleet=self.make_fleet())
 
     def network(self) -> Architecture:
         """Return the built-in network that is trained."""
