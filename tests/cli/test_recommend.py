@@ -24,7 +24,8 @@ hidden = []
 evaluate-every = 5
 """
 POWERS = "[powers]\ncomputing = 2.0\nsending = 1\nreceiving = 0.5\n"
-CASE = ["--devices", 4, "--compute-slots", 4, "--deadline", 320, "--quiet"]
+SHAPE = ["--devices", 4, "--compute-slots", 4, "--quiet"]
+CASE = [*SHAPE, "--deadline", 320]
 TIMEOUT = 300.0  # seconds, on a machine under load
 Outcome = tuple[int, str, str]
 Call = Callable[..., Outcome]
@@ -144,8 +145,8 @@ def test_an_own_task_is_searched_for(
 
 def test_a_fleet_from_the_file_is_searched_for(recommend: Call, config: Path, tmp_path: Path) -> None:
     config.write_text(CONFIG + 'compute-distribution = "two-classes:2:12:0.5"\nloss = 0.1\n')
-    call = [*CASE, "--config", config, "--seeds", 1, "--group-sizes", "1,2", "--out", tmp_path / "out"]
-    code, out, _ = recommend(*call)
+    case = ["--devices", 4, "--deadline", 320, "--quiet", "--config", config]
+    code, out, _ = recommend(*case, "--seeds", 1, "--group-sizes", "1,2", "--out", tmp_path / "out")
     assert code == 0
     assert "just in time" in out
 
@@ -159,8 +160,6 @@ def test_a_fleet_from_the_file_is_searched_for(recommend: Call, config: Path, tm
         (["--seeds", "0"], "--seeds 0"),
         (["--seeds", "1,1"], "--seeds"),
         (["--seeds", "x"], "--seeds x"),
-        (["--deadline", "60"], "--deadline 60"),
-        (["--deadline", "2"], "--deadline 2"),
         (["--budget", "0"], "--budget 0"),
         (["--budget", "3"], "--budget 3"),
         (["--metric", "joules-to-target"], "--target"),
@@ -176,6 +175,11 @@ def test_bad_input_is_reported_in_one_line(
     refused: Callable[..., str], options: list[str], named: str
 ) -> None:
     assert named in refused(*CASE, *options)
+
+
+@pytest.mark.parametrize("deadline", ["60", "2"])
+def test_a_deadline_too_short_for_pilots_is_refused(refused: Callable[..., str], deadline: str) -> None:
+    assert f"--deadline {deadline}" in refused(*SHAPE, "--deadline", deadline)
 
 
 @pytest.mark.parametrize(
@@ -260,9 +264,7 @@ def test_after_a_kill_or_an_interrupt_the_same_command_resumes(tmp_path: Path) -
     _, err = interrupted.communicate(timeout=TIMEOUT)
     assert (interrupted.returncode, err.count("\n")) == (130, 1)
     for folder in ("out", "undisturbed"):
-        subprocess.run(
-            command(tmp_path / folder), check=True, capture_output=True, cwd=ROOT, timeout=TIMEOUT
-        )
+        subprocess.run(command(tmp_path / folder), check=True, capture_output=True, cwd=ROOT, timeout=TIMEOUT)
     one, other = (
         json.loads((tmp_path / folder / "recommendation.json").read_text())
         for folder in ("out", "undisturbed")

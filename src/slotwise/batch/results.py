@@ -16,13 +16,12 @@ import numpy as np
 from slotwise.batch.axes import Axis, full_text
 from slotwise.batch.batch_folder import BatchFolder, BatchManifest, ListedPoint
 from slotwise.batch.job import Failure, schedule_summary, schedule_timeline
-from slotwise.costs import Powers, joules
+from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import UserError
 from slotwise.learning import Point
 from slotwise.report.curve_lines import MeasuredPoint
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.statistics import final_accuracy, final_loss
-from slotwise.schedule import usage_until
 
 
 class PointStatistics(NamedTuple):

@@ -8,13 +8,12 @@ from itertools import groupby
 import numpy as np
 
 from slotwise.batch.job import Run
+from slotwise.costs import Costs, Powers, Spread
 from slotwise.data import DataName
-from slotwise.costs import Powers
 from slotwise.paper.experiments import DATA_TITLES
 from slotwise.report.page import Content, Html, Section, heading, paragraph, table
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline
-from slotwise.costs import Costs, Spread
 
 INTRODUCTION = (
     "How full the channel is, and what the devices do meanwhile. Air time is the number of slots in which a "

@@ -73,6 +73,8 @@ def _group_sizes(base: RunConfig, sizes: Sequence[int] | None) -> tuple[int, ...
     """Return the group sizes in ascending order, each once; all divisors of N if none are given."""
     if sizes is None:
         return tuple(divisors(base.channel.devices))
+    if not sizes:
+        raise InputError("group_sizes", list(sizes), "at least one group size")
     for size in sizes:
         if not 1 <= size <= base.channel.devices:
             raise InputError("group_sizes", size, f"from 1 to {base.channel.devices}, the number of devices")
