@@ -11,7 +11,6 @@ from slotwise.learning import train
 from slotwise.runs import RunFolder
 from slotwise.runs.build import build_task
 
-
 ROOT = Path(__file__).parents[1]
 RUNS = sorted((ROOT / "docs/results/paper/runs").iterdir())
 COMPARISONS = sorted((ROOT / "examples/compare").glob("*.toml"))
