@@ -87,6 +87,7 @@ def train_in_sequence(grid: Path, workers: int) -> None:
     from slotwise.batch.folder import SweepFolder
     from slotwise.batch.grid import read_sweep
     from slotwise.batch.point import Tasks
+
     from slotwise.batch.training import train_jobs, unfinished
 
     folder = SweepFolder(grid.parent / "sequence")

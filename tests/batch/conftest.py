@@ -44,6 +44,8 @@ def read(tmp_path: Path) -> Read:
 def with_tiny(text: str) -> str:
     """Add the options of tiny runs that ``text`` does not give before its first table."""
     named = {line.split("=")[0].strip() for line in re.split("^\\[", text, flags=re.M)[0].splitlines()}
+    if named & {"fleet-file", "compute-distribution", "device-compute-slots"}:
+        named.add("compute-slots")
     rest = [line for line in TINY.splitlines() if line.split("=")[0].strip() not in named]
     return "\n".join([*rest, text]) + "\n"
 

@@ -2,7 +2,7 @@ from collections import deque
 
 import pytest
 
-from slotwise.batch import BatchFolder, Job, JobProgress, Run, run_jobs
+from slotwise.batch import BatchFolder, Executor, Job, JobProgress, Run, run_jobs
 from slotwise.batch.job import JobEnd
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig
@@ -13,7 +13,7 @@ JOBS = [
 ]
 
 
-class Script:
+class Script(Executor):
     """An executor of one worker that ends each job as a test says."""
 
     retries = 1

@@ -7,11 +7,12 @@ import pytest
 
 from slotwise.batch import BatchFolder, BatchResults, BatchSpec
 from slotwise.batch.batch_figure import batch_figure
-from slotwise.batch.batch_folder import BatchManifest
+from slotwise.batch.batch_folder import write_spec
 from slotwise.batch.results import mean_statistics, table_csv
+from slotwise.costs import usage
+from slotwise.errors import UserError
 from slotwise.learning import Point
 from slotwise.runs import RunFolder
-from slotwise.schedule import usage
 
 Read = Callable[[str], BatchSpec]
 Fill = Callable[..., BatchResults]
@@ -25,7 +26,7 @@ def fill(read: Read, tmp_path: Path) -> Fill:
     def make(text: str, *, without: tuple[str, ...] = (), diverged: tuple[str, ...] = ()) -> BatchResults:
         spec, folder = read(text), BatchFolder(tmp_path / "out")
         with folder.locked():
-            BatchManifest.of(spec).write(folder)
+            write_spec(folder, spec)
         for number, run in enumerate(spec.runs):
             if run.name in without:
                 continue
@@ -185,3 +186,27 @@ def test_of_too_many_lines_the_lowest_are_drawn(fill: Fill) -> None:
 
 def test_nothing_is_drawn_of_nothing(fill: Fill) -> None:
     assert batch_figure(fill("learning-rate = [0.1]", without=("learning-rate=0.1,seed=0",))).panels == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"format": 1}', '{"format": 1, "axes": {}, "powers": null, "points": [3]}']
+)
+def test_a_damaged_manifest_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "batch.json").write_text(text)
+    with pytest.raises(UserError, match=r"batch\.json: damaged"):
+        BatchResults.read(BatchFolder(tmp_path))
+
+
+def test_a_manifest_that_names_folders_elsewhere_is_refused(fill: Fill, tmp_path: Path) -> None:
+    fill("")
+    path = tmp_path / "out/batch.json"
+    path.write_text(path.read_text().replace('"seed=0"', '"../../elsewhere"'))
+    with pytest.raises(UserError, match="damaged"):
+        BatchResults.read(BatchFolder(tmp_path / "out"))
+
+
+def test_a_curve_of_another_run_is_refused(fill: Fill, tmp_path: Path) -> None:
+    fill("")
+    RunFolder(tmp_path / "out/runs/seed=0").write_points([Point(9999, 999, 1.0, 0.5, 1)])
+    with pytest.raises(UserError, match="not of the same run"):
+        BatchResults.read(BatchFolder(tmp_path / "out"))

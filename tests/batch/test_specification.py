@@ -193,8 +193,8 @@ def test_what_cannot_be_is_left_out_if_the_file_says_so(read: Read) -> None:
         ("[[point]]\nseed = 1", "unknown option point"),
         ("group-size = [", "valid TOML"),
         ("case = 5", "[[case]]"),
-        ("[[case]]\nschedule = 'sync'\n", "case number 1: name: missing"),
-        ("[[case]]\nname = 'a/b'\n", "case number 1: name = 'a/b'"),
+        ("[[case]]\nschedule = 'sync'\n", "case number 1: name = missing"),
+        ("[[case]]\nname = 'a/b'\n", "case number 1: name = a/b"),
         ("[[case]]\nname = 'a'\n[[case]]\nname = 'a'\n", "case number 2: name = a"),
         ("[[case]]\nname = 'a'\nflux = 1\n", "case a: unknown option flux"),
         ("[[case]]\nname = 'a'\nseed = 1\n", "case a: seed"),
@@ -278,6 +278,9 @@ def test_a_batch_can_be_built_in_python() -> None:
     expected = config.with_options(schedule="sync", group_size=1, seed=1)
     assert (spec.points[1].run.config, spec.powers) == (expected, powers)
     assert len(BatchSpec.of(axes={"group_size": [1, 5]}).points) == 2
+    unequal = RunConfig.from_options({"devices": 4, "group_size": 2, "compute_distribution": "uniform:2:6"})
+    (point,) = BatchSpec.of({"unequal": unequal}).points
+    assert point.run.config == unequal
 
 
 def test_mistakes_in_python_name_the_parameter() -> None:

@@ -2,11 +2,10 @@
 
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Failure, Job, JobProgress, Run
-from slotwise.batch.jobs import Executor, run_jobs, unfinished
+from slotwise.batch.jobs import run_batch, run_jobs, unfinished
 from slotwise.batch.processes import ProcessExecutor
 from slotwise.batch.results import BatchResults
-from slotwise.batch.running import run_batch
-from slotwise.batch.serial import SerialExecutor
+from slotwise.batch.serial import Executor, SerialExecutor
 from slotwise.batch.specification import BatchSpec
 
 __all__ = [

@@ -49,7 +49,7 @@ def _panels_along(results: BatchResults, across: Axis) -> list[Panel]:
     title = _title(f"Final loss against {across.title}", groups, styles)
     panels = [Panel(title, "value", "loss", tuple(line for line in final if line.seeds), across.title)]
     for value in _spread(across.values):
-        rows = [row for row in results.rows if row.point.values[place] == value]
+        rows = [row for row in results.rows if row.values[place] == value]
         lines = _curve_lines(_groups(results, rows, across), styles)
         panels.append(Panel(across.label(value), "slot", "loss", lines))
     return panels
@@ -60,9 +60,9 @@ def _groups(results: BatchResults, rows: Sequence[PointResult], without: Axis | 
     axes = [axis for axis in results.axes if axis is not without]
     groups: Groups = {}
     for row in rows:
-        values = [v for axis, v in zip(results.axes, row.point.values, strict=True) if axis is not without]
-        name = combination_name(row.point.case, axes, values).replace(",", ", ")
-        if len(axes) == 1 and not row.point.case and isinstance(values[0], str):
+        values = [v for axis, v in zip(results.axes, row.values, strict=True) if axis is not without]
+        name = combination_name(row.case, axes, values).replace(",", ", ")
+        if len(axes) == 1 and not row.case and isinstance(values[0], str):
             name = values[0]  # a word needs no name of its axis
         groups.setdefault(name or "all points", []).append(row)
     return groups
@@ -96,9 +96,9 @@ def _final_line(label: str, rows: Sequence[PointResult], place: int, style: int)
     by_seed: dict[int, dict[float, FinalPoint]] = {}
     for row in rows:
         if row.statistics:
-            value = float(row.point.values[place])
+            value = float(row.values[place])
             point = FinalPoint(value, row.statistics.final_loss, row.statistics.final_accuracy)
-            by_seed.setdefault(row.point.seed, {})[value] = point
+            by_seed.setdefault(row.seed, {})[value] = point
     shared = sorted(set.intersection(*(set(points) for points in by_seed.values()))) if by_seed else []
     seeds = tuple(tuple(points[value] for value in shared) for points in by_seed.values() if shared)
     return _line(label, style, seeds)

@@ -10,10 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from slotwise.batch.axes import Axis
 from slotwise.batch.job import Run
 from slotwise.batch.specification import BatchSpec
-from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.files import held, leftovers, write_atomically
 from slotwise.runs import RunFolder
@@ -139,67 +137,16 @@ class BatchFolder:
             raise InputError("out", self.path, allowed) from None
 
 
-@dataclass(frozen=True)
-class ListedPoint:
-    """A point as the manifest has it: case, value on each axis, seed, and the name of its run folder."""
-
-    case: str
-    values: tuple[Any, ...]
-    seed: int
-    run: str
-
-
-@dataclass(frozen=True)
-class BatchManifest:
-    """The contents of batch.json: all that results need to know of the specification.
-
-    Attributes:
-        axes: Axes with their values.
-        digest: sha256 of the configurations of all runs.
-        points: Points in the order of the specification.
-        powers: Watts of a device, if joules are wanted.
-    """
-
-    axes: tuple[Axis, ...]
-    digest: str
-    points: tuple[ListedPoint, ...]
-    powers: Powers | None = None
-
-    @classmethod
-    def of(cls, spec: BatchSpec) -> BatchManifest:
-        """Return the manifest of a specification."""
-        points = tuple(ListedPoint(p.case, p.values, p.seed, p.run.name) for p in spec.points)
-        return cls(spec.axes, _digest(spec.runs), points, spec.powers)
-
-    @classmethod
-    def read(cls, folder: BatchFolder) -> BatchManifest:
-        """Read batch.json.
-
-        Raises:
-            UserError: it is missing or damaged.
-        """
-        document = folder.read_manifest()
-        with folder.reading_manifest():
-            axes = tuple(Axis(name, tuple(values)) for name, values in document["axes"].items())
-            points = tuple(
-                ListedPoint(str(case), tuple(values), int(seed), str(run))
-                for case, values, seed, run in document["points"]
-            )
-            if any(len(point.values) != len(axes) or "/" in point.run for point in points):
-                raise ValueError
-            powers = document["powers"]
-            return cls(axes, str(document["digest"]), points, Powers(**powers) if powers else None)
-
-    def write(self, folder: BatchFolder) -> None:
-        """Write batch.json."""
-        folder.write_manifest(
-            {
-                "axes": {axis.name: axis.values for axis in self.axes},
-                "powers": asdict(self.powers) if self.powers else None,
-                "digest": self.digest,
-                "points": [[point.case, point.values, point.seed, point.run] for point in self.points],
-            }
-        )
+def write_spec(folder: BatchFolder, spec: BatchSpec) -> None:
+    """Write batch.json: all that results need to know of a specification."""
+    folder.write_manifest(
+        {
+            "axes": {axis.name: axis.values for axis in spec.axes},
+            "powers": asdict(spec.powers) if spec.powers else None,
+            "digest": _digest(spec.runs),
+            "points": [[point.case, point.values, point.seed, point.run.name] for point in spec.points],
+        }
+    )
 
 
 def check_same_batch(folder: BatchFolder, spec: BatchSpec) -> None:
@@ -210,14 +157,14 @@ def check_same_batch(folder: BatchFolder, spec: BatchSpec) -> None:
     """
     if folder.is_new:
         return
-    there, asked = BatchManifest.read(folder), BatchManifest.of(spec)
-    known = {point.run for point in there.points}
-    missing = {(p.case, p.seed, p.run) for p in there.points} - {
-        (p.case, p.seed, p.run) for p in asked.points
-    }
-    if missing:
+    document = folder.read_manifest()
+    with folder.reading_manifest():
+        points = {(str(case), int(seed), str(run)) for case, _, seed, run in document["points"]}
+        digest = document["digest"]
+    known = {run for _, _, run in points}
+    if points - {(point.case, point.seed, point.run.name) for point in spec.points}:
         raise InputError("out", folder.path, "another folder: this one holds a batch with other points")
-    if _digest(run for run in spec.runs if run.name in known) != there.digest:
+    if _digest(run for run in spec.runs if run.name in known) != digest:
         raise InputError("out", folder.path, "another folder: this one holds a batch with other options")
 
 

@@ -101,7 +101,7 @@ def as_trained(config: RunConfig) -> RunConfig:
     """
     if config.policy.schedule != "idfl":
         return config if config.policy.delay == "auto" else config.with_options(delay="auto")
-    if config.make_fleet() is not None:
+    if config.make_fleet() is not None or config.policy.selection != "first-ready":
         return config
     free = free_delay(config.channel)
     delay = free if config.policy.delay == "auto" else config.policy.delay
@@ -185,7 +185,7 @@ def run_work(config: RunConfig) -> float:
 
 def _schedule_only(config: RunConfig) -> RunConfig:
     """Return the configuration with defaults for all that the timeline does not depend on: a cache key."""
-    by_chance = config.policy.participation == "random" or config.make_fleet() is not None
+    by_chance = config.policy.depends_on_seed or config.make_fleet() is not None
     training = LocalSgd(seed=config.seed if by_chance else 0)
     return RunConfig(channel=config.channel, policy=config.policy, fleet=config.fleet, training=training)
 

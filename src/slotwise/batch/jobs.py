@@ -1,4 +1,4 @@
-"""Jobs: find the runs of a folder that are not finished, and train them with an executor.
+"""run_batch and run_jobs: train what is missing of many runs.
 
 Finished runs are kept, interrupted ones resume from their last checkpoint, and one that fails stops no other.
 """
@@ -7,41 +7,113 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from typing import Protocol
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
 
-from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.batch_figure import batch_figure
+from slotwise.batch.batch_folder import BatchFolder, check_same_batch, write_spec
 from slotwise.batch.job import Failure, Job, JobEnd, Run, run_work
-from slotwise.batch.serial import SerialExecutor
+from slotwise.batch.processes import ProcessExecutor, available_cores
+from slotwise.batch.results import BatchResults, table_csv
+from slotwise.batch.serial import Executor, SerialExecutor
+from slotwise.batch.specification import BatchSpec
 from slotwise.data import cifar10_path
-from slotwise.errors import UserError
+from slotwise.errors import InputError, UserError
+from slotwise.files import write_atomically
 from slotwise.observer import Observer
+from slotwise.runs.execute import check_interval
+from slotwise.scenario import whole
 
 FETCH_CIFAR10 = "CIFAR-10 is not on this machine: slotwise data fetch cifar10"
-POLL_SECONDS = 0.2  # how often a caller is asked whether to stop
+POLL_SECONDS = 0.2  # how often the observer is asked whether to stop
 
 
-class Executor(Protocol):
-    """Trains jobs: in this process, in local processes or on a cluster. It can be used once."""
+def run_batch(
+    spec: BatchSpec | Path | str,
+    out: Path | str,
+    *,
+    executor: Executor | str = "processes",
+    workers: int | None = None,
+    checkpoint_every: float | None = None,
+    observer: Observer | None = None,
+) -> BatchResults:
+    """Train what is missing in a folder, keep what is finished, resume what was interrupted.
 
-    retries: int
-    """How often a job is given to another worker after losing its own."""
-    checkpoint_every: float
-    """Default number of seconds between checkpoints."""
+    The folder gets runs/, batch.json, results.csv, curves.csv and curves.png.
 
-    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: Observer) -> None:
-        """Get ready for a number of jobs; the observer is told their progress."""
+    Args:
+        spec: A specification, or the TOML file to read it from.
+        out: Folder of the batch; created, or resumed if it holds the same batch or a part of it.
+        executor: ``processes``, ``serial``, ``ray:ADDRESS`` (``ray:auto``), or an executor.
+        workers: Parallel local trainings over all runs. Default: all cores. The result is the same.
+        checkpoint_every: Seconds between checkpoints, the most work a crash can lose. Default: 10; 30 on Ray.
+        observer: Is told of the progress of all jobs, and may ask to stop early.
 
-    def submit(self, job: Job, waiting: int) -> bool:
-        """Start a job, the first of ``waiting``; return False if no worker is free."""
+    Raises:
+        UserError: the specification or the folder cannot be used, or the executor cannot start.
+    """
+    if checkpoint_every is not None:
+        check_interval(checkpoint_every)
+    asked = spec if isinstance(spec, BatchSpec) else BatchSpec.read(Path(spec))
+    _check_trainable(asked)
+    folder = BatchFolder(Path(out))
+    check_same_batch(folder, asked)
+    chosen = make_executor(executor, workers) if isinstance(executor, str) else executor
+    with folder.locked():
+        check_same_batch(folder, asked)
+        write_spec(folder, asked)
+        jobs = unfinished(folder, asked.runs)
+        finished = len(asked.runs) - len(jobs)
+        failures = run_jobs(
+            folder, jobs, chosen, observer, finished=finished, checkpoint_every=checkpoint_every
+        )
+        results = BatchResults.read(folder)
+        return replace(results, failures=failures, files=write_results(folder, results))
 
-    def wait(self, seconds: float) -> list[JobEnd]:
-        """Return the jobs that have ended, as soon as there is one or the seconds have passed."""
 
-    def stop(self) -> None:
-        """Ask all jobs to end early with a checkpoint; `wait` returns them when they have."""
+def make_executor(name: str, workers: int | None = None) -> Executor:
+    """Return the executor called ``processes``, ``serial`` or ``ray:ADDRESS``.
 
-    def close(self) -> None:
-        """End all workers at once."""
+    Raises:
+        UserError: the name or the number is not allowed, or there is no cluster at the address.
+    """
+    if workers is not None:
+        whole("workers", workers)
+    if name == "processes":
+        return ProcessExecutor(workers)
+    if name == "serial":
+        return SerialExecutor(workers or available_cores())
+    if name.startswith("ray:"):
+        from slotwise.batch.ray_cluster import RayExecutor  # noqa: PLC0415
+        from slotwise.batch.ray_connection import connect  # noqa: PLC0415
+
+        return RayExecutor(connect(name.removeprefix("ray:")), workers)
+    raise InputError("executor", name, "processes, serial or ray:ADDRESS")
+
+
+def write_results(folder: BatchFolder, results: BatchResults) -> tuple[Path, ...]:
+    """Write results.csv, curves.csv and, once there is a curve, curves.png; return their paths."""
+    contents: dict[str, bytes | str] = {
+        "results.csv": table_csv(results.columns()),
+        "curves.csv": table_csv(results.curve_columns()),
+    }
+    figure = batch_figure(results)
+    if figure.panels:
+        from slotwise.report.curve_figures import draw_figure  # noqa: PLC0415
+
+        contents["curves.png"] = draw_figure(figure, "png")
+    for name, content in contents.items():
+        write_atomically(folder.path / name, content)
+    return tuple(folder.path / name for name in contents)
+
+
+def _check_trainable(spec: BatchSpec) -> None:
+    """Refuse what would fail in every process."""
+    if not all(can_train(run) for run in spec.runs):
+        raise UserError(FETCH_CIFAR10)
+    if any(run.config.model.backend == "torch" for run in spec.runs) and find_spec("torch") is None:
+        raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'")
 
 
 def unfinished(folder: BatchFolder, runs: Iterable[Run]) -> tuple[Job, ...]:

@@ -25,11 +25,10 @@ from typing import IO, Any
 
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Job, JobEnd, JobProgress
-from slotwise.batch.serial import TaskCache, train_job
+from slotwise.batch.serial import Executor, TaskCache, train_job
 from slotwise.errors import UserError
 from slotwise.observer import Observer
 from slotwise.runs import RunFolder
-from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.scenario import whole
 
 # One thread per local training is what slotwise decides; libraries must not add their own.
@@ -44,7 +43,7 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-class ProcessExecutor:
+class ProcessExecutor(Executor):
     """Trains jobs in up to ``workers`` processes, started when they are needed.
 
     Args:
@@ -52,16 +51,10 @@ class ProcessExecutor:
     """
 
     retries = 1
-    checkpoint_every = SECONDS_BETWEEN_CHECKPOINTS
 
     def __init__(self, workers: int | None = None) -> None:
         self._cores = available_cores() if workers is None else whole("workers", workers)
         self._workers: list[_Worker] = []
-
-    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: Observer) -> None:
-        """Remember where to train; no process is started yet."""
-        del jobs
-        self._folder, self._checkpoint_every, self._observer = folder, checkpoint_every, observer
 
     def submit(self, job: Job, waiting: int) -> bool:
         """Start a job on its share of the free cores."""
@@ -89,7 +82,7 @@ class ProcessExecutor:
                 worker.started = True
             elif isinstance(message, JobProgress):
                 if worker.job is not None:
-                    self._observer.job_progress(worker.job, message)
+                    self.observer.job_progress(worker.job, message)
             else:
                 ends += worker.end_job(*message)
         return ends
@@ -106,7 +99,7 @@ class ProcessExecutor:
         self._workers.clear()
 
     def _start_worker(self) -> _Worker:
-        worker = _Worker(self._folder, self._checkpoint_every)
+        worker = _Worker(self.folder, self.checkpoint_every)
         self._workers.append(worker)
         return worker
 
@@ -138,25 +131,18 @@ class _Worker:
         self._send((sys.path, folder, checkpoint_every))
 
     def submit(self, job: Job, threads: int) -> None:
-        """Have a job trained."""
         self.job, self.threads = job, threads
         self._send((job, threads))
 
     def stop(self) -> None:
-        """Ask for a checkpoint and an early end."""
         self._send(None)
 
     def end_job(self, reason: str | None) -> list[JobEnd]:
-        """Return the end of the job."""
         job, self.job, self.threads = self.job, None, 0
         return [] if job is None else [JobEnd(job, reason)]
 
     def death(self) -> str:
-        """Return why the process has ended.
-
-        Raises:
-            UserError: it could not even start, and no other would.
-        """
+        """Return why the process has ended; raise a UserError if it could not even start."""
         code, error = self._process.wait(), self._last_error()
         self.kill()
         if code < 0:
@@ -166,7 +152,6 @@ class _Worker:
         return f"its process ended: {error}"
 
     def kill(self) -> None:
-        """End the process at once."""
         self._process.kill()
         self._process.wait()
         self.pipe.close()
@@ -190,10 +175,11 @@ def work(descriptor: int) -> None:
     pipe = Connection(descriptor)
     path, folder, checkpoint_every = pipe.recv()
     sys.path += [entry for entry in path if entry not in sys.path]  # for modules of the user
-    observer, tasks = _MainProcess(pipe), TaskCache()
-    for job, threads in observer.jobs():
+    place, main, tasks = Executor(), _MainProcess(pipe), TaskCache()
+    place.open(folder, 1, checkpoint_every, main)
+    for job, threads in main.jobs():
         _await_predecessor(folder.run(job.run.name))
-        observer.send((train_job(folder, job, threads, checkpoint_every, tasks.make, observer),))
+        main.send((train_job(place, job, threads, tasks.make),))
 
 
 class _MainProcess(Observer):
@@ -210,22 +196,18 @@ class _MainProcess(Observer):
         self.send(None)
 
     def jobs(self) -> Iterator[tuple[Job, int]]:
-        """Return the jobs, each with its threads, as they come."""
         while (job := self._jobs.get()) is not None:
             yield job
 
     def send(self, message: object) -> None:
-        """Send a message unless the main process is gone."""
-        with suppress(OSError):
+        with suppress(OSError):  # the main process is gone; the end of the pipe tells so as well
             self._pipe.send(message)
 
     def job_progress(self, job: Job, progress: JobProgress) -> None:
-        """Send the progress."""
         del job
         self.send(progress)
 
     def wants_stop(self) -> bool:
-        """Return whether the main process is gone or has asked to stop."""
         return self._ended.is_set()
 
     def _receive(self) -> None:

@@ -17,6 +17,7 @@ from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Job, JobEnd
 from slotwise.batch.ray_connection import RayConnection
 from slotwise.batch.ray_worker import News, RayWorker, resumable_files, write_files
+from slotwise.batch.serial import Executor
 from slotwise.errors import UserError
 from slotwise.observer import Observer
 from slotwise.runs import RunFolder
@@ -26,7 +27,7 @@ FALSE_STARTS = 3
 PROBE_INTERVAL, HEAD_TIMEOUT = 3.0, 20.0  # seconds; Ray ends a process without a head after 60
 
 
-class RayExecutor:
+class RayExecutor(Executor):
     """Trains jobs on as many workers as the cluster has cores, or on ``workers``."""
 
     retries = 3
@@ -41,7 +42,7 @@ class RayExecutor:
 
     def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: Observer) -> None:
         """Divide the cores of the cluster among the jobs."""
-        self._folder, self._checkpoint_every, self._observer = folder, checkpoint_every, observer
+        super().open(folder, jobs, checkpoint_every, observer)
         with self._head_needed():
             cores = [int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
         total = max(1, sum(cores) if self._wanted is None else self._wanted)
@@ -59,7 +60,7 @@ class RayExecutor:
             if idle is None:
                 return False
             try:
-                idle.begin(job, self._run_folder(job), self._dataset(job), self._checkpoint_every)
+                idle.begin(job, self._run_folder(job), self._dataset(job), self.checkpoint_every)
             except UserError as error:  # of this job; it stops no other
                 self._refused.append(JobEnd(job, str(error)))
             return True
@@ -104,7 +105,7 @@ class RayExecutor:
 
     @contextmanager
     def _head_needed(self) -> Iterator[None]:
-        """With ray://, every call goes through the head, and fails when that is lost."""
+        """Report a lost head: with ray://, every call goes through it and fails."""
         try:
             yield
         except ConnectionError:
@@ -117,7 +118,7 @@ class RayExecutor:
         )
 
     def _run_folder(self, job: Job) -> RunFolder:
-        run = self._folder.run(job.run.name)
+        run = self.folder.run(job.run.name)
         return run if run.is_run else RunFolder.create(run.path, job.run.config)
 
     def _dataset(self, job: Job) -> Any:
@@ -129,7 +130,7 @@ class RayExecutor:
     def _answer(self, worker: _Worker) -> list[JobEnd]:
         job, errors = worker.job, self._ray.exceptions
         try:
-            ends = worker.answer(self._observer)
+            ends = worker.answer(self.observer)
         except errors.RayTaskError as error:  # a worker that raises is of no use for any job
             self._dismiss(worker)
             if job is None:
@@ -168,9 +169,8 @@ class _Worker:
         self._held = ExitStack()
 
     def begin(self, job: Job, run: RunFolder, dataset: Any, checkpoint_every: float) -> None:
-        """Have a job trained; its run folder here is locked meanwhile."""
         with ExitStack() as held:
-            held.enter_context(run.held())
+            held.enter_context(run.held())  # until the job has ended
             self.call = self.actor.begin.remote(
                 job, self._threads, checkpoint_every, resumable_files(run), dataset
             )
@@ -178,11 +178,7 @@ class _Worker:
         self.job, self._run = job, run
 
     def answer(self, observer: Observer) -> list[JobEnd]:
-        """Take the answer to the call, and make the next call.
-
-        Raises:
-            RayError: there will be no answer.
-        """
+        """Take the answer to the call, and make the next call; raise a RayError if there is no answer."""
         answer = self._ray.get(self.call)
         if not self._ready:
             node, installed = answer
@@ -210,7 +206,6 @@ class _Worker:
         return [JobEnd(job, news.reason)]
 
     def end(self) -> None:
-        """End the actor at once."""
         self._held.close()
         with suppress(Exception):  # it may be gone already, with its node
             self._ray.kill(self.actor)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Job, JobProgress
-from slotwise.batch.serial import TaskCache, train_job
+from slotwise.batch.serial import Executor, TaskCache, train_job
 from slotwise.data import Dataset
 from slotwise.files import write_atomically
 from slotwise.observer import Observer
@@ -53,14 +53,14 @@ class RayWorker(Observer):
         """Start to train a job from the files of its run."""
         self._tasks.add(dataset)
         self._scratch = tempfile.TemporaryDirectory(prefix="slotwise-")
-        folder = BatchFolder(Path(self._scratch.name))
+        folder, place = BatchFolder(Path(self._scratch.name)), Executor()
+        place.open(folder, 1, checkpoint_every, self)
         write_files(files, folder.run(job.run.name))
         self._changes = ChangedFiles(folder.run(job.run.name))
         self._progress: JobProgress | None = None
         self._reason: str | None = None
         self._over = threading.Event()
-        arguments = (folder, job, threads, checkpoint_every)
-        threading.Thread(target=self._train, args=arguments, daemon=True).start()
+        threading.Thread(target=self._train, args=(place, job, threads), daemon=True).start()
 
     def news(self) -> News:
         """Return the news after a second, or as soon as there is a checkpoint or the job has ended."""
@@ -86,9 +86,9 @@ class RayWorker(Observer):
         del job
         self._progress = progress
 
-    def _train(self, folder: BatchFolder, job: Job, threads: int, checkpoint_every: float) -> None:
+    def _train(self, place: Executor, job: Job, threads: int) -> None:
         try:
-            self._reason = train_job(folder, job, threads, checkpoint_every, self._tasks.make, self)
+            self._reason = train_job(place, job, threads, self._tasks.make)
         finally:
             self._over.set()
 

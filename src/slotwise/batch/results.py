@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slotwise.batch.axes import Axis, full_text
-from slotwise.batch.batch_folder import BatchFolder, BatchManifest, ListedPoint
+from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Failure, schedule_summary, schedule_timeline
 from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import UserError
@@ -58,9 +58,12 @@ class PointStatistics(NamedTuple):
 
 @dataclass(frozen=True)
 class PointResult:
-    """A point with its status, its curve so far, and its statistics once it is finished."""
+    """A point: case, value on each axis, seed and run; its status, its curve so far, and its statistics."""
 
-    point: ListedPoint
+    case: str
+    values: tuple[Any, ...]
+    seed: int
+    run: str
     status: str
     curve: tuple[MeasuredPoint, ...] = ()
     statistics: PointStatistics | None = None
@@ -87,11 +90,17 @@ class BatchResults:
     @classmethod
     def read(cls, folder: BatchFolder) -> BatchResults:
         """Read a folder; each run is read once, however many points share it."""
-        manifest = BatchManifest.read(folder)
-        names = dict.fromkeys(point.run for point in manifest.points)
-        runs = {name: _read_run(folder.run(name), manifest.powers) for name in names}
-        rows = tuple(PointResult(point, *runs[point.run]) for point in manifest.points)
-        return cls(manifest.axes, rows, manifest.powers is not None)
+        document = folder.read_manifest()
+        with folder.reading_manifest():
+            axes = tuple(Axis(name, tuple(values)) for name, values in document["axes"].items())
+            powers = Powers(**document["powers"]) if document["powers"] else None
+            points = [
+                (str(c), tuple(values), int(seed), str(run)) for c, values, seed, run in document["points"]
+            ]
+            if any(len(values) != len(axes) or "/" in run for _, values, _, run in points):
+                raise ValueError
+        runs = {name: _read_run(folder.run(name), powers) for name in dict.fromkeys(p[3] for p in points)}
+        return cls(axes, tuple(PointResult(*point, *runs[point[3]]) for point in points), powers is not None)
 
     @property
     def is_finished(self) -> bool:
@@ -101,7 +110,7 @@ class BatchResults:
     def problems(self, *, stopped: bool = False) -> dict[str, str]:
         """Return the reason or status of each unfinished run; after a stop, only of those that failed."""
         reasons = {failure.run.name: failure.reason for failure in self.failures}
-        statuses = {row.point.run: row.status for row in self.rows if row.status != "finished"}
+        statuses = {row.run: row.status for row in self.rows if row.status != "finished"}
         return {
             name: reasons.get(name, status)
             for name, status in statuses.items()
@@ -112,8 +121,8 @@ class BatchResults:
         """Return the seeds of each combination by the name of its case and the texts of its values."""
         groups: dict[tuple[str, ...], list[PointResult]] = {}
         for row in self.rows:
-            texts = [axis.text(value) for axis, value in zip(self.axes, row.point.values, strict=True)]
-            groups.setdefault((row.point.case, *texts), []).append(row)
+            texts = [axis.text(value) for axis, value in zip(self.axes, row.values, strict=True)]
+            groups.setdefault((row.case, *texts), []).append(row)
         return groups
 
     def columns(self) -> dict[str, list[Any]]:
@@ -122,7 +131,7 @@ class BatchResults:
         table["status"] = [row.status for row in self.rows]
         for number, name in enumerate(PointStatistics._fields):
             table[name] = [_known(row.statistics[number]) if row.statistics else None for row in self.rows]
-        table["run"] = [row.point.run for row in self.rows]
+        table["run"] = [row.run for row in self.rows]
         return table
 
     def curve_columns(self) -> dict[str, list[Any]]:
@@ -134,12 +143,12 @@ class BatchResults:
         }
 
     def _key_columns(self, rows: Sequence[PointResult]) -> dict[str, list[Any]]:
-        table: dict[str, list[Any]] = {"case": [row.point.case for row in rows]}
+        table: dict[str, list[Any]] = {"case": [row.case for row in rows]}
         for number, axis in enumerate(self.axes):
             # The option loss is the probability of losing an uplink, not the loss of a model.
             name = "uplink_loss" if axis.name == "loss" else axis.name
-            table[name] = [_plain(row.point.values[number]) for row in rows]
-        table["seed"] = [row.point.seed for row in rows]
+            table[name] = [_plain(row.values[number]) for row in rows]
+        table["seed"] = [row.seed for row in rows]
         return table
 
 

@@ -1,4 +1,4 @@
-"""SerialExecutor and train_job: training in this process."""
+"""Executor, the interface of all executors, and training in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,38 @@ PROGRESS_INTERVAL = 0.25  # seconds
 MakeTask = Callable[[RunConfig], Task]
 
 
-class SerialExecutor:
+class Executor:
+    """Trains jobs: in this process, in local processes or on a cluster. It can be used once.
+
+    Attributes:
+        retries: How often a job is given to another worker after losing its own.
+        checkpoint_every: Default number of seconds between checkpoints.
+    """
+
+    retries = 0
+    checkpoint_every = SECONDS_BETWEEN_CHECKPOINTS
+
+    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: Observer) -> None:
+        """Get ready for a number of jobs; ``observer`` is told their progress."""
+        del jobs
+        self.folder, self.checkpoint_every, self.observer = folder, checkpoint_every, observer
+
+    def submit(self, job: Job, waiting: int) -> bool:
+        """Start a job, the first of ``waiting``; return False if no worker is free."""
+        raise NotImplementedError
+
+    def wait(self, seconds: float) -> list[JobEnd]:
+        """Return the jobs that have ended, as soon as there is one or the seconds have passed."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Ask all jobs to end early with a checkpoint; `wait` returns them when they have."""
+
+    def close(self) -> None:
+        """End all workers at once."""
+
+
+class SerialExecutor(Executor):
     """Trains one job after the other in this process.
 
     Args:
@@ -27,20 +58,12 @@ class SerialExecutor:
         make_task: Builds the task of a run. Default: built-in tasks, data sets loaded once.
     """
 
-    retries = 0
-    checkpoint_every = SECONDS_BETWEEN_CHECKPOINTS
-
     def __init__(self, threads: int = 1, make_task: MakeTask | None = None) -> None:
         self._threads, self._make_task = threads, make_task or TaskCache().make
         self._job: Job | None = None
 
-    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: Observer) -> None:
-        """Remember where to train."""
-        del jobs
-        self._folder, self._checkpoint_every, self._observer = folder, checkpoint_every, observer
-
     def submit(self, job: Job, waiting: int) -> bool:
-        """Accept one job."""
+        """Accept a job for the next call of `wait`."""
         del waiting
         if self._job is not None:
             return False
@@ -48,21 +71,10 @@ class SerialExecutor:
         return True
 
     def wait(self, seconds: float) -> list[JobEnd]:
-        """Train the job."""
+        """Train the accepted job; the observer may stop it."""
         del seconds
         job, self._job = self._job, None
-        if job is None:
-            return []
-        reason = train_job(
-            self._folder, job, self._threads, self._checkpoint_every, self._make_task, self._observer
-        )
-        return [JobEnd(job, reason)]
-
-    def stop(self) -> None:
-        """Do nothing: the observer stops the job that is being trained."""
-
-    def close(self) -> None:
-        """Do nothing: nothing runs between jobs."""
+        return [] if job is None else [JobEnd(job, train_job(self, job, self._threads, self._make_task))]
 
 
 class TaskCache:
@@ -89,16 +101,9 @@ class TaskCache:
         return self._last[1]
 
 
-def train_job(
-    folder: BatchFolder,
-    job: Job,
-    threads: int,
-    checkpoint_every: float,
-    make_task: MakeTask,
-    observer: Observer,
-) -> str | None:
-    """Train or resume a job in its run folder; return the reason if it fails."""
-    run_folder, config = folder.run(job.run.name), job.run.config
+def train_job(place: Executor, job: Job, threads: int, make_task: MakeTask) -> str | None:
+    """Train or resume a job in this process, in the folder of ``place``; return the reason if it fails."""
+    run_folder, config = place.folder.run(job.run.name), job.run.config
     try:
         resume = None
         if run_folder.is_run:
@@ -110,9 +115,9 @@ def train_job(
             config,
             task=make_task(config),
             workers=threads,
-            checkpoint_every=checkpoint_every,
+            checkpoint_every=place.checkpoint_every,
             resume=resume,
-            watcher=_JobObserver(job, observer),
+            watcher=_JobObserver(job, place.observer),
         )
     except Diverged as error:
         return f"diverged in round {error.round}"

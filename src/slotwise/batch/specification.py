@@ -29,6 +29,8 @@ from slotwise.scenario import whole
 
 MOST_POINTS = 100_000
 CASE_NAME = "at most 60 letters, digits, dots, dashes and underscores, a letter or digit first"
+# A wrong name is a mistake, and no combination that may be skipped.
+NAMES = {"schedule", "selection", "aggregation"}
 Options = Mapping[str, Any]
 
 
@@ -52,18 +54,16 @@ class Skipped:
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """A batch.
+    """A batch of runs; made by `of` or `read`.
 
     Attributes:
         axes: Every option that has several values, in one case or in different cases.
-        seeds: Seeds of every combination.
         points: All points, in the order of the specification.
         powers: Watts of a device, if joules are wanted.
         skipped: The impossible combinations, if they are skipped.
     """
 
     axes: tuple[Axis, ...]
-    seeds: tuple[int, ...]
     points: tuple[BatchPoint, ...]
     powers: Powers | None = None
     skipped: Skipped | None = None
@@ -88,7 +88,7 @@ class BatchSpec:
         Args:
             cases: Configurations, or tables of options in which a list is an axis, by name. Default: one
                 unnamed case, the defaults of `RunConfig`.
-            axes: Options with several values, for all cases. An option in a table of a case has precedence.
+            axes: Options with several values, for all cases; a table of a case overrides them.
             seeds: Seeds; every combination is trained once with each.
             powers: Watts of a device; the results have joules then.
             skip_impossible: Skip combinations that cannot be, such as a group larger than the fleet.
@@ -97,11 +97,12 @@ class BatchSpec:
             UserError: an option or a combination is not allowed.
         """
         common = {name: list(values) for name, values in (axes or {}).items()}
-        tables = {
-            _case_name(name) if name else "": _with_defaults(case, common)
-            for name, case in ({"": {}} if cases is None else cases).items()
-        }
-        return _expand(Path(), tables, seeds, powers, skip_impossible)
+        split = []
+        for name, case in ({"": {}} if cases is None else cases).items():
+            options = {} if isinstance(case, RunConfig) else case
+            defaults = case.options() if isinstance(case, RunConfig) else None
+            split.append(_split_case(name and _case_name(name), {**common, **options}, defaults))
+        return _expand(Path(), split, seeds, powers, skip_impossible)
 
     @classmethod
     def read(cls, path: Path) -> BatchSpec:
@@ -120,24 +121,26 @@ class BatchSpec:
 
 def _read(path: Path, document: dict[str, Any]) -> BatchSpec:
     tables, powers = document.pop("case", None), read_powers(document.pop("powers", None))
-    options = _toml_table(path, document)
-    seeds, skip = options.pop("seeds", [0]), options.pop("skip_impossible", False)
+    common = _toml_table(path, document)
+    seeds, skip = common.pop("seeds", [0]), common.pop("skip_impossible", False)
     if not isinstance(skip, bool):
         raise InputError("skip-impossible", skip, "true or false")
     if tables is None:
-        return _expand(path.parent, {"": options}, seeds, powers, skip)
+        return _expand(path.parent, [_split_case("", common)], seeds, powers, skip)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise UserError("case: must be one or several [[case]] tables, each with a name")
-    cases: dict[str, Options] = {}
+    cases: dict[str, _Case] = {}
     for number, table in enumerate(tables, start=1):
         try:
-            name = _case_name(table.pop("name", None))
+            if "name" not in table:
+                raise InputError("name", "missing", CASE_NAME)
+            name = _case_name(table.pop("name"))
             if name in cases:
                 raise InputError("name", name, "different from the names of the other cases")
-        except UserError as error:
+        except InputError as error:
             raise UserError(f"case number {number}: {error}") from None
-        cases[name] = {**options, **_toml_table(path, table)}
-    return _expand(path.parent, cases, seeds, powers, skip)
+        cases[name] = _split_case(name, {**common, **_toml_table(path, table)})
+    return _expand(path.parent, list(cases.values()), seeds, powers, skip)
 
 
 def _toml_table(path: Path, table: Options) -> dict[str, Any]:
@@ -149,31 +152,18 @@ def _toml_table(path: Path, table: Options) -> dict[str, Any]:
 
 
 def _case_name(name: Any) -> str:
-    if name is None:
-        raise UserError("name: missing")
     if not isinstance(name, str) or not re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name):
-        raise InputError("name", repr(str(name)[:60]), CASE_NAME)
+        raise InputError("name", str(name)[:60], CASE_NAME)
     return name
-
-
-def _with_defaults(case: RunConfig | Options, axes: Options) -> dict[str, Any]:
-    """Return the options of a case; a table overrides the common axes, a complete configuration does not."""
-    if not isinstance(case, RunConfig):
-        return {**axes, **case}
-    options = {name: value for name, value in case.options().items() if name != "seed"}
-    return {**options, **axes}
 
 
 def checked_seeds(seeds: Any) -> list[int]:
     """Return the seeds if they are different integers, at least one; raise an InputError otherwise."""
-    allowed = "a list of different whole numbers, at least one"
-    if not isinstance(seeds, list | tuple | range) or not seeds:
-        raise InputError("seeds", seeds, allowed)
+    if not isinstance(seeds, list | tuple | range) or not seeds or len({*map(str, seeds)}) < len(seeds):
+        raise InputError("seeds", seeds, "a list of different whole numbers, at least one")
     for seed in seeds:
         whole("seeds", seed, smallest=0)
         LocalSgd(seed=seed)
-    if len(set(seeds)) < len(seeds):
-        raise InputError("seeds", seeds, allowed)
     return list(seeds)
 
 
@@ -199,16 +189,20 @@ def read_powers(table: Any) -> Powers | None:
 
 @dataclass(frozen=True)
 class _Case:
-    """The options of a case, split into those with one value and those with several."""
+    """The options of a case, split into those with one value and those with several.
+
+    Options that are not given come from ``defaults``, or else from the paper's case.
+    """
 
     name: str
     fixed: dict[str, Any]
     axes: dict[str, tuple[Any, ...]]
+    defaults: Options | None = None
 
-    def combinations(self) -> Iterator[dict[str, Any]]:
-        """Return the options of every combination."""
+    def combinations(self, seeds: Sequence[int]) -> Iterator[_Combination]:
         for values in product(*self.axes.values()):
-            yield {**self.fixed, **dict(zip(self.axes, values, strict=True))}
+            options = {**self.fixed, **dict(zip(self.axes, values, strict=True))}
+            yield from (_Combination(self, options, seed) for seed in seeds)
 
 
 @dataclass(frozen=True)
@@ -224,10 +218,14 @@ class _Combination:
         options = {**self.options, "seed": self.seed}
         if isinstance(options.get("fleet_file"), str):
             options["fleet_file"] = str(folder / options["fleet_file"])
-        config = RunConfig.from_options(options)
+        config = RunConfig.from_options(options, self.case.defaults)
         schedule_summary(config)
         check_task(config)
         return config
+
+    def value(self, name: str, config: RunConfig) -> Any:
+        """Return the value of an option, which may be an axis of other cases only."""
+        return self.options[name] if name in self.options else config.options().get(name)
 
     def name(self, axes: Mapping[str, Axis]) -> str:
         """Return the name without the seed, made from the axes of the case."""
@@ -235,34 +233,28 @@ class _Combination:
         return combination_name(self.case.name, chosen, [self.options[axis.name] for axis in chosen])
 
 
-def _expand(
-    folder: Path, tables: Mapping[str, Options], seeds: Any, powers: Powers | None, skip: bool
-) -> BatchSpec:
-    numbers = checked_seeds(seeds)
-    cases = [_split_case(name, options) for name, options in tables.items()]
-    count = len(numbers) * sum(prod(map(len, case.axes.values())) for case in cases)
-    if count > MOST_POINTS:
-        raise UserError(f"{count:,} points: must be at most {MOST_POINTS:,}")
-    combinations = [
-        _Combination(case, options, seed)
-        for case in cases
-        for options in case.combinations()
-        for seed in numbers
-    ]
-    names = dict.fromkeys(name for case in cases for name in case.axes)
-    possible, skipped = _possible(folder, combinations, names, skip)
-    axes = {name: Axis(name, _distinct(_value(name, *pair) for pair in possible)) for name in names}
-    return BatchSpec(tuple(axes.values()), tuple(numbers), _points(possible, axes), powers, skipped)
-
-
-def _split_case(name: str, options: Options) -> _Case:
+def _split_case(name: str, options: Options, defaults: Options | None = None) -> _Case:
     try:
         if "seed" in options:
             raise ConflictError("seed", "seeds")
         refuse_unknown({key: value for key, value in options.items() if key not in SHORTHANDS})
-        return _Case(name, *split_axes(options))
+        return _Case(name, *split_axes(options), defaults)
     except UserError as error:
         raise (UserError(f"case {name}: {error}") if name else error) from None
+
+
+def _expand(folder: Path, cases: Sequence[_Case], seeds: Any, powers: Powers | None, skip: bool) -> BatchSpec:
+    numbers = checked_seeds(seeds)
+    count = len(numbers) * sum(prod(map(len, case.axes.values())) for case in cases)
+    if count > MOST_POINTS:
+        raise UserError(f"{count:,} points: must be at most {MOST_POINTS:,}")
+    combinations = [one for case in cases for one in case.combinations(numbers)]
+    names = dict.fromkeys(name for case in cases for name in case.axes)
+    possible, skipped = _possible(folder, combinations, names, skip)
+    axes = {
+        name: Axis(name, _distinct(one.value(name, config) for one, config in possible)) for name in names
+    }
+    return BatchSpec(tuple(axes.values()), _points(possible, axes), powers, skipped)
 
 
 def _possible(
@@ -274,6 +266,8 @@ def _possible(
         try:
             possible.append((one, one.config(folder)))
         except InputError as error:
+            if error.parameter in NAMES:
+                raise
             impossible.append((one, error))
     if not impossible:
         return possible, None
@@ -298,19 +292,11 @@ def _points(
     for name, (one, config) in zip(folder_names(plain, identities), possible, strict=True):
         trained = as_trained(config)
         run = runs.setdefault(trained, Run(name, trained))
-        values = tuple(_value(axis, one, config) for axis in axes)
+        values = tuple(one.value(axis, config) for axis in axes)
         points.append(BatchPoint(one.case.name, values, one.seed, run))
     return tuple(points)
 
 
-def _value(name: str, one: _Combination, config: RunConfig) -> Any:
-    """Return the value of an option that may be an axis of other cases only."""
-    return one.options[name] if name in one.options else config.options().get(name)
-
-
 def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
     """Return different values in order; they may be lists, which cannot be keys."""
-    found: dict[str, Any] = {}
-    for value in values:
-        found.setdefault(json.dumps(value, default=str), value)
-    return tuple(found.values())
+    return tuple({json.dumps(value, default=str): value for value in values}.values())

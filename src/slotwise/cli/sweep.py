@@ -10,8 +10,8 @@ from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from slotwise.batch.jobs import make_executor, run_batch
 from slotwise.batch.results import BatchResults, mean_statistics
-from slotwise.batch.running import make_executor, run_batch
 from slotwise.batch.specification import BatchSpec
 from slotwise.cli.flags import NO_PROGRESS, OUTPUT, whole_number
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
@@ -95,7 +95,7 @@ def results_table(results: BatchResults) -> Table:
     table = Table(
         box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=CAPTION, caption_justify="left"
     )
-    has_cases = any(row.point.case for row in results.rows)
+    has_cases = any(row.case for row in results.rows)
     if has_cases:
         table.add_column("case", overflow="fold", min_width=8)
     for axis in results.axes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -77,9 +78,9 @@ class BatchProgress(Observer):
     def job_progress(self, job: Job, progress: JobProgress) -> None:
         """Move the bar of a job; rounds of an earlier call are no measure of today's speed."""
         active = self._active[job.run.name]
-        if active.progress is None:
-            self._resumed_work += job.work * progress.done / max(1, progress.rounds)
-        active.progress = progress
+        first, active.progress = active.progress is None, progress
+        if first:
+            self._resumed_work += active.work
         if active.row is not None:
             self._bar.update(active.row, completed=progress.done, total=progress.rounds, text=active.text())
         self._show_all()
@@ -91,7 +92,9 @@ class BatchProgress(Observer):
             return
         self._ended += 1
         self._ended_work += job.work
-        self.message(f"{job.run.name}: {reason or active.text()} ({duration(active.seconds)})")
+        self.message(
+            f"{job.run.name}: {reason or active.text()} ({duration(time.monotonic() - active.began)})"
+        )
         self._show_all()
 
     def job_retried(self, job: Job, reason: str) -> None:
@@ -126,26 +129,21 @@ class BatchProgress(Observer):
         return f"{self._ended} of {self._count} runs{before}"
 
 
+@dataclass
 class _Active:
-    """A job in training, its bar and its last progress."""
+    """A job in training, its bar, its start and its last progress."""
 
-    def __init__(self, job: Job, row: TaskID | None) -> None:
-        self.job, self.row = job, row
-        self.progress: JobProgress | None = None
-        self._began = time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._began
+    job: Job
+    row: TaskID | None
+    began: float = field(default_factory=time.monotonic)
+    progress: JobProgress | None = None
 
     @property
     def work(self) -> float:
-        """The part of the work that is done."""
         progress = self.progress
         return self.job.work * progress.done / max(1, progress.rounds) if progress else 0.0
 
     def text(self) -> str:
-        """The last loss and accuracy."""
         progress = self.progress
         if progress is None or progress.loss is None or progress.accuracy is None:
             return ""
