@@ -1,4 +1,4 @@
-"""slotwise recommend."""
+"""The command `slotwise recommend`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.batch.specification import read_powers
-from slotwise.cli.flags import (
-    AS_JSON,
-    NO_PROGRESS,
-    OUTPUT,
-    PANELS,
-    Flag,
-    command,
-    panel,
-    run_flags,
-    whole_number,
-)
+from slotwise.cli.flags import AS_JSON, NO_PROGRESS, OUTPUT, Flag, command, panel, run_flags
 from slotwise.cli.jobs import INTERRUPTED
 from slotwise.cli.progress import stop_on_signals
 from slotwise.cli.terminal import table_console
@@ -39,60 +29,27 @@ from slotwise.runs.toml_file import known_options, load_toml
 SEARCH = panel("Search")
 RUN_FLAGS = run_flags(only=("devices", "compute_slots", "link_slots", "deadline", "data", "task"))
 SEARCH_FLAGS = (
-    Flag(
-        "group_sizes",
-        tuple[int, ...],
-        "Group sizes to choose from. Default: all divisors of N.",
-        PANELS["channel"],
-    ),
-    Flag(
-        "metric",
-        MetricName,
-        "What is best at the deadline: loss, accuracy or joules-to-target.",
-        SEARCH,
-        "loss",
-    ),
+    Flag("group_sizes", tuple[int, ...], "Group sizes to choose from. Default: all divisors of N.", SEARCH),
+    Flag("metric", MetricName, "What is best at the deadline.", SEARCH, "loss"),
     Flag("target", str, "For joules-to-target: accuracy=X or loss=X.", SEARCH),
-    Flag(
-        "seeds",
-        int | tuple[int, ...],
-        "Number of seeds, from 0; or the seeds, as in 4,5,6 (one: 4,).",
-        SEARCH,
-        3,
-    ),
-    Flag(
-        "budget",
-        int,
-        "Most SGD steps of the search. Default: under a quarter of training everything.",
-        SEARCH,
-    ),
+    Flag("seeds", int | tuple[int, ...], "Number of seeds, or the seeds: 4,5,6 (one: 4,).", SEARCH, 3),
+    Flag("budget", int, "Most SGD steps. Default: under a quarter of training everything.", SEARCH),
+    Flag("workers", int, "Parallel local trainings. Default: all cores. The result is the same.", OUTPUT),
 )
+CONFIG = Parameter(
+    help="TOML file with any options of slotwise train (fleets included) and, for joules, a table of powers; "
+    "flags override the file.",
+    group=SEARCH,
+)
+OUT = Parameter(help="Folder of pilots and answer; created, or resumed.", group=OUTPUT, show_default=True)
 
 
 @command(*RUN_FLAGS, *SEARCH_FLAGS)
 def recommend(
     options: dict[str, Any],
     *,
-    config: Annotated[
-        Path | None,
-        Parameter(
-            help="TOML file with any options of slotwise train (fleets included) and, for joules, a table "
-            "of powers; flags override the file.",
-            group=SEARCH,
-        ),
-    ] = None,
-    out: Annotated[
-        Path,
-        Parameter(help="Folder of pilots and answer; created, or resumed.", group=OUTPUT, show_default=True),
-    ] = Path("recommendation"),
-    workers: Annotated[
-        int | None,
-        Parameter(
-            help="Parallel local trainings. Default: all cores. The result is the same.",
-            group=OUTPUT,
-            converter=whole_number,
-        ),
-    ] = None,
+    config: Annotated[Path | None, CONFIG] = None,
+    out: Annotated[Path, OUT] = Path("recommendation"),
     quiet: Annotated[bool, NO_PROGRESS] = False,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> int:
@@ -109,7 +66,7 @@ def recommend(
     try:
         base = _base({**in_file, **options})
         with stop_on_signals() as stopping, SearchProgress(lambda: stopping.asked, quiet=quiet) as progress:
-            answer = search(base, **asked, powers=powers, out=out, workers=workers, observer=progress)
+            answer = search(base, **asked, powers=powers, out=out, observer=progress)
     except Stopped:
         print("interrupted; the same command resumes", file=sys.stderr)
         return INTERRUPTED

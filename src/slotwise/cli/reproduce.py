@@ -1,4 +1,4 @@
-"""slotwise reproduce."""
+"""The command `slotwise reproduce`."""
 
 from __future__ import annotations
 
@@ -9,50 +9,34 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from slotwise.batch.jobs import FETCH_CIFAR10
-from slotwise.cli.flags import NO_PROGRESS, OUTPUT, command, power_flags, take_powers, whole_number
+from slotwise.cli.flags import NO_PROGRESS, OUTPUT, Flag, command, panel, power_flags, take_powers
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
 from slotwise.cli.progress import stop_on_signals
 from slotwise.errors import InputError, UserError
 from slotwise.report.batch_progress import BatchProgress
 
+TRAINED = panel("Experiments")
+SETTINGS = (
+    Flag("seeds", int, "Number of seeds, from 0; several give a mean and a band.", TRAINED, 1),
+    Flag("deadline", int, "T, slots of every run. Default: the paper's.", TRAINED),
+    Flag("workers", int, "Parallel local trainings. Default: all cores. The result is the same.", OUTPUT),
+)
+NAMES = Parameter(
+    help="all, a study (mnist, cifar10, readings, cifar10-iid) or single experiments (async-mnist, "
+    "tradeoff, …). Default: all."
+)
+QUICK = Parameter(help="A first look in minutes: MNIST, four group sizes, 3000 slots.", group=TRAINED)
+OUT = Parameter(
+    help="Folder of runs/, figures/ and report.html; created, or resumed.", group=OUTPUT, show_default=True
+)
 
-@command(*power_flags())
+
+@command(*SETTINGS, *power_flags())
 def reproduce(
     options: dict[str, Any],
-    *names: Annotated[
-        str,
-        Parameter(
-            help="all, a study (mnist, cifar10, readings, cifar10-iid) or single experiments "
-            "(async-mnist, tradeoff, …). Default: all."
-        ),
-    ],
-    out: Annotated[
-        Path,
-        Parameter(help="Folder of runs/, figures/ and report.html; created, or resumed.", show_default=True),
-    ] = Path("reproduction"),
-    quick: Annotated[
-        bool, Parameter(help="A first look in a few minutes: MNIST, four group sizes, 3000 slots.")
-    ] = False,
-    seeds: Annotated[
-        int,
-        Parameter(
-            help="Number of seeds, from 0; several give a mean and a band.",
-            converter=whole_number,
-            show_default=True,
-        ),
-    ] = 1,
-    deadline: Annotated[
-        int | None,
-        Parameter(help="T, slots of every run. Default: the paper's.", converter=whole_number),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        Parameter(
-            help="Parallel local trainings. Default: all cores. The result is the same.",
-            group=OUTPUT,
-            converter=whole_number,
-        ),
-    ] = None,
+    *names: Annotated[str, NAMES],
+    quick: Annotated[bool, QUICK] = False,
+    out: Annotated[Path, OUT] = Path("reproduction"),
     quiet: Annotated[bool, NO_PROGRESS] = False,
 ) -> int:
     """Make the paper's figures, tables and verdicts on its claims, in one page.
@@ -64,10 +48,9 @@ def reproduce(
     from slotwise.paper.reproduction import reproduce as make  # noqa: PLC0415  (not needed for --help)
 
     powers = take_powers(options)
-    settings: dict[str, Any] = {"quick": quick, "seeds": seeds, "deadline": deadline, "workers": workers}
     try:
         with stop_on_signals() as stopping, BatchProgress(lambda: stopping.asked, quiet=quiet) as progress:
-            made = make(out, names or ("all",), **settings, powers=powers, observer=progress)
+            made = make(out, names or ("all",), quick=quick, powers=powers, observer=progress, **options)
     except InputError as error:
         if error.parameter == "experiments":  # a positional argument, not an option
             raise UserError(f"there is no experiment {error.value}; choose {error.allowed}") from None

@@ -27,7 +27,7 @@ class Curve:
 
     @property
     def finished(self) -> bool:
-        """Whether the run reached its deadline."""
+        """True if the run reached its deadline."""
         return self.status == "finished"
 
 

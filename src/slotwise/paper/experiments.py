@@ -131,19 +131,14 @@ class Tradeoff(Trained):
         return (self.config(schedule, slots, seed) for slots in self.slots for schedule in BOTH)
 
 
-class Network(NamedTuple):
-    """A width of the network: channels of the convolutions, units of the dense layers before the last."""
-
-    channels: tuple[int, ...]
-    hidden: tuple[int, ...]
-
-
 class Reading(NamedTuple):
     """One interpretation of what the paper leaves open."""
 
     input_scale: InputScale
     update: LocalUpdate
-    network: Network
+    network: tuple[
+        tuple[int, ...], tuple[int, ...]
+    ]  # channels of the convolutions, units of the dense layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,14 +148,14 @@ class Readings(Trained):
     Attributes:
         input_scales: pixels standardised, or 0 to 1.
         updates: the local update is the sum of its gradients, or their mean.
-        networks: widths of the network; the first is the default.
+        networks: channels and hidden units of the network; the first is the default.
         group_sizes: S, fewer than in the main figures.
         slots: compute and link slots of the runs with S=1.
     """
 
     input_scales: tuple[InputScale, ...] = ("standard", "unit")
     updates: tuple[LocalUpdate, ...] = ("sum", "mean")
-    networks: tuple[Network, ...] = (Network((10, 20), (50,)), Network((16, 32), (64,)))
+    networks: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (((10, 20), (50,)), ((16, 32), (64,)))
     group_sizes: tuple[int, ...] = (1, 10, 50, 100)
     slots: tuple[Slots, ...] = ((50, 1), (50, 5))
     deadline: int = 10_000
@@ -174,17 +169,11 @@ class Readings(Trained):
         self, reading: Reading, schedule: Schedule, group_size: int, slots: Slots, seed: int = 0
     ) -> RunConfig:
         """Return the configuration of one curve of one reading."""
-        return self._config(
-            schedule,
-            group_size,
-            seed,
-            compute_slots=slots[0],
-            link_slots=slots[1],
-            input_scale=reading.input_scale,
-            update=reading.update,
-            channels=reading.network.channels,
-            hidden=reading.network.hidden,
-        )
+        channels, hidden = reading.network
+        read = {"input_scale": reading.input_scale, "update": reading.update}
+        network = {"channels": channels, "hidden": hidden}
+        own_slots = {"compute_slots": slots[0], "link_slots": slots[1]}
+        return self._config(schedule, group_size, seed, **read, **network, **own_slots)
 
     def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: D102
         # Every reading with every group size, and S=1 with every pair of slots.

@@ -148,6 +148,6 @@ def _reading_row(
     slow = tuple(slots for slots in experiment.slots if slots[1] > 1)
     evidence = Evidence(base, experiment.group_sizes, slow, seeds, results)
     verdicts = (badge(judgement.verdict) for judgement in judge(evidence))
-    network = "–".join(map(str, (*reading.network.channels, *reading.network.hidden)))
+    network = "–".join(str(width) for widths in reading.network for width in widths)
     inputs = {"standard": "standardised", "unit": "0 to 1"}[reading.input_scale]
     return inputs, reading.update, network, *verdicts

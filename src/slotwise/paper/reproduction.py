@@ -85,7 +85,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: BatchFolder) -> Manifest:
-        """Read reproduction.json.
+        """Read the manifest of a folder.
 
         Raises:
             UserError: it is missing or damaged.
@@ -96,7 +96,7 @@ class Manifest:
             return cls(bool(document["quick"]), {study: _request(**request) for study, request in studies})
 
     def write(self, folder: BatchFolder) -> None:
-        """Write reproduction.json."""
+        """Write the manifest of a folder."""
         requests = {study: vars(request) for study, request in self.requests.items()}
         folder.write_manifest({"quick": self.quick, "studies": requests})
 
@@ -133,7 +133,7 @@ def add_requests(folder: BatchFolder, quick: bool, requests: Mapping[str, Reques
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What `reproduce` made.
+    """The result of `reproduce`.
 
     Attributes:
         path: the folder.

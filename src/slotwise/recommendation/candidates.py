@@ -122,7 +122,7 @@ class RuledOut:
 
 @dataclass(frozen=True)
 class Field:
-    """All candidates.
+    """The candidates of a question.
 
     Attributes:
         running: those to be tried.
