@@ -16,9 +16,10 @@ from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline
 
 INTRODUCTION = (
-    "How full the channel is, and what the devices do meanwhile. Air time is the number of slots in which a "
-    "device sends. The shares of computing and waiting are those of all devices together; a device that "
-    "neither computes, sends nor receives is waiting, for the channel or for a model."
+    "Uplinks, broadcasts and unused are shares of the slots of the channel until the last round ends. Air time "
+    "is the number of slots in which a device sends. Computing and waiting are shares of the time of all "
+    "devices together; a device that neither computes, sends nor receives is waiting, for the channel or for a "
+    "model. If the free delay is 0, idfl is the same run as async and listed once, as async."
 )
 HEADINGS = (
     "schedule",
@@ -27,8 +28,8 @@ HEADINGS = (
     "#r",
     "#uplinks",
     "#broadcasts",
-    "#channel unused",
-    "#air time per device",
+    "#unused",
+    "#air slots per device",
     "#computing",
     "#waiting",
 )

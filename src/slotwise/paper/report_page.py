@@ -199,7 +199,11 @@ def _row_table(row: TableRow) -> Content:
 
 
 def _timeline_section() -> Section:
-    parts: list[Content] = []
+    introduction = (
+        "The paper's example: six devices, two of them send in a round. With intentional delay the rounds end in "
+        "the same slots, and the updates are fresher."
+    )
+    parts: list[Content] = [paragraph(introduction)]
     for timeline in worked_timelines():
         name = "Asynchronous" if timeline.schedule == "async" else "With intentional delay"
         document = gantt_page(compose_picture(timeline, whole_window(timeline)))

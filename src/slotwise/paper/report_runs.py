@@ -6,7 +6,7 @@ import os
 import platform
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,8 +110,10 @@ def commands(path: Path, manifest: Manifest, powers: Powers | None = None) -> It
         parts += ["--quick"] if manifest.quick else []
         parts += ["--seeds", str(request.seeds)] if request.seeds > 1 else []
         parts += ["--deadline", str(request.deadline)] if request.deadline else []
-        for name, value in asdict(powers).items() if powers else ():
-            parts += ["--slot-seconds" if name == "slot_seconds" else f"--power-{name}", str(value)]
+        for field in fields(Powers) if powers else ():
+            if (value := getattr(powers, field.name)) != field.default:
+                flag = "--slot-seconds" if field.name == "slot_seconds" else f"--power-{field.name}"
+                parts += [flag, str(value)]
         yield shlex.join(parts)
 
 

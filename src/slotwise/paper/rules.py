@@ -41,7 +41,7 @@ def hundred_clearly_worse(evidence: Evidence) -> Finding:
     """The final loss of async S=100 is at least 10 % above that of S=50."""
     hundred, fifty = evidence.final("async", 100), evidence.final("async", 50)
     truth = _on_all_seeds(clearly_above, hundred, fifty)
-    change = f"{np.mean(hundred) / np.mean(fifty) - 1:+.0%}"
+    change = f"{np.mean(hundred) / np.mean(fifty) - 1:+.1%}"
     return truth, [f"S=100 {mean_text(hundred)}, S=50 {mean_text(fifty)}: {change}"]
 
 
