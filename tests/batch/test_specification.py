@@ -258,6 +258,13 @@ def test_cases_override_common_options_and_may_have_axes_of_their_own(read: Read
     assert spec.axes[0].values == (0.1, 0.2, 0.3)
 
 
+def test_another_way_to_give_a_speed_replaces_the_common_one(read: Read) -> None:
+    spec = read(
+        'compute-slots = 4\n[[case]]\nname = "a"\ncompute-distribution = ["uniform:2:6", "constant:9"]'
+    )
+    assert [run.config.fleet.compute_distribution for run in spec.runs] == ["uniform:2:6", "constant:9"]
+
+
 def test_a_batch_can_be_built_in_python() -> None:
     config = RunConfig.from_options({"devices": 4, "group_size": 2, "deadline": 200, "channels": [2, 3]})
     powers = Powers(computing=1, sending=1, receiving=1)
