@@ -7,8 +7,9 @@ import pytest
 
 from slotwise.errors import UserError
 from slotwise.learning import Evaluation
+from slotwise.observer import Observer
 from slotwise.recommendation.pilots import Interrupted, Pilot, PilotTasks
-from slotwise.runs import RunConfig, RunFolder, Watcher, execute
+from slotwise.runs import RunConfig, RunFolder, execute
 
 from .conftest import Pulling
 
@@ -40,7 +41,7 @@ def test_a_pilot_stops_with_the_last_round_of_its_rung(pilot: Pilot, tasks: Pilo
     pilot.climb(10, tasks=tasks)
     history, _ = pilot.folder.checkpoints.load()
     assert history is not None
-    assert (history.round, pilot.folder.status) == (10, "interrupted")
+    assert (history.rounds, pilot.folder.status) == (10, "interrupted")
 
 
 def test_what_is_there_is_not_trained_again(pilot: Pilot, tasks: PilotTasks, made: list[Pulling]) -> None:
@@ -72,7 +73,7 @@ def test_a_pilot_that_diverges_is_out_from_then_on_but_not_before(pilot: Pilot) 
     assert pilot.climb(10, tasks=tasks) == before
 
 
-class Impatient(Watcher):
+class Impatient(Observer):
     def __init__(self) -> None:
         self.rounds = 0
 

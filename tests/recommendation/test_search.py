@@ -9,6 +9,7 @@ import pytest
 from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Evaluation
+from slotwise.observer import Observer
 from slotwise.recommendation.answer import Answer
 from slotwise.recommendation.candidates import Candidate
 from slotwise.recommendation.folder import RecommendFolder
@@ -16,7 +17,7 @@ from slotwise.recommendation.metric import Metric, Target
 from slotwise.recommendation.pilots import Interrupted, PilotTasks
 from slotwise.recommendation.question import Question
 from slotwise.recommendation.search import Finding, Search, SearchWatcher, prepared
-from slotwise.runs import RunConfig, RunFolder, Watcher
+from slotwise.runs import RunConfig, RunFolder
 
 from .conftest import Pulling, most_steps_of
 
@@ -84,13 +85,13 @@ def test_asked_again_it_trains_nothing_and_says_the_same(
     assert sum(len(task.trainings) for task in made) == count
 
 
-class Stopping(SearchWatcher, Watcher):
+class Stopping(SearchWatcher, Observer):
     """Asks to stop after so many rounds of all pilots together."""
 
     def __init__(self, rounds: int) -> None:
         self.left = rounds
 
-    def pilot_started(self, candidate: Candidate, seed: int) -> Watcher:
+    def pilot_started(self, candidate: Candidate, seed: int) -> Observer:
         return self
 
     def round_done(self, round_number: int) -> None:

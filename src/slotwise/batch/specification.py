@@ -20,11 +20,11 @@ from slotwise.batch.axes import Axis, combination_name, folder_names, split_axes
 from slotwise.batch.job import Run, as_trained, schedule_summary
 from slotwise.costs import Powers
 from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.files import load_toml
 from slotwise.learning.local_sgd import LocalSgd
 from slotwise.runs import RunConfig
-from slotwise.runs.build import check_task
-from slotwise.runs.config import SHORTHANDS, refuse_unknown
-from slotwise.runs.toml_file import load_toml, toml_options
+from slotwise.runs.config import SHORTHANDS, refuse_unknown, toml_options
+from slotwise.runs.tasks import check_task
 from slotwise.scenario import whole
 
 MOST_POINTS = 100_000

@@ -11,9 +11,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from slotwise.cli.progress import Stopping
 from slotwise.learning import History, Point
+from slotwise.observer import Observer
 from slotwise.recommendation.candidates import Candidate
 from slotwise.recommendation.search import SearchWatcher
-from slotwise.runs import Watcher
 from slotwise.schedule import Timeline
 
 
@@ -50,7 +50,7 @@ class SearchDisplay(SearchWatcher):
             names = ", ".join(candidate.label for candidate in candidates)
             self._bar.console.print(f"to slot {slot:,}: {names}", highlight=False)
 
-    def pilot_started(self, candidate: Candidate, seed: int) -> Watcher:
+    def pilot_started(self, candidate: Candidate, seed: int) -> Observer:
         """Show its bar."""
         self._bar.reset(self._row, description=f"{candidate.label} seed {seed}", total=None, text="")
         return _PilotDisplay(self, self._slot)
@@ -65,14 +65,14 @@ class SearchDisplay(SearchWatcher):
         return self._stopping.asked
 
 
-class _PilotDisplay(Watcher):
+class _PilotDisplay(Observer):
     """One pilot, told to the display of all."""
 
     def __init__(self, display: SearchDisplay, slot: int) -> None:
         self._display, self._slot = display, slot
         self._figures = ""
 
-    def started(self, timeline: Timeline, resumed: History | None) -> None:
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         self._timeline = timeline
         if resumed and resumed.points:
             self.evaluated(resumed.points[-1])

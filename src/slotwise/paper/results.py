@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from slotwise.batch.job import Run
 from slotwise.learning import Point
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.folder import Status
+from slotwise.runs.run_folder import Status
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from slotwise.errors import UserError
 from slotwise.learning import Diverged, History, Point, Task
 from slotwise.learning.engine import evaluation_rounds
-from slotwise.runs import RunConfig, RunFolder, Watcher, execute
-from slotwise.runs.build import build_task
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig, RunFolder, execute
+from slotwise.runs.tasks import build_task
 from slotwise.schedule import Timeline
 
 
@@ -50,7 +51,7 @@ class Pilot:
     parameters: RunConfig
 
     def climb(
-        self, rounds: int, *, tasks: PilotTasks, workers: int = 1, watcher: Watcher | None = None
+        self, rounds: int, *, tasks: PilotTasks, workers: int = 1, watcher: Observer | None = None
     ) -> tuple[Point, ...] | None:
         """The curve of the first ``rounds`` rounds, trained as far as it is not there; None if it diverged.
 
@@ -63,7 +64,7 @@ class Pilot:
         if not self._reached(timeline, history, rounds):
             if diverged:
                 return None
-            history = self._train(history, rounds, tasks.of(self.parameters), workers, watcher or Watcher())
+            history = self._train(history, rounds, tasks.of(self.parameters), workers, watcher or Observer())
         return None if history is None else _beginning(history, rounds)
 
     def _saved(self) -> tuple[History | None, bool]:
@@ -77,13 +78,13 @@ class Pilot:
 
     def _reached(self, timeline: Timeline, history: History | None, rounds: int) -> bool:
         """Whether all rounds and all evaluations that are due by then are there."""
-        if history is None or history.round < rounds:
+        if history is None or history.rounds < rounds:
             return False
         due = evaluation_rounds(timeline, self.parameters.slots_between_evaluations)
         return {number for number in due if number <= rounds} <= {point.round for point in history.points}
 
     def _train(
-        self, resume: History | None, rounds: int, task: Task, workers: int, watcher: Watcher
+        self, resume: History | None, rounds: int, task: Task, workers: int, watcher: Observer
     ) -> History | None:
         if not self.folder.is_run:
             RunFolder.create(self.folder.path, self.parameters)
@@ -94,11 +95,11 @@ class Pilot:
                 task=task,
                 workers=workers,
                 resume=resume,
-                watcher=_Until(rounds, watcher),
+                observer=_Until(rounds, watcher),
             ).history
         except Diverged:
             return None
-        if history.round < rounds:
+        if history.rounds < rounds:
             raise Interrupted
         return history
 
@@ -108,16 +109,16 @@ def _beginning(history: History, rounds: int) -> tuple[Point, ...]:
 
 
 @dataclass
-class _Until(Watcher):
+class _Until(Observer):
     """Passes on what happens, and stops after so many rounds."""
 
     rounds: int
-    inner: Watcher
+    inner: Observer
     done: int = field(default=0, init=False)
 
-    def started(self, timeline: Timeline, resumed: History | None) -> None:
-        self.done = resumed.round if resumed else 0
-        self.inner.started(timeline, resumed)
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
+        self.done = resumed.rounds if resumed else 0
+        self.inner.run_started(timeline, resumed)
 
     def round_done(self, round_number: int) -> None:
         self.done = round_number + 1

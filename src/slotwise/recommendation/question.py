@@ -11,12 +11,13 @@ from typing import Any
 from slotwise.batch.compare_file import powers_of
 from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
+from slotwise.files import load_toml
 from slotwise.planning import divisors
 from slotwise.recommendation.candidates import rung_slot
 from slotwise.recommendation.halving import SIXTEENTHS
 from slotwise.recommendation.metric import Metric
 from slotwise.runs import RunConfig
-from slotwise.runs.toml_file import known_options, load_toml
+from slotwise.runs.config import checked_toml_options
 
 EVALUATIONS_A_SIXTEENTH = 8  # two of them in the quarter that is judged
 SEARCHED = ("schedule", "group_size", "delay", "seed")
@@ -92,7 +93,7 @@ class Case:
             return cls(None, {}, flags, None)
         document = load_toml(path, "config")
         powers = powers_of(path, document.pop("powers", None))
-        return cls(path, known_options(path, document), flags, powers)
+        return cls(path, checked_toml_options(path, document), flags, powers)
 
     def base(self) -> RunConfig:
         """The run, but for what is searched."""

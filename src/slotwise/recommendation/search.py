@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from slotwise.errors import UserError
 from slotwise.learning import Point
+from slotwise.observer import Observer
 from slotwise.recommendation.candidates import Candidate, Field, field_of, rung_slot
 from slotwise.recommendation.folder import RecommendFolder
 from slotwise.recommendation.halving import (
@@ -20,7 +21,7 @@ from slotwise.recommendation.halving import (
 from slotwise.recommendation.metric import Reading
 from slotwise.recommendation.pilots import Pilot, PilotTasks
 from slotwise.recommendation.question import Question
-from slotwise.runs import RunConfig, Watcher
+from slotwise.runs import RunConfig
 
 
 class SearchWatcher:
@@ -29,10 +30,10 @@ class SearchWatcher:
     def rung_started(self, slot: int, candidates: Sequence[Candidate]) -> None:
         """These are tried up to this slot."""
 
-    def pilot_started(self, candidate: Candidate, seed: int) -> Watcher:
+    def pilot_started(self, candidate: Candidate, seed: int) -> Observer:
         """A pilot begins or goes on; the answer is told how."""
         del candidate, seed
-        return Watcher()
+        return Observer()
 
 
 @dataclass(frozen=True)
