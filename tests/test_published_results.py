@@ -9,11 +9,14 @@ from slotwise.batch import BatchSpec
 from slotwise.costs import joules, usage
 from slotwise.learning import train
 from slotwise.runs import RunFolder
-from slotwise.runs.build import build_task
+from slotwise.runs.tasks import build_task
 
 ROOT = Path(__file__).parents[1]
 RUNS = sorted((ROOT / "docs/results/paper/runs").iterdir())
-COMPARISONS = sorted((ROOT / "examples/compare").glob("*.toml"))
+COMPARISONS = [
+    ROOT / f"examples/sweep/{path.parent.name}.toml"
+    for path in sorted(ROOT.glob("docs/results/compare/*/summary.csv"))
+]
 
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)

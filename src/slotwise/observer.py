@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 class Observer:
     """Callbacks that do nothing; subclasses override the ones they need."""
 
+    def notice(self, message: str) -> None:
+        """Receive a one-line message that is no error, such as that a damaged checkpoint was skipped."""
+
     def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         """Training begins, or resumes after the rounds of ``resumed``."""
 
@@ -40,6 +43,9 @@ class Observer:
 
     def rung_started(self, slot: int, candidates: Sequence[str]) -> None:
         """A search trains these candidates up to a slot."""
+
+    def progress(self, stage: str, done: int, total: int) -> None:
+        """Part ``stage`` of some work without rounds of its own has come this far."""
 
     def wants_stop(self) -> bool:
         """Return whether to stop early, with a checkpoint."""

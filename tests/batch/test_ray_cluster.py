@@ -23,7 +23,7 @@ from slotwise.batch.ray_worker import ChangedFiles, News, RayWorker, resumable_f
 from slotwise.data import Dataset, load_mnist
 from slotwise.errors import UserError
 from slotwise.observer import Observer
-from slotwise.runs import RunConfig, RunFolder, Watcher, execute
+from slotwise.runs import RunConfig, RunFolder, execute
 
 Read = Callable[[str], BatchSpec]
 TWO = "learning-rate = [0.01, 0.02]"
@@ -318,7 +318,7 @@ def test_the_folder_on_the_node_is_gone_afterwards(
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-class Until(Watcher):
+class Until(Observer):
     """Stops after some rounds."""
 
     def __init__(self, rounds: int) -> None:
@@ -340,7 +340,7 @@ def config(read: Read) -> RunConfig:
 def broken(tmp_path: Path, config: RunConfig) -> RunFolder:
     """A run that was stopped after three rounds."""
     folder = RunFolder.create(tmp_path / "broken", config)
-    execute(folder, config, watcher=Until(3))
+    execute(folder, config, observer=Until(3))
     return folder
 
 
@@ -351,7 +351,7 @@ def test_a_run_goes_on_elsewhere_and_comes_back_the_same(
     write_files(resumable_files(broken), away)
     history, _ = away.checkpoints.load()
     assert history is not None
-    assert history.round == 3
+    assert history.rounds == 3
     changes = ChangedFiles(away)
     execute(away, away.parameters(), resume=history)
     write_files(changes.take(over=True), broken)
@@ -367,7 +367,7 @@ def test_only_what_is_new_is_sent(broken: RunFolder, config: RunConfig) -> None:
     changes = ChangedFiles(broken)
     assert changes.take(over=False) == {}
     history, _ = broken.checkpoints.load()
-    execute(broken, config, resume=history, watcher=Until(2))
+    execute(broken, config, resume=history, observer=Until(2))
     assert set(changes.take(over=False)) == {"checkpoint", "history.csv"}
     assert changes.take(over=False) == {}
     assert set(changes.take(over=True)) == {"history.csv", "model.npz", "run.json"}

@@ -109,7 +109,7 @@ def test_a_job_may_stop_after_some_rounds_and_be_resumed(folder: BatchFolder, ta
         assert run_jobs(folder, [Job(run, until=until)], executor(task)) == ()
         history, _ = folder.run(run.name).checkpoints.load()
         assert history is not None
-        assert history.round == until
+        assert history.rounds == until
     assert run_jobs(folder, unfinished(folder, [run]), executor(task)) == ()
     assert folder.run(run.name).status == "finished"
 

@@ -258,6 +258,13 @@ def test_cases_override_common_options_and_may_have_axes_of_their_own(read: Read
     assert spec.axes[0].values == (0.1, 0.2, 0.3)
 
 
+def test_another_way_to_give_a_speed_replaces_the_common_one(read: Read) -> None:
+    spec = read(
+        'compute-slots = 4\n[[case]]\nname = "a"\ncompute-distribution = ["uniform:2:6", "constant:9"]'
+    )
+    assert [run.config.fleet.compute_distribution for run in spec.runs] == ["uniform:2:6", "constant:9"]
+
+
 def test_a_batch_can_be_built_in_python() -> None:
     config = RunConfig.from_options({"devices": 4, "group_size": 2, "deadline": 200, "channels": [2, 3]})
     powers = Powers(computing=1, sending=1, receiving=1)
@@ -292,20 +299,20 @@ def test_mistakes_in_python_name_the_parameter() -> None:
     assert error.value.parameter == "name"
 
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples/sweep"
 
 
 @pytest.mark.parametrize(
     ("name", "points"),
     [
-        ("sweep/paper-mnist", 18),
-        ("sweep/quick", 16),
-        ("compare/two-classes", 15),
-        ("compare/bits-or-rounds", 9),
-        ("compare/lossy-link", 9),
+        ("paper-mnist", 18),
+        ("quick", 16),
+        ("two-classes", 15),
+        ("bits-or-rounds", 9),
+        ("lossy-link", 9),
     ],
 )
 def test_the_examples_can_be_read(name: str, points: int) -> None:
     spec = BatchSpec.read(EXAMPLES / f"{name}.toml")
     assert len(spec.points) == points
-    assert (spec.powers is not None) == name.startswith("compare")
+    assert (spec.powers is None) == (name in {"paper-mnist", "quick"})

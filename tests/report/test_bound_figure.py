@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from slotwise import Scenario
-from slotwise.learning.constants import Measurement
+from slotwise.learning.estimation import Measurement
 from slotwise.report.bound_figure import bound_figure
 from slotwise.theory.bound import Constants, Setting
 

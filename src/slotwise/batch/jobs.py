@@ -14,15 +14,16 @@ from pathlib import Path
 from slotwise.batch.batch_figure import batch_figure
 from slotwise.batch.batch_folder import BatchFolder, check_same_batch, write_spec
 from slotwise.batch.job import Failure, Job, JobEnd, Run, run_work
-from slotwise.batch.processes import ProcessExecutor, available_cores
+from slotwise.batch.processes import ProcessExecutor
 from slotwise.batch.results import BatchResults, table_csv
 from slotwise.batch.serial import Executor, SerialExecutor
 from slotwise.batch.specification import BatchSpec
 from slotwise.data import cifar10_path
 from slotwise.errors import InputError, UserError
 from slotwise.files import write_atomically
+from slotwise.machine import available_cores
 from slotwise.observer import Observer
-from slotwise.runs.execute import check_interval
+from slotwise.runs.execution import check_interval
 from slotwise.scenario import whole
 
 FETCH_CIFAR10 = "CIFAR-10 is not on this machine: slotwise data fetch cifar10"

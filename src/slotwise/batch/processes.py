@@ -27,6 +27,7 @@ from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Job, JobEnd, JobProgress
 from slotwise.batch.serial import Executor, TaskCache, train_job
 from slotwise.errors import UserError
+from slotwise.machine import available_cores
 from slotwise.observer import Observer
 from slotwise.runs import RunFolder
 from slotwise.scenario import whole
@@ -36,11 +37,6 @@ LIBRARY_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
 # The name of the module stays visible in the list of processes.
 WORKER = "import sys; from slotwise.batch.processes import work; work(int(sys.argv[1]))"
 PREDECESSOR_TIMEOUT = 10.0  # seconds
-
-
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 class ProcessExecutor(Executor):

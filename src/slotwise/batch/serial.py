@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.job import Job, JobEnd, JobProgress
+from slotwise.batch.job import Job, JobEnd, JobProgress, schedule_timeline
 from slotwise.data import Dataset
 from slotwise.learning import Diverged, History, Point, Task
 from slotwise.observer import Observer
-from slotwise.runs import RunConfig, Watcher, execute
-from slotwise.runs.build import build_task
-from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.runs import RunConfig, execute
+from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.runs.tasks import build_task
 from slotwise.schedule import Timeline
 
 PROGRESS_INTERVAL = 0.25  # seconds
@@ -114,10 +114,11 @@ def train_job(place: Executor, job: Job, threads: int, make_task: MakeTask) -> s
             run_folder,
             config,
             task=make_task(config),
+            timeline=schedule_timeline(config),
             workers=threads,
             checkpoint_every=place.checkpoint_every,
             resume=resume,
-            watcher=_JobObserver(job, place.observer),
+            observer=_JobObserver(job, place.observer),
         )
     except Diverged as error:
         return f"diverged in round {error.round}"
@@ -126,7 +127,7 @@ def train_job(place: Executor, job: Job, threads: int, make_task: MakeTask) -> s
     return None
 
 
-class _JobObserver(Watcher):
+class _JobObserver(Observer):
     """Reports the progress of a run as that of a job, a few times a second."""
 
     def __init__(self, job: Job, observer: Observer) -> None:
@@ -135,10 +136,10 @@ class _JobObserver(Watcher):
         self._last = 0.0
         self._done = 0
 
-    def started(self, timeline: Timeline, resumed: History | None) -> None:
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         self._rounds = min(timeline.rounds, self._job.until or timeline.rounds)
         self._point = resumed.points[-1] if resumed and resumed.points else None
-        self._done = resumed.round if resumed else 0
+        self._done = resumed.rounds if resumed else 0
         self._report()
 
     def round_done(self, round_number: int) -> None:

@@ -20,17 +20,22 @@ from slotwise.batch.axes import Axis, combination_name, folder_names, split_axes
 from slotwise.batch.job import Run, as_trained, schedule_summary
 from slotwise.costs import Powers
 from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.files import load_toml
 from slotwise.learning.local_sgd import LocalSgd
 from slotwise.runs import RunConfig
-from slotwise.runs.build import check_task
-from slotwise.runs.config import SHORTHANDS, refuse_unknown
-from slotwise.runs.toml_file import load_toml, toml_options
+from slotwise.runs.config import SHORTHANDS, refuse_unknown, toml_options
+from slotwise.runs.tasks import check_task
 from slotwise.scenario import whole
 
 MOST_POINTS = 100_000
 CASE_NAME = "at most 60 letters, digits, dots, dashes and underscores, a letter or digit first"
 # A wrong name is a mistake, and no combination that may be skipped.
 NAMES = {"schedule", "selection", "aggregation"}
+# Different ways to say the same thing: one in a case replaces all of them at the top of the file.
+ALTERNATIVES = (
+    {"compute_slots", "samples_per_slot", "compute_distribution", "device_compute_slots", "fleet_file"},
+    {"link_slots", "bits_per_slot"},
+)
 Options = Mapping[str, Any]
 
 
@@ -139,7 +144,10 @@ def _read(path: Path, document: dict[str, Any]) -> BatchSpec:
                 raise InputError("name", name, "different from the names of the other cases")
         except InputError as error:
             raise UserError(f"case number {number}: {error}") from None
-        cases[name] = _split_case(name, {**common, **_toml_table(path, table)})
+        own = _toml_table(path, table)
+        replaced = {option for group in ALTERNATIVES if group & own.keys() for option in group}
+        kept = {option: value for option, value in common.items() if option not in replaced}
+        cases[name] = _split_case(name, {**kept, **own})
     return _expand(path.parent, list(cases.values()), seeds, powers, skip)
 
 
@@ -216,8 +224,8 @@ class _Combination:
     def config(self, folder: Path) -> RunConfig:
         """Return the configuration, schedule and network checked; fleet files are relative to ``folder``."""
         options = {**self.options, "seed": self.seed}
-        if isinstance(options.get("fleet_file"), str):
-            options["fleet_file"] = str(folder / options["fleet_file"])
+        if isinstance(file := options.get("fleet_file"), str):
+            options["fleet_file"] = str(folder / file)
         config = RunConfig.from_options(options, self.case.defaults)
         schedule_summary(config)
         check_task(config)

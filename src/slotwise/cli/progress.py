@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Self
 
+import typer
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
 from slotwise.learning import History, Point
-from slotwise.runs import Watcher
+from slotwise.observer import Observer
 from slotwise.schedule import Timeline
 
 
@@ -51,7 +52,7 @@ class _BarAndLine(Progress):
         yield Text("  ".join(task.fields["text"] for task in self.tasks), style="dim", no_wrap=True)
 
 
-class TrainingDisplay(Watcher):
+class TrainingDisplay(Observer):
     """A progress bar: slots, rounds, loss, accuracy, staleness, updates per second, time left."""
 
     def __init__(self, stopping: Stopping, *, quiet: bool) -> None:
@@ -67,28 +68,34 @@ class TrainingDisplay(Watcher):
             disable=quiet,
         )
         self._point: Point | None = None
+        self.has_started = False
 
     def __enter__(self) -> Self:
-        self._bar.start()
-        self._row = self._bar.add_task("preparing", total=None, text="")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self.has_started:
+            self._bar.stop()
 
-    def started(self, timeline: Timeline, resumed: History | None) -> None:
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         """Show the bar at its first round."""
+        self.has_started = True
+        self._bar.start()
         self._timeline = timeline
-        self._first = resumed.round if resumed else 0
+        self._first = resumed.rounds if resumed else 0
         self._round = self._first - 1
         self._began = time.monotonic()
         if resumed and resumed.points:
             self._point = resumed.points[-1]
         slot = int(timeline.broadcast_end[self._first - 1]) if self._first else 0
         name = f"{timeline.schedule} S={timeline.scenario.group_size}"
-        self._bar.update(self._row, description=name, total=timeline.last_slot, completed=slot)
+        self._row = self._bar.add_task(name, total=timeline.last_slot, completed=slot, text="")
+
+    def notice(self, message: str) -> None:
+        """Print a line above the bar."""
+        typer.echo(message, err=True)
 
     def round_done(self, round_number: int) -> None:
         """Move the bar."""

@@ -17,6 +17,7 @@ from slotwise.cli.jobs import INTERRUPTED
 from slotwise.cli.progress import stop_on_signals
 from slotwise.cli.terminal import table_console
 from slotwise.errors import InputError, UserError
+from slotwise.files import load_toml
 from slotwise.recommendation import summary
 from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.metric import MetricName
@@ -24,7 +25,7 @@ from slotwise.recommendation.recommending import recommend as search
 from slotwise.recommendation.search import SEARCHED, Stopped
 from slotwise.report.batch_progress import BatchProgress
 from slotwise.runs import RunConfig
-from slotwise.runs.toml_file import known_options, load_toml
+from slotwise.runs.config import checked_toml_options
 
 SEARCH = panel("Search")
 RUN_FLAGS = run_flags(only=("devices", "compute_slots", "link_slots", "deadline", "data", "task"))
@@ -95,7 +96,7 @@ def _read(path: Path | None) -> tuple[dict[str, Any], Any]:
         powers = read_powers(document.pop("powers", None))
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
-    return known_options(path, document), powers
+    return checked_toml_options(path, document), powers
 
 
 def _base(options: dict[str, Any]) -> RunConfig:

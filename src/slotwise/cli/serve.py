@@ -40,8 +40,8 @@ from slotwise.live.run import LONGEST_GOODBYE, LiveOutcome, ServerOptions, Troub
 from slotwise.live.run import serve as serve_live
 from slotwise.live.topics import Topics
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.build import build_task
-from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.runs.tasks import build_task
 
 if TYPE_CHECKING:
     from slotwise.live.mqtt import Broker

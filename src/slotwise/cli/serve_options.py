@@ -14,7 +14,7 @@ from slotwise.live.run import ServerOptions
 from slotwise.live.topics import Topics
 from slotwise.runs import RunConfig, RunFolder, read_toml
 from slotwise.runs.config import REPLACED_BY
-from slotwise.runs.execute import check_interval
+from slotwise.runs.execution import check_interval
 
 
 def server_options(own: dict[str, Any], wait: float, checkpoint_every: float) -> ServerOptions:

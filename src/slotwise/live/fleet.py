@@ -18,8 +18,8 @@ from slotwise.live.mqtt import Broker, connected_channel
 from slotwise.live.outages import Outages
 from slotwise.live.topics import Topics
 from slotwise.runs import RunConfig
-from slotwise.runs.build import build_task
 from slotwise.runs.config import SHORTHANDS
+from slotwise.runs.tasks import build_task
 
 LONGEST_FAREWELL = 5.0  # seconds
 

@@ -12,7 +12,7 @@ from slotwise.live.report import Comparison
 from slotwise.live.saved_state import decode_state
 from slotwise.live.state import LiveState
 from slotwise.runs import RunFolder
-from slotwise.runs.sealed import SealedFiles
+from slotwise.runs.checkpoints import SealedFiles
 from slotwise.schedule import Scheduler, Timeline
 
 LOG_LIMIT = 10 << 20  # bytes of rejections told one by one; beyond that they are only counted

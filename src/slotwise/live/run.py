@@ -29,8 +29,8 @@ from slotwise.live.state import LiveState, Snapshot
 from slotwise.live.terms import NobodyLeft, NotFinite, Terms
 from slotwise.live.topics import TRIAL, Topics
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS
-from slotwise.runs.folder import Status, model_sha256
+from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.runs.run_folder import Status, model_sha256
 
 KEPT_OPTIONS = ("name", "patience", "clip_norm", "slot_ms")
 LONGEST_GOODBYE = 30.0  # seconds

@@ -16,10 +16,10 @@ from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline
 
 INTRODUCTION = (
-    "Uplinks, broadcasts and unused are shares of the slots of the channel until the last round ends. Air time "
-    "is the number of slots in which a device sends. Computing and waiting are shares of the time of all "
-    "devices together; a device that neither computes, sends nor receives is waiting, for the channel or for a "
-    "model. If the free delay is 0, idfl is the same run as async and listed once, as async."
+    "Uplinks, broadcasts and unused are shares of the slots of the channel until the last round ends. Air "
+    "slots are those in which a device sends. Computing and waiting are shares of the time of all devices "
+    "together; a device that neither computes, sends nor receives waits for the channel or for a model. "
+    "If the free delay is 0, idfl is the same run as async and listed once, as async."
 )
 HEADINGS = (
     "schedule",

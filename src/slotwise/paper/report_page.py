@@ -200,8 +200,8 @@ def _row_table(row: TableRow) -> Content:
 
 def _timeline_section() -> Section:
     introduction = (
-        "The paper's example: six devices, two of them send in a round. With intentional delay the rounds end in "
-        "the same slots, and the updates are fresher."
+        "The paper's example: six devices, two of them send in a round. With intentional delay the rounds "
+        "end in the same slots, and the updates are fresher."
     )
     parts: list[Content] = [paragraph(introduction)]
     for timeline in worked_timelines():

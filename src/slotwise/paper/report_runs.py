@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,8 +12,10 @@ from typing import TYPE_CHECKING
 from slotwise.batch.job import Failure, Run
 from slotwise.batch.jobs import FETCH_CIFAR10, can_train
 from slotwise.costs import Powers
+from slotwise.machine import available_cores, processor
 from slotwise.paper.evidence import FolderResults
 from slotwise.paper.experiments import DATA_TITLES
+from slotwise.report.batch_progress import duration
 from slotwise.report.page import Content, Html, Section, code, definitions, details, heading, paragraph, table
 from slotwise.runs import RunConfig
 from slotwise.runs.config import BEYOND_THE_PAPER
@@ -133,8 +134,7 @@ def _value(value: object) -> str:
 
 def _machine(results: FolderResults, runs: Iterable[Run]) -> Iterator[tuple[str, str]]:
     """Yield the machine of the report, and the versions and time of the runs."""
-    cores = len(os.sched_getaffinity(0))
-    yield "machine", f"{_processor()}, {cores} cores, {platform.system()} {platform.machine()}"
+    yield "machine", f"{processor()}, {available_cores()} cores, {platform.system()} {platform.machine()}"
     versions: dict[str, set[str]] = {}
     seconds = 0.0
     for run in runs:
@@ -145,13 +145,4 @@ def _machine(results: FolderResults, runs: Iterable[Run]) -> Iterator[tuple[str,
     for name, numbers in versions.items():
         if name != "machine":
             yield name, ", ".join(sorted(numbers))
-    yield "time of the runs", f"{seconds / 60:,.0f} minutes in all"
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    yield "time of the runs", duration(seconds)

@@ -14,10 +14,10 @@ from pathlib import Path
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Failure, Job, Run
 from slotwise.batch.jobs import can_train, run_jobs, unfinished
-from slotwise.batch.processes import available_cores
 from slotwise.batch.serial import SerialExecutor, TaskCache
 from slotwise.costs import Powers
 from slotwise.errors import InputError
+from slotwise.machine import available_cores
 from slotwise.observer import Observer
 from slotwise.paper.experiments import PAPER, QUICK, Experiment, all_runs, selected
 from slotwise.scenario import whole

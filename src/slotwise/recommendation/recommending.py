@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.processes import available_cores
 from slotwise.batch.specification import checked_seeds
 from slotwise.costs import Powers
 from slotwise.errors import InputError
 from slotwise.files import write_atomically
+from slotwise.machine import available_cores
 from slotwise.observer import Observer
 from slotwise.planning import divisors
 from slotwise.recommendation.answer import Recommendation
@@ -21,6 +21,8 @@ from slotwise.recommendation.metric import Metric, MetricName, Target
 from slotwise.recommendation.search import Question, Search, common_options
 from slotwise.runs import RunConfig
 from slotwise.scenario import whole
+
+__all__ = ["Recommendation", "recommend"]
 
 
 def recommend(

@@ -235,4 +235,4 @@ def _is_complete(config: RunConfig, history: History, rounds: int) -> bool:
     """Return whether a checkpoint has all rounds, and all evaluations that are due by then."""
     due = evaluation_rounds(config.simulate(), config.slots_between_evaluations)
     there = {point.round for point in history.points}
-    return history.round >= rounds and {number for number in due if number <= rounds} <= there
+    return history.rounds >= rounds and {number for number in due if number <= rounds} <= there

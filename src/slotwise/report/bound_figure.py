@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.learning.constants import Measurement
+from slotwise.learning.estimation import Measurement
 from slotwise.report.curve_figures import DOTS_PER_INCH, STYLE, WIDTH
 from slotwise.report.curve_lines import BLUE, GREEN, PINK, VERMILLION
 from slotwise.theory.bound import Bound, Constants, Setting, corrected, published, round_robin

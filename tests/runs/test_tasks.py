@@ -1,4 +1,4 @@
-"""A task of the user's own: found, made, checked, trained; and what is said when it is none."""
+"""Tasks of a configuration: built in, or the user's own."""
 
 import sys
 from pathlib import Path
@@ -6,14 +6,74 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slotwise.errors import InputError, UserError
-from slotwise.learning import Evaluation
+from slotwise.data import Dataset, load_mnist
+from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.learning.cnn_task import CnnTask
+from slotwise.learning.randomness import Purpose, generator
 from slotwise.runs import RunConfig, RunFolder, execute
-from slotwise.runs.build import build_task, check_task
-from slotwise.runs.own_task import OwnTask
+from slotwise.runs.tasks import build_task, check_task
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = "examples.own_task.logistic:make_task"
+
+
+def partition(config, dataset):
+    draw = generator(config.seed, Purpose.PARTITION)
+    return config.dataset.divide(dataset, config.channel.devices, draw)
+
+
+@pytest.fixture(scope="module")
+def mnist() -> Dataset:
+    return load_mnist()
+
+
+def test_the_default_network_has_the_parameters_the_paper_s_case_needs() -> None:
+    assert RunConfig().network().parameters == 21_840
+
+
+def test_the_default_devices_hold_250_images_of_one_label(mnist: Dataset) -> None:
+    rows = partition(RunConfig(), mnist)
+    assert rows.shape == (100, 250)
+    assert all(len(np.unique(mnist.train_labels[own])) == 1 for own in rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "fewest", "most"),
+    [
+        ({"partition": "k-labels", "labels_per_device": 3}, 3, 3),
+        ({"partition": "dirichlet", "concentration": 0.01}, 1, 5),
+        ({"partition": "iid"}, 9, 10),
+    ],
+)
+def test_other_partitions_mix_labels(
+    options: dict[str, object], fewest: int, most: int, mnist: Dataset
+) -> None:
+    rows = partition(RunConfig().with_options(devices=20, **options), mnist)  # type: ignore[arg-type]
+    labels = [len(np.unique(mnist.train_labels[own])) for own in rows]
+    assert fewest <= min(labels)
+    assert max(labels) <= most
+
+
+def test_another_seed_divides_the_data_otherwise(mnist: Dataset) -> None:
+    one, other = (partition(RunConfig().with_options(seed=seed), mnist) for seed in (0, 1))
+    assert not np.array_equal(one, other)
+
+
+def test_too_many_layers_for_the_image_are_told_as_channels() -> None:
+    with pytest.raises(InputError, match="channels") as caught:
+        build_task(RunConfig().with_options(channels=(1, 1, 1)))
+    assert "\n" not in str(caught.value)
+
+
+def test_unit_inputs_reach_the_task() -> None:
+    options = {"devices": 2, "group_size": 1, "samples_per_device": 8, "channels": (2,), "hidden": ()}
+    standard, unit = (
+        build_task(RunConfig().with_options(**options, input_scale=scale))  # type: ignore[arg-type]
+        for scale in ("standard", "unit")
+    )
+    assert isinstance(standard, CnnTask)
+    model = standard.initial_model()
+    assert standard.evaluate(model).loss != unit.evaluate(model).loss
 
 
 def options(task: str) -> dict[str, object]:
@@ -89,14 +149,14 @@ def test_an_own_task_may_be_quantised(example: RunConfig) -> None:
     ("function", "said"),
     [
         ("missing", "has no missing"),
-        ("number", "number cannot be called"),
-        ("nothing", "must return a slotwise.learning.Task; None has no initial_model"),
+        ("number", "number is not callable"),
+        ("nothing", "None has no initial_model"),
         ("fails", r"failed: ValueError: two lines \(own_.*\.py, line 5\)"),
         ("ends", "failed: SystemExit"),
         ("refuses", "^the file is missing$"),
         ("Half", "a Half has no local_update, named_arrays"),
-        ("Listed", "initial_model must give a flat float32 array; it gave a list"),
-        ("Nameless", "its named_arrays hold 0 of the 3 numbers"),
+        ("Listed", "initial_model must return .*; it returned a list"),
+        ("Nameless", "0 of 3 numbers"),
     ],
 )
 def test_what_is_no_task_is_told_in_a_line(module: str, function: str, said: str) -> None:
@@ -113,7 +173,7 @@ def test_a_module_that_is_not_there_is_told_with_where_it_was_looked_for(module:
 
 def test_a_module_that_cannot_be_imported_is_told_with_its_own_reason(module: str, tmp_path: Path) -> None:
     (tmp_path / f"{module}_2.py").write_text("import no_such_thing_at_all\n")
-    with pytest.raises(UserError, match=r"importing it failed: .*no_such_thing_at_all"):
+    with pytest.raises(UserError, match=r"import failed: .*no_such_thing_at_all"):
         check_task(RunConfig.from_options(options(f"{module}_2:f")))
 
 
@@ -135,67 +195,9 @@ def test_a_name_that_is_no_module_and_function_is_refused(name: str) -> None:
     ],
 )
 def test_what_describes_the_built_in_networks_is_refused_beside_a_task(option: str, value: object) -> None:
-    with pytest.raises(InputError, match=f"{option} = .*left out where --task is given"):
+    with pytest.raises(ConflictError) as caught:
         RunConfig.from_options({**options("a:b"), option: value})
-
-
-class Odd:
-    """Gives what it is told to."""
-
-    def __init__(self, update: object = None, evaluation: object = None) -> None:
-        self.update, self.evaluation = update, evaluation
-
-    def initial_model(self) -> np.ndarray:
-        return np.zeros(3, dtype=np.float32)
-
-    def local_update(self, model: np.ndarray, device: int, training: int) -> object:
-        return self.update
-
-    def evaluate(self, model: np.ndarray) -> object:
-        return self.evaluation
-
-    def named_arrays(self, model: np.ndarray) -> dict[str, np.ndarray]:
-        return {"all": model}
-
-
-def odd(**gives: object) -> OwnTask:
-    return OwnTask("mine:make", Odd(**gives), 3)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("update", "found"),
-    [
-        (None, "None"),
-        (1.5, "a float"),
-        ("text", "a str"),
-        (np.zeros(4, dtype=np.float32), r"float32\[4\]"),
-        (np.zeros((1, 3), dtype=np.float32), r"float32\[1, 3\]"),
-        (np.zeros(3, dtype=np.complex64), r"complex64\[3\]"),
-    ],
-)
-def test_an_update_that_is_none_is_told_in_a_line(update: object, found: str) -> None:
-    wanted = "task mine:make: local_update must give a float32 array as long as its model, 3; it gave "
-    with pytest.raises(UserError, match=f"^{wanted}{found}$"):
-        odd(update=update).local_update(np.zeros(3, dtype=np.float32), 1, 0)
-
-
-def test_an_update_in_other_floats_is_taken_in_float32() -> None:
-    update = odd(update=np.array([0.1, 0.2, 0.3])).local_update(np.zeros(3, dtype=np.float32), 1, 0)
-    assert update.dtype == np.float32
-
-
-@pytest.mark.parametrize("evaluation", [None, 1.0, ("much", 0.5), (1.0, 2.0, 3.0)])
-def test_an_evaluation_that_is_none_is_told_in_a_line(evaluation: object) -> None:
-    with pytest.raises(
-        UserError, match=r"^task mine:make: evaluate must give a slotwise.learning.Evaluation; it"
-    ):
-        odd(evaluation=evaluation).evaluate(np.zeros(3, dtype=np.float32))
-
-
-def test_an_evaluation_may_have_numbers_of_any_kind() -> None:
-    found = odd(evaluation=(np.float32(0.5), np.float64(0.25))).evaluate(np.zeros(3, dtype=np.float32))
-    assert found == Evaluation(0.5, 0.25)
-    assert {type(number) for number in found} == {float}
+    assert (caught.value.parameter, caught.value.other) == (option, "task")
 
 
 def test_a_first_model_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -210,5 +212,5 @@ def test_a_first_model_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyP
     )
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="initial_model must give finite numbers"):
+    with pytest.raises(UserError, match="finite"):
         build_task(RunConfig.from_options(options("own_nan:Task")))

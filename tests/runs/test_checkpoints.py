@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slotwise.errors import UserError
 from slotwise.learning import History, Point
-from slotwise.runs.checkpoint import Checkpoints
+from slotwise.runs.checkpoints import Checkpoints
 
 POINTS = (Point(0, 0, 2.3, 0.1, 0), Point(5, 1, 0.1 + 0.2, 1 / 3, 0), Point(8, 2, 1e-300, 1.0, 1))
 
@@ -24,7 +24,7 @@ def history(round_number: int) -> History:
 def same(one: History | None, other: History) -> bool:
     return (
         one is not None
-        and (one.points, one.round, one.models.keys()) == (other.points, other.round, other.models.keys())
+        and (one.points, one.rounds, one.models.keys()) == (other.points, other.rounds, other.models.keys())
         and all(one.models[v].tobytes() == other.models[v].tobytes() for v in one.models)
     )
 
@@ -145,4 +145,4 @@ def test_after_damage_new_checkpoints_are_kept_although_damaged_ones_claim_later
     checkpoints.save(early)
     found, damaged = checkpoints.load()
     assert found is not None
-    assert (found.round, damaged) == (10, [])
+    assert (found.rounds, damaged) == (10, [])

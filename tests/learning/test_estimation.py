@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from slotwise import Scenario, simulate
 from slotwise.aggregation import Vector
 from slotwise.learning import Evaluation
-from slotwise.learning.constants import (
+from slotwise.learning.estimation import (
     Estimator,
     Measurement,
     TaskGradients,
@@ -26,6 +26,7 @@ from slotwise.learning.constants import (
     spread_rounds,
 )
 from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
+from slotwise.observer import Observer
 from slotwise.theory.bound import Constants
 
 DEVICES, HELD, DIMENSION = 6, 20, 5
@@ -222,10 +223,17 @@ def test_the_number_of_workers_does_not_matter(task: PointsTask) -> None:
 
 def test_progress_tells_of_every_part(task: PointsTask) -> None:
     timeline = simulate(Scenario(devices=DEVICES, group_size=2, compute_slots=3), "idfl", rounds=10)
-    told: list[str] = []
-    measure(one_step(task, batch_size=4, learning_rate=0.1), timeline, points=5, advance=told.append)
-    counts = {name: told.count(name) for name in set(told)}
-    assert counts == {"training": 10, "gradients": len(spread_rounds(10, 5)), "curvature": 2}
+    reported: dict[str, list[tuple[int, int]]] = {}
+
+    class Progress(Observer):
+        def progress(self, stage: str, done: int, total: int) -> None:
+            reported.setdefault(stage, []).append((done, total))
+
+    measure(one_step(task, batch_size=4, learning_rate=0.1), timeline, points=5, observer=Progress())
+    totals = {"training": 10, "gradients": len(spread_rounds(10, 5)), "curvature": 2}
+    assert reported == {
+        name: [(done, total) for done in range(1, total + 1)] for name, total in totals.items()
+    }
 
 
 @given(rounds=st.integers(1, 100_000), points=st.integers(1, 60))

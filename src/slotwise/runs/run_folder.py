@@ -1,11 +1,10 @@
-"""RunFolder: what a run leaves behind: run.json, history.csv, model.npz and checkpoints, each whole."""
+"""RunFolder: the files of a run: run.json, history.csv, model.npz and checkpoints, written atomically."""
 
 from __future__ import annotations
 
 import csv
 import hashlib
 import io
-import json
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -19,9 +18,18 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
-from slotwise.files import held, is_empty, leftovers, write_atomically
-from slotwise.learning import Point
-from slotwise.runs.checkpoint import Checkpoints
+from slotwise.files import (
+    damaged,
+    held,
+    is_empty,
+    leftovers,
+    read_document,
+    write_atomically,
+    write_csv,
+    write_document,
+)
+from slotwise.learning import History, Point
+from slotwise.runs.checkpoints import Checkpoints
 from slotwise.runs.config import RunConfig
 
 Status = Literal["running", "interrupted", "diverged", "finished"]
@@ -35,19 +43,17 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, path: Path, parameters: RunConfig, *, overwrite: bool = False, **more: Any) -> RunFolder:
-        """A new run folder, with ``more`` in its run.json; one that holds something else is refused."""
+    def create(cls, path: Path, config: RunConfig, *, overwrite: bool = False, **more: Any) -> RunFolder:
+        """Create a run folder, with ``more`` in its run.json; refuse a folder with other files."""
         folder = cls(path)
         try:
             if folder.is_run and not overwrite:
-                raise InputError(
-                    "out", path, "a new folder; this run is there already (--resume or --overwrite)"
-                )
+                raise InputError("out", path, "a new folder; it contains a run (resume or overwrite it)")
             path.mkdir(parents=True, exist_ok=True)
             if not folder.is_run and not is_empty(path):
                 raise InputError("out", path, "a new or empty folder")
             with folder.held():
-                folder._begin(parameters, more)
+                folder._begin(config, more)
         except FileExistsError:
             raise InputError("out", path, "a folder, and this is a file") from None
         except OSError as error:
@@ -56,7 +62,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """An existing run folder."""
+        """Return an existing run folder."""
         folder = cls(path)
         if not folder.is_run:
             raise UserError(
@@ -66,81 +72,70 @@ class RunFolder:
 
     @property
     def is_run(self) -> bool:
-        """Whether there is a run here."""
+        """Whether the folder contains a run."""
         try:
             return (self.path / "run.json").is_file()
         except OSError:  # a name too long to be a file's
             return False
 
     def held(self) -> AbstractContextManager[None]:
-        """Keep other processes from training here."""
+        """Lock the folder, so that no other process trains this run."""
         return held(self.path, "another process is training this run")
 
     @property
     def checkpoints(self) -> Checkpoints:
-        """The states to go on from."""
+        """The states to resume from."""
         return Checkpoints(self.path / "checkpoints")
 
     @property
     def status(self) -> Status:
-        """How the run stands."""
+        """Status in run.json."""
         status: Status = self.description()["status"]
         return status
 
     def description(self) -> dict[str, Any]:
-        """run.json."""
+        """Read run.json."""
         path = self.path / "run.json"
-        try:
-            document = dict(json.loads(path.read_text(encoding="utf-8")))
-            if document["format"] != FORMAT:
-                raise UserError(f"{path}: format {document['format']}, this slotwise reads {FORMAT}")
-            if document["status"] not in get_args(Status) or not isinstance(document["parameters"], dict):
-                raise ValueError
-        except OSError as error:
-            raise UserError(f"{path}: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError):
-            raise UserError(f"{path}: damaged; it must be the JSON that slotwise train wrote") from None
-        else:
-            return document
+        document = read_document(path, FORMAT, "status", "parameters")
+        if document["status"] not in get_args(Status) or not isinstance(document["parameters"], dict):
+            raise damaged(path)
+        return document
 
     def parameters(self) -> RunConfig:
-        """The parameters the run was started with."""
+        """Return the configuration of the run."""
         options = self.description()["parameters"]
         try:
             return RunConfig.from_table(options)
         except UserError as error:
             raise UserError(f"{self.path / 'run.json'}: {error}") from None
 
-    def write_description(self, parameters: RunConfig, status: Status, **results: Any) -> None:
-        """Write run.json anew."""
+    def write_description(self, config: RunConfig, status: Status, **results: Any) -> None:
+        """Write run.json."""
+        options, versions = config.options(), _versions()
         document = {
             "format": FORMAT,
             "status": status,
-            "parameters": parameters.options(),
+            "parameters": options,
             **results,
-            "versions": _versions(),
+            "versions": versions,
         }
-        write_atomically(self.path / "run.json", json.dumps(document, indent=2) + "\n")
+        write_document(self.path / "run.json", document)
 
     def write_points(self, points: Sequence[Point]) -> None:
-        """Write history.csv anew. Numbers are written in full: reading them gives the same floats."""
-        text = io.StringIO()
-        rows = csv.writer(text, lineterminator="\n")
-        rows.writerow(Point._fields)
-        rows.writerows(points)
-        write_atomically(self.path / "history.csv", text.getvalue())
+        """Write history.csv."""
+        write_csv(self.path / "history.csv", Point._fields, points)
 
     def points(self) -> list[Point]:
-        """history.csv; empty before the first evaluation was saved.
+        """Read history.csv; there are no points before the first checkpoint.
 
         Raises:
-            UserError: it is damaged, or not there though the run is finished.
+            UserError: it is damaged, or missing though the run is finished.
         """
         path = self.path / "history.csv"
         if not path.is_file():
             if self.is_run and self.status == "finished":
                 raise UserError(
-                    f"{path}: missing, though the run is finished; remove the run to train it anew"
+                    f"{path}: missing though the run is finished; delete the run and train it again"
                 )
             return []
         try:
@@ -153,26 +148,31 @@ class RunFolder:
             raise UserError(f"{path}: damaged; it must have the columns {', '.join(Point._fields)}") from None
         return points
 
+    def history(self) -> History:
+        """Return the points of the run, and its models if it still has a checkpoint."""
+        saved, _ = self.checkpoints.load()
+        return saved or History(tuple(self.points()), {}, int(self.description().get("rounds", 0)))
+
     def write_model(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
         """Write model.npz: the arrays by name."""
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)
         write_atomically(self.path / "model.npz", buffer.getvalue())
 
-    def _begin(self, parameters: RunConfig, more: Mapping[str, Any]) -> None:
-        """Put the new run in the place of an old one, if there is one; other files stay.
+    def _begin(self, config: RunConfig, more: Mapping[str, Any]) -> None:
+        """Replace an old run, if there is one; keep foreign files.
 
-        In this order a crash at any moment leaves a run that can be resumed, and no new run.json ever meets
-        old checkpoints.
+        In this order a crash at any moment leaves a run that can be resumed, and a new run.json is never
+        combined with old checkpoints.
         """
         self.checkpoints.clear()
-        self.write_description(parameters, "running", **more)
+        self.write_description(config, "running", **more)
         for path in (self.path / "history.csv", self.path / "model.npz", *leftovers(self.path)):
             path.unlink(missing_ok=True)
 
 
 def model_sha256(model: Vector) -> str:
-    """The identity of a model: sha256 of its little-endian float32 bytes."""
+    """Return the identity of a model: sha256 of its little-endian float32 bytes."""
     return hashlib.sha256(np.ascontiguousarray(model, dtype="<f4").tobytes()).hexdigest()
 
 

@@ -1,13 +1,13 @@
-"""The constants of the convergence analysis, estimated on a real task by sampling its gradients.
+"""Estimate the constants of the convergence analysis, L, σ², M and Γ², by sampling gradients of a task.
 
-What is found is the largest value *met*, so every constant is a lower estimate of the supremum that the
-assumptions speak of: an estimate that rules a step size out is right, one that lets it pass may not be.
+Each estimate is the largest value found, so it is a lower bound of the supremum in the assumptions: a step
+size that it rules out is ruled out, but one that it allows may still be too large.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
@@ -17,44 +17,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.learning.engine import Observer, train
-from slotwise.learning.history import History
+from slotwise.learning.engine import Training
 from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
 from slotwise.learning.task import Task
+from slotwise.observer import Observer
 from slotwise.schedule import Timeline
 from slotwise.theory.bound import Constants
 
 Floats = NDArray[np.float64]
-BATCH = 8  # of a sampled gradient: small, because its noise is what is wanted
+BATCH = 8  # samples of a sampled gradient: few, because its noise is to be measured
 DRAWS = 4  # batches per device and model
 CURVATURE_STEPS = 4
-RELATIVE_STEP = 1e-3  # of a finite difference, against the length of the model
+RELATIVE_STEP = 1e-3  # length of a finite difference, relative to the length of the model
 
 
 class Gradients(Protocol):
-    """The gradients of N devices; safe to ask from several threads."""
+    """Gradients of N devices; methods are safe to call from several threads."""
 
     devices: int
 
     def full(self, model: Vector, device: int) -> Vector:
-        """∇f_n(w), over all samples of device n (from 1)."""
+        """Return ∇f_n(w), over all samples of device n (from 1)."""
 
     def sampled(self, model: Vector, device: int, draw: int) -> Vector:
-        """An unbiased sample of it."""
+        """Return an unbiased sample of ∇f_n(w)."""
 
     variance_factor: float
-    """What E‖sampled − full‖² is multiplied with to make it that of a single sample."""
+    """Factor from E‖sampled − full‖² to the variance of a single sample's gradient."""
 
 
 class SgdTask(Task, Protocol):
-    """A task of devices that do SGD on their samples: the built-in one, or any torch module."""
+    """A task whose devices run SGD on their samples: CnnTask and TorchTask."""
 
     samples: DeviceSamples
     sgd: LocalSgd
 
 
 class TaskGradients:
-    """The gradients of a task: what one SGD step of length 1 takes away from a model."""
+    """Gradients of a task, as updates of one SGD step of length 1."""
 
     def __init__(self, task: SgdTask) -> None:
         self.devices, held = task.samples.rows.shape
@@ -65,23 +65,23 @@ class TaskGradients:
         self.variance_factor = batch * (held - 1) / (held - batch) if held > batch else 0.0
 
     def full(self, model: Vector, device: int) -> Vector:
-        """∇f_n(w)."""
+        """Return ∇f_n(w)."""
         return self._full.local_update(model, device, 0)
 
     def sampled(self, model: Vector, device: int, draw: int) -> Vector:
-        """The gradient of a small batch."""
+        """Return the gradient of a small batch."""
         return self._part.local_update(model, device, draw)
 
 
 def one_step(task: SgdTask, *, batch_size: int, learning_rate: float) -> SgdTask:
-    """The same task with one gradient per local update, as the theorem has it; data are shared."""
+    """Return the task with one gradient per local update, as in the theorem; data are shared."""
     variant = copy.copy(task)
     variant.sgd = replace(task.sgd, local_steps=1, batch_size=batch_size, learning_rate=learning_rate)
     return variant
 
 
 class Estimator:
-    """Visits models, and remembers the largest of everything."""
+    """Samples gradients at models, and keeps the largest value of each constant."""
 
     def __init__(self, gradients: Gradients, pool: Executor) -> None:
         self._gradients, self._pool = gradients, pool
@@ -92,7 +92,7 @@ class Estimator:
         self.heterogeneity = self.smoothness = self.device_smoothness = 0.0
 
     def visit(self, model: Vector) -> float:
-        """Sample everything at one model; return ‖∇f(w)‖²."""
+        """Sample all constants at one model; return ‖∇f(w)‖²."""
         local = self._locals(model)
         if self._last is not None:
             self._compare(*self._last, model, local)
@@ -105,7 +105,7 @@ class Estimator:
         return float(mean @ mean)
 
     def sharpen(self, model: Vector, steps: int = CURVATURE_STEPS) -> None:
-        """Look for the steepest direction at a model: power iteration on differences of gradients."""
+        """Search for the steepest direction at a model: power iteration on differences of gradients."""
         local = self._locals(model)
         direction = base = local.mean(axis=0, dtype=np.float64)
         length = RELATIVE_STEP * max(1.0, float(np.linalg.norm(model)))
@@ -118,7 +118,7 @@ class Estimator:
             direction = there.mean(axis=0, dtype=np.float64) - base
 
     def constants(self, *, initial_gap: float, initial_gradient2: float) -> Constants:
-        """The largest of everything so far."""
+        """Return the largest values so far."""
         noise, growth = noise_line(np.concatenate(self._squares), np.concatenate(self._moments))
         return Constants(
             smoothness=self.smoothness,
@@ -131,12 +131,12 @@ class Estimator:
         )
 
     def _locals(self, model: Vector) -> NDArray[np.float32]:
-        """∇f_1, …, ∇f_N, one row each."""
+        """Return ∇f_1, …, ∇f_N, one row each."""
         everyone = range(1, self._gradients.devices + 1)
         return np.stack(list(self._pool.map(lambda n: self._gradients.full(model, n), everyone)))
 
     def _variances(self, model: Vector, local: NDArray[np.float32]) -> Floats:
-        """The variance of one sample's gradient, per device; every visit draws anew."""
+        """Return the variance of one sample's gradient, per device; every visit draws other batches."""
         draws = range(self._draws, self._draws + DRAWS)
         self._draws += DRAWS
 
@@ -152,7 +152,7 @@ class Estimator:
     def _compare(
         self, model: Vector, local: NDArray[np.float32], other: Vector, others: NDArray[np.float32]
     ) -> None:
-        """Both smoothness constants from the gradients at two models."""
+        """Update both smoothness constants from the gradients at two models."""
         distance = float(np.linalg.norm(other.astype(np.float64) - model))
         if distance == 0:
             return
@@ -163,12 +163,12 @@ class Estimator:
 
 
 def _squares(rows: NDArray[np.floating]) -> Floats:
-    """Squared length of each row, summed in double precision."""
+    """Return the squared length of each row, summed in double precision."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
 
 def noise_line(squares: Floats, moments: Floats) -> tuple[float, float]:
-    """σ² and M: of all lines σ² + M·x above the points (‖∇f_n‖², E‖∇f_n(ζ)‖²) the one lowest at their mean x.
+    """Return σ² and M: the line σ² + M·x above all points (‖∇f_n‖², E‖∇f_n(ζ)‖²), lowest at their mean.
 
     M is at least 1, because a second moment is at least the square of the mean. The height at the mean is
     convex in M, so it is found by ternary search.
@@ -190,14 +190,14 @@ def noise_line(squares: Floats, moments: Floats) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a stretch of training met: the constants, and ‖∇f(w_k)‖² at some rounds k."""
+    """Constants estimated along a training, and ‖∇f(w_k)‖² at some rounds k."""
 
     constants: Constants
     rounds: tuple[int, ...]
     gradient2: tuple[float, ...]
 
     def running_mean(self) -> Floats:
-        """(1/(K+1))·sum of ‖∇f(w_k)‖² over k = 0..K, for K = 0 to the last round; linear between samples."""
+        """Return (1/(K+1))·Σ_{k≤K} ‖∇f(w_k)‖² for K = 0 to the last round; linear between samples."""
         every = np.arange(self.rounds[-1] + 1)
         return np.asarray(np.cumsum(np.interp(every, self.rounds, self.gradient2)) / (every + 1))
 
@@ -209,56 +209,43 @@ def measure(
     points: int,
     others: Iterable[Vector] = (),
     workers: int = 1,
-    advance: Callable[[str], None] = lambda _: None,
+    observer: Observer | None = None,
 ) -> Measurement:
     """Train along the timeline and sample the gradients at about ``points`` of its models w_0..w_K.
 
     ``others`` are models from elsewhere (the end of a finished run) at which the constants must hold as well.
-    The task should be one of `one_step`. ``advance`` is told what has been done. The initial gap is f(w_0),
-    because no cross-entropy is below 0.
+    The task should be one of `one_step`. The observer's `progress` is told of the stages training, gradients
+    and curvature. The initial gap is f(w_0), because no cross-entropy is below 0.
     """
-    collector = _Collector(set(spread_rounds(timeline.rounds, points)), advance)
-    collector.models[0] = task.initial_model()
-    history = train(timeline, task, workers=workers, observer=collector)
-    kept = collector.models
+    observer = observer or Observer()
+    wanted = set(spread_rounds(timeline.rounds, points))
+    models = {0: task.initial_model()}
+    with Training(timeline, task, workers=workers) as training:
+        for k in training:
+            if k + 1 in wanted:
+                models[k + 1] = training.model
+            observer.progress("training", k + 1, timeline.rounds)
+        initial_gap = training.history().points[0].loss
+    elsewhere = list(others)
     with ThreadPoolExecutor(workers) as pool:
         estimator = Estimator(TaskGradients(task), pool)
         gradient2 = []
-        for model in kept.values():
+        for model in models.values():
             gradient2.append(estimator.visit(model))
-            advance("gradients")
-        elsewhere = list(others)
+            observer.progress("gradients", len(gradient2), len(models))
         for model in elsewhere:
             estimator.visit(model)
-        for model in (kept[0], kept[max(kept)], *elsewhere):
+        steepest = (models[0], models[max(models)], *elsewhere)
+        for number, model in enumerate(steepest, start=1):
             estimator.sharpen(model)
-            advance("curvature")
-    constants = estimator.constants(initial_gap=history.points[0].loss, initial_gradient2=gradient2[0])
-    return Measurement(constants, tuple(kept), tuple(gradient2))
+            observer.progress("curvature", number, len(steepest))
+    constants = estimator.constants(initial_gap=initial_gap, initial_gradient2=gradient2[0])
+    return Measurement(constants, tuple(models), tuple(gradient2))
 
 
 def spread_rounds(rounds: int, points: int) -> list[int]:
-    """About ``points`` of the rounds 0..rounds−1, half of them spread evenly, half crowded at the start."""
+    """Return about ``points`` of the rounds 0..rounds−1, half of them spaced evenly, half near the start."""
     last = rounds - 1
     even = np.linspace(0, last, max(2, points // 2))
     early = np.geomspace(1, max(1, last), max(2, points - points // 2)) - 1
     return sorted({0, last, *np.rint(even).astype(int).tolist(), *np.rint(early).astype(int).tolist()})
-
-
-class _Collector(Observer):
-    """Keeps the models asked for."""
-
-    def __init__(self, rounds: set[int], advance: Callable[[str], None]) -> None:
-        self._rounds, self._advance = rounds, advance
-        self._done = 0
-        self.models: dict[int, Vector] = {}
-
-    def round_done(self, round_number: int) -> None:
-        self._done = round_number + 1
-        self._advance("training")
-
-    def wants_checkpoint(self) -> bool:
-        return self._done in self._rounds
-
-    def checkpoint(self, history: History) -> None:
-        self.models[history.round] = history.model

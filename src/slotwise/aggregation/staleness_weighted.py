@@ -1,4 +1,4 @@
-"""Averages of the updates: plain, and weighted by their age."""
+"""StalenessWeightedMean: a mean in which older updates weigh less."""
 
 from __future__ import annotations
 
@@ -7,21 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slotwise.aggregation.contribution import Contribution, Vector
 from slotwise.aggregation.discount import Discount, Polynomial
-
-
-def mean(model: Vector, contributions: Sequence[Contribution]) -> Vector:
-    """w_{k+1} = w_k − (1/S) Σ updates: the paper's rule (eq. 5 with eq. 11), whatever their staleness.
-
-    Summed in double precision and in the order of the uplinks, then rounded once. On a synchronous schedule
-    it is federated averaging (McMahan, Moore, Ramage, Hampson and Agüera y Arcas, "Communication-Efficient
-    Learning of Deep Networks from Decentralized Data", AISTATS 2017) with devices of equally many samples.
-    """
-    total = np.zeros(model.shape, dtype=np.float64)
-    for contribution in contributions:
-        total += contribution.update
-    return (model - total / len(contributions)).astype(np.float32)
+from slotwise.aggregation.rule import Contribution, Vector
 
 
 @dataclass(frozen=True)
@@ -38,7 +25,7 @@ class StalenessWeightedMean:
     discount: Discount = Polynomial()  # noqa: RUF009  (frozen, so it may be shared)
 
     def __call__(self, model: Vector, contributions: Sequence[Contribution]) -> Vector:
-        """The next model."""
+        """Return the next model."""
         discounts = [self.discount(contribution.staleness) for contribution in contributions]
         largest = max(discounts)
         weights = [discount / largest for discount in discounts]

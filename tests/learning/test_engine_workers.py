@@ -9,29 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotwise.aggregation import Vector
-from slotwise.learning import Observer, Task, train
-from slotwise.learning.pipeline import AHEAD_PER_WORKER, Pipeline
+from slotwise.learning import Task, Training, train
+from slotwise.learning.engine import AHEAD_PER_WORKER, _LocalUpdates
+from slotwise.observer import Observer
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
 
 MakeTask = Callable[[int, int], Task]
 
 
-def play(devices: int, size: int, delay: int, workers: int, task: Task) -> tuple[Pipeline, list[int]]:
-    """Play 30 rounds; the number of models held after each."""
-    scenario = Scenario(devices=devices, group_size=size, compute_slots=2)
+def models_held(scenario: Scenario, delay: int, task: Task) -> list[int]:
+    """The number of models held after each of 30 rounds."""
     timeline = simulate(scenario, "idfl", delay=delay, rounds=30)
-    held = []
-    with ThreadPoolExecutor(workers) as pool:
-        pipeline = Pipeline(timeline, task, pool, workers, 0)
-        pipeline.offer(0, task.initial_model())
-        for k in range(timeline.rounds):
-            update = np.mean([c.update for c in pipeline.contributions(k)], axis=0)
-            model = (pipeline.models[k] - update).astype(np.float32)
-            pipeline.forget(k)
-            pipeline.offer(k + 1, model)
-            held.append(len(pipeline.models))
-    return pipeline, held
+    with Training(timeline, task, workers=2) as training:
+        return [len(training.history().models) for _ in training]
 
 
 @settings(max_examples=30)
@@ -43,13 +34,12 @@ def test_no_more_models_are_held_than_the_staleness_and_one(
     scenario = Scenario(devices=devices, group_size=data.draw(st.integers(1, devices)), compute_slots=2)
     delay = data.draw(st.integers(0, scenario.largest_delay))
     staleness = simulate(scenario, "idfl", delay=delay, rounds=30).max_staleness()
-    _, held = play(devices, scenario.group_size, delay, 2, least_squares(devices, 0))
-    assert max(held) <= staleness + 1
+    assert max(models_held(scenario, delay, least_squares(devices, 0))) <= staleness + 1
 
 
 def test_the_last_model_stays(least_squares: MakeTask) -> None:
-    pipeline, _ = play(6, 2, 0, 1, least_squares(6, 0))
-    assert 30 in pipeline.models
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "idfl", delay=0, rounds=30)
+    assert 30 in train(timeline, least_squares(6, 0)).models
 
 
 class Alive:
@@ -110,8 +100,8 @@ def test_few_trainings_are_in_flight_however_large_a_round_is(least_squares: Mak
         def submit(self, _: object, __: Vector, device: int, ___: int) -> None:
             started.append(device)
 
-    pipeline = Pipeline(timeline, task, Late(), 2, 0)  # type: ignore[arg-type]
-    pipeline.offer(0, task.initial_model())
+    updates = _LocalUpdates(timeline, task, Late(), 2, 0)  # type: ignore[arg-type]
+    updates.add_model(0, task.initial_model())
     assert started == list(range(1, 2 * AHEAD_PER_WORKER + 1))
 
 
@@ -120,6 +110,6 @@ def test_trainings_of_later_rounds_start_before_the_first_round_is_complete(leas
     scenario = Scenario(devices=8, group_size=1, compute_slots=2)
     timeline, task = simulate(scenario, "async", rounds=20), least_squares(8, 0)
     with ThreadPoolExecutor(2) as pool:
-        pipeline = Pipeline(timeline, task, pool, 2, 0)
-        pipeline.offer(0, task.initial_model())
-        assert len(pipeline._in_flight) == 8
+        updates = _LocalUpdates(timeline, task, pool, 2, 0)
+        updates.add_model(0, task.initial_model())
+        assert len(updates._in_flight) == 8

@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import pytest
 
 from slotwise.errors import InputError, UserError
-from slotwise.runs import RunConfig
+from slotwise.runs import RunConfig, read_toml
 
 
 def test_the_defaults_are_the_paper_s_mnist_case() -> None:
@@ -39,8 +41,8 @@ def test_options_win_over_the_case() -> None:
 
 
 def test_the_speed_of_a_device_gives_its_compute_slots() -> None:
-    assert RunConfig.from_options({"samples_per_slot": 6.4}).compute_slots == 50
-    assert RunConfig.from_options({"samples_per_slot": 64, "local_steps": 3}).compute_slots == 3
+    assert RunConfig.from_options({"samples_per_slot": 6.4}).channel.compute_slots == 50
+    assert RunConfig.from_options({"samples_per_slot": 64, "local_steps": 3}).channel.compute_slots == 3
 
 
 def test_speed_and_compute_slots_exclude_each_other() -> None:
@@ -134,8 +136,50 @@ def test_an_unknown_option_is_refused_with_those_there_are() -> None:
 
 
 def test_whole_numbers_become_floats_where_floats_are_meant() -> None:
-    assert isinstance(RunConfig.from_options({"learning_rate": 1}).learning_rate, float)
+    assert isinstance(RunConfig.from_options({"learning_rate": 1}).training.learning_rate, float)
 
 
 def test_lists_become_tuples() -> None:
-    assert RunConfig.from_options({"channels": [3, 4]}).channels == (3, 4)
+    assert RunConfig.from_options({"channels": [3, 4]}).model.channels == (3, 4)
+
+
+def toml(path: Path, text: str) -> Path:
+    (path / "run.toml").write_text(text)
+    return path / "run.toml"
+
+
+def test_a_file_s_names_may_have_dashes_or_underscores(tmp_path: Path) -> None:
+    text = 'group-size = 5\nbatch_size = 8\nchannels = [1, 2]\ndelay = "auto"\nsamples-per-slot = 6.4\n'
+    assert read_toml(toml(tmp_path, text)) == {
+        "group_size": 5,
+        "batch_size": 8,
+        "channels": [1, 2],
+        "delay": "auto",
+        "samples_per_slot": 6.4,
+    }
+
+
+def test_an_unknown_name_is_told_with_the_file(tmp_path: Path) -> None:
+    path = toml(tmp_path, "group-sise = 5\n")
+    with pytest.raises(UserError, match=f"^{path}: unknown option group_sise: did you mean group_size"):
+        read_toml(path)
+
+
+@pytest.mark.parametrize("text", ["group-size", "= 3", "a = 1\na = 2", "seed = " + "9" * 5000])
+def test_bad_toml_is_one_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match="valid TOML") as caught:
+        read_toml(toml(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_or_not_text_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    for name in ("bytes.toml", "missing.toml", "."):
+        with pytest.raises(InputError, match="config") as caught:
+            read_toml(tmp_path / name)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_configuration_is_read_from_a_toml_file(tmp_path: Path) -> None:
+    path = toml(tmp_path, 'data = "cifar10"\ngroup-size = 4\n')
+    assert RunConfig.from_toml(path) == RunConfig.from_options({"data": "cifar10", "group_size": 4})

@@ -9,11 +9,13 @@ import pytest
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Point, Task
-from slotwise.runs import Outcome, RunConfig, RunFolder, Watcher, execute, model_sha256
-from slotwise.runs.checkpoint import Checkpoints
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig, RunFolder, RunResult, execute, model_sha256, resume, run
+from slotwise.runs.checkpoints import Checkpoints
+from slotwise.schedule import Timeline
 
 
-class StopAfter(Watcher):
+class StopAfter(Observer):
     def __init__(self, rounds: int) -> None:
         self._left = rounds
 
@@ -39,8 +41,8 @@ def result(folder: RunFolder) -> tuple[object, ...]:
     return (document["status"], document["rounds"], document["final"], document["model_sha256"], *files)
 
 
-def stopped(folder: RunFolder, parameters: RunConfig, toy: Task, rounds: int) -> Outcome:
-    return execute(folder, parameters, task=toy, checkpoint_every=0, watcher=StopAfter(rounds))
+def stopped(folder: RunFolder, parameters: RunConfig, toy: Task, rounds: int) -> RunResult:
+    return execute(folder, parameters, task=toy, checkpoint_every=0, observer=StopAfter(rounds))
 
 
 def test_a_finished_run_says_all_there_is_to_say(straight: RunFolder, toy: Task) -> None:
@@ -48,7 +50,7 @@ def test_a_finished_run_says_all_there_is_to_say(straight: RunFolder, toy: Task)
     history, _ = straight.checkpoints.load()
     assert history is not None
     assert document["status"] == "finished"
-    assert document["rounds"] == history.round == 40
+    assert document["rounds"] == history.rounds == 40
     assert document["model_sha256"] == model_sha256(history.model)
     assert document["final"] == straight.points()[-1]._asdict()
     assert document["seconds"] >= 0
@@ -69,7 +71,7 @@ def test_a_stopped_run_goes_on_to_the_same_end(
 ) -> None:
     outcome = stopped(folder, parameters, toy, rounds)
     assert outcome.status == folder.status == "interrupted"
-    assert outcome.history.round == rounds
+    assert outcome.history.rounds == rounds
     history, _ = folder.checkpoints.load()
     execute(folder, parameters, task=toy, workers=2, resume=history)
     assert result(folder) == result(straight)
@@ -88,7 +90,7 @@ def test_a_damaged_checkpoint_costs_rounds_but_changes_nothing(
     (folder.path / "checkpoints" / "round-000000020.checkpoint").write_bytes(b"\0" * 500)
     history, damaged = folder.checkpoints.load()
     assert history is not None
-    assert (history.round, len(damaged)) == (19, 1)
+    assert (history.rounds, len(damaged)) == (19, 1)
     execute(folder, parameters, task=toy, resume=history)
     assert result(folder) == result(straight)
 
@@ -107,7 +109,7 @@ def test_zero_seconds_between_checkpoints_means_every_round(
     folder: RunFolder, parameters: RunConfig, toy: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved: list[int] = []
-    monkeypatch.setattr(Checkpoints, "save", lambda _, history: saved.append(history.round))
+    monkeypatch.setattr(Checkpoints, "save", lambda _, history: saved.append(history.rounds))
     execute(folder, parameters, task=toy, checkpoint_every=0)
     assert saved == [*range(1, 41), 40]
 
@@ -116,7 +118,7 @@ def test_a_short_run_writes_one_checkpoint_at_its_end(
     folder: RunFolder, parameters: RunConfig, toy: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved: list[int] = []
-    monkeypatch.setattr(Checkpoints, "save", lambda _, history: saved.append(history.round))
+    monkeypatch.setattr(Checkpoints, "save", lambda _, history: saved.append(history.rounds))
     execute(folder, parameters, task=toy, checkpoint_every=1000)
     assert saved == [40]
 
@@ -132,11 +134,11 @@ def test_seconds_between_checkpoints_must_be_some(
 def test_the_watcher_is_told_the_schedule_the_rounds_and_the_points(
     folder: RunFolder, parameters: RunConfig, toy: Task
 ) -> None:
-    class Diary(Watcher):
+    class Diary(Observer):
         def __init__(self) -> None:
             self.entries: list[object] = []
 
-        def started(self, timeline: object, resumed: History | None) -> None:
+        def run_started(self, timeline: object, resumed: History | None) -> None:
             self.entries.append((timeline, resumed))
 
         def round_done(self, round_number: int) -> None:
@@ -146,7 +148,7 @@ def test_the_watcher_is_told_the_schedule_the_rounds_and_the_points(
             self.entries.append(point)
 
     diary = Diary()
-    outcome = execute(folder, parameters, task=toy, watcher=diary)
+    outcome = execute(folder, parameters, task=toy, observer=diary)
     assert diary.entries[0] == (parameters.simulate(), None)
     assert [entry for entry in diary.entries if isinstance(entry, int)] == list(range(40))
     assert tuple(entry for entry in diary.entries if isinstance(entry, Point)) == outcome.history.points
@@ -175,7 +177,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(
     after, damaged = folder.checkpoints.load()
     assert damaged == []
     assert after is not None
-    assert after.round == 20
+    assert after.rounds == 20
     execute(folder, parameters, task=toy, resume=after)
     assert result(folder) == result(straight)
 
@@ -226,5 +228,117 @@ def test_one_process_trains_a_run_at_a_time(folder: RunFolder, parameters: RunCo
 def test_a_checkpoint_of_another_run_is_refused(
     history: History, folder: RunFolder, parameters: RunConfig, toy: Task
 ) -> None:
-    with pytest.raises(UserError, match="are not of the same run"):
+    with pytest.raises(UserError, match="belong to different runs"):
         execute(folder, parameters, task=toy, resume=history)
+
+
+def test_run_makes_a_folder_and_trains_in_it(
+    tmp_path: Path, parameters: RunConfig, toy: Task, straight: RunFolder
+) -> None:
+    found = run(parameters, tmp_path / "new", task=toy)
+    assert (found.status, found.folder) == ("finished", tmp_path / "new")
+    assert found.timeline == parameters.simulate()
+    assert result(RunFolder.open(found.folder)) == result(straight)
+
+
+def test_a_run_simulates_its_timeline_once(
+    tmp_path: Path, parameters: RunConfig, toy: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated: list[RunConfig] = []
+    simulate = RunConfig.simulate
+
+    def counting(config: RunConfig) -> Timeline:
+        simulated.append(config)
+        return simulate(config)
+
+    monkeypatch.setattr(RunConfig, "simulate", counting)
+    run(parameters, tmp_path / "new", task=toy)
+    assert len(simulated) == 1
+
+
+def test_run_refuses_a_run_that_is_there_unless_asked_to_overwrite(
+    folder: RunFolder, parameters: RunConfig, toy: Task
+) -> None:
+    with pytest.raises(InputError) as caught:
+        run(parameters, folder.path, task=toy)
+    assert caught.value.parameter == "out"
+    assert run(parameters, folder.path, task=toy, overwrite=True).status == "finished"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"delay": 90}, {"aggregation": "no_such_module:f"}, {"channels": (1, 1, 1)}],
+    ids=["delay", "rule", "network"],
+)
+def test_a_mistake_is_told_before_a_folder_is_made(tmp_path: Path, options: dict[str, object]) -> None:
+    with pytest.raises(UserError):
+        run(RunConfig().with_options(**options), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("rounds", [1, 20])
+def test_resume_goes_on_from_the_newest_checkpoint(
+    rounds: int, folder: RunFolder, parameters: RunConfig, toy: Task, straight: RunFolder
+) -> None:
+    stopped(folder, parameters, toy, rounds)
+    resumed: list[History | None] = []
+
+    class Started(Observer):
+        def run_started(self, timeline: Timeline, history: History | None) -> None:
+            resumed.append(history)
+
+    assert resume(folder.path, task=toy, observer=Started()).status == "finished"
+    assert [history.rounds for history in resumed if history] == [rounds]
+    assert result(folder) == result(straight)
+
+
+def test_resume_starts_a_run_without_checkpoints_again(
+    folder: RunFolder, toy: Task, straight: RunFolder
+) -> None:
+    resume(folder, task=toy)
+    assert result(folder) == result(straight)
+
+
+def test_resume_tells_of_damaged_checkpoints(folder: RunFolder, parameters: RunConfig, toy: Task) -> None:
+    stopped(folder, parameters, toy, 20)
+    damaged = folder.path / "checkpoints" / "round-000000020.checkpoint"
+    damaged.write_bytes(b"\0")
+    notices: list[str] = []
+
+    class Notices(Observer):
+        def notice(self, message: str) -> None:
+            notices.append(message)
+
+    resume(folder, task=toy, observer=Notices())
+    assert len(notices) == 2
+    assert str(damaged) in notices[0]
+    assert "round 19" in notices[1]
+
+
+@pytest.mark.parametrize("with_checkpoints", [True, False])
+def test_a_finished_run_is_returned_as_it_is(straight: RunFolder, with_checkpoints: bool) -> None:
+    before = result(straight)
+    if not with_checkpoints:
+        straight.checkpoints.clear()
+    found = resume(straight.path)
+    assert (found.status, found.history.rounds) == ("finished", 40)
+    assert list(found.history.points) == straight.points()
+    assert result(straight) == before
+
+
+def test_a_diverged_run_is_not_resumed(folder: RunFolder, toy: Task) -> None:
+    with pytest.raises(Diverged):
+        execute(folder, folder.parameters(), task=Poisoned(toy))
+    with pytest.raises(UserError, match="diverged"):
+        resume(folder, task=toy)
+
+
+def test_a_live_run_is_not_resumed(tmp_path: Path, parameters: RunConfig, toy: Task) -> None:
+    folder = RunFolder.create(tmp_path / "live", parameters, live_run="abc")
+    with pytest.raises(UserError, match="live run"):
+        resume(folder, task=toy)
+
+
+def test_a_run_that_another_process_trains_is_not_resumed(folder: RunFolder, toy: Task) -> None:
+    with folder.held(), pytest.raises(UserError, match="another process"):
+        resume(folder, task=toy)

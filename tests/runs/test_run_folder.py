@@ -3,7 +3,6 @@ import json
 import math
 import platform
 import struct
-from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 
@@ -54,7 +53,7 @@ def test_the_description_holds_every_parameter_the_versions_and_the_status(
     document = json.loads((folder.path / "run.json").read_text())
     assert document["format"] == 1
     assert document["status"] == folder.status == "running"
-    assert document["parameters"].keys() == {field.name for field in fields(RunConfig)}
+    assert document["parameters"].keys() == parameters.options().keys()
     assert document["parameters"]["devices"] == 6
     assert document["versions"]["slotwise"] == version("slotwise")
     assert document["versions"]["numpy"] == np.__version__
@@ -111,7 +110,7 @@ def test_a_folder_with_something_else_is_refused_and_left_alone(
 
 
 def test_an_existing_run_is_refused(folder: RunFolder, parameters: RunConfig) -> None:
-    with pytest.raises(InputError, match=r"this run is there already \(--resume or --overwrite\)"):
+    with pytest.raises(InputError, match="it contains a run"):
         RunFolder.create(folder.path, parameters)
 
 
@@ -165,19 +164,19 @@ def test_a_folder_that_is_no_run_is_not_opened(tmp_path: Path) -> None:
 def test_a_damaged_description_is_named(text: str, folder: RunFolder) -> None:
     path = folder.path / "run.json"
     path.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(UserError, match=f"^{path}: damaged; it must be the JSON that slotwise train wrote$"):
+    with pytest.raises(UserError, match=f"^{path}: damaged"):
         folder.parameters()
 
 
 def test_a_foreign_format_is_named(folder: RunFolder) -> None:
     (folder.path / "run.json").write_text('{"format": 2, "status": "running", "parameters": {}}')
-    with pytest.raises(UserError, match="format 2, this slotwise reads 1"):
+    with pytest.raises(UserError, match="format 2; this version reads format 1"):
         folder.parameters()
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
-    [({"devices": "ten"}, "devices = 'ten'"), ({"flux": 1}, "unknown option flux")],
+    [({"devices": "ten"}, "devices = ten"), ({"flux": 1}, "unknown option flux")],
 )
 def test_parameters_that_are_none_name_the_file(
     options: dict[str, object], complaint: str, folder: RunFolder
