@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from slotwise.batch.job import Job, JobProgress
     from slotwise.learning.history import History, Point
     from slotwise.schedule import Timeline
 
@@ -23,6 +25,24 @@ class Observer:
 
     def evaluated(self, point: Point) -> None:
         """A model has been evaluated."""
+
+    def batch_started(self, jobs: Sequence[Job], finished: int) -> None:
+        """A batch begins to train ``jobs``; ``finished`` other runs were finished before."""
+
+    def job_started(self, job: Job) -> None:
+        """A worker begins or resumes a job."""
+
+    def job_progress(self, job: Job, progress: JobProgress) -> None:
+        """A job has made progress; reported a few times a second."""
+
+    def job_retried(self, job: Job, reason: str) -> None:
+        """A job has lost its worker, for ``reason``; another one resumes it from its last checkpoint."""
+
+    def job_ended(self, job: Job, reason: str | None) -> None:
+        """A job is finished or was stopped; ``reason`` says why if it failed."""
+
+    def rung_started(self, slot: int, candidates: Sequence[str]) -> None:
+        """A search trains these candidates up to a slot."""
 
     def progress(self, stage: str, done: int, total: int) -> None:
         """Part ``stage`` of some work without rounds of its own has come this far."""

@@ -13,14 +13,10 @@ from typing import Annotated
 
 import typer
 
-from slotwise.cli.compare import compare
 from slotwise.cli.device import device, fleet
 from slotwise.cli.enroll import enroll
 from slotwise.cli.jobs import SOME_FAILED
-from slotwise.cli.recommend import recommend
-from slotwise.cli.reproduce import reproduce
 from slotwise.cli.serve import serve
-from slotwise.cli.sweep import sweep
 from slotwise.errors import InputError, UserError
 from slotwise.user_code import user_traceback as error_in_own_code
 
@@ -42,10 +38,6 @@ def _help(command: Callable[..., None]) -> str:
 
 
 for _command in (
-    reproduce,
-    compare,
-    sweep,
-    recommend,
     serve,
     device,
     fleet,

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slotwise.batch.figure import sweep_figure
-from slotwise.batch.folder import SweepFolder
-from slotwise.batch.table import read_results
+from slotwise.batch.batch_figure import batch_figure
+from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.results import BatchResults
 from slotwise.cli.flags import AS_JSON, OUTPUT, PER_DEVICE, command, power_flags, take_powers
-from slotwise.cli.sweep_table import results_json, results_table
+from slotwise.cli.sweep import results_table
 from slotwise.errors import UserError
 from slotwise.files import check_writable, write_atomically
 from slotwise.report.cost_tables import device_csv, table_console
@@ -47,7 +47,7 @@ def show(
     for path in (out, usage_csv):
         if path is not None:
             check_writable(path)
-    if any(SweepFolder(path).is_sweep for path in runs):
+    if any(BatchFolder(path).is_batch for path in runs):
         if powers is not None or per_device or usage_csv is not None:
             raise UserError("costs are shown for runs, not for a batch: name folders in its runs/")
         _show_batch(runs, out, as_json)
@@ -69,12 +69,14 @@ def show(
 def _show_batch(folders: list[Path], out: Path | None, as_json: bool) -> None:
     if len(folders) > 1:
         raise UserError(f"{folders[0]} and others: a batch is shown by itself")
-    results = read_results(SweepFolder(folders[0]))
-    figure = sweep_figure(results)
+    results = BatchResults.read(BatchFolder(folders[0]))
+    figure = batch_figure(results)
     if out is not None and not figure.panels:
         raise UserError(f"{folders[0]}: nothing has been evaluated yet; there is nothing to draw")
     if as_json:
-        print(json.dumps(results_json(results), indent=2))
+        columns = results.columns()
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        print(json.dumps(rows, indent=2))
     else:
         table_console().print(results_table(results))
     if out is not None:
