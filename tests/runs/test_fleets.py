@@ -8,7 +8,7 @@ import pytest
 
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.learning import Task
-from slotwise.learning.quantised import Quantised
+from slotwise.learning.quantisation import Quantised
 from slotwise.runs import RunConfig, RunFolder, execute, read_toml
 from slotwise.runs.config import BEYOND_THE_PAPER
 from slotwise.runs.tasks import build_task

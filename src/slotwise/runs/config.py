@@ -22,7 +22,7 @@ from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_config import options_of_file
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_sgd import LocalSgd
-from slotwise.learning.quantised import UNQUANTISED, checked_bits, link_slots_of
+from slotwise.learning.quantisation import UNQUANTISED, checked_bits, link_slots_of
 from slotwise.option_types import check_fields, checked, field_types, option_names
 from slotwise.scenario import Scenario, compute_slots, whole
 from slotwise.schedule import Delay, Participation, Schedule, Timeline, simulate

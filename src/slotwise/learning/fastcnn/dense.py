@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.learning.fastcnn.compilation import compiled
-from slotwise.learning.fastcnn.plan import LANES
+from slotwise.learning.fastcnn.memory_layout import LANES
 from slotwise.learning.fastcnn.tiles import load_tile, outer_add, scaled_add, store_tile, where_positive
-from slotwise.learning.fastcnn.vectors import broadcast, load, repeat, store, where_greater
+from slotwise.learning.fastcnn.vectors import broadcast, compiled, load, repeat, store, where_greater
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]

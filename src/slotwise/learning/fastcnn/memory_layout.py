@@ -93,7 +93,7 @@ class Workspace(NamedTuple):
     packed: NDArray[np.float32]
     """Filters in the order the forward pass reads them: [group of outputs, tap, output of the group]."""
     shifted: NDArray[np.float32]
-    """Filters in the order the gradient of the inputs reads them: see `backward.shift_filters`."""
+    """Filters in the order the gradient of the inputs reads them: see `convolution.shift_filters`."""
     parameters: NDArray[np.float32]
     gradient: NDArray[np.float32]
 
