@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from slotwise.batch.compare_file import read_comparison
-from slotwise.energy import joules
+from slotwise.costs import joules, usage
 from slotwise.learning import train
 from slotwise.runs import RunFolder
 from slotwise.runs.tasks import build_task
-from slotwise.schedule import usage
 
 ROOT = Path(__file__).parents[1]
 RUNS = sorted((ROOT / "docs/results/paper/runs").iterdir())

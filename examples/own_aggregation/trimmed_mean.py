@@ -1,4 +1,4 @@
-"""Coordinate-wise trimmed mean: drop the extreme values of every coordinate, average the rest."""
+"""Coordinate-wise trimmed mean: drop the largest and smallest of every coordinate, average the rest."""
 
 from collections.abc import Sequence
 

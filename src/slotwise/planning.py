@@ -9,12 +9,11 @@ from math import isqrt
 from typing import Any, get_args
 
 from slotwise import theory
-from slotwise.energy import Powers
+from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule import Schedule, automatic_delay, completed_rounds, simulate
-from slotwise.spending import Spending
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
@@ -111,7 +110,7 @@ class Simulated:
     lost: int = 0
     mean_staleness: float = 0.0
     max_staleness: int = 0
-    spending: Spending | None = field(default=None, repr=False, compare=False)
+    spending: Costs | None = field(default=None, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The figures by name, without the spending."""
@@ -174,7 +173,7 @@ def _simulated(
         lost=len(timeline.lost),
         mean_staleness=timeline.mean_staleness(),
         max_staleness=timeline.max_staleness(),
-        spending=Spending.of(timeline, powers),
+        spending=Costs.of(timeline, powers),
     )
 
 

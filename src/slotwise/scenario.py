@@ -21,7 +21,7 @@ class Scenario:
         group_size: S, the uplinks of one training round.
         compute_slots: tau_comp, the slots of one local training.
         link_slots: r, the slots of one uplink and of one broadcast.
-        deadline: T, the slots available; None where the horizon is counted in rounds.
+        deadline: T, the slots available for training.
     """
 
     devices: int

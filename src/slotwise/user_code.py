@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +15,9 @@ from typing import Any
 import numpy as np
 
 from slotwise.errors import InputError, UserError
+
+_SLOTWISE = str(Path(__file__).parent)
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
 def is_function_name(name: str) -> bool:
@@ -45,6 +50,17 @@ def describe_error(error: BaseException) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message} ({Path(last.filename).name}, line {last.lineno})"
+
+
+def user_traceback(error: BaseException) -> str | None:
+    """Return the part of a traceback that starts in the user's code; None if slotwise or a library failed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    called = list(takewhile(lambda frame: not frame.filename.startswith(_SLOTWISE), reversed(frames)))[::-1]
+    if len(called) == len(frames) or all(frame.filename.startswith(_LIBRARIES) for frame in called):
+        return None
+    first = next(i for i, frame in enumerate(called) if not frame.filename.startswith(_LIBRARIES))
+    lines = [*traceback.format_list(called[first:]), *traceback.format_exception_only(error)]
+    return "".join(lines)
 
 
 def describe_value(value: object) -> str:

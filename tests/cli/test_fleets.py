@@ -64,8 +64,7 @@ def test_a_speed_of_all_devices_and_one_of_each_do_not_go_together(
     for own in (["--fleet-file", path], ["--compute-distribution", "uniform:2:3"]):
         code, _, err = slotwise(command, "--group-size", 1, one, 9, *own, *more)
         assert (code, err.count("\n")) == (2, 1)
-        assert err.startswith(f"slotwise: {one} 9")
-        assert err.endswith(f"must be left out where {own[0]} is given\n")
+        assert err == f"slotwise: {one} cannot be combined with {own[0]}\n"
 
 
 @pytest.mark.parametrize("command", ["plan", "timeline", "train"])
@@ -92,7 +91,7 @@ def test_a_file_with_another_number_of_devices_than_is_said_is_refused(
         ),
         (
             "devices = 2\ngroup-size = 1\ndevice-link-slots = [1, 2]\nuplink-slots = 3",
-            "uplink_slots = 3: must be left out where device_link_slots is given",
+            "uplink_slots cannot be combined with device_link_slots",
         ),
     ],
 )
@@ -113,7 +112,7 @@ def test_a_rate_of_the_link_and_link_slots_of_each_device_do_not_go_together(
     words = ["train", "--group-size", 1, "--fleet-file", path, "--out", tmp_path / "run"]
     code, _, err = slotwise(*words, "--bits", 8, "--bits-per-slot", 50_000)
     assert code == 2
-    assert "--bits-per-slot 50000: must be left out where the fleet's file has link slots" in err
+    assert "--bits-per-slot cannot be combined with --fleet-file" in err
     code, _, err = slotwise(*words, "--uplink-slots", -1)
     assert (code, err) == (2, "slotwise: --uplink-slots -1: must be a whole number of at least 1\n")
 
@@ -184,7 +183,10 @@ def test_a_bad_flag_is_one_line(
     ("flags", "told"),
     [
         (["--bits", "1"], "--bits 1: must be a whole number from 2 to 32"),
-        (["--bits-per-slot", "9", "--link-slots", "2"], "--bits-per-slot 9: must be left out"),
+        (
+            ["--bits-per-slot", "9", "--link-slots", "2"],
+            "--bits-per-slot cannot be combined with --link-slots",
+        ),
         (["--aggregation", "fedasync", "--mixing", "2"], "--mixing 2.0: must be"),
         (["--aggregation", "fedbuff", "--server-rate", "0"], "--server-rate 0.0: must be"),
         (["--aggregation", "fedasync", "--discount-power", "-1"], "--discount-power -1.0: must be"),

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -6,7 +7,7 @@ import pytest
 
 from slotwise.cli import main
 
-HEAVY = ("numba", "matplotlib", "plotly", "torch", "typer", "rich", "pooch")
+HEAVY = ("numba", "matplotlib", "plotly", "torch", "cyclopts", "rich", "pooch")
 
 
 def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -30,7 +31,9 @@ def test_an_unknown_command_is_one_line_and_code_2(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments, monkeypatch) == 2
-    assert capsys.readouterr() == ("", "slotwise: No such command 'fly' (see slotwise --help)\n")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert re.fullmatch(r"slotwise: [^\n]*fly[^\n]*\n", captured.err)
 
 
 def test_an_unknown_option_is_one_line_and_code_2(
@@ -39,8 +42,7 @@ def test_an_unknown_option_is_one_line_and_code_2(
     assert run(["--fast"], monkeypatch) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("slotwise: No such option: --fast")
-    assert captured.err.count("\n") == 1
+    assert re.fullmatch(r"slotwise: [^\n]*--fast[^\n]*\n", captured.err)
 
 
 def test_the_version_is_the_installed_one(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slotwise.cli.recommend_report import print_answer
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.learning import Point
 from slotwise.recommendation.answer import Answer
 from slotwise.recommendation.candidates import Candidate

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from slotwise import Scenario, simulate
+from slotwise.costs import usage
 from slotwise.learning import Point
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.schedule import usage
 
 Cli = Callable[..., tuple[int, str, str]]
 

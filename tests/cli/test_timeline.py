@@ -84,7 +84,7 @@ def test_json_and_a_picture_together_print_json_only(run: Run, tmp_path: Path) -
         ("--out no/a.svg", "cannot write no/a.svg: there is no folder {}/no"),
         ("--slots 9:3", "--slots 9:3: must be A:B with A below B, within 0:20"),
         ("--slots all", "--slots all: must be A:B with A below B, within 0:20"),
-        ("--slots 0:5 --json", "--slots 0:5: must be left out with --json, which lists every round"),
+        ("--slots 0:5 --json", "--slots 0:5: must be omitted with --json, which lists every round"),
         (
             "--deadline 9000 --slots : --out a.svg",
             "--slots 0:8999: must be at most 2,000 slots, the most one picture can show",
@@ -108,7 +108,7 @@ def test_a_folder_in_place_of_the_file_is_refused(run: Run, tmp_path: Path) -> N
 def test_a_bad_path_is_refused_before_the_schedule_is_played(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slotwise.cli.timeline.simulate", None)
+    monkeypatch.setattr("slotwise.runs.config.RunConfig.simulate", None)
     code, _, err = run("--out", "no/a.svg")
     assert code == 2
     assert "there is no folder" in err

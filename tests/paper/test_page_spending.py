@@ -4,12 +4,11 @@ import pytest
 
 from slotwise import Scenario, simulate
 from slotwise.batch.job import Run
-from slotwise.energy import Powers
+from slotwise.costs import Powers, usage
 from slotwise.fleet import Fleet
 from slotwise.paper.page_spending import channel_shares, spending_section
 from slotwise.report.page import Section, html
 from slotwise.runs import RunConfig
-from slotwise.schedule import usage
 
 POWERS = Powers(computing=4.0, sending=2.0, receiving=1.0, idle=0.25, slot_seconds=0.5)
 

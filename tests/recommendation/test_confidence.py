@@ -1,4 +1,4 @@
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.recommendation.confidence import confidence
 from slotwise.recommendation.metric import Metric, Reading, Target
 

@@ -1,11 +1,10 @@
 import pytest
 
-from slotwise.energy import Powers, joules
+from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import InputError
 from slotwise.learning import Point
 from slotwise.recommendation.metric import Metric, Reading, Target
 from slotwise.runs import RunConfig
-from slotwise.schedule import usage_until
 
 POWERS = Powers(computing=2.0, sending=1.0, receiving=0.5)
 PARAMETERS = RunConfig().with_options(devices=6, group_size=2, compute_slots=4, deadline=320)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Evaluation
 from slotwise.observer import Observer

@@ -3,11 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slotwise.costs import usage
 from slotwise.fleet import Absence, Fleet
 from slotwise.report.activity import BEYOND, UNSENT, Activities, Activity, activities, kinds_of
 from slotwise.report.window import Window
 from slotwise.scenario import Scenario
-from slotwise.schedule import Timeline, simulate, usage
+from slotwise.schedule import Timeline, simulate
 
 COMPUTING, SENDING, RECEIVING = Activity.COMPUTING, Activity.SENDING, Activity.RECEIVING
 CHANNEL, MODEL = Activity.WAITING_FOR_CHANNEL, Activity.WAITING_FOR_MODEL

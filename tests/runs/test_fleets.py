@@ -14,6 +14,13 @@ from slotwise.runs.config import BEYOND_THE_PAPER
 from slotwise.runs.tasks import build_task
 
 SMALL: dict[str, Any] = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": 122}
+
+
+def from_small(options: dict[str, Any]) -> RunConfig:
+    """The small scenario with options on top of it, as if nothing else had been given."""
+    return RunConfig.from_options(options, defaults=SMALL)
+
+
 FLEETS: list[dict[str, Any]] = [
     {"compute_distribution": "two-classes:2:9:0.5", "loss": 0.3, "jitter": 0.4, "aggregation": "fedbuff"},
     {"link_distribution": "uniform:1:3", "schedule": "async", "aggregation": "fedasync", "mixing": 0.3},
@@ -31,14 +38,14 @@ def run(path: Path, parameters: RunConfig, task: Task, workers: int = 1) -> dict
 
 @pytest.mark.parametrize("options", FLEETS)
 def test_a_fleet_comes_back_from_run_json(tmp_path: Path, options: dict[str, Any]) -> None:
-    parameters = RunConfig.from_options({**SMALL, **options})
+    parameters = from_small(options)
     folder = RunFolder.create(tmp_path / "run", parameters)
     assert folder.parameters() == parameters
     assert folder.parameters().simulate() == parameters.simulate()
 
 
 def test_a_run_json_of_before_there_were_fleets_means_the_same(tmp_path: Path) -> None:
-    parameters = RunConfig.from_options(SMALL)
+    parameters = from_small({})
     folder = RunFolder.create(tmp_path / "run", parameters)
     document = folder.description()
     document["parameters"] = {
@@ -46,7 +53,7 @@ def test_a_run_json_of_before_there_were_fleets_means_the_same(tmp_path: Path) -
     }
     (folder.path / "run.json").write_text(json.dumps(document))
     assert folder.parameters() == parameters
-    assert len(document["parameters"]) == len(parameters.options()) - len(BEYOND_THE_PAPER) == 23
+    assert len(document["parameters"]) == len(parameters.options()) - len(BEYOND_THE_PAPER) == 24
 
 
 @pytest.mark.parametrize("seed", [0, 3])
@@ -54,7 +61,7 @@ def test_a_run_json_of_before_there_were_fleets_means_the_same(tmp_path: Path) -
 def test_equal_faultless_devices_are_the_same_run_however_they_are_said(
     tmp_path: Path, toy: Task, schedule: str, seed: int
 ) -> None:
-    plain = {**SMALL, "schedule": schedule, "seed": seed}
+    plain = {"schedule": schedule, "seed": seed}
     said = {
         **plain,
         "compute_distribution": "constant:2",
@@ -62,8 +69,7 @@ def test_equal_faultless_devices_are_the_same_run_however_they_are_said(
         "retransmission": "at-once",
     }
     one, other = (
-        run(tmp_path / str(number), RunConfig.from_options(options), toy)
-        for number, options in enumerate((plain, said))
+        run(tmp_path / str(number), from_small(options), toy) for number, options in enumerate((plain, said))
     )
     assert one["model_sha256"] == other["model_sha256"]
     assert (one["rounds"], one["final"]) == (other["rounds"], other["final"])
@@ -71,13 +77,13 @@ def test_equal_faultless_devices_are_the_same_run_however_they_are_said(
 
 @pytest.mark.parametrize("options", FLEETS)
 def test_the_number_of_workers_does_not_matter(tmp_path: Path, toy: Task, options: dict[str, Any]) -> None:
-    parameters = RunConfig.from_options({**SMALL, **options})
+    parameters = from_small(options)
     hashes = {run(tmp_path / str(workers), parameters, toy, workers)["model_sha256"] for workers in (1, 2, 5)}
     assert len(hashes) == 1
 
 
 def test_aggregations_and_seeds_of_a_fleet_make_a_difference(tmp_path: Path, toy: Task) -> None:
-    parameters = RunConfig.from_options({**SMALL, **FLEETS[0]})
+    parameters = from_small(FLEETS[0])
     others = [parameters, parameters.with_options(aggregation="mean"), parameters.with_options(seed=1)]
     hashes = {run(tmp_path / str(i), p, toy)["model_sha256"] for i, p in enumerate(others)}
     assert len(hashes) == 3
@@ -155,7 +161,7 @@ def test_fewer_bits_quantise_the_task() -> None:
 )
 def test_a_wrong_fleet_is_refused_by_name(option: str, value: object, named: str) -> None:
     with pytest.raises(InputError) as caught:
-        RunConfig.from_options({**SMALL, option: value})
+        from_small({option: value})
     assert caught.value.parameter == named
 
 
@@ -191,17 +197,17 @@ def test_a_wrong_number_of_an_aggregation_is_refused_by_its_option(
 )
 def test_two_options_of_one_meaning_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConflictError) as caught:
-        RunConfig.from_options({**SMALL, **options})
+        from_small(options)
     assert {caught.value.parameter, caught.value.other} <= options.keys()
 
 
 def test_a_fleet_file_must_be_a_path() -> None:
     with pytest.raises(InputError) as caught:
-        RunConfig.from_options({**SMALL, "fleet_file": 5})
+        from_small({"fleet_file": 5})
     assert caught.value.parameter == "fleet_file"
 
 
 def test_a_file_of_other_devices_than_asked_for_is_refused(tmp_path: Path) -> None:
     path = fleet_file(tmp_path / "fleet.csv", "device,compute_slots\n1,2\n")
     with pytest.raises(UserError, match=r"fleet\.csv: 1 devices: must be 6"):
-        RunConfig.from_options({**SMALL, "fleet_file": str(path)})
+        from_small({"devices": 6, "fleet_file": str(path)})

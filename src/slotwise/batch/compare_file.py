@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.batch.job import Run
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.files import load_toml
 from slotwise.runs import RunConfig

@@ -17,12 +17,12 @@ import numpy as np
 from slotwise.batch.compare_file import Comparison, Entry
 from slotwise.batch.job import Run
 from slotwise.batch.results_folder import ResultsFolder
-from slotwise.energy import Powers, joules
+from slotwise.costs import Powers, joules, usage_until
 from slotwise.files import write_atomically
 from slotwise.learning import Point
 from slotwise.report.curve_figures import draw_figure
 from slotwise.report.curve_lines import COLOURS, CurveFigure, Line, MeasuredPoint, Panel
-from slotwise.schedule import Timeline, usage_until
+from slotwise.schedule import Timeline
 
 FORMAT = 1
 LATE = 0.75

@@ -8,7 +8,7 @@ from functools import lru_cache
 from slotwise.fleet import Fleet
 from slotwise.runs import RunConfig
 from slotwise.scenario import Scenario
-from slotwise.schedule import Delay, Participation, Schedule, simulate
+from slotwise.schedule import PolicyConfig, simulate
 
 REMEMBERED = 4096  # schedules; each is a few numbers
 
@@ -36,25 +36,12 @@ def facts(parameters: RunConfig) -> Facts:
     Raises:
         InputError: there is no such schedule, or no round fits.
     """
-    by_chance = parameters.policy.schedule == "sync" and parameters.policy.participation == "random"
-    return _facts(
-        parameters.channel,
-        parameters.policy.schedule,
-        parameters.policy.delay,
-        parameters.make_fleet(),
-        parameters.policy.participation,
-        parameters.seed if by_chance else 0,
-    )
+    policy = parameters.policy
+    seed = parameters.seed if policy.depends_on_seed else 0
+    return _facts(parameters.channel, policy, parameters.make_fleet(), seed)
 
 
 @lru_cache(REMEMBERED)
-def _facts(
-    scenario: Scenario,
-    schedule: Schedule,
-    delay: Delay,
-    fleet: Fleet | None,
-    participation: Participation,
-    seed: int,
-) -> Facts:
-    timeline = simulate(scenario, schedule, delay=delay, fleet=fleet, participation=participation, seed=seed)
+def _facts(scenario: Scenario, policy: PolicyConfig, fleet: Fleet | None, seed: int) -> Facts:
+    timeline = simulate(scenario, policy.policy(seed), fleet=fleet)
     return Facts(timeline.rounds, timeline.last_slot, len(timeline), timeline.mean_staleness())

@@ -41,7 +41,7 @@ def as_trained(parameters: RunConfig) -> RunConfig:
     """
     if parameters.policy.schedule != "idfl":
         return parameters if parameters.policy.delay == "auto" else parameters.with_options(delay="auto")
-    if parameters.make_fleet() is not None:
+    if parameters.make_fleet() is not None or parameters.policy.selection != "first-ready":
         return parameters
     free = free_delay(parameters.channel)
     delay = free if parameters.policy.delay == "auto" else parameters.policy.delay

@@ -1,4 +1,4 @@
-"""The `slotwise` command: its subcommands, and how mistakes are told."""
+"""The `slotwise` command: its subcommands, and how errors are reported."""
 
 from __future__ import annotations
 
@@ -6,141 +6,117 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Callable
-from importlib.metadata import version as installed_version
-from inspect import getdoc
-from typing import Annotated
+from importlib.metadata import version
+from typing import NoReturn
 
-import typer
+from cyclopts import App, Parameter
+from cyclopts.exceptions import CycloptsError
 
 from slotwise.cli.bench import bench
 from slotwise.cli.bound import bound
-from slotwise.cli.compare import compare
 from slotwise.cli.data import data
-from slotwise.cli.device import device, fleet
-from slotwise.cli.enroll import enroll
-from slotwise.cli.jobs import SOME_FAILED
-from slotwise.cli.own_code import error_in_own_code
 from slotwise.cli.plan import plan
-from slotwise.cli.recommend import recommend
-from slotwise.cli.reproduce import reproduce
-from slotwise.cli.serve import serve
-from slotwise.cli.show import show
-from slotwise.cli.sweep import sweep
 from slotwise.cli.timeline import timeline
 from slotwise.cli.train import train
 from slotwise.errors import InputError, UserError
 
 USAGE_ERROR = 2
+USER_CODE_FAILED = 1
+INTERRUPTED = 130
+LEGACY = {"show", "reproduce", "compare", "sweep", "recommend", "serve", "device", "fleet", "enroll"}
 
-app = typer.Typer(
+
+def _unwrapped(docstring: str | None) -> str:
+    """Return a docstring with one line per paragraph: the terminal knows where to wrap."""
+    paragraphs = (docstring or "").strip().split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+app = App(
     name="slotwise",
     help="Federated learning over time-slotted channels: plan it, simulate it, train it, run it.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    version=lambda: f"slotwise {version('slotwise')}",
+    help_format="plaintext",
+    default_parameter=Parameter(negative=(), show_default=False),
+    result_action="return_value",
 )
+for _command in (plan, timeline, train, bench, bound):
+    app.command(_command, help=_unwrapped(_command.__doc__))
+app.command(data, name="data")
 
 
-def _help(command: Callable[..., None]) -> str:
-    """Its docstring, a paragraph to a line: the terminal knows where to fold, the source does not."""
-    return "\n\n".join(" ".join(part.split()) for part in (getdoc(command) or "").split("\n\n"))
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)
 
 
-for _command in (
-    plan,
-    timeline,
-    train,
-    show,
-    reproduce,
-    compare,
-    sweep,
-    recommend,
-    serve,
-    device,
-    fleet,
-    enroll,
-    bench,
-    bound,
-):
-    app.command(help=_help(_command))(_command)
-app.add_typer(data, name="data")
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"slotwise {installed_version('slotwise')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version),
-    ] = False,
-) -> None:
-    pass
-
-
-def run() -> int:
-    """Do what the command line says; the exit code."""
+def run(arguments: list[str]) -> int:
+    """Run a command and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 gets question marks, not an error
+    if arguments and arguments[0] in LEGACY:
+        from slotwise.cli.legacy import run as run_legacy  # noqa: PLC0415
+
+        return run_legacy()
     try:
-        return int(app(prog_name="slotwise", standalone_mode=False) or 0)
-    except InputError as error:
-        return _refuse(f"{option_name(error.parameter)} {error.value}: must be {error.allowed}")
+        return int(app(arguments, exit_on_error=False, print_error=False) or 0)
+    except CycloptsError as error:
+        return _refuse(_usage_message(error))
     except UserError as error:
-        return _refuse(str(error))
-    except typer.TyperException as error:
-        return _refuse(_usage_line(error)) if error.format_message() else USAGE_ERROR
-    except typer.Exit as exit_:
-        return exit_.exit_code
-    except typer.Abort:
-        raise KeyboardInterrupt from None
+        return _refuse(describe(error))
     except MemoryError:
-        return _refuse("not enough memory for sizes like these")
+        return _refuse("not enough memory for this size")
     except BrokenPipeError:
-        # The reader (head, less) has gone: keep the interpreter's last flush from complaining.
+        # The reader (head, less) has closed the pipe: keep the interpreter's last flush from failing.
         _drop_output()
         return 0
     except OSError as error:
         if error.errno != errno.ENOSPC:
-            return _failed(error)
+            return _report_crash(error)
         _drop_output()
         return _refuse("cannot write the output: no space left")
     except Exception as error:
-        return _failed(error)
+        return _report_crash(error)
 
 
-def _failed(error: Exception) -> int:
-    """An error that nobody has foreseen: in code of the user's own, or in slotwise."""
-    shown = error_in_own_code(error)
-    if shown is None:
-        raise error
-    sys.stderr.write(f"{shown}slotwise: it is in code of your own that this failed\n")
-    return SOME_FAILED
+def describe(error: UserError) -> str:
+    """Return the message of an error with options instead of parameters."""
+    return error.described(_option_name) if isinstance(error, InputError) else str(error)
 
 
-def _drop_output() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def option_name(parameter: str) -> str:
-    """``group_size`` as a person typed it: ``--group-size``."""
+def _option_name(parameter: str) -> str:
+    """Return ``--group-size`` for ``group_size``."""
     return "--" + parameter.replace("_", "-")
 
 
-def _usage_line(error: typer.TyperException) -> str:
-    """The parser's message on one line, and where to read what is allowed."""
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "slotwise"
-    return f"{' '.join(error.format_message().split()).rstrip('.')} (see {command} --help)"
+def _usage_message(error: CycloptsError) -> str:
+    """Return one line: a converter's own message, or the parser's with the place to read more."""
+    if isinstance(error.__cause__, InputError):
+        return describe(error.__cause__)
+    chain = " ".join(["slotwise", *(error.command_chain or ())])
+    return f"{' '.join(str(error).split()).rstrip('.')} (see {chain} --help)"
 
 
 def _refuse(message: str) -> int:
     sys.stderr.write(f"slotwise: {message}\n")
     return USAGE_ERROR
+
+
+def _report_crash(error: Exception) -> int:
+    """Show an unexpected error in the user's code from there on; raise any other."""
+    from slotwise.user_code import user_traceback  # noqa: PLC0415
+
+    shown = user_traceback(error)
+    if shown is None:
+        raise error
+    sys.stderr.write(f"{shown}slotwise: the error is in your code, not in slotwise\n")
+    return USER_CODE_FAILED
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from slotwise.cli.options import Json
+from slotwise.cli.flags import AS_JSON, whole_number
 from slotwise.cli.terminal import table_console
+from slotwise.errors import InputError
 from slotwise.scenario import whole
 
 
 def bench(
-    repeats: Annotated[int, typer.Option(help="Turns; figures are medians over them.")] = 5,
-    seconds: Annotated[float, typer.Option(help="Length of one measurement.", min=0.1)] = 2.0,
-    as_json: Json = False,
+    *,
+    repeats: Annotated[
+        int,
+        Parameter(help="Turns to take the median of.", converter=whole_number, show_default=True),
+    ] = 5,
+    seconds: Annotated[float, Parameter(help="Seconds of one measurement.", show_default=True)] = 2.0,
+    as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
     """Measure this machine: sgemm, a plain PyTorch loop, TorchTask and fastcnn on one job, in turns.
 
@@ -30,11 +35,13 @@ def bench(
     from slotwise.bench.suite import measure_suite, number_of_measurements, summary  # noqa: PLC0415
 
     turns = whole("repeats", repeats)
+    if not 0.1 <= seconds < 3600:
+        raise InputError("seconds", seconds, "a number from 0.1 to 3600")
     with Progress(console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("measuring", total=number_of_measurements(turns))
         figures = summary(measure_suite(turns, seconds, lambda: progress.advance(bar)))
     if as_json:
-        typer.echo(json.dumps(figures, indent=2))
+        print(json.dumps(figures, indent=2))
         return
     console = table_console()
     console.print(f"{figures['machine']}; medians of {turns} turns", highlight=False)

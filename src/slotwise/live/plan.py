@@ -28,10 +28,7 @@ def scheduler_of(parameters: RunConfig, absent: Iterable[int] = ()) -> Scheduler
     """The Scheduler that the run's plan shows; it may begin without some of the devices."""
     return scheduler_for(
         parameters.channel,
-        parameters.policy.schedule,
-        delay=parameters.policy.delay,
+        parameters.policy.policy(parameters.seed),
         fleet=parameters.make_fleet(),
-        participation=parameters.policy.participation,
-        seed=parameters.seed,
         absent=absent,
     )

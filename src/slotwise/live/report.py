@@ -9,7 +9,6 @@ from typing import Any
 from slotwise.live.state import Late, LiveState
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline
-from slotwise.schedule.timeline import broadcast_columns, uplink_columns, uplink_table
 
 
 @dataclass(frozen=True)
@@ -91,16 +90,7 @@ class Comparison:
 
 def measured_timeline(parameters: RunConfig, plan: Timeline, state: LiveState) -> Timeline:
     """What happened on the channel, in the form of a plan."""
-    record = state.record
-    return Timeline(
-        scenario=parameters.channel,
-        schedule=plan.schedule,
-        delay=plan.delay,
-        **uplink_columns(record.uplinks),
-        **broadcast_columns(record.broadcasts, record.receivers),
-        lost=uplink_table(record.lost),
-        fleet=plan.fleet,
-    )
+    return Timeline.of(parameters.channel, plan.schedule, plan.delay, state.record, plan.fleet)
 
 
 def compared(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slotwise.batch.job import Run
 from slotwise.batch.training import FETCH_CIFAR10, Failure, can_train
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.paper.catalogue import PAPER, all_runs
 from slotwise.paper.claims import judge_cifar10, judge_mnist
 from slotwise.paper.comparison import Comparison

@@ -12,7 +12,7 @@ from typing import Any
 
 from slotwise.batch.job import Run
 from slotwise.batch.training import FETCH_CIFAR10, Failure, can_train
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.paper.folder import Manifest
 from slotwise.paper.results import FolderResults
 from slotwise.report.page import Content, Html, Section, code, definitions, details, heading, paragraph, table

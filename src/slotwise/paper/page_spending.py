@@ -8,13 +8,12 @@ from itertools import groupby
 import numpy as np
 
 from slotwise.batch.job import Run
+from slotwise.costs import Costs, Powers, Spread
 from slotwise.data import DataName
-from slotwise.energy import Powers
 from slotwise.paper.lines import data_title
 from slotwise.report.page import Content, Html, Section, heading, paragraph, table
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline
-from slotwise.spending import Spending, Spread
 
 WORDS = (
     "How full the channel is, and what the devices do meanwhile. Air time: the slots in which a device "
@@ -72,7 +71,7 @@ def _powers_in_words(powers: Powers | None) -> Iterator[Html]:
 
 def _row(parameters: RunConfig, powers: Powers | None) -> Sequence[str]:
     timeline = parameters.simulate()
-    spending = Spending.of(timeline, powers)
+    spending = Costs.of(timeline, powers)
     shares = spending.shares
     cells = (
         parameters.policy.schedule,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from slotwise.batch.training import Failure
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.files import write_atomically
 from slotwise.paper.folder import Manifest, ReproductionFolder
 from slotwise.paper.page_content import compose

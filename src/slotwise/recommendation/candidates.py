@@ -138,8 +138,11 @@ def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) 
 
 
 def with_schedule(base: RunConfig, schedule: Schedule, group_size: int, seed: int) -> RunConfig:
-    """``base`` with the schedule; the delay of idfl is the free one."""
-    return base.with_options(schedule=schedule, group_size=group_size, delay="auto", seed=seed)
+    """``base`` with the schedule; the delay of idfl is the free one, and only sync has a participation."""
+    participation = base.policy.participation if schedule == "sync" else "round-robin"
+    return base.with_options(
+        schedule=schedule, group_size=group_size, delay="auto", participation=participation, seed=seed
+    )
 
 
 def _joined(one: Field, other: Field) -> Field:
@@ -189,7 +192,7 @@ def _candidate(
 
 def _depends_on_seed(parameters: RunConfig) -> bool:
     """Whether the schedule is another one with another seed."""
-    return parameters.make_fleet() is not None or parameters.policy.participation == "random"
+    return parameters.make_fleet() is not None or parameters.policy.depends_on_seed
 
 
 def _twin(candidate: Candidate, others: Iterable[Candidate]) -> Candidate | None:

@@ -8,12 +8,11 @@ from math import isfinite
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from slotwise.energy import Powers, joules
+from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import InputError
 from slotwise.learning import Point
 from slotwise.recommendation.halving import Score
 from slotwise.runs import RunConfig
-from slotwise.schedule import usage_until
 
 Quantity = Literal["loss", "accuracy"]
 MetricName = Literal["loss", "accuracy", "joules-to-target"]

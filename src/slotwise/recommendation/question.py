@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.batch.compare_file import powers_of
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.files import load_toml
 from slotwise.planning import divisors

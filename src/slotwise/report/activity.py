@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.report.window import Window
-from slotwise.schedule.timeline import Column, Timeline
-from slotwise.schedule.trainings import NEVER, NONE, Trainings, departures, trainings
+from slotwise.schedule.timeline import NEVER, NONE, Column, Timeline, Trainings, departures
 
 BEYOND = -1  # a round or a model that comes only after the last round of the timeline
 UNSENT = -2  # the round of an update that its device took with it when it left
@@ -93,7 +92,7 @@ def kinds_of(timeline: Timeline) -> list[Activity]:
 
 def activities(timeline: Timeline) -> Activities:
     """What each device does from slot 0 to the end of the last round."""
-    known = np.concatenate([*_known(timeline, trainings(timeline))], axis=1)
+    known = np.concatenate([*_known(timeline, Trainings.of(timeline))], axis=1)
     known[3] = np.minimum(known[3], timeline.last_slot)
     known = _sorted(known[:, known[2] < known[3]])
     return Activities(*_sorted(np.concatenate([known, _gaps(timeline, known)], axis=1)))

@@ -8,7 +8,8 @@ and the command line write it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -25,30 +26,12 @@ from slotwise.learning.local_sgd import LocalSgd
 from slotwise.learning.quantisation import UNQUANTISED, checked_bits, link_slots_of
 from slotwise.option_types import check_fields, checked, field_types, option_names
 from slotwise.scenario import Scenario, compute_slots, whole
-from slotwise.schedule import Delay, Participation, Schedule, Timeline, simulate
+from slotwise.schedule import PolicyConfig, Timeline, simulate
 from slotwise.user_code import is_function_name
 
 Backend = Literal["numba", "torch"]
 KERNEL = 5
 CLASSES = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyConfig:
-    """Who receives which model and who sends when.
-
-    Attributes:
-        schedule: The schedule: sync, async or idfl.
-        delay: Intentional delay of idfl in rounds; auto is the largest that costs nothing.
-        participation: Devices that take part in a round of sync with S < N: round-robin or random.
-    """
-
-    schedule: Schedule = "idfl"
-    delay: Delay = "auto"
-    participation: Participation = "round-robin"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +71,9 @@ class ModelConfig:
             raise InputError("channels", self.channels, f"fewer layers: {error}") from None
 
 
+_NO_DIFFERENCES = FleetConfig()
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """One training run. The defaults are the MNIST case of the paper with a group size of 10.
@@ -105,7 +91,7 @@ class RunConfig:
     """
 
     channel: Scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)  # noqa: RUF009
-    policy: PolicyConfig = PolicyConfig()
+    policy: PolicyConfig = PolicyConfig()  # noqa: RUF009
     fleet: FleetConfig = FleetConfig()  # noqa: RUF009
     dataset: DatasetConfig = DatasetConfig()  # noqa: RUF009
     model: ModelConfig = ModelConfig()
@@ -118,28 +104,35 @@ class RunConfig:
         checked_bits(self.bits)
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
-        whole("deadline", self.channel.deadline)
         self.make_fleet()
         if self.model.task is not None:
             self._refuse_built_in_options()
 
     @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> RunConfig:
-        """Build a configuration from a flat table of options, on top of the paper's case for its data set.
+    def from_options(cls, options: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> RunConfig:
+        """Build a configuration from a flat table of options.
 
+        Options that are not given come from ``defaults``, or else from the paper's case for the data set.
         `Shorthand` options may take the place of others. Files are read here and never again.
 
         Raises:
             UserError: an option is unknown, out of its range or in conflict with another.
         """
         refuse_unknown(options)
+        _refuse_two_speeds(options)
         shorthand = Shorthand(**{name: options.get(name) for name in SHORTHANDS})
         chosen = {name: value for name, value in options.items() if name not in SHORTHANDS}
-        case = PAPER_CASES.get(str(chosen.get("data", DatasetConfig.data)), {})
+        case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
         config = cls().with_options(**{**case, **chosen})
         return config.with_options(**shorthand.speed(config, chosen))
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> RunConfig:
+        """Rebuild a configuration from what `options` returned, or a former version of it."""
+        refuse_unknown(table)
+        return cls().with_options(**table)
 
     @classmethod
     def from_toml(cls, path: Path) -> RunConfig:
@@ -185,18 +178,14 @@ class RunConfig:
 
     def make_fleet(self) -> Fleet | None:
         """Return the devices, or None if all are equal and without faults."""
+        if self.fleet == _NO_DIFFERENCES:
+            return None
         return self.fleet.fleet(self.channel, self.seed)
 
-    def simulate(self) -> Timeline:
-        """Return the timeline of the run."""
-        return simulate(
-            self.channel,
-            self.policy.schedule,
-            delay=self.policy.delay,
-            fleet=self.make_fleet(),
-            participation=self.policy.participation,
-            seed=self.seed,
-        )
+    def simulate(self, rounds: int | None = None) -> Timeline:
+        """Return the timeline of the run, or of its first rounds."""
+        policy = self.policy.policy(self.seed)
+        return simulate(self.channel, policy, rounds=rounds, fleet=self.make_fleet())
 
     def network(self) -> Architecture:
         """Return the built-in network that is trained."""
@@ -319,6 +308,17 @@ def _homes() -> dict[str, str | None]:
     return homes
 
 
+@contextmanager
+def blaming_file(path: Path | None, options: Mapping[str, Any]) -> Iterator[None]:
+    """Add the name of a TOML file to an InputError, unless one of ``options`` (flags) is to blame."""
+    try:
+        yield
+    except InputError as error:
+        if path is None or error.parameter in options:
+            raise
+        raise UserError(f"{path}: {error}") from None
+
+
 def known_options() -> tuple[str, ...]:
     """Return the names of all options of a run, shorthands included."""
     return (*_homes(), *SHORTHANDS)
@@ -338,6 +338,14 @@ def is_list(name: str) -> bool:
 def checked_option(name: str, value: Any) -> Any:
     """Return ``value`` converted to the type of an option, or raise an InputError."""
     return checked(name, value, option_type(name))
+
+
+def _refuse_two_speeds(options: Mapping[str, Any]) -> None:
+    """Refuse one speed for all devices next to one for each."""
+    for name in ("compute_slots", "samples_per_slot"):
+        for other in ("compute_distribution", "fleet_file"):
+            if options.get(name) is not None and options.get(other) is not None:
+                raise ConflictError(name, other)
 
 
 def refuse_unknown(options: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from slotwise.observer import Observer
 from slotwise.runs.config import RunConfig
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
 from slotwise.runs.tasks import build_task
+from slotwise.scenario import whole
 from slotwise.schedule import Timeline
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
@@ -63,6 +64,7 @@ def run(
         Diverged: the training diverged; its state is saved.
     """
     check_interval(checkpoint_every)
+    workers = _checked_workers(workers)
     timeline = config.simulate()
     config.rule.rule()  # a rule that cannot be imported is refused before a folder is created
     task = build_task(config) if task is None else task
@@ -160,7 +162,7 @@ def execute(
             timeline,
             task,
             aggregation=config.rule.rule(),
-            workers=available_cores() if workers is None else workers,
+            workers=_checked_workers(workers),
             evaluate_every=config.slots_between_evaluations,
             resume=resume,
         ) as training:
@@ -172,6 +174,10 @@ def execute(
         status: Status = "finished" if history.rounds == timeline.rounds else "interrupted"
         saver.close(history, status)
     return RunResult(status, history, timeline, folder.path)
+
+
+def _checked_workers(workers: int | None) -> int:
+    return available_cores() if workers is None else whole("workers", workers)
 
 
 def check_interval(checkpoint_every: float) -> float:

@@ -1,0 +1,222 @@
+"""Flags derived from configuration classes: a field gives a flag its name, type, default and help text."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from cyclopts import Group, Parameter, Token
+
+from slotwise.costs import Powers
+from slotwise.errors import ConflictError, InputError
+from slotwise.option_types import field_types, option_names
+from slotwise.runs.config import RunConfig, Shorthand
+
+Command = Callable[..., int | None]
+
+
+def panel(title: str) -> Group:
+    """Return a panel of the help page; panels appear in the order in which they are made."""
+    return Group.create_ordered(title)
+
+
+PANELS = {
+    "channel": panel("Devices and channel"),
+    "policy": panel("Schedule"),
+    "fleet": panel("Fleet"),
+    "dataset": panel("Data"),
+    "model": panel("Model"),
+    "training": panel("Local training"),
+    "rule": panel("Aggregation"),
+}
+ENERGY = panel("Energy")
+OUTPUT = panel("Output")
+# Fields that only files can hold: one number for each device.
+WITHOUT_FLAG = ("device_compute_slots", "device_link_slots", "absences")
+NO_PROGRESS = Parameter(help="Do not show progress.", group=OUTPUT)
+AS_JSON = Parameter(name="--json", help="Print JSON instead of a table.", group=OUTPUT)
+PER_DEVICE = Parameter(help="Also show slots and joules of every device.", group=OUTPUT)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag of a command; ``hint`` is the type of its value and ``default`` is only shown."""
+
+    name: str
+    hint: Any
+    help: str
+    panel: Group
+    default: Any = None
+    alias: str | None = None
+
+    def parameter(self) -> inspect.Parameter:
+        """Return the flag as a keyword parameter that is None when it is not given."""
+        shown = self.default is not None and self.default != ()
+        described = Parameter(
+            help=self.help,
+            group=self.panel,
+            show_default=_text(self.default) if shown else False,
+            converter=_convert,
+            n_tokens=1,
+            alias=self.alias,
+            accepts_keys=False,
+        )
+        hint = self.hint if NoneType in get_args(self.hint) else self.hint | None
+        return inspect.Parameter(
+            self.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[hint, described]
+        )
+
+
+def flags_of(
+    owner: Any, panel: Group, *, only: Iterable[str] | None = None, defaults: Mapping[str, Any] | None = None
+) -> tuple[Flag, ...]:
+    """Return a flag for each field of a dataclass, described by the Attributes section of its docstring."""
+    texts = field_help(owner)
+    usual = {field.name: field.default for field in fields(owner)} | dict(defaults or {})
+    names = option_names(owner) if only is None else tuple(only)
+    return tuple(
+        Flag(name, field_types(owner)[name], texts[name], panel, _shown_default(usual[name]))
+        for name in names
+        if name not in WITHOUT_FLAG
+    )
+
+
+def run_flags(
+    *groups: str, only: Sequence[str] = (), defaults: Mapping[str, Any] | None = None
+) -> tuple[Flag, ...]:
+    """Return the flags of some groups of a run's options (all of them if none is named), with shorthands.
+
+    Args:
+        groups: fields of `RunConfig`.
+        only: options wanted, of any group; empty for all of the groups.
+        defaults: values to show instead of those of `RunConfig`.
+    """
+    usual = RunConfig().options() | dict(defaults or {})
+    shorthands = {"samples_per_slot": "channel", "bits_per_slot": "channel", "fleet_file": "fleet"}
+    found: list[Flag] = []
+    for group in groups or tuple(PANELS):
+        found += flags_of(type(getattr(RunConfig(), group)), PANELS[group], defaults=usual)
+        names = [name for name, home in shorthands.items() if home == group]
+        found += flags_of(Shorthand, PANELS[group], only=names)
+    if not groups:
+        found += flags_of(RunConfig, PANELS["training"], only=["evaluate_every"])
+        found += flags_of(RunConfig, PANELS["rule"], only=["bits"])
+    return tuple(flag for flag in found if not only or flag.name in only)
+
+
+def power_flags() -> tuple[Flag, ...]:
+    """Return the flags of `Powers`: --power-computing and so on, and --slot-seconds."""
+    *powers, slot_seconds = flags_of(Powers, ENERGY)
+    return (*(replace(flag, name=f"power_{flag.name}") for flag in powers), slot_seconds)
+
+
+def take_powers(options: dict[str, Any]) -> Powers | None:
+    """Remove the flags of `power_flags` from ``options`` and return what they say; None if none was given."""
+    given = {flag.name: options.pop(flag.name) for flag in power_flags() if flag.name in options}
+    if not given:
+        return None
+    for name in ("power_computing", "power_sending", "power_receiving"):
+        if name not in given:
+            raise InputError(name, "missing", "given in watts, like the other powers")
+    try:
+        return Powers(**{name.removeprefix("power_"): value for name, value in given.items()})
+    except InputError as error:
+        name = error.parameter if error.parameter in given else f"power_{error.parameter}"
+        raise InputError(name, error.value, error.allowed) from None
+
+
+def command(*flags: Flag) -> Callable[[Callable[..., int | None]], Command]:
+    """Give a command flags; its first argument is the table of those that were given."""
+
+    def decorate(function: Callable[..., int | None]) -> Command:
+        written = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        derived = [flag.parameter() for flag in flags]
+
+        @wraps(function)
+        def call(*arguments: Any, **given: Any) -> int | None:
+            options = {flag.name: given.pop(flag.name, None) for flag in flags}
+            return function({n: v for n, v in options.items() if v is not None}, *arguments, **given)
+
+        del call.__wrapped__
+        call.__signature__ = inspect.Signature([*written, *derived])  # type: ignore[attr-defined]
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in [*written, *derived]}
+        return call
+
+    return decorate
+
+
+def refuse_with(other: str, given: Mapping[str, Any]) -> None:
+    """Raise a ConflictError for the first of ``given`` that has a value next to ``other``."""
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise ConflictError(name, other)
+
+
+def field_help(owner: type) -> dict[str, str]:
+    """Return the descriptions in the Attributes section of a class docstring."""
+    section = (inspect.getdoc(owner) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def _convert(hint: Any, tokens: Sequence[Token]) -> Any:
+    """Convert the text of a flag; numbers are read strictly, lists are separated by commas."""
+    name = tokens[0].keyword.lstrip("-").replace("-", "_") if tokens[0].keyword else "value"
+    return from_text(name, tokens[0].value, hint)
+
+
+def whole_number(hint: Any, tokens: Sequence[Token]) -> int:  # noqa: ARG001
+    """Convert a flag that is a whole number; 1.5 is refused, not rounded."""
+    return int(_convert(int, tokens))
+
+
+def whole_numbers(hint: Any, tokens: Sequence[Token]) -> list[int]:  # noqa: ARG001
+    """Convert a flag that may be repeated into the list of its numbers."""
+    return [_convert(int, [token]) for token in tokens]
+
+
+def from_text(name: str, text: str, hint: Any) -> Any:
+    """Convert text to a type, or raise an InputError that says what is allowed."""
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if _is_union(hint) else [hint]
+    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    if text in words:
+        return text
+    if int in kinds and re.fullmatch(r"[+-]?[0-9]+", text):
+        return int(text)
+    if float in kinds:
+        try:
+            return float(text)
+        except ValueError:
+            raise InputError(name, text, "a number") from None
+    for kind in kinds:
+        if get_origin(kind) is tuple:
+            return _numbers(name, text)
+        if kind in (str, Path):
+            return kind(text)
+    whole = ["a whole number"] if int in kinds else []
+    raise InputError(name, text, " or ".join(filter(None, [", ".join(words), *whole])))
+
+
+def _numbers(name: str, text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise InputError(name, text, "whole numbers separated by commas") from None
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, UnionType)
+
+
+def _shown_default(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | tuple) else None
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
