@@ -100,7 +100,8 @@ def k_labels(
     rows are grouped by label.
 
     Raises:
-        DataError: there are not that many labels or samples.
+        DataError: there are not that many labels.
+        InputError: there are not that many samples.
     """
     piles = _piles(labels, devices, samples_per_device)
     most = min(len(piles), samples_per_device)
@@ -129,7 +130,7 @@ def dirichlet(
     has one label; if it is large, every device has the same mixture.
 
     Raises:
-        DataError: a device draws more samples of a label than there are.
+        InputError: a device draws more samples of a label than there are.
     """
     piles = _piles(labels, devices, samples_per_device)
     if not 0 < concentration < np.inf:
@@ -171,14 +172,14 @@ def _deal(piles: dict[int, Rows], counts: NDArray[np.int64], generator: np.rando
     rows = np.empty((len(counts), int(counts[0].sum())), np.int32)
     ends = counts.cumsum(axis=1)
     for number, (label, pile) in enumerate(piles.items()):
-        _check_enough(label, pile, int(counts[:, number].max()))
+        _check_enough(label, pile, int(counts[:, number].max()), rows.shape[1])
         _deal_pile(pile, rows, ends[:, number], counts[:, number], generator)
     return rows
 
 
-def _check_enough(label: int, pile: Rows, needed: int) -> None:
+def _check_enough(label: int, pile: Rows, needed: int, total: int) -> None:
     if needed > len(pile):
-        raise DataError(f"label {label} has only {len(pile):,} samples, but a device needs {needed:,}")
+        raise InputError("samples_per_device", total, f"less: label {label} has only {len(pile):,} samples")
 
 
 def _deal_pile(

@@ -34,17 +34,17 @@ class CnnTask:
         offset: tuple[float, ...] | None = None,
         scale: tuple[float, ...] | None = None,
     ) -> None:
-        """``offset`` and ``scale`` standardise the pixels; by default as the data set says."""
+        """Standardise pixels with ``offset`` and ``scale``; by default those of the data set."""
         self.samples, self.architecture, self.sgd = samples, architecture, sgd
         dataset = samples.dataset
         self._network = FastCnn(architecture, offset=offset or dataset.offset, scale=scale or dataset.scale)
 
     def initial_model(self) -> Vector:
-        """Uniform ±1/sqrt(fan-in), drawn from the seed."""
+        """Return weights and biases uniform in ±1/sqrt(fan-in), drawn from the seed."""
         return self.architecture.initial_parameters(generator(self.sgd.seed, Purpose.MODEL))
 
     def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        """w_start − w_end of H steps of SGD on the device's samples."""
+        """Return w_start − w_end of H steps of SGD on the device's samples."""
         batches = self.samples.batches(self.sgd, device, training)
         dataset = self.samples.dataset
         end = self._network.train(
@@ -56,7 +56,7 @@ class CnnTask:
         return update
 
     def evaluate(self, model: Vector) -> Evaluation:
-        """Mean loss over the union of the devices' data; accuracy over the test images."""
+        """Return the mean loss over the union of the devices' data, and the accuracy on the test images."""
         dataset, union = self.samples.dataset, self.samples.union
         train = (dataset.train_images, dataset.train_labels)
         loss = sum(self._network.evaluate(model, *part)[0] for part in _chunks(*train, union))
@@ -66,12 +66,12 @@ class CnnTask:
         return Evaluation(loss / len(union), correct / len(everything))
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
-        """The arrays under the names of the matching ``torch.nn.Sequential``'s state_dict."""
+        """Return the arrays by their names in the state_dict of the same ``torch.nn.Sequential``."""
         return dict(_named_arrays(self.architecture, model))
 
 
 def _named_arrays(architecture: Architecture, model: Vector) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Sequential(Conv2d, MaxPool2d, ReLU, …, Flatten, Linear, ReLU, …) numbers its layers in this order."""
+    """Yield the arrays; Sequential(Conv2d, MaxPool2d, ReLU, …, Flatten, Linear, …) has these numbers."""
     filters, layers = len(architecture.convolutions), len(architecture.weight_shapes)
     numbers = [3 * i if i < filters else 3 * filters + 1 + 2 * (i - filters) for i in range(layers)]
     names = [f"{number}.{kind}" for number in numbers for kind in ("weight", "bias")]
@@ -91,14 +91,14 @@ def _chunks(images: Bytes, labels: Bytes, rows: NDArray[np.integer]) -> Iterator
 class FastCnn:
     """The network of an `Architecture`, for models given as flat float32 vectors in PyTorch's order.
 
-    A call uses one core and does not hold the interpreter lock; several threads can call at once. What a call
-    returns depends on its arguments only, to the last bit.
+    A call uses one core and releases the interpreter lock, so several threads can call at once. The result
+    depends on the arguments only, to the last bit.
     """
 
     def __init__(
         self, architecture: Architecture, *, offset: Sequence[float], scale: Sequence[float]
     ) -> None:
-        """A pixel x of channel c (0..255) enters the network as (x / 255 - offset[c]) / scale[c]."""
+        """Standardise a pixel x of channel c (0..255) as (x / 255 - offset[c]) / scale[c]."""
         channels = architecture.input_shape[0]
         if len(offset) != channels or len(scale) != channels:
             raise ValueError(f"offset and scale need one number for each of the {channels} channels")
@@ -130,7 +130,7 @@ class FastCnn:
             return self._as_model(work.parameters)
 
     def gradient(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, Vector]:
-        """Mean cross-entropy over the images, and its gradient as a model vector."""
+        """Return the mean cross-entropy over the images, and its gradient as a model vector."""
         if len(images) == 0:
             raise ValueError("a gradient needs at least one image")
         everything = _frozen(np.arange(len(images))[np.newaxis], np.int64)
@@ -140,18 +140,18 @@ class FastCnn:
             return loss, self._as_model(work.gradient)
 
     def evaluate(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, int]:
-        """Sum of the cross-entropies over the images, and how many are classified correctly."""
+        """Return the sum of the cross-entropies over the images, and the number classified correctly."""
         answers = self._answers(labels, len(images), np.arange(len(images)))
         with self._workspace() as work:
             return passes.evaluate(self._plan, work, *self._given(model, images), answers)
 
     def __getstate__(self) -> dict[str, object]:
-        """Everything but the workspaces, which another process makes for itself."""
+        """Pickle everything but the workspaces, which another process makes for itself."""
         return {**self.__dict__, "_idle": []}
 
     @contextmanager
     def _workspace(self) -> Iterator[Workspace]:
-        """Room to compute in: what an earlier call left behind, or new if all of that is in use."""
+        """Take an idle workspace of an earlier call, or make one if all are in use."""
         try:
             work = self._idle.pop()
         except IndexError:
@@ -167,7 +167,7 @@ class FastCnn:
         return model
 
     def _given(self, model: Vector, images: Bytes) -> tuple[Vector, Bytes]:
-        """Model and images for the kernels, which check nothing themselves."""
+        """Check model and images for the kernels, which check nothing themselves."""
         shape = self.architecture.input_shape
         if model.shape != (self.architecture.parameters,):
             raise ValueError(f"the model must have {self.architecture.parameters} numbers, not {model.shape}")
@@ -176,7 +176,7 @@ class FastCnn:
         return _frozen(model, np.float32), _frozen(images.reshape(len(images), prod(shape)), np.uint8)
 
     def _answers(self, labels: ArrayLike, images: int, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Labels of the chosen images, for the kernels."""
+        """Return the checked labels of the chosen images."""
         every = np.asarray(labels)
         if every.shape != (images,):
             raise ValueError(f"{images} images need as many labels, not {every.shape}")
@@ -187,7 +187,7 @@ class FastCnn:
 
 
 def _frozen(array: ArrayLike, kind: type[np.generic]) -> NDArray[Any]:
-    """A read-only view: with writable and read-only arrays both, the kernels would be compiled for each."""
+    """Return a read-only view: for writable arrays, numba would compile the kernels a second time."""
     view = np.require(array, kind, ["C", "A"]).view()
     view.flags.writeable = False
     return view

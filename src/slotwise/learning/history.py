@@ -14,7 +14,7 @@ from slotwise.errors import UserError
 
 
 class Point(NamedTuple):
-    """One evaluation.
+    """Evaluation of one model.
 
     Attributes:
         slot: Slot in which the model was complete.

@@ -23,16 +23,16 @@ from slotwise.scenario import whole
 
 UNQUANTISED = 32
 SCALE = np.dtype("<f4")
-WHOLE_BYTES: dict[int, str] = {8: "u1", 16: ">u2"}  # the same bytes as bit by bit, in no time
-BLOCK = 1 << 16  # numbers that are taken apart at once; a multiple of eight, so that blocks end with a byte
+WHOLE_BYTES: dict[int, str] = {8: "u1", 16: ">u2"}  # the same bytes as bit by bit, much faster
+BLOCK = 1 << 16  # numbers that are encoded at once; a multiple of eight, so that blocks end with a byte
 
 
 class Quantised:
-    """A task whose devices send every number of an update in ``bits`` bits; 32 bits leave it as it is.
+    """A task whose devices send every number of an update in ``bits`` bits; 32 bits leave it unchanged.
 
     Each array of the model is scaled by its own largest number. The updates of one layer are alike in size,
     those of two layers are not, so one scale for the whole vector would leave the small layers few levels.
-    The price is 32 bits an array.
+    This costs 32 bits an array.
 
     The largest number takes the place of the Euclidean length. It keeps QSGD's bound, q = min(n/s², √n/s) for
     n numbers and s levels, and uses all levels: in a layer of 16,000 numbers and 8 bits, one of average size
@@ -48,15 +48,15 @@ class Quantised:
 
     @property
     def packing(self) -> Packing | None:
-        """How its updates travel; None as they are."""
+        """Encoding of its updates in a message; None for plain float32."""
         return None if self.bits == UNQUANTISED else Packing(self._ends, self.bits)
 
     def initial_model(self) -> Vector:
-        """The task's."""
+        """Delegate to the task."""
         return self._task.initial_model()
 
     def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        """What the server reads of the device's update."""
+        """Return the device's update after quantisation, as the server decodes it."""
         update = self._task.local_update(model, device, training)
         if self.bits == UNQUANTISED:
             return update
@@ -65,26 +65,26 @@ class Quantised:
         return np.concatenate([quantise(part, self.bits, draw) for part in parts])
 
     def evaluate(self, model: Vector) -> Evaluation:
-        """The task's."""
+        """Delegate to the task."""
         return self._task.evaluate(model)
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
-        """The task's."""
+        """Delegate to the task."""
         return self._task.named_arrays(model)
 
 
 def packing_of(task: Task) -> Packing | None:
-    """How the updates of a task travel; None as they are."""
+    """Return the encoding of a task's updates in a message; None for plain float32."""
     return task.packing if isinstance(task, Quantised) else None
 
 
 def quantise(numbers: Vector, bits: int, draw: np.random.Generator) -> Vector:
-    """Each number rounded up or down at random to one of 2^bits − 1 levels, right on average.
+    """Round each number up or down at random to one of 2^bits − 1 levels; the mean is exact.
 
     A sign and bits − 1 bits of magnitude give the levels 0, ±m/s, ±2m/s, …, ±m, where m is the largest
     magnitude and s = 2^(bits−1) − 1. A number x between two of them becomes the outer one with the
-    probability that makes its mean x. An array with a number that is not finite comes through as it is, so
-    that divergence is seen.
+    probability that makes its mean x. An array with a number that is not finite is returned unchanged, so
+    that divergence is noticed.
     """
     largest = float(np.abs(numbers).max(initial=0.0))
     if not 0 < largest < inf:
@@ -98,7 +98,7 @@ def quantise(numbers: Vector, bits: int, draw: np.random.Generator) -> Vector:
 
 
 def checked_bits(bits: object) -> int:
-    """``bits`` as an int from 2 (a sign and one bit) to 32 (float32 as it is), or an InputError."""
+    """Return ``bits`` as an int from 2 (a sign and one bit) to 32 (plain float32), or raise an InputError."""
     try:
         number = whole("bits", bits, smallest=2)
     except InputError:
@@ -109,9 +109,9 @@ def checked_bits(bits: object) -> int:
 
 
 def link_slots_of(parameters: int, bits: int, bits_per_slot: int, arrays: int = 1) -> int:
-    """r: the slots of one update of ``parameters`` numbers, ceil((parameters·bits + scales) / rate), exact.
+    """Return the slots r of one update of ``parameters`` numbers, ceil((parameters·bits + scales) / rate).
 
-    ``arrays`` scales of 32 bits each go with the numbers, unless these are sent in 32 bits themselves.
+    ``arrays`` scales of 32 bits each are sent with the numbers, unless these have 32 bits themselves.
     """
     numbers = whole("parameters", parameters) * checked_bits(bits)
     scales = whole("arrays", arrays) * 32 if bits != UNQUANTISED else 0
@@ -119,7 +119,7 @@ def link_slots_of(parameters: int, bits: int, bits_per_slot: int, arrays: int = 
 
 
 def _array_ends(task: Task) -> NDArray[np.int64]:
-    """Where each array of the flat model ends."""
+    """Return the end of each array in the flat model."""
     model = task.initial_model()
     ends = np.cumsum([array.size for array in task.named_arrays(model).values()], dtype=np.int64)
     if not len(ends) or ends[-1] != len(model):
@@ -128,11 +128,11 @@ def _array_ends(task: Task) -> NDArray[np.int64]:
 
 
 class Packing:
-    """How the updates of one model travel: a scale for each of its arrays, then ``bits`` bits a number.
+    """Encoding of a model's updates as bytes: a scale for each array, then ``bits`` bits a number.
 
-    A number is a sign and a level; its array's scale is the largest magnitude in it, which `quantise` leaves
-    as it is. What is unpacked is what was quantised, to the bit. An array with a number that is not finite
-    has a scale that is not, and unpacks to numbers that are not.
+    A number is a sign and a level; its array's scale is the largest magnitude in it, which `quantise` does
+    not change. Unpacking gives the quantised update to the bit. An array with a number that is not finite
+    has a scale that is not finite, and unpacks to numbers that are not finite.
     """
 
     def __init__(self, ends: NDArray[np.int64], bits: int) -> None:
@@ -141,11 +141,11 @@ class Packing:
 
     @property
     def size(self) -> int:
-        """Bytes of an update."""
+        """Length of a packed update in bytes."""
         return SCALE.itemsize * len(self._ends) + -(-int(self._ends[-1]) * self._bits // 8)
 
     def pack(self, update: Vector) -> bytes:
-        """The bytes of an update that was quantised in as many bits."""
+        """Return the bytes of an update that was quantised with the same number of bits."""
         scales = np.array([np.abs(update[part]).max(initial=0.0) for part in self._parts()], dtype=SCALE)
         codes = np.empty(len(update), dtype=np.uint32)
         for part, scale in zip(self._parts(), scales, strict=True):
@@ -154,7 +154,7 @@ class Packing:
         return b"".join([scales.tobytes(), *blocks])
 
     def unpack(self, packed: bytes) -> Vector:
-        """The update in ``packed``, which must be of the right `size`."""
+        """Return the update in ``packed``, which must have the right `size`."""
         head = SCALE.itemsize * len(self._ends)
         scales = np.frombuffer(packed[:head], dtype=SCALE)
         raw, count = np.frombuffer(packed, dtype=np.uint8, offset=head), int(self._ends[-1])
@@ -176,7 +176,7 @@ class Packing:
             start = end
 
     def _codes(self, numbers: Vector, scale: float) -> NDArray[np.uint32]:
-        """A sign in front of the level, which is 0 for all where the scale says everything."""
+        """Return sign and level of each number; the level is 0 if the scale is 0 or not finite."""
         levels = np.zeros(len(numbers), dtype=np.uint32)
         if 0 < scale < np.inf:
             levels = np.rint(np.abs(numbers).astype(np.float64) / scale * self._steps).astype(np.uint32)
@@ -184,7 +184,7 @@ class Packing:
         return levels | signs << np.uint32(self._bits - 1)
 
     def _numbers(self, codes: NDArray[np.uint32], scale: float) -> Vector:
-        """As in `quantise`, in the same order of operations."""
+        """Return the numbers, computed in the same order of operations as in `quantise`."""
         levels = (codes & np.uint32(self._steps)).astype(np.float64)
         signs = np.where(codes > self._steps, -1.0, 1.0)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -193,7 +193,7 @@ class Packing:
 
 
 def _bits_of(codes: NDArray[np.uint32], bits: int) -> bytes:
-    """The last ``bits`` bits of every code, one after another."""
+    """Return the last ``bits`` bits of every code, one after another."""
     if bits in WHOLE_BYTES:
         return codes.astype(WHOLE_BYTES[bits]).tobytes()
     rows = np.unpackbits(codes.astype(">u4").view(np.uint8).reshape(-1, 4), axis=1)
@@ -201,7 +201,7 @@ def _bits_of(codes: NDArray[np.uint32], bits: int) -> bytes:
 
 
 def _codes_of(packed: NDArray[np.uint8], count: int, bits: int) -> NDArray[np.uint32]:
-    """The first ``count`` codes in ``packed``."""
+    """Return the first ``count`` codes in ``packed``."""
     if bits in WHOLE_BYTES:
         return np.frombuffer(packed, dtype=WHOLE_BYTES[bits], count=count).astype(np.uint32)
     rows = np.zeros((count, 32), dtype=np.uint8)

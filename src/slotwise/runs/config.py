@@ -295,8 +295,8 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
     ),
 }
-# Options the paper does not have: it knows only equal devices, the mean and unquantised updates.
-BEYOND_THE_PAPER = (*option_names(FleetConfig), *option_names(AggregationConfig), "bits", "task")
+# Options the paper does not have: it has only equal devices, the mean and unquantised updates.
+BEYOND_THE_PAPER = (*option_names(FleetConfig), *option_names(AggregationConfig), "selection", "bits", "task")
 
 
 @cache

@@ -7,7 +7,7 @@ channels are twelve sums that stay in registers; each tap takes four loads of in
 twelve multiply-adds, which is what keeps the two multiply-add units of a core busy.
 
 Gradients are computed only where they are not zero: of four convolution outputs max-pool lets one through,
-and relu stops about half of those. What is left is listed first, without zeros, then worked off:
+and relu stops about half of those. The rest is listed first, without zeros, then processed:
 
 - gradient of a filter: for one output, the list of all patches (of all samples) it was let through at, each
   with an amount; filter gradient += amount * patch.
@@ -56,7 +56,7 @@ Places = NDArray[np.int32]
 
 @inlined
 def group_size(filters: int, output: int) -> int:
-    """How many outputs to work on together from this one on: three, or two so that none is left alone."""
+    """Return how many outputs to process together: three, or two so that no single one is left."""
     left = filters - output
     return 3 if left == 3 or left > 4 else 2
 
@@ -117,7 +117,7 @@ def convolve(
 
 @inlined
 def window_places(right: int, down: int) -> Tile:
-    """Distance of the four positions of a window from its corner, in rows."""
+    """Return the distances of the four positions of a window from its corner, in rows."""
     return (
         repeat(np.float32(0)),
         repeat(np.float32(right)),
@@ -209,7 +209,7 @@ def _add_patches(
     rows: Floats,
     gradient: Floats,
 ) -> None:
-    """The part of the above that falls on as many pieces of the filter as `like` has vectors."""
+    """Do `add_filter_gradient` for as many pieces of the filter as `like` has vectors."""
     tile_steps = load_steps(steps, piece, like)
     total = load_tile(gradient, LANES * piece, LANES, like)
     for number in range(count):
@@ -290,7 +290,7 @@ def _add_filters(
     shifted: Floats,
     error_rows: Floats,
 ) -> None:
-    """The part of the above that falls on one row under each window, from `start` on."""
+    """Do `add_input_gradient` for one row under each window, from `start` on."""
     channels, width, stride = layer.channels, layer.width, layer.input_stride
     filter_row = row * 2 * layer.filters * layer.span + start
     number, entry = 0, 0

@@ -69,7 +69,7 @@ def input_errors(layer: Any, weights: Floats, errors: Floats, inputs: Floats, fo
 def output_errors(
     classes: int, scores: Floats, labels: Labels, samples: int, weight: float, errors: Floats
 ) -> float:
-    """Cross-entropy summed over samples; its gradient with respect to the scores, times `weight`.
+    """Return the cross-entropy summed over samples; store its gradient by the scores, times `weight`.
 
     loss = log(sum over c of exp(score[c])) - score[label], error[c] = exp(score[c]) / sum - (c == label).
     """
@@ -95,7 +95,7 @@ def output_errors(
 
 @compiled
 def count_correct(classes: int, scores: Floats, labels: Labels, samples: int) -> int:
-    """How many samples have their highest score at their label (the first of equal scores counts)."""
+    """Count the samples whose highest score is at their label; the first of equal scores counts."""
     correct = 0
     for lane in range(samples):
         best = 0

@@ -88,11 +88,11 @@ vector = VectorType()
 index = types.intp
 
 GIVEN = None
-"""In a signature: an argument of whatever type is given, for arrays and tiles."""
+"""Declares, in a signature, an argument of any type: an array or a tile."""
 
 
 def type_of(argument: int) -> Callable[..., Any]:
-    """In a signature: the result has the type of this argument."""
+    """Declare, in a signature, that the result has the type of an argument."""
     return lambda *given: given[argument]
 
 
@@ -196,7 +196,7 @@ def address(builder: Builder, array: Any, at: Any) -> Any:
 
 @instruction(vector, vector, vector)
 def add(builder: Builder, one: Vector, other: Vector) -> Vector:
-    """one + other."""
+    """Return one + other, lane by lane."""
     return builder.fadd(one, other)
 
 
