@@ -22,6 +22,7 @@ from slotwise.learning.task import Evaluation, Task
 from slotwise.scenario import whole
 
 UNQUANTISED = 32
+FEWEST_BITS = 2  # a sign and one bit
 SCALE = np.dtype("<f4")
 WHOLE_BYTES: dict[int, str] = {8: "u1", 16: ">u2"}  # the same bytes as bit by bit, much faster
 BLOCK = 1 << 16  # numbers that are encoded at once; a multiple of eight, so that blocks end with a byte
@@ -43,7 +44,7 @@ class Quantised:
     def __init__(self, task: Task, bits: int, seed: int = 0) -> None:
         if not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
             raise InputError("seed", seed, f"a whole number from 0 to {LARGEST_SEED}")
-        self._task, self.bits, self._seed = task, checked_bits(bits), seed
+        self._task, self.bits, self._seed = task, whole("bits", bits, FEWEST_BITS, UNQUANTISED), seed
         self._ends = _array_ends(task)
 
     @property
@@ -97,23 +98,12 @@ def quantise(numbers: Vector, bits: int, draw: np.random.Generator) -> Vector:
     return rounded
 
 
-def checked_bits(bits: object) -> int:
-    """Return ``bits`` as an int from 2 (a sign and one bit) to 32 (plain float32), or raise an InputError."""
-    try:
-        number = whole("bits", bits, smallest=2)
-    except InputError:
-        number = 0
-    if not 2 <= number <= UNQUANTISED:
-        raise InputError("bits", bits, f"a whole number from 2 to {UNQUANTISED}")
-    return number
-
-
 def link_slots_of(parameters: int, bits: int, bits_per_slot: int, arrays: int = 1) -> int:
     """Return the slots r of one update of ``parameters`` numbers, ceil((parameters·bits + scales) / rate).
 
     ``arrays`` scales of 32 bits each are sent with the numbers, unless these have 32 bits themselves.
     """
-    numbers = whole("parameters", parameters) * checked_bits(bits)
+    numbers = whole("parameters", parameters) * whole("bits", bits, FEWEST_BITS, UNQUANTISED)
     scales = whole("arrays", arrays) * 32 if bits != UNQUANTISED else 0
     return -(-(numbers + scales) // whole("bits_per_slot", bits_per_slot))
 

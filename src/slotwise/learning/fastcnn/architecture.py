@@ -100,7 +100,7 @@ class Architecture:
 
     @property
     def needed_multiply_adds(self) -> int:
-        """Multiply-adds per sample, with convolution gradients only at the one position in four of max-pool."""
+        """Multiply-adds per sample, with convolution gradients only where max-pool passes them."""
         total = 0
         for number, weight in enumerate(self.weight_shapes):
             gradients = 1 if number == 0 else 2
