@@ -75,7 +75,7 @@ def estimate_constants(
     """Estimate the constants of the analysis for a run: train its task again, with one gradient per update.
 
     Args:
-        folder: A run of equal devices without faults, with the rule mean and 32 bits, in the paper's terms.
+        folder: A run of equal devices without faults, with the rule mean and 32 bits.
         known: Constants that are given and not estimated.
         rounds: Rounds to train. Default: what takes about a minute.
         learning_rate: Step size. Default: the run's.
