@@ -66,7 +66,10 @@ def recommend(
     in_file, powers = _read(config)
     try:
         base = _base({**in_file, **options})
-        with stop_on_signals() as stopping, SearchProgress(lambda: stopping.requested, quiet=quiet) as progress:
+        with (
+            stop_on_signals() as stopping,
+            SearchProgress(lambda: stopping.requested, quiet=quiet) as progress,
+        ):
             answer = search(base, **asked, powers=powers, out=out, observer=progress)
     except Stopped:
         print("interrupted; the same command resumes", file=sys.stderr)

@@ -49,7 +49,10 @@ def reproduce(
 
     powers = take_powers(options)
     try:
-        with stop_on_signals() as stopping, BatchProgress(lambda: stopping.requested, quiet=quiet) as progress:
+        with (
+            stop_on_signals() as stopping,
+            BatchProgress(lambda: stopping.requested, quiet=quiet) as progress,
+        ):
             made = make(out, names or ("all",), quick=quick, powers=powers, observer=progress, **options)
     except InputError as error:
         if error.parameter == "experiments":  # a positional argument, not an option
