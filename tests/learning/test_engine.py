@@ -11,7 +11,7 @@ from slotwise.errors import InputError
 from slotwise.learning import History, Observer, Point, Task, train
 from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.scenario import Scenario
-from slotwise.schedule import Participation, Schedule, Synchronous, Timeline, simulate
+from slotwise.schedule import Participants, Participation, Schedule, Timeline, simulate
 
 MakeTask = Callable[[int, int], Task]
 
@@ -29,7 +29,7 @@ class Case(NamedTuple):
             self.scenario,
             self.schedule,
             delay=self.delay,
-            participation=self.participation,
+            participation=self.participation if self.schedule == "sync" else "round-robin",
             seed=self.seed,
             rounds=self.rounds,
         )
@@ -43,7 +43,7 @@ class Case(NamedTuple):
     def _participants(self, round_number: int) -> list[int]:
         n, s = self.scenario.devices, self.scenario.group_size
         if self.participation == "random":
-            return list(Synchronous(n, s, "random", self.seed).participants(round_number))
+            return list(Participants(n, s, "random", self.seed).participants(round_number))
         return sorted((round_number * s + i) % n + 1 for i in range(s))
 
 

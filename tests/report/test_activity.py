@@ -8,7 +8,7 @@ from slotwise.fleet import Absence, Fleet
 from slotwise.report.activity import BEYOND, UNSENT, Activities, Activity, activities, kinds_of
 from slotwise.report.window import Window
 from slotwise.scenario import Scenario
-from slotwise.schedule import Timeline, simulate
+from slotwise.schedule import Asynchronous, IntentionalDelay, Synchronous, Timeline, simulate
 
 COMPUTING, SENDING, RECEIVING = Activity.COMPUTING, Activity.SENDING, Activity.RECEIVING
 CHANNEL, MODEL = Activity.WAITING_FOR_CHANNEL, Activity.WAITING_FOR_MODEL
@@ -98,10 +98,8 @@ def timelines(draw: st.DrawFn) -> Timeline:
         compute_slots=draw(st.integers(1, 12)),
         link_slots=draw(st.integers(1, 3)),
     )
-    options = {"participation": draw(st.sampled_from(["round-robin", "random"]))}
-    return simulate(
-        scenario, draw(st.sampled_from(["sync", "async", "idfl"])), rounds=draw(st.integers(1, 12)), **options
-    )
+    policies = [Synchronous(), Synchronous(participation="random"), Asynchronous(), IntentionalDelay()]
+    return simulate(scenario, draw(st.sampled_from(policies)), rounds=draw(st.integers(1, 12)))
 
 
 def chained(found: Activities, device: int) -> bool:
