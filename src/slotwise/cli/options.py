@@ -76,7 +76,8 @@ SamplesPerSlot = Annotated[
     ),
 ]
 ScheduleName = Annotated[
-    Literal["sync", "async", "idfl"], typer.Option(help="The schedule.", rich_help_panel=SCHEDULE)
+    str,
+    typer.Option(help="sync, async, idfl, or your own: module:function.", rich_help_panel=SCHEDULE),
 ]
 DelayText = Annotated[
     str,

@@ -35,7 +35,7 @@ from slotwise.schedule.equal_devices import equal_devices_timeline, play_rounds
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.policy import Booking, Delivery, Policy
 from slotwise.schedule.selection import first_ready
-from slotwise.schedule.timeline import Column, Timeline, Trainings
+from slotwise.schedule.timeline import NEVER, Column, Timeline, Trainings
 
 Delay = int | Literal["auto"]
 
@@ -56,8 +56,8 @@ class IntentionalDelay(Policy):
         """Return a fixed delay, or the plan of just-in-time delivery."""
         if self._is_just_in_time(fleet):
             devices = (fleet or Fleet.equal(scenario)).without_faults()
-            _, plain = self._without_delay(scenario, devices, rounds)
-            return Planned.of(just_in_time(plain, devices.compute_slots, plain.rounds))
+            shown, plain = self._without_delay(scenario, devices, rounds)
+            return Planned.of(just_in_time(plain, devices.compute_slots, plain.rounds), shown)
         return FixedDelay(scenario.devices, scenario.group_size, self._chosen_delay(scenario))
 
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
@@ -273,14 +273,19 @@ class Planned(Delivery):
     turns: Mapping[tuple[int, int], int]
 
     @classmethod
-    def of(cls, plan: Timeline) -> Planned:
-        """Follow a timeline of the same devices."""
+    def of(cls, plan: Timeline, rounds: int = -1) -> Planned:
+        """Follow a timeline of the same devices.
+
+        The selection may have left devices out for good. If they received one of the first ``rounds`` models
+        and never send in the plan, they come last, not in the order in which they got ready.
+        """
         received: defaultdict[int, list[int]] = defaultdict(list)
         for version in range(plan.models):
             for device in plan.receivers(version).tolist():
                 received[device].append(version)
         sent: defaultdict[int, list[int]] = defaultdict(list)
-        turns = {}
+        early = [(n, version) for n in received for version in received[n] if version <= rounds]
+        turns = dict.fromkeys(early, int(NEVER))  # those that send get their slot below
         columns = (plan.round, plan.device, plan.version, plan.start)
         for k, device, version, start in zip(*(column.tolist() for column in columns), strict=True):
             sent[device].append(k)
