@@ -11,7 +11,8 @@ from slotwise.errors import InputError
 from slotwise.learning import History, Observer, Point, Task, train
 from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.scenario import Scenario
-from slotwise.schedule import Participants, Participation, Schedule, Timeline, simulate
+from slotwise.schedule import Participation, Schedule, Timeline, simulate
+from slotwise.schedule.policies.synchronous import Participants
 
 MakeTask = Callable[[int, int], Task]
 

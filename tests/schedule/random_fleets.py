@@ -12,7 +12,6 @@ from slotwise.fleet import Absence, Fleet
 from slotwise.fleet.fleet import chance
 from slotwise.schedule import (
     Asynchronous,
-    Booking,
     Delivery,
     Policy,
     RandomSelection,
@@ -23,6 +22,7 @@ from slotwise.schedule import (
     round_robin,
 )
 from slotwise.schedule.events import Drive
+from slotwise.schedule.policy import Booking
 
 MANY = settings(max_examples=300)
 DEADLINE = 120

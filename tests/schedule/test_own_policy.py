@@ -19,7 +19,6 @@ from slotwise.runs import RunConfig
 from slotwise.schedule import (
     POLICIES,
     Asynchronous,
-    Booking,
     Delivery,
     IntentionalDelay,
     Policy,
@@ -29,6 +28,7 @@ from slotwise.schedule import (
     scheduler_for,
 )
 from slotwise.schedule.events import Drive
+from slotwise.schedule.policy import Booking
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "own-policy.md"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -22,20 +22,16 @@ from slotwise.cli.options import (
     LocalSteps,
     SamplesPerSlot,
     devices_option,
-    most_uplinks,
-    refuse_too_many,
     slots_of_training,
 )
 from slotwise.cli.plan_fleet import fleet_table
 from slotwise.cli.power_options import PowerOptions
 from slotwise.cli.spending_tables import SpendingRow, spending_table
 from slotwise.cli.terminal import table_console
-from slotwise.errors import InputError
-from slotwise.planning import SCHEDULES, Plan, SimulatedPlan, plan_scenarios, scenarios_of, simulate_plans
-from slotwise.scenario import Scenario
+from slotwise.planning import FleetPlan, Plan, PlanTable
+from slotwise.planning import plan as plans_of
 
 USUAL_DEVICES = 100
-QUICKLY_COUNTED = 2_000_000  # uplinks or devices of all rows together: a second or two
 
 
 @with_option_groups
@@ -79,79 +75,40 @@ def plan(
     fleet.refuse_beside(compute_slots, samples_per_slot)
     slots = slots_of_training(compute_slots, samples_per_slot, local_steps, batch_size, default=50)
     count, options = fleet.options(devices, USUAL_DEVICES, link_slots)
-    scenarios = scenarios_of(
+    powers = power.powers()
+    table = plans_of(
         devices=count,
         compute_slots=slots,
         link_slots=link_slots,
         deadline=deadline,
         group_sizes=group_size or None,
+        fleet=options,
+        seed=seed,
+        usage=usage if usage or as_json else None,
+        powers=powers,
     )
-    powers = power.powers()
-    everything = usage or powers is not None
-    drawn = options.fleet(scenarios[0], seed)
-    if drawn is not None and not drawn.is_equal_to(scenarios[0]):
-        for scenario in scenarios:
-            refuse_too_many(scenario, fleet=drawn)
-        simulated = simulate_plans(scenarios, drawn, seed=seed, powers=powers)
-        _check_fits(simulated)
-        _print_plans(fleet_table(simulated), simulated, simulated, as_json, everything)
-        return
-    plans = plan_scenarios(scenarios)
-    _check_first_round(plans)
-    if everything:
-        for scenario in scenarios:
-            refuse_too_many(scenario)
-        counted = simulate_plans(scenarios, powers=powers)
-    else:
-        counted = [] if as_json or _too_many(scenarios) else simulate_plans(scenarios, schedules=["idfl"])
-    _print_plans(_table(plans), plans, counted, as_json, everything)
-
-
-def _check_fits(plans: Sequence[SimulatedPlan]) -> None:
-    if not any(plan.fits for plan in plans):
-        deadline = plans[0].scenario.deadline
-        raise InputError("deadline", deadline, "long enough for a first round of the fleet to end")
-
-
-def _check_first_round(plans: Sequence[Plan]) -> None:
-    if not any(plan.fits for plan in plans):
-        shortest = min(p.scenario.compute_slots + p.scenario.communication_slots for p in plans)
-        deadline = plans[0].scenario.deadline
-        raise InputError("deadline", deadline, f"at least {shortest}, the slots of the shortest first round")
-
-
-def _too_many(scenarios: Iterable[Scenario]) -> bool:
-    return sum(max(most_uplinks(scenario), scenario.devices) for scenario in scenarios) > QUICKLY_COUNTED
-
-
-def _print_plans(
-    table: Table,
-    plans: Sequence[Plan] | Sequence[SimulatedPlan],
-    counted: Sequence[SimulatedPlan],
-    as_json: bool,
-    everything: bool,
-) -> None:
-    """As tables, or as JSON; what the devices spend is part of the JSON if it was asked for."""
     if as_json:
-        rows = [plan.as_dict() for plan in plans]
-        if everything:
-            rows = [row | {"usage": c.usage_as_dict()} for row, c in zip(rows, counted, strict=True)]
-        typer.echo(json.dumps(rows, indent=2))
-        return
+        typer.echo(json.dumps([row.as_dict() for row in table], indent=2))
+    else:
+        _print_plans(table)
+
+
+def _print_plans(table: PlanTable) -> None:
     console = table_console()
-    console.print(table)
-    if counted:
-        console.print(_spending_table(counted, everything))
+    unequal = [row for row in table if isinstance(row, FleetPlan)]
+    equal = [row for row in table if isinstance(row, Plan)]
+    console.print(fleet_table(unequal) if unequal else _table(equal))
+    if table[0].costs:
+        console.print(_spending_table(table))
     else:
         console.print("The devices' slots are too many to be counted unasked: --usage does.")
 
 
-def _spending_table(plans: Sequence[SimulatedPlan], everything: bool) -> Table:
-    shown = SCHEDULES if everything else ("idfl",)
+def _spending_table(plans: Sequence[Plan | FleetPlan]) -> Table:
     rows = [
-        SpendingRow((f"{plan.scenario.group_size:,}", name), plan.schedules[name].spending)
+        SpendingRow((f"{plan.scenario.group_size:,}", name), costs)
         for plan in plans
-        for name in shown
+        for name, costs in plan.costs.items()
     ]
     return spending_table(("group\nsize", "schedule"), rows, "What the devices spend")
 
@@ -172,7 +129,7 @@ def _table(plans: list[Plan]) -> Table:
     for heading in ("staleness\nasync", "free\ndelay", "staleness\nidfl", "sync\nslots", "sync\nrounds"):
         table.add_column(heading, justify="right", overflow="fold")
     for row in plans:
-        cells = [_cell(value) for value in row.as_dict().values()]
+        cells = [_cell(value) for value in row.figures().values()]
         table.add_row(*cells, style=None if row.fits else "dim strike")
     return table
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.planning import SimulatedPlan
+from slotwise.planning import FleetPlan
 
 
-def fleet_table(plans: Sequence[SimulatedPlan]) -> Table:
+def fleet_table(plans: Sequence[FleetPlan]) -> Table:
     """A row for each group size."""
     scenario = plans[0].scenario
     table = Table(
@@ -31,7 +31,7 @@ def fleet_table(plans: Sequence[SimulatedPlan]) -> Table:
     return table
 
 
-def _cells(plan: SimulatedPlan) -> list[str]:
+def _cells(plan: FleetPlan) -> list[str]:
     sync, plain, delayed = (plan.schedules[name] for name in ("sync", "async", "idfl"))
     return [
         f"{plan.scenario.group_size:,}",

@@ -26,7 +26,6 @@ from slotwise.cli.options import (
     ScheduleName,
     delay_of,
     devices_option,
-    refuse_too_many,
     slots_of_training,
 )
 from slotwise.cli.power_options import PowerOptions
@@ -38,7 +37,7 @@ from slotwise.report.gantt import check_picture_path, picture_window, write_gant
 from slotwise.report.gantt_text import gantt_text
 from slotwise.report.window import Window, window_of
 from slotwise.scenario import Scenario
-from slotwise.schedule import Timeline, simulate
+from slotwise.schedule import Timeline, refuse_too_many_uplinks, simulate
 
 USUAL_DEVICES = 6
 
@@ -108,7 +107,7 @@ def timeline(
     if rounds is None and deadline is None:
         rounds = 2 * scenario.groups
     unequal = options.fleet(scenario, seed)
-    refuse_too_many(scenario, rounds, unequal)
+    refuse_too_many_uplinks(scenario, rounds, unequal)
     result = simulate(
         scenario,
         schedule,
