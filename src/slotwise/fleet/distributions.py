@@ -34,6 +34,7 @@ class Constant:
         whole("slots", self.slots)
 
     def __call__(self, number: float) -> int:  # noqa: ARG002
+        """Return the slots at ``number`` in [0, 1)."""
         return self.slots
 
 
@@ -51,6 +52,7 @@ class Uniform:
             raise InputError("high", self.high, f"at least low, {self.low}")
 
     def __call__(self, number: float) -> int:
+        """Return the slots at ``number`` in [0, 1)."""
         return self.low + int(number * (self.high - self.low + 1))
 
 
@@ -68,6 +70,7 @@ class Lognormal:
             raise InputError("sigma", self.sigma, "a number from 0 to 10")
 
     def __call__(self, number: float) -> int:
+        """Return the slots at ``number`` in [0, 1)."""
         deviations = NormalDist().inv_cdf(max(number, 2.0**-54))  # which has no value at 0
         return min(max(1, round(self.median * exp(self.sigma * deviations))), LARGEST)
 
@@ -89,6 +92,7 @@ class TwoClasses:
             raise InputError("slow_share", self.slow_share, "a share from 0 to 1")
 
     def __call__(self, number: float) -> int:
+        """Return the slots at ``number`` in [0, 1)."""
         return self.slow if number < self.slow_share else self.fast
 
 
@@ -104,7 +108,7 @@ def draw_slots(
 
 
 def distribution_from(parameter: str, text: str) -> Distribution:
-    """Build a distribution from its name and numbers, as in ``lognormal:50:0.5``; errors name ``parameter``."""
+    """Build a distribution from its name and numbers, as in ``lognormal:50:0.5``."""
     try:
         match text.split(":"):
             case ["constant", slots]:

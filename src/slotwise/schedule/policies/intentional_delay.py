@@ -42,7 +42,7 @@ Delay = int | Literal["auto"]
 
 @dataclass(frozen=True, kw_only=True)
 class IntentionalDelay(Policy):
-    """Intentional delay.
+    """Intentional delay, fixed or just in time.
 
     Attributes:
         delay: the delay in rounds. "auto" is the largest that costs nothing, and just in time for each device
