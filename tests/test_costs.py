@@ -80,17 +80,18 @@ def test_the_worked_example_in_joules() -> None:
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "much", True])
 def test_powers_are_finite_numbers(name: str, value: Any) -> None:
     given = dict.fromkeys(Powers.__dataclass_fields__, 1.0)
-    with pytest.raises(InputError, match=rf"^{name} = .*: must be a finite number, at least 0$"):
+    with pytest.raises(InputError) as caught:
         Powers(**given | {name: value})
+    assert caught.value.parameter == name
 
 
 def test_a_slot_takes_time() -> None:
-    with pytest.raises(InputError, match=r"^slot_seconds = 0: must be above 0$"):
+    with pytest.raises(InputError, match="slot_seconds"):
         Powers(computing=1, sending=1, receiving=1, idle=1, slot_seconds=0)
 
 
 def test_powers_no_device_has_are_refused_before_their_sum_overflows() -> None:
-    with pytest.raises(InputError, match=r"^sending = 1e\+300: must be at most 1,000,000,000$"):
+    with pytest.raises(InputError, match="sending"):
         Powers(computing=1, sending=1e300, receiving=1)
 
 
