@@ -31,7 +31,7 @@ class Case(NamedTuple):
             self.scenario,
             self.schedule,
             delay=self.delay,
-            participation=self.participation,
+            participation=self.participation if self.schedule == "sync" else "round-robin",
             seed=self.seed,
             rounds=self.rounds,
         )

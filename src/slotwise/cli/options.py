@@ -8,13 +8,11 @@ from typing import Annotated, Any, Literal
 import typer
 
 from slotwise.errors import InputError
-from slotwise.fleet import Fleet
 from slotwise.runs import RunConfig
-from slotwise.scenario import LARGEST, Scenario, compute_slots
+from slotwise.scenario import compute_slots
 from slotwise.schedule import Delay
 
 PICTURE_KINDS = ("png", "svg", "pdf")
-MOST_UPLINKS = 20_000_000
 
 DATA = "Data"
 LEARNING = "Learning"
@@ -76,7 +74,8 @@ SamplesPerSlot = Annotated[
     ),
 ]
 ScheduleName = Annotated[
-    Literal["sync", "async", "idfl"], typer.Option(help="The schedule.", rich_help_panel=SCHEDULE)
+    str,
+    typer.Option(help="sync, async, idfl, or your own: module:function.", rich_help_panel=SCHEDULE),
 ]
 DelayText = Annotated[
     str,
@@ -126,23 +125,3 @@ def delay_of(text: str) -> Delay:
 def devices_option(usual: int) -> Any:
     """The number of devices, where a fleet's file may say it too."""
     return typer.Option(help="N, the number of devices.", rich_help_panel=CHANNEL, show_default=str(usual))
-
-
-def most_uplinks(scenario: Scenario, rounds: int | None = None, fleet: Fleet | None = None) -> int:
-    """No timeline has more, lost ones aside."""
-    by_rounds = LARGEST if rounds is None else scenario.group_size * rounds
-    if scenario.deadline is None:
-        return by_rounds
-    if fleet is not None:  # rounds may be short of updates
-        return min(by_rounds, scenario.deadline // min(fleet.link_slots))
-    return min(by_rounds, scenario.group_size * (scenario.deadline // scenario.communication_slots))
-
-
-def refuse_too_many(scenario: Scenario, rounds: int | None = None, fleet: Fleet | None = None) -> None:
-    """Nobody reads a timeline of hundreds of millions of uplinks, and no memory holds it."""
-    if most_uplinks(scenario, rounds, fleet) > MOST_UPLINKS:
-        what = "deadline" if rounds is None else "rounds"
-        value = scenario.deadline if rounds is None else rounds
-        raise InputError(
-            what, value, f"shorter: more than {MOST_UPLINKS:,} uplinks are too many for a timeline"
-        )

@@ -51,7 +51,8 @@ class RunFlags:
         Literal["standard", "unit"] | None, run_option("input_scale", "Pixels standardised, or 0 to 1.", DATA)
     ] = None
     schedule: Annotated[
-        Literal["sync", "async", "idfl"] | None, run_option("schedule", "The schedule.", SCHEDULE)
+        str | None,
+        run_option("schedule", "sync, async, idfl, or your own policy: module:function.", SCHEDULE),
     ] = None
     delay: Annotated[
         str | None, run_option("delay", "Intentional delay of idfl: rounds, or auto.", SCHEDULE)
