@@ -4,8 +4,8 @@
 
 Equal runs, as different seeds of one configuration, are trained by `slotwise sweep` and, in turns with it,
 one after another in one process that loads everything once. The time of the sweep includes its processes,
-tables and figure. With --ray, many tiny runs are trained by local processes and on the cluster in turns; give the
-cluster as many CPUs as --workers, for example with `ray start --head --num-cpus 2`.
+tables and figure. With --ray, many tiny runs are trained by local processes and on the cluster in turns; give
+the cluster as many CPUs as --workers, for example with `ray start --head --num-cpus 2`.
 
 Fails (exit code 1) if the sweep takes more than 1.15 times the CPU time of the sequence.
 """
