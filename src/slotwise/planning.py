@@ -12,6 +12,7 @@ from slotwise import theory
 from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError
 from slotwise.fleet import Fleet
+from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule import Schedule, automatic_delay, completed_rounds, simulate
 
@@ -57,6 +58,10 @@ class Plan:
         }
 
 
+class PlanTable(list[Plan], Displayable):
+    """Plans of several group sizes: a list that can be shown as a table and as a plot."""
+
+
 def plan(
     *,
     devices: int,
@@ -64,7 +69,7 @@ def plan(
     link_slots: int = 1,
     deadline: int,
     group_sizes: Iterable[int] | None = None,
-) -> list[Plan]:
+) -> PlanTable:
     """One Plan per group size; all divisors of ``devices`` unless told otherwise.
 
     Raises:
@@ -80,9 +85,9 @@ def plan(
     return plan_scenarios(scenarios)
 
 
-def plan_scenarios(scenarios: Iterable[Scenario]) -> list[Plan]:
+def plan_scenarios(scenarios: Iterable[Scenario]) -> PlanTable:
     """One Plan per scenario."""
-    return [_plan(scenario) for scenario in scenarios]
+    return PlanTable(_plan(scenario) for scenario in scenarios)
 
 
 def scenarios_of(*, devices: int, group_sizes: Iterable[int] | None = None, **channel: int) -> list[Scenario]:

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from slotwise.cli.live import LiveDisplay
-from slotwise.cli.progress import Stopping
 from slotwise.live.mailbox import READY_TWICE, Rejection
+from slotwise.report.progress import Stop
 
 
 @pytest.fixture
 def display():
-    with LiveDisplay(Stopping(), 10, quiet=True) as shown:
+    with LiveDisplay(Stop(), 10, quiet=True) as shown:
         yield shown
 
 
@@ -28,7 +28,7 @@ def test_damaged_checkpoints_are_named_with_what_they_cost(display, capsys, roun
 
 @pytest.mark.parametrize(("quiet", "said"), [(False, ["rejected: a/b: bad"]), (True, [])])
 def test_each_rejection_is_told_once_if_there_is_anybody_to_tell(capsys, quiet, said):
-    with LiveDisplay(Stopping(), 10, quiet=quiet) as shown:
+    with LiveDisplay(Stop(), 10, quiet=quiet) as shown:
         for reason in ("bad", READY_TWICE, "bad"):
             shown.rejected(Rejection("a/b", reason))
     assert capsys.readouterr().err.splitlines() == said

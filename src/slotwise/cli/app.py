@@ -18,6 +18,7 @@ from slotwise.cli.data import data
 from slotwise.cli.plan import plan
 from slotwise.cli.recommend import recommend
 from slotwise.cli.reproduce import reproduce
+from slotwise.cli.show import show
 from slotwise.cli.sweep import compare, sweep
 from slotwise.cli.timeline import timeline
 from slotwise.cli.train import train
@@ -26,7 +27,7 @@ from slotwise.errors import InputError, UserError
 USAGE_ERROR = 2
 USER_CODE_FAILED = 1
 INTERRUPTED = 130
-LEGACY = {"show", "serve", "device", "fleet", "enroll"}
+LEGACY = {"serve", "device", "fleet", "enroll"}
 
 
 def _unwrapped(docstring: str | None) -> str:
@@ -43,7 +44,7 @@ app = App(
     default_parameter=Parameter(negative=(), show_default=False),
     result_action="return_value",
 )
-for _command in (plan, timeline, train, sweep, recommend, reproduce, bench, bound):
+for _command in (plan, timeline, train, show, sweep, recommend, reproduce, bench, bound):
     app.command(_command, help=_unwrapped(_command.__doc__))
 app.command(compare, show=False)
 app.command(data, name="data")

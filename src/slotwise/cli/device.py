@@ -27,11 +27,11 @@ from slotwise.cli.holder import refuse_credentials_of_others
 from slotwise.cli.jobs import HOPELESS, INTERRUPTED
 from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT
-from slotwise.cli.progress import stop_on_signals
 from slotwise.cli.unread import stderr_may_go_unread
 from slotwise.errors import InputError, UserError
 from slotwise.live.channel import KEEPALIVE
 from slotwise.live.topics import MOST_DEVICES, TRIAL, Topics
+from slotwise.report.progress import stop_on_signals
 from slotwise.scenario import whole
 from slotwise.user_code import load_function
 
@@ -198,7 +198,7 @@ def _spread(devices: int, first: int, processes: int, workers: int) -> None:
         children.append(subprocess.Popen(command))
         first += share
     with stop_on_signals() as stopping:
-        while any(child.poll() is None for child in children) and not stopping.asked:
+        while any(child.poll() is None for child in children) and not stopping.requested:
             time.sleep(0.1)
         for child in children:
             if child.poll() is None:

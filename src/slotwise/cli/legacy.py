@@ -17,7 +17,6 @@ from slotwise.cli.device import device, fleet
 from slotwise.cli.enroll import enroll
 from slotwise.cli.jobs import SOME_FAILED
 from slotwise.cli.serve import serve
-from slotwise.cli.show import show
 from slotwise.errors import InputError, UserError
 from slotwise.user_code import user_traceback as error_in_own_code
 
@@ -39,7 +38,6 @@ def _help(command: Callable[..., None]) -> str:
 
 
 for _command in (
-    show,
     serve,
     device,
     fleet,

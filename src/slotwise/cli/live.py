@@ -12,18 +12,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from slotwise.cli.progress import Stopping
 from slotwise.learning import Point
 from slotwise.live.mailbox import READY_TWICE, Rejection
 from slotwise.live.report import Comparison, Figures
 from slotwise.live.run import LiveWatcher
 from slotwise.live.state import LiveState
+from slotwise.report.progress import Stop
 
 
 class LiveDisplay(LiveWatcher):
     """A progress bar: first the devices that have come, then the rounds."""
 
-    def __init__(self, stopping: Stopping, rounds: int, *, quiet: bool) -> None:
+    def __init__(self, stopping: Stop, rounds: int, *, quiet: bool) -> None:
         self._stopping, self._rounds, self._quiet = stopping, rounds, quiet
         self._console = Console(stderr=True)
         self._bar = Progress(
@@ -84,7 +84,7 @@ class LiveDisplay(LiveWatcher):
 
     def wants_stop(self) -> bool:
         """Whether Ctrl-C was pressed."""
-        return self._stopping.asked
+        return self._stopping.requested
 
     def say(self, text: str) -> None:
         """A line above the bar."""

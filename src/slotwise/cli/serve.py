@@ -18,7 +18,6 @@ from slotwise.cli.jobs import HOPELESS, INTERRUPTED
 from slotwise.cli.live import LiveDisplay, comparison_lines, comparison_table
 from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import CHANNEL, OUTPUT, Quiet
-from slotwise.cli.progress import stop_on_signals
 from slotwise.cli.run_options import RunFlags
 from slotwise.cli.serve_options import (
     kept_options,
@@ -29,7 +28,6 @@ from slotwise.cli.serve_options import (
     resumed_parameters,
     server_options,
 )
-from slotwise.cli.terminal import table_console
 from slotwise.cli.unread import stderr_may_go_unread
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Task
@@ -39,6 +37,8 @@ from slotwise.live.plan import live_plan
 from slotwise.live.run import LONGEST_GOODBYE, LiveOutcome, ServerOptions, Trouble, new_live_folder
 from slotwise.live.run import serve as serve_live
 from slotwise.live.topics import Topics
+from slotwise.report.cost_tables import table_console
+from slotwise.report.progress import stop_on_signals
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runs.tasks import build_task

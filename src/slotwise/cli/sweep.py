@@ -12,9 +12,9 @@ from rich.table import Table
 
 from slotwise.cli.flags import NO_PROGRESS, OUTPUT, whole_number
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
-from slotwise.cli.progress import stop_on_signals
-from slotwise.cli.terminal import table_console
 from slotwise.errors import UserError
+from slotwise.report.cost_tables import table_console
+from slotwise.report.progress import stop_on_signals
 
 if TYPE_CHECKING:
     from slotwise.batch import BatchResults
@@ -75,15 +75,15 @@ def sweep(
         print(f"{file}: {skipped}", file=sys.stderr)
     # Connected before signals are handled: Ray replaces whatever handler there is by its own.
     executor = make_executor("processes" if ray is None else f"ray:{ray}", workers)
-    with stop_on_signals() as stopping, BatchProgress(lambda: stopping.asked, quiet=quiet) as progress:
+    with stop_on_signals() as stopping, BatchProgress(lambda: stopping.requested, quiet=quiet) as progress:
         results = run_batch(
             spec, out, executor=executor, checkpoint_every=checkpoint_every, observer=progress
         )
-    for name, problem in results.problems(stopped=stopping.asked).items():
+    for name, problem in results.problems(stopped=stopping.requested).items():
         print(f"{name}: {problem}", file=sys.stderr)
     table_console().print(results_table(results))
     print("wrote " + ", ".join(map(str, results.files)))
-    if stopping.asked:
+    if stopping.requested:
         print("interrupted; the same command resumes from here", file=sys.stderr)
         return INTERRUPTED
     return 0 if results.is_finished else SOME_FAILED

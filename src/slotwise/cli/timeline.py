@@ -21,13 +21,17 @@ from slotwise.cli.flags import (
     whole_number,
 )
 from slotwise.cli.options import refuse_too_many
-from slotwise.cli.spending_tables import device_table, spending_line, usage_as_dict
-from slotwise.cli.terminal import table_console
 from slotwise.costs import Costs
 from slotwise.errors import InputError
-from slotwise.report.gantt import check_picture_path, picture_window, write_gantt
-from slotwise.report.gantt_text import gantt_text
-from slotwise.report.window import Window, window_of
+from slotwise.report.cost_tables import cost_line, costs_as_dict, device_table, table_console
+from slotwise.report.gantt import (
+    Window,
+    check_picture_path,
+    gantt_text,
+    picture_window,
+    window_of,
+    write_gantt,
+)
 from slotwise.runs.config import RunConfig
 from slotwise.schedule import Timeline
 
@@ -97,13 +101,13 @@ def _json(result: Timeline, spending: Costs, with_usage: bool, per_device: bool)
     """The timeline; what the devices spend only if it was asked for, so that others read what they know."""
     if not with_usage:
         return result.to_json()
-    return json.dumps(result.as_dict() | {"usage": usage_as_dict(spending, per_device)})
+    return json.dumps(result.as_dict() | {"usage": costs_as_dict(spending, per_device)})
 
 
 def _print_spending(spending: Costs, per_device: bool) -> None:
     console = table_console()
     console.print()
-    console.print(spending_line(spending))
+    console.print(cost_line(spending))
     if per_device:
         console.print(device_table(spending, f"Each device, in {spending.slots:,} slots"))
 

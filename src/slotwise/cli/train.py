@@ -20,10 +20,10 @@ from slotwise.cli.flags import (
     take_powers,
     whole_number,
 )
-from slotwise.cli.progress import TrainingDisplay, stop_on_signals
-from slotwise.cli.spending_tables import spending_line
 from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError, UserError
+from slotwise.report.cost_tables import cost_line
+from slotwise.report.progress import TrainingProgress, stop_on_signals
 from slotwise.runs import RunConfig, RunResult
 from slotwise.runs import resume as resume_run
 from slotwise.runs import run as start_run
@@ -77,7 +77,7 @@ def train(
     powers = take_powers(options)
     _check_tensorboard(tensorboard)
     how: dict[str, Any] = {"workers": workers, "checkpoint_every": checkpoint_every}
-    with stop_on_signals() as stopping, TrainingDisplay(stopping, quiet=quiet) as display:
+    with stop_on_signals() as stopping, TrainingProgress(stopping, quiet=quiet) as display:
         if resume is not None:
             refuse_with("resume", {"out": out, "config": config, "overwrite": overwrite, **options})
             result = resume_run(resume, observer=display, **how)
@@ -89,7 +89,7 @@ def train(
                 chosen = RunConfig.from_options({**from_file, **options})
                 result = start_run(chosen, out, overwrite=overwrite, observer=display, **how)
     if tensorboard is not None:
-        from slotwise.report.tensorboard import write_tensorboard  # noqa: PLC0415
+        from slotwise.report.curves.run_curves import write_tensorboard  # noqa: PLC0415
 
         write_tensorboard(tensorboard, result.history.points)
     return _print(result, powers, trained=display.has_started)
@@ -116,7 +116,7 @@ def _print(result: RunResult, powers: Powers | None, *, trained: bool) -> int:
         f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({result.folder})"
     )
     if history.rounds:
-        print(spending_line(Costs.of(result.timeline.first(history.rounds), powers)))
+        print(cost_line(Costs.of(result.timeline.first(history.rounds), powers)))
     if result.status == "interrupted":
         print(f"resume with: slotwise train --resume {path}", file=sys.stderr)
         return INTERRUPTED

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
+from slotwise.notebook import Displayable
 
 
 class Point(NamedTuple):
@@ -32,7 +33,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class History:
+class History(Displayable):
     """Evaluations of a training and its last models.
 
     Attributes:

@@ -32,9 +32,11 @@ from slotwise.paper.report_costs import costs_section
 from slotwise.paper.report_runs import making_section, runs_section
 from slotwise.paper.report_verdicts import claims_section, readings_section, summary_section
 from slotwise.report import write_gantt
-from slotwise.report.curve_figures import draw_figure
-from slotwise.report.curve_lines import CurveFigure
-from slotwise.report.gantt_page import gantt_page
+from slotwise.report.curves.panels import CurveFigure
+from slotwise.report.curves.plotting import draw_figure
+from slotwise.report.gantt import compose as compose_picture
+from slotwise.report.gantt import whole_window
+from slotwise.report.gantt.page_chart import gantt_page
 from slotwise.report.page import (
     Content,
     Html,
@@ -49,8 +51,6 @@ from slotwise.report.page import (
     render,
     table,
 )
-from slotwise.report.picture import compose as compose_picture
-from slotwise.report.window import whole_window
 
 if TYPE_CHECKING:
     from slotwise.paper.reproduction import Manifest

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from slotwise.recommendation.answer import Recommendation, Standing
 from slotwise.recommendation.candidates import rung_slot
-from slotwise.report.curve_figures import STYLE, mark_losses
-from slotwise.report.curve_lines import AXIS_WORDS, BLUE, VERMILLION, Colour, CurveFigure, Line, Panel, Up
+from slotwise.report.curves.panels import AXIS_TITLES, BLUE, VERMILLION, Colour, CurveFigure, Line, Panel, Up
+from slotwise.report.curves.plotting import STYLE, mark_losses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,9 +103,9 @@ def _mark_axes(axes: Axes, answer: Recommendation, quantity: Up, drawn: list[_Dr
     for slot in slots:
         axes.axvline(slot, color="#CFCFCF", linewidth=0.7, linestyle=":", zorder=0)
     axes.set_xlabel(
-        f"{AXIS_WORDS['slot']} at which pilots were judged, of {deadline:,}, with those eliminated there"
+        f"{AXIS_TITLES['slot']} at which pilots were judged, of {deadline:,}, with those eliminated there"
     )
-    axes.set_ylabel(AXIS_WORDS[quantity])
+    axes.set_ylabel(AXIS_TITLES[quantity])
     axes.spines[["top", "right"]].set_visible(False)
     if quantity == "loss":
         axes.set_yscale("log")

@@ -11,6 +11,7 @@ from typing import Any
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training
 from slotwise.machine import available_cores
+from slotwise.notebook import Displayable
 from slotwise.observer import Observer
 from slotwise.runs.config import RunConfig
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
@@ -22,7 +23,7 @@ SECONDS_BETWEEN_CHECKPOINTS = 10.0
 
 
 @dataclass(frozen=True)
-class RunResult:
+class RunResult(Displayable):
     """Result of a run.
 
     Attributes:

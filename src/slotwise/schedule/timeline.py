@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import UserError
 from slotwise.fleet import Fleet
+from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario
 
 Column = NDArray[np.integer[Any]]
@@ -40,7 +41,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
+class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key)
     """Who sent and received what in which slot, for every completed round.
 
     Uplink columns have one row per uplink in the order of the channel; broadcast columns one row per round.
