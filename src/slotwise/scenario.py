@@ -91,13 +91,15 @@ def compute_slots(local_steps: int, batch_size: int, samples_per_slot: float | R
     return -(-steps * batch // speed)
 
 
-def whole(name: str, value: object, smallest: int = 1) -> int:
-    """``value`` as an int, or an InputError that says a whole number of at least ``smallest`` is needed."""
+def whole(name: str, value: object, smallest: int = 1, largest: int = LARGEST) -> int:
+    """Return ``value`` as an int, or raise an InputError if it is no whole number in this range."""
     number = _integer(value)
+    if largest != LARGEST and (number is None or not smallest <= number <= largest):
+        raise InputError(name, value, f"a whole number from {smallest} to {largest}")
     if number is None or number < smallest:
         raise InputError(name, value, f"a whole number of at least {smallest}")
-    if number > LARGEST:
-        raise InputError(name, value, f"a whole number of at most {LARGEST:,}")
+    if number > largest:
+        raise InputError(name, value, f"a whole number of at most {largest:,}")
     return number
 
 

@@ -3,7 +3,7 @@ import time
 import numpy as np
 import pytest
 
-from slotwise.learning.packing import Packing
+from slotwise.learning.quantisation import Packing
 from slotwise.live.channel import Message
 from slotwise.live.mailbox import STRIKES, Admission, Mailbox, Rejection
 from slotwise.live.topics import Topics

@@ -13,8 +13,7 @@ import numpy as np
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning import Task
-from slotwise.learning.packing import Packing
-from slotwise.learning.quantised import packing_of
+from slotwise.learning.quantisation import Packing, packing_of
 from slotwise.live.channel import Arrival, Channel, Connected, Message
 from slotwise.live.topics import FromDevice, Topics
 from slotwise.live.wire import BadFrame, Frame, Label, decode, digest, encode

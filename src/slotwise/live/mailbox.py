@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise.aggregation import Vector
-from slotwise.learning.packing import Packing
+from slotwise.learning.quantisation import Packing
 from slotwise.live.channel import Message
 from slotwise.live.topics import Topics
 from slotwise.live.wire import BadFrame, Frame, Label, decode

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from slotwise.fleet import Fleet
 from slotwise.learning import Point, Task
 from slotwise.learning.engine import evaluation_rounds
-from slotwise.learning.quantised import packing_of
+from slotwise.learning.quantisation import packing_of
 from slotwise.live.call import Superseded
 from slotwise.live.channel import Channel
 from slotwise.live.clock import Clock, PacedClock
