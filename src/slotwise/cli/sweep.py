@@ -13,7 +13,6 @@ from rich.table import Table
 from slotwise.cli.flags import NO_PROGRESS, OUTPUT, whole_number
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
 from slotwise.errors import UserError
-from slotwise.report.batch_progress import BatchProgress
 from slotwise.report.cost_tables import table_console
 from slotwise.report.progress import stop_on_signals
 
@@ -68,6 +67,7 @@ def sweep(
     # Imported here: other commands, and --help, do without.
     from slotwise.batch.jobs import make_executor, run_batch  # noqa: PLC0415
     from slotwise.batch.specification import BatchSpec  # noqa: PLC0415
+    from slotwise.report.batch_progress import BatchProgress  # noqa: PLC0415
 
     spec = BatchSpec.read(file)
     if spec.skipped:
