@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,3 +26,20 @@ class Observer:
     def wants_stop(self) -> bool:
         """Return whether to stop early, with a checkpoint."""
         return False
+
+    # Live runs
+
+    def note(self, text: str) -> None:
+        """Report a line about the connection, such as a broker that is lost or found again."""
+
+    def checkpoints_skipped(self, damaged: Sequence[Path], round_number: int) -> None:
+        """Damaged checkpoints were skipped; the run resumes from ``round_number``, 0 for the start."""
+
+    def devices_connected(self, present: int, expected: int) -> None:
+        """``present`` of the ``expected`` devices are connected; the server waits for the others."""
+
+    def started_without(self, devices: Sequence[int]) -> None:
+        """The run starts without these devices; they may join later."""
+
+    def message_rejected(self, topic: str, reason: str) -> None:
+        """A message of a device was rejected."""

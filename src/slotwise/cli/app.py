@@ -15,7 +15,10 @@ from cyclopts.exceptions import CycloptsError
 from slotwise.cli.bench import bench
 from slotwise.cli.bound import bound
 from slotwise.cli.data import data
+from slotwise.cli.device import device, fleet
+from slotwise.cli.enroll import enroll
 from slotwise.cli.plan import plan
+from slotwise.cli.serve import serve
 from slotwise.cli.timeline import timeline
 from slotwise.cli.train import train
 from slotwise.errors import InputError, UserError
@@ -23,7 +26,7 @@ from slotwise.errors import InputError, UserError
 USAGE_ERROR = 2
 USER_CODE_FAILED = 1
 INTERRUPTED = 130
-LEGACY = {"show", "reproduce", "compare", "sweep", "recommend", "serve", "device", "fleet", "enroll"}
+LEGACY = {"show", "reproduce", "compare", "sweep", "recommend"}
 
 
 def _unwrapped(docstring: str | None) -> str:
@@ -40,7 +43,7 @@ app = App(
     default_parameter=Parameter(negative=(), show_default=False),
     result_action="return_value",
 )
-for _command in (plan, timeline, train, bench, bound):
+for _command in (plan, timeline, train, serve, device, fleet, enroll, bench, bound):
     app.command(_command, help=_unwrapped(_command.__doc__))
 app.command(data, name="data")
 

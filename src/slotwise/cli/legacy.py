@@ -14,12 +14,9 @@ from typing import Annotated
 import typer
 
 from slotwise.cli.compare import compare
-from slotwise.cli.device import device, fleet
-from slotwise.cli.enroll import enroll
 from slotwise.cli.jobs import SOME_FAILED
 from slotwise.cli.recommend import recommend
 from slotwise.cli.reproduce import reproduce
-from slotwise.cli.serve import serve
 from slotwise.cli.show import show
 from slotwise.cli.sweep import sweep
 from slotwise.errors import InputError, UserError
@@ -48,10 +45,6 @@ for _command in (
     compare,
     sweep,
     recommend,
-    serve,
-    device,
-    fleet,
-    enroll,
 ):
     app.command(help=_help(_command))(_command)
 
