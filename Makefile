@@ -5,7 +5,7 @@ VENV   ?= .venv
 OUT    ?= runs/quick
 BIN    := $(VENV)/bin
 
-.PHONY: main test check fast-test bench clean
+.PHONY: main test check fast-test check-flower bench clean
 
 main: $(VENV)/installed
 	$(BIN)/slotwise reproduce --quick --out $(OUT)
@@ -35,9 +35,17 @@ check: $(VENV)/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# slotwise and Flower in one environment: both must install and import.
+check-flower:
+	$(PYTHON) -m venv $(VENV)-flower
+	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check . flwr
+	$(VENV)-flower/bin/python -m pip check
+	$(VENV)-flower/bin/python -c 'import flwr, slotwise; print("flwr", flwr.__version__, "and slotwise import")'
+	$(VENV)-flower/bin/slotwise --version
+
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/schedule.py
 	$(BIN)/slotwise bench
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-flower .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

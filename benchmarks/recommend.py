@@ -1,4 +1,4 @@
-"""Whether `slotwise recommend` chose well: its answers against runs that were all trained to the end.
+"""Judge the answers of `slotwise recommend` by runs that were all trained to the end.
 
     python benchmarks/recommend.py GRID_DIR RECOMMEND_DIR...
 
@@ -14,19 +14,19 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from slotwise.paper.statistics import final_loss
 
 from slotwise.errors import UserError
-from slotwise.recommendation.candidates import identity_of
-from slotwise.recommendation.question import SEARCHED
+from slotwise.recommendation.candidates import identity_of, with_schedule
+from slotwise.recommendation.search import SEARCHED
 from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs.statistics import final_loss
 from slotwise.schedule import Schedule
 
 WITHIN, SHARE = 1.05, 0.25
@@ -36,14 +36,14 @@ WITHIN, SHARE = 1.05, 0.25
 class GridRun:
     """A run that was trained to the end."""
 
-    parameters: RunConfig
+    config: RunConfig
     identity: str
     loss: float
 
     @property
     def label(self) -> str:
-        """Schedule and group size."""
-        return f"{self.parameters.schedule} S={self.parameters.group_size}"
+        """The schedule and the group size."""
+        return f"{self.config.policy.schedule} S={self.config.channel.group_size}"
 
 
 @dataclass(frozen=True)
@@ -59,30 +59,30 @@ class Verdict:
 
     @property
     def ratio(self) -> float:
-        """Of the final losses, 1 if the best was recommended."""
+        """Ratio of the final losses, 1 if the best was recommended."""
         return self.recommended.loss / self.best.loss
 
     @property
     def holds(self) -> bool:
-        """Whether it is what `slotwise recommend` promises."""
+        """Return whether the promise of `slotwise recommend` was kept."""
         return self.ratio <= WITHIN and self.share < SHARE
 
 
 def grid_runs(grid: Path, wanted: Mapping[str, Any]) -> dict[int, list[GridRun]]:
-    """The finished runs of the same case, by seed."""
+    """Return the finished runs of the same case, by seed."""
     found = defaultdict(list)
     for path in sorted((grid / "runs").glob("*/run.json")):
         folder = RunFolder(path.parent)
-        parameters = folder.parameters()
-        if common(parameters) == common(RunConfig.from_options(wanted)) and folder.status == "finished":
-            loss = final_loss(folder.points(), parameters.deadline)
-            found[parameters.seed].append(GridRun(parameters, identity_of(parameters.timeline()), loss))
+        config = folder.parameters()
+        if common(config) == common(RunConfig.from_options(wanted)) and folder.status == "finished":
+            loss = final_loss(folder.points(), config.deadline)
+            found[config.seed].append(GridRun(config, identity_of(config.simulate()), loss))
     return found
 
 
-def common(parameters: RunConfig) -> dict[str, Any]:
-    """What all candidates share; how often they are evaluated is no part of it."""
-    return {n: v for n, v in parameters.as_dict().items() if n not in (*SEARCHED, "evaluate_every")}
+def common(config: RunConfig) -> dict[str, Any]:
+    """Return the options that all candidates share, except how often they are evaluated."""
+    return {n: v for n, v in config.options().items() if n not in (*SEARCHED, "evaluate_every")}
 
 
 def judge(grid: Path, folder: Path) -> list[Verdict]:
@@ -95,8 +95,8 @@ def judge(grid: Path, folder: Path) -> list[Verdict]:
     verdicts = []
     for seed, runs in grid_runs(grid, wanted).items():
         own = RunConfig.from_options({**wanted, "seed": seed})
-        chosen = replace(own, schedule=answer["schedule"], group_size=answer["group_size"], delay="auto")
-        identity = identity_of(chosen.timeline())
+        chosen = with_schedule(own, answer["schedule"], answer["group_size"], seed)
+        identity = identity_of(chosen.simulate())
         recommended = next((run for run in runs if run.identity == identity), None)
         if recommended is None:
             raise UserError(f"{grid}: seed {seed} lacks {answer['schedule']} S={answer['group_size']}")
@@ -109,13 +109,12 @@ def judge(grid: Path, folder: Path) -> list[Verdict]:
 
 
 def missing_runs(base: RunConfig, sizes: Sequence[int], runs: Sequence[GridRun]) -> list[str]:
-    """Candidates of the grid that were not trained, those the plan had ruled out included."""
+    """Return the candidates that were not trained, those that were ruled out included."""
     there = {run.identity for run in runs}
     lacking: dict[str, str] = {}
     for size in sizes:
         for schedule in get_args(Schedule):
-            own = replace(base, schedule=schedule, group_size=size, delay="auto")
-            identity = identity_of(own.timeline())
+            identity = identity_of(with_schedule(base, schedule, size, base.seed).simulate())
             if identity not in there:
                 lacking.setdefault(identity, f"{schedule} S={size}")
     return list(lacking.values())

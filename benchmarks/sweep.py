@@ -1,11 +1,11 @@
-"""What a sweep costs beside its trainings: CPU time against the same points in sequence, and Ray's overhead.
+"""Overhead of a sweep: CPU time against the same runs in sequence, and the overhead of Ray.
 
     python benchmarks/sweep.py [--points 8] [--workers 2] [--repeats 2] [--ray auto|ADDRESS]
 
-Equal points, as different seeds of one run, are trained by `slotwise sweep` and, in turns with it, one after
-another in one process that loads everything once. The sweep's figure has everything in it: its processes, the
-tables, the picture. With --ray, many tiny points are trained by the local pool and on the cluster in turns;
-give the cluster as many CPUs as --workers, for example with `ray start --head --num-cpus 2`.
+Equal runs, as different seeds of one configuration, are trained by `slotwise sweep` and, in turns with it,
+one after another in one process that loads everything once. The time of the sweep includes its processes,
+tables and figure. With --ray, many tiny runs are trained by local processes and on the cluster in turns; give
+the cluster as many CPUs as --workers, for example with `ray start --head --num-cpus 2`.
 
 Fails (exit code 1) if the sweep takes more than 1.15 times the CPU time of the sequence.
 """
@@ -50,14 +50,14 @@ TINY_POINTS = 40
 
 
 class Cost(NamedTuple):
-    """Seconds."""
+    """CPU and wall time in seconds."""
 
     cpu: float
     wall: float
 
 
 def cost(arguments: Sequence[str]) -> Cost:
-    """Of a command and all its processes."""
+    """Return the cost of a command and all its processes."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
     after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - began
@@ -84,14 +84,11 @@ def written(folder: Path, text: str, points: int) -> Path:
 
 
 def train_in_sequence(grid: Path, workers: int) -> None:
-    from slotwise.batch.folder import SweepFolder
-    from slotwise.batch.grid import read_sweep
-    from slotwise.batch.point import Tasks
-    from slotwise.batch.training import train_jobs, unfinished
+    from slotwise.batch import BatchFolder, BatchSpec, SerialExecutor, run_jobs, unfinished
 
-    folder = SweepFolder(grid.parent / "sequence")
-    jobs = unfinished(folder, read_sweep(grid).runs)
-    assert train_jobs(folder, jobs, workers=workers, make_task=Tasks().make) == ()
+    folder = BatchFolder(grid.parent / "sequence")
+    jobs = unfinished(folder, BatchSpec.read(grid).runs)
+    assert run_jobs(folder, jobs, SerialExecutor(workers)) == ()
 
 
 def compare_with_sequence(points: int, deadline: int, workers: int, repeats: int) -> float:
@@ -123,13 +120,13 @@ def compare_with_ray(address: str, workers: int, repeats: int) -> None:
     (start, each), (ray_start, ray_each) = (
         [statistics.median(turn[way][figure] for turn in turns) for figure in (0, 1)] for way in (0, 1)
     )
-    print(f"local pool: {start:.2f} s to start and end, then {each * 1000:.0f} ms a tiny point")
-    print(f"Ray:        {ray_start:.2f} s to start and end, then {ray_each * 1000:.0f} ms a tiny point")
-    print(f"overhead of Ray: {(ray_each - each) * 1000:.0f} ms a point, {ray_start - start:.2f} s once")
+    print(f"processes:  {start:.2f} s to start and end, then {each * 1000:.0f} ms a tiny run")
+    print(f"Ray:        {ray_start:.2f} s to start and end, then {ray_each * 1000:.0f} ms a tiny run")
+    print(f"overhead of Ray: {(ray_each - each) * 1000:.0f} ms a run, {ray_start - start:.2f} s once")
 
 
 def per_point(wall: Callable[[int], float], workers: int) -> tuple[float, float]:
-    """Seconds for one tiny point per worker, and for each that is added to them."""
+    """Return the seconds for one tiny run per worker, and for each that is added to them."""
     few, many = wall(workers), wall(TINY_POINTS)
     return few, (many - few) / (TINY_POINTS - workers)
 

@@ -5,16 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.batch.compare_file import read_comparison
-from slotwise.energy import joules
+from slotwise.batch import BatchSpec
+from slotwise.costs import joules, usage
 from slotwise.learning import train
 from slotwise.runs import RunFolder
-from slotwise.runs.build import build_task
-from slotwise.schedule import usage
+from slotwise.runs.tasks import build_task
 
 ROOT = Path(__file__).parents[1]
 RUNS = sorted((ROOT / "docs/results/paper/runs").iterdir())
-COMPARISONS = sorted((ROOT / "examples/compare").glob("*.toml"))
+COMPARISONS = [
+    ROOT / f"examples/sweep/{path.parent.name}.toml"
+    for path in sorted(ROOT.glob("docs/results/compare/*/summary.csv"))
+]
 
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
@@ -30,18 +32,17 @@ def test_slots_rounds_and_staleness_of_a_published_curve_are_those_of_its_schedu
 
 @pytest.mark.parametrize("path", COMPARISONS, ids=lambda path: path.stem)
 def test_rounds_staleness_and_joules_of_a_published_comparison_are_those_of_its_schedules(path: Path) -> None:
-    comparison = read_comparison(path)
-    assert comparison.powers is not None
+    spec = BatchSpec.read(path)
+    assert spec.powers is not None
     with (ROOT / "docs/results/compare" / path.stem / "summary.csv").open(newline="") as file:
         published = {(row["run"], int(row["seed"])): row for row in csv.DictReader(file)}
-    for entry in comparison.entries:
-        for run in entry.runs:
-            timeline, row = run.parameters.simulate(), published.pop((entry.name, run.parameters.seed))
-            counts = [int(row[name]) for name in ("rounds", "updates", "lost")]
-            assert counts == [timeline.rounds, len(timeline), len(timeline.lost)]
-            assert float(row["staleness"]) == pytest.approx(timeline.mean_staleness())
-            spent = joules(usage(timeline).total, comparison.powers)
-            assert float(row["joules"]) == pytest.approx(spent)
+    for point in spec.points:
+        timeline, row = point.run.config.simulate(), published.pop((point.case, point.seed))
+        counts = [int(row[name]) for name in ("rounds", "updates", "lost")]
+        assert counts == [timeline.rounds, len(timeline), len(timeline.lost)]
+        assert float(row["staleness"]) == pytest.approx(timeline.mean_staleness())
+        spent = joules(usage(timeline).total, spec.powers)
+        assert float(row["joules"]) == pytest.approx(spent)
     assert not published
 
 

@@ -43,14 +43,13 @@ class Logistic:
         """H steps of SGD; batches depend on (seed, device, training) alone, never on a shared generator."""
         own = self._parameters
         weights = model.copy()
-        batches = draw_batches(
-            own.seed, device, training, own.samples_per_device, own.local_steps, own.batch_size
-        )
+        sgd, samples = own.training, own.dataset.samples_per_device
+        batches = draw_batches(own.seed, device, training, samples, sgd.local_steps, sgd.batch_size)
         for rows in batches:
             inputs, labels = self._inputs[device - 1, rows], self._labels[device - 1, rows]
             wrong = _probability(weights, inputs) - labels
-            weights[:-1] -= np.float32(own.learning_rate) * (wrong @ inputs) / np.float32(len(rows))
-            weights[-1] -= np.float32(own.learning_rate) * wrong.mean()
+            weights[:-1] -= np.float32(sgd.learning_rate) * (wrong @ inputs) / np.float32(len(rows))
+            weights[-1] -= np.float32(sgd.learning_rate) * wrong.mean()
         return model - weights
 
     def evaluate(self, model: Array) -> Evaluation:

@@ -1,28 +1,81 @@
-"""slotwise: federated learning over time-slotted channels. Plan it, simulate it, train it.
+"""slotwise: federated learning over time-slotted channels. Plan it, simulate it, train it, run it.
 
 >>> import slotwise as sw
 >>> scenario = sw.Scenario(devices=6, group_size=2, compute_slots=2)
 >>> sw.simulate(scenario, "idfl", rounds=3).staleness.tolist()
 [0, 0, 1, 1, 1, 1]
+
+Names are imported when they are first used, so importing slotwise is fast. docs/python.md describes them.
 """
 
-from slotwise.errors import InputError, UserError
-from slotwise.learning import History, Task, train
-from slotwise.planning import Plan, plan
-from slotwise.scenario import Scenario, compute_slots
-from slotwise.schedule import Scheduler, Timeline, simulate
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "History",
-    "InputError",
-    "Plan",
-    "Scenario",
-    "Scheduler",
-    "Task",
-    "Timeline",
-    "UserError",
-    "compute_slots",
-    "plan",
-    "simulate",
-    "train",
-]
+if TYPE_CHECKING:
+    from slotwise.aggregation import Contribution, FedAsync, FedBuff, StalenessWeightedMean, mean
+    from slotwise.batch import BatchResults, BatchSpec, run_batch
+    from slotwise.costs import Costs, Powers
+    from slotwise.errors import ConflictError, InputError, UserError
+    from slotwise.fleet import Absence, Fleet, FleetConfig
+    from slotwise.learning import Diverged, Evaluation, History, Point, Task, train
+    from slotwise.live import ServerConfig, serve
+    from slotwise.observer import Observer
+    from slotwise.paper.reproduction import reproduce
+    from slotwise.planning import Plan, plan
+    from slotwise.recommendation.recommending import Recommendation, recommend
+    from slotwise.runs import RunConfig, RunFolder, RunResult, resume, run
+    from slotwise.scenario import Scenario, compute_slots
+    from slotwise.schedule import (
+        Asynchronous,
+        IntentionalDelay,
+        Policy,
+        Scheduler,
+        Selection,
+        Synchronous,
+        Timeline,
+        simulate,
+    )
+
+_MODULES = {
+    "scenario": ("Scenario", "compute_slots"),
+    "fleet": ("Fleet", "FleetConfig", "Absence"),
+    "planning": ("plan", "Plan"),
+    "schedule": ("simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay"),
+    "schedule.selection": ("Selection",),
+    "schedule.scheduler": ("Scheduler",),
+    "costs": ("Costs", "Powers"),
+    "learning": ("train", "Task", "Evaluation", "History", "Point", "Diverged"),
+    "observer": ("Observer",),
+    "aggregation": ("Contribution", "mean", "StalenessWeightedMean", "FedAsync", "FedBuff"),
+    "runs": ("RunConfig", "run", "resume", "RunResult", "RunFolder"),
+    "batch": ("BatchSpec", "run_batch", "BatchResults"),
+    "recommendation.recommending": ("recommend", "Recommendation"),
+    "paper.reproduction": ("reproduce",),
+    "live": ("serve", "ServerConfig"),
+    "errors": ("UserError", "InputError", "ConflictError"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [  # noqa: RUF022  (grouped by use)
+    "Scenario", "compute_slots", "Fleet", "FleetConfig", "Absence",
+    "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
+    "Selection", "Scheduler", "Costs", "Powers",
+    "train", "Task", "Evaluation", "History", "Point", "Diverged", "Observer",
+    "Contribution", "mean", "StalenessWeightedMean", "FedAsync", "FedBuff",
+    "RunConfig", "run", "resume", "RunResult", "RunFolder", "BatchSpec", "run_batch", "BatchResults",
+    "recommend", "Recommendation", "reproduce", "serve", "ServerConfig",
+    "UserError", "InputError", "ConflictError",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from the module that defines it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'slotwise' has no attribute {name!r}")
+    value = getattr(import_module(f"slotwise.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

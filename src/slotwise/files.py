@@ -1,22 +1,27 @@
-"""Files that are either complete or not there."""
+"""Reading and writing files: atomic writes, CSV, JSON documents, TOML, and folder locks."""
 
 from __future__ import annotations
 
+import csv
 import errno
 import fcntl
+import io
+import json
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from slotwise.errors import UserError
+from slotwise.errors import InputError, UserError
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a path that `write_atomically` could not write, before the work whose result it is to hold."""
+    """Raise a UserError if `write_atomically` could not write ``path``; call it before long work."""
     target = _target(path)
     if not target.parent.is_dir():
         raise UserError(f"cannot write {path}: there is no folder {target.parent}")
@@ -31,8 +36,8 @@ def write_atomically(path: Path, data: bytes | str, *, private: bool = False) ->
     """Write all of ``data`` (text as UTF-8) or leave whatever was at ``path`` untouched.
 
     The bytes go to a hidden file in the same folder, reach the disk, and take the name in one step: a reader,
-    or a crash at any moment, meets the old file or the new one, never half of it. A ``private`` file is
-    for its owner's eyes only, from its first byte on.
+    or a crash at any moment, finds the old file or the new one, never half of it. A ``private`` file is
+    readable by its owner only, from its first byte on.
     """
     content = data.encode() if isinstance(data, str) else data
     target = _target(path)
@@ -48,12 +53,69 @@ def write_atomically(path: Path, data: bytes | str, *, private: bool = False) ->
             temporary.unlink()
 
 
-@contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """A hidden folder to fill, for its owner only, that takes the name ``path`` when all went well.
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Write a CSV file atomically. Floats are written in full: reading them gives the same numbers."""
+    write_atomically(path, csv_text(header, rows))
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return CSV with a header line."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def write_document(path: Path, document: object) -> None:
+    """Write an indented JSON document atomically."""
+    write_atomically(path, json.dumps(document, indent=2) + "\n")
+
+
+def read_document(path: Path, file_format: int, *keys: str) -> dict[str, Any]:
+    """Read a JSON document that slotwise wrote and that has at least ``keys``.
 
     Raises:
-        UserError: there is something at ``path`` already, or it cannot be written.
+        UserError: the file cannot be read, is damaged, or is not of ``file_format``.
+    """
+    try:
+        document = dict(json.loads(path.read_text(encoding="utf-8")))
+        found = document["format"]
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise damaged(path) from None
+    if found != file_format:
+        raise UserError(f"{path}: format {found}; this version reads format {file_format}")
+    if not document.keys() >= set(keys):
+        raise damaged(path)
+    return document
+
+
+def damaged(path: Path) -> UserError:
+    """Return the error for a document whose content is not what slotwise writes."""
+    return UserError(f"{path}: damaged; it must be JSON that slotwise wrote")
+
+
+def load_toml(path: Path, parameter: str | None = None) -> dict[str, Any]:
+    """Read a TOML document; errors name ``parameter``, if the path was given as one."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        allowed = f"a readable TOML file ({error})"
+    except ValueError as error:  # TOML's own errors, and Python's for a number of thousands of digits
+        allowed = f"valid TOML ({error})"
+    raise (
+        UserError(f"{path}: must be {allowed}") if parameter is None else InputError(parameter, path, allowed)
+    )
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Create a hidden folder to fill, for its owner only; it takes the name ``path`` if the block succeeds.
+
+    Raises:
+        UserError: ``path`` exists already, or cannot be written.
     """
     target = path.absolute()
     try:
@@ -71,17 +133,17 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """What killed processes have left of `write_atomically`; rubbish, if nobody is writing at the moment."""
+    """Return the temporary files of killed processes; another process that writes now has some, too."""
     return list(folder.glob(f".{'[0-9a-f]' * 16}.tmp"))
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether there is nothing in it but such rubbish."""
+    """Return whether a folder holds nothing but `leftovers`."""
     return not set(folder.iterdir()) - set(leftovers(folder))
 
 
 def _target(path: Path) -> Path:
-    """The file itself where ``path`` is a link to it: replacing a link would leave the file as it was."""
+    """Return the file that a link points to: replacing the link would leave the file as it was."""
     return Path(os.path.realpath(path))
 
 
@@ -93,7 +155,7 @@ def _write_through(path: Path, content: bytes, mode: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name itself survive a power cut."""
+    """Flush a folder, so that a new name in it survives a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -103,12 +165,12 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def held(folder: Path, otherwise: str) -> Iterator[None]:
-    """Keep other processes out of a folder; a process that is killed lets go by that.
+    """Lock a folder against other processes; a process that is killed releases its lock.
 
     A file system without locks is used without one.
 
     Raises:
-        UserError: another process has the folder; the message says ``otherwise``.
+        UserError: another process has locked the folder; the message ends with ``otherwise``.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from slotwise.batch.job import Job, JobProgress
     from slotwise.learning.history import History, Point
     from slotwise.schedule import Timeline
 
 
 class Observer:
     """Callbacks that do nothing; subclasses override the ones they need."""
+
+    def notice(self, message: str) -> None:
+        """Receive a one-line message that is no error, such as that a damaged checkpoint was skipped."""
 
     def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         """Training begins, or resumes after the rounds of ``resumed``."""
@@ -23,17 +26,26 @@ class Observer:
     def evaluated(self, point: Point) -> None:
         """A model has been evaluated."""
 
-    def wants_stop(self) -> bool:
-        """Return whether to stop early, with a checkpoint."""
-        return False
+    def batch_started(self, jobs: Sequence[Job], finished: int) -> None:
+        """A batch begins to train ``jobs``; ``finished`` other runs were finished before."""
 
-    # Live runs
+    def job_started(self, job: Job) -> None:
+        """A worker begins or resumes a job."""
 
-    def note(self, text: str) -> None:
-        """Report a line about the connection, such as a broker that is lost or found again."""
+    def job_progress(self, job: Job, progress: JobProgress) -> None:
+        """A job has made progress; reported a few times a second."""
 
-    def checkpoints_skipped(self, damaged: Sequence[Path], round_number: int) -> None:
-        """Damaged checkpoints were skipped; the run resumes from ``round_number``, 0 for the start."""
+    def job_retried(self, job: Job, reason: str) -> None:
+        """A job has lost its worker, for ``reason``; another one resumes it from its last checkpoint."""
+
+    def job_ended(self, job: Job, reason: str | None) -> None:
+        """A job is finished or was stopped; ``reason`` says why if it failed."""
+
+    def rung_started(self, slot: int, candidates: Sequence[str]) -> None:
+        """A search trains these candidates up to a slot."""
+
+    def progress(self, stage: str, done: int, total: int) -> None:
+        """Part ``stage`` of some work without rounds of its own has come this far."""
 
     def devices_connected(self, present: int, expected: int) -> None:
         """``present`` of the ``expected`` devices are connected; the server waits for the others."""
@@ -43,3 +55,7 @@ class Observer:
 
     def message_rejected(self, topic: str, reason: str) -> None:
         """A message of a device was rejected."""
+
+    def wants_stop(self) -> bool:
+        """Return whether to stop early, with a checkpoint."""
+        return False

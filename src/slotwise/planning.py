@@ -9,12 +9,12 @@ from math import isqrt
 from typing import Any, get_args
 
 from slotwise import theory
-from slotwise.energy import Powers
+from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError
 from slotwise.fleet import Fleet
+from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule import Schedule, automatic_delay, completed_rounds, simulate
-from slotwise.spending import Spending
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
@@ -58,6 +58,10 @@ class Plan:
         }
 
 
+class PlanTable(list[Plan], Displayable):
+    """Plans of several group sizes: a list that can be shown as a table and as a plot."""
+
+
 def plan(
     *,
     devices: int,
@@ -65,7 +69,7 @@ def plan(
     link_slots: int = 1,
     deadline: int,
     group_sizes: Iterable[int] | None = None,
-) -> list[Plan]:
+) -> PlanTable:
     """One Plan per group size; all divisors of ``devices`` unless told otherwise.
 
     Raises:
@@ -81,9 +85,9 @@ def plan(
     return plan_scenarios(scenarios)
 
 
-def plan_scenarios(scenarios: Iterable[Scenario]) -> list[Plan]:
+def plan_scenarios(scenarios: Iterable[Scenario]) -> PlanTable:
     """One Plan per scenario."""
-    return [_plan(scenario) for scenario in scenarios]
+    return PlanTable(_plan(scenario) for scenario in scenarios)
 
 
 def scenarios_of(*, devices: int, group_sizes: Iterable[int] | None = None, **channel: int) -> list[Scenario]:
@@ -111,7 +115,7 @@ class Simulated:
     lost: int = 0
     mean_staleness: float = 0.0
     max_staleness: int = 0
-    spending: Spending | None = field(default=None, repr=False, compare=False)
+    spending: Costs | None = field(default=None, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The figures by name, without the spending."""
@@ -174,7 +178,7 @@ def _simulated(
         lost=len(timeline.lost),
         mean_staleness=timeline.mean_staleness(),
         max_staleness=timeline.max_staleness(),
-        spending=Spending.of(timeline, powers),
+        spending=Costs.of(timeline, powers),
     )
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from slotwise.errors import InputError, UserError
 
 _SLOTWISE = str(Path(__file__).parent)
@@ -59,6 +61,13 @@ def user_traceback(error: BaseException) -> str | None:
     first = next(i for i, frame in enumerate(called) if not frame.filename.startswith(_LIBRARIES))
     lines = [*traceback.format_list(called[first:]), *traceback.format_exception_only(error)]
     return "".join(lines)
+
+
+def describe_value(value: object) -> str:
+    """Return the type of a value, and the shape of an array, for a message."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _import_module(parameter: str, name: str, module_name: str) -> ModuleType:

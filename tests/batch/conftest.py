@@ -1,12 +1,12 @@
-"""Grids of points that train in a moment."""
+"""Batches of runs that train in a moment."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from slotwise.batch.folder import SweepFolder
-from slotwise.batch.grid import Sweep, read_sweep
+from slotwise.batch import BatchFolder, BatchSpec
 from slotwise.runs import RunFolder, execute
 
 TINY = """
@@ -22,62 +22,64 @@ hidden = []
 evaluate-every = 30
 """
 
-# Points of about a second that costs next to nothing: long enough to be killed in.
+# Runs of about a second that cost next to nothing: long enough to be killed in.
 LONG = "deadline = 4000\nevaluate-every = 2000\nlearning-rate = [0.01, 0.02, 0.03, 0.04]"
 
-Read = Callable[[str], Sweep]
+Read = Callable[[str], BatchSpec]
 Outcomes = dict[str, tuple[str, bytes]]
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
-    """Reads a grid of tiny points; lines of ``text`` come first and win."""
+    """Reads a specification of tiny runs; options of ``text`` have precedence."""
 
-    def read_text(text: str) -> Sweep:
+    def read_text(text: str) -> BatchSpec:
         path = tmp_path / "grid.toml"
         path.write_text(with_tiny(text))
-        return read_sweep(path)
+        return BatchSpec.read(path)
 
     return read_text
 
 
 def with_tiny(text: str) -> str:
-    """Lines of ``text`` and, for what it does not say, those of tiny points."""
-    named = {line.split("=")[0].strip() for line in text.splitlines()}
+    """Add the options of tiny runs that ``text`` does not give before its first table."""
+    named = {line.split("=")[0].strip() for line in re.split("^\\[", text, flags=re.M)[0].splitlines()}
+    if named & {"fleet-file", "compute-distribution", "device-compute-slots"}:
+        named.add("compute-slots")
     rest = [line for line in TINY.splitlines() if line.split("=")[0].strip() not in named]
     return "\n".join([*rest, text]) + "\n"
 
 
 @pytest.fixture
-def train_all() -> Callable[[SweepFolder, Sweep], None]:
-    """Trains one point after another in this process: what every other way must come to."""
+def train_all() -> Callable[[BatchFolder, BatchSpec], None]:
+    """Trains one run after another with `execute`: every executor must come to the same."""
 
-    def train(folder: SweepFolder, sweep: Sweep) -> None:
-        for run in sweep.runs:
-            execute(RunFolder.create(folder.run(run.name).path, run.parameters), run.parameters)
+    def train(folder: BatchFolder, spec: BatchSpec) -> None:
+        for run in spec.runs:
+            execute(RunFolder.create(folder.run(run.name).path, run.config), run.config)
 
     return train
 
 
 @pytest.fixture(scope="session")
-def long_points(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcomes]:
-    """A grid of points that are long enough to be killed in, and what they come to without that."""
+def long_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcomes]:
+    """A file of runs that are long enough to be killed in, and their results without that."""
     return trained_here(tmp_path_factory.mktemp("long") / "grid.toml", LONG)
 
 
 def trained_here(path: Path, text: str) -> tuple[Path, Outcomes]:
-    """Write down a grid, and train its points in this process."""
+    """Write a file, and train its runs in this process."""
     path.write_text(with_tiny(text))
-    runs = read_sweep(path).runs
-    folders = {run.name: RunFolder.create(path.parent / run.name, run.parameters) for run in runs}
+    runs = BatchSpec.read(path).runs
+    folders = {run.name: RunFolder.create(path.parent / run.name, run.config) for run in runs}
     for run in runs:
-        execute(folders[run.name], run.parameters)
+        execute(folders[run.name], run.config)
     return path, {name: _finished(folder) for name, folder in folders.items()}
 
 
 @pytest.fixture
-def outcome() -> Callable[[SweepFolder], Outcomes]:
-    """Gives the model and the curve of every run, all of which must be finished."""
+def outcome() -> Callable[[BatchFolder], Outcomes]:
+    """Returns the model and the curve of every run, all of which must be finished."""
     return lambda folder: {path.name: _finished(RunFolder.open(path)) for path in folder.runs.iterdir()}
 
 

@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from slotwise.cli.live_display import LiveDisplay
-from slotwise.cli.progress import Stopping
 from slotwise.live.server.inbox import READY_TWICE
+from slotwise.report.progress import Stop
 
 SPEAKS = """
 import sys
@@ -24,18 +23,9 @@ print("done")
 """
 
 
-@pytest.mark.parametrize(("round_number", "where"), [(0, "the start"), (7, "round 7")])
-def test_damaged_checkpoints_are_named_with_where_the_run_resumes(capsys, round_number, where):
-    with LiveDisplay(Stopping(), quiet=True) as display:
-        display.checkpoints_skipped([Path("run/live/round-9.checkpoint")], round_number)
-    named, resumes = capsys.readouterr().err.splitlines()
-    assert named.startswith("run/live/round-9.checkpoint")
-    assert where in resumes
-
-
 @pytest.mark.parametrize(("quiet", "lines"), [(False, ["rejected: a/b: bad"]), (True, [])])
 def test_each_rejection_is_printed_once(capsys, quiet, lines):
-    with LiveDisplay(Stopping(), quiet=quiet) as display:
+    with LiveDisplay(Stop(), quiet=quiet) as display:
         for reason in ("bad", READY_TWICE, "bad"):
             display.message_rejected("a/b", reason)
     assert capsys.readouterr().err.splitlines() == lines

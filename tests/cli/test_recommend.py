@@ -1,4 +1,4 @@
-"""`slotwise recommend` as a person meets it: real MNIST, a tiny network, files, signals, refusals."""
+"""`slotwise recommend` from start to end: real MNIST, a tiny network, files, signals, refusals."""
 
 import json
 import signal
@@ -24,8 +24,9 @@ hidden = []
 evaluate-every = 5
 """
 POWERS = "[powers]\ncomputing = 2.0\nsending = 1\nreceiving = 0.5\n"
-CASE = ["--devices", 4, "--compute-slots", 4, "--deadline", 320, "--quiet"]
-PATIENCE = 300.0  # seconds, on a machine that others use too
+SHAPE = ["--devices", 4, "--compute-slots", 4, "--quiet"]
+CASE = [*SHAPE, "--deadline", 320]
+TIMEOUT = 300.0  # seconds, on a machine under load
 Outcome = tuple[int, str, str]
 Call = Callable[..., Outcome]
 
@@ -144,66 +145,72 @@ def test_an_own_task_is_searched_for(
 
 def test_a_fleet_from_the_file_is_searched_for(recommend: Call, config: Path, tmp_path: Path) -> None:
     config.write_text(CONFIG + 'compute-distribution = "two-classes:2:12:0.5"\nloss = 0.1\n')
-    call = [*CASE, "--config", config, "--seeds", 1, "--group-sizes", "1,2", "--out", tmp_path / "out"]
-    code, out, _ = recommend(*call)
+    case = ["--devices", 4, "--deadline", 320, "--quiet", "--config", config]
+    code, out, _ = recommend(*case, "--seeds", 1, "--group-sizes", "1,2", "--out", tmp_path / "out")
     assert code == 0
     assert "just in time" in out
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "named"),
     [
-        (["--group-sizes", "1,200"], "--group-sizes 200: must be from 1 to 4"),
-        (["--group-sizes", "a"], "--group-sizes a: must be whole numbers separated by commas"),
-        (["--group-sizes", ""], "--group-sizes : must be whole numbers"),
-        (["--seeds", "0"], "--seeds 0: must be a whole number of at least 1"),
-        (["--seeds", "1,1"], "--seeds [1, 1]: must be a list of different whole numbers"),
-        (["--seeds", "x"], "--seeds x: must be whole numbers"),
-        (["--deadline", "60"], "within a sixteenth"),
-        (["--deadline", "2"], "--deadline 2: must be"),
-        (["--budget", "0"], "--budget 0: must be a whole number of at least 1"),
-        (["--budget", "3"], "--budget 3: must be at least "),
-        (["--metric", "joules-to-target"], "--target missing: must be given"),
-        (["--target", "loss=1"], "--target loss=1: must be left out"),
-        (["--metric", "speed"], "Invalid value for '--metric'"),
-        (["--task", "no_such_module:f"], "there is no module no_such_module"),
-        (["--workers", "0"], "--workers 0: must be"),
-        (["--config", "no.toml"], "--config no.toml: must be a readable TOML file"),
+        (["--group-sizes", "1,200"], "--group-sizes 200"),
+        (["--group-sizes", "a"], "--group-sizes a"),
+        (["--group-sizes", ""], "--group-sizes"),
+        (["--seeds", "0"], "--seeds 0"),
+        (["--seeds", "1,1"], "--seeds"),
+        (["--seeds", "x"], "--seeds x"),
+        (["--budget", "0"], "--budget 0"),
+        (["--budget", "3"], "--budget 3"),
+        (["--metric", "joules-to-target"], "--target"),
+        (["--metric", "joules-to-target", "--target", "loss=1"], "--metric"),
+        (["--target", "loss=1"], "--target loss=1"),
+        (["--metric", "speed"], "--metric"),
+        (["--task", "no_such_module:f"], "no_such_module"),
+        (["--workers", "0"], "--workers 0"),
+        (["--config", "no.toml"], "--config no.toml"),
     ],
 )
-def test_bad_input_is_told_in_a_line(refused: Callable[..., str], options: list[str], said: str) -> None:
-    assert said in refused(*CASE, *options)
+def test_bad_input_is_reported_in_one_line(
+    refused: Callable[..., str], options: list[str], named: str
+) -> None:
+    assert named in refused(*CASE, *options)
+
+
+@pytest.mark.parametrize("deadline", ["60", "2"])
+def test_a_deadline_too_short_for_pilots_is_refused(refused: Callable[..., str], deadline: str) -> None:
+    assert f"--deadline {deadline}" in refused(*SHAPE, "--deadline", deadline)
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "named"),
     [
-        ("group-size = 5", "group_size = 5: must be left out: it is what is searched for"),
-        ("seed = 5", "seed = 5: must be left out"),
-        ("speed = 5", "unknown option speed"),
-        ("batch-size = -1", "bad.toml: batch_size = -1: must be"),
-        ("evaluate-every = 100", "bad.toml: evaluate_every = 100: must be at most 5"),
-        ("[powers]\ncomputing = 1", "powers: sending: missing"),
+        ("group-size = 5", "bad.toml: group_size = 5"),
+        ("seed = 5", "bad.toml: seed = 5"),
+        ("speed = 5", "speed"),
+        ("batch-size = -1", "bad.toml: batch_size = -1"),
+        ("evaluate-every = 100", "bad.toml: evaluate_every = 100"),
+        ("[powers]\ncomputing = 1", "bad.toml: powers: sending"),
     ],
 )
-def test_a_bad_file_is_told_in_a_line(
-    refused: Callable[..., str], tmp_path: Path, line: str, said: str
+def test_a_bad_file_is_reported_in_one_line(
+    refused: Callable[..., str], tmp_path: Path, line: str, named: str
 ) -> None:
     (tmp_path / "bad.toml").write_text(line + "\n")
-    assert said in refused(*CASE, "--config", tmp_path / "bad.toml")
+    assert named in refused(*CASE, "--config", tmp_path / "bad.toml")
 
 
-def test_a_bad_deadline_is_told_of_the_file_or_of_the_flag_that_has_it(
+def test_a_bad_deadline_names_the_file_or_the_flag_that_has_it(
     refused: Callable[..., str], tmp_path: Path
 ) -> None:
     path = tmp_path / "bad.toml"
     path.write_text("deadline = 60\n")
     case = ["--devices", 4, "--compute-slots", 4, "--config", path]
-    assert f"{path}: deadline = 60: must be long enough" in refused(*case)
-    assert "slotwise: --deadline 61: must be long enough" in refused(*case, "--deadline", 61)
+    assert f"{path}: deadline = 60" in refused(*case)
+    assert "slotwise: --deadline 61" in refused(*case, "--deadline", 61)
 
 
-def test_flags_win_over_a_file_that_cannot_be_by_itself(
+def test_flags_override_a_file_that_is_not_valid_by_itself(
     recommend: Call, config: Path, tmp_path: Path
 ) -> None:
     # Four devices are four of the flag, not of a hundred of the paper's case.
@@ -213,21 +220,17 @@ def test_flags_win_over_a_file_that_cannot_be_by_itself(
     assert (code, err) == (0, "")
 
 
-def test_joules_without_powers_are_refused(refused: Callable[..., str]) -> None:
-    assert "[powers]" in refused(*CASE, "--metric", "joules-to-target", "--target", "loss=1")
-
-
 def test_a_folder_of_something_else_is_left_alone(recommend: Call, config: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
     code, _, err = recommend(*CASE, "--config", config, "--out", tmp_path / "out")
     assert code == 2
-    assert "a new or empty folder, or one that slotwise recommend made" in err
+    assert f"--out {tmp_path / 'out'}" in err
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
 
 
 def command(out: Path) -> list[str]:
-    """A search of some seconds, as a process of its own."""
+    """Return a command that searches for some seconds."""
     program = [sys.executable, "-c", "from slotwise.cli import main; main()", "recommend", "--quiet"]
     case = ["--devices", "6", "--compute-slots", "4", "--deadline", "4000", "--seeds", "2"]
     return [*program, *case, "--task", "examples.own_task.logistic:make_task", "--out", str(out)]
@@ -238,8 +241,8 @@ def pilots(out: Path) -> int:
 
 
 def started(out: Path, more: int) -> subprocess.Popen[str]:
-    """The process, when it has begun so many pilots."""
-    wanted, end = pilots(out) + more, time.monotonic() + PATIENCE
+    """Start the command and return its process when it has begun so many more pilots."""
+    wanted, end = pilots(out) + more, time.monotonic() + TIMEOUT
     process = subprocess.Popen(
         command(out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
     )
@@ -251,19 +254,17 @@ def started(out: Path, more: int) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_killed_or_interrupted_the_same_command_goes_on(tmp_path: Path) -> None:
+def test_after_a_kill_or_an_interrupt_the_same_command_resumes(tmp_path: Path) -> None:
     killed = started(tmp_path / "out", 3)
     killed.kill()
-    killed.communicate(timeout=PATIENCE)
+    killed.communicate(timeout=TIMEOUT)
     assert killed.returncode == -signal.SIGKILL
     interrupted = started(tmp_path / "out", 1)
     interrupted.send_signal(signal.SIGINT)
-    _, err = interrupted.communicate(timeout=PATIENCE)
-    assert (interrupted.returncode, err) == (130, "interrupted; the same command goes on from here\n")
+    _, err = interrupted.communicate(timeout=TIMEOUT)
+    assert (interrupted.returncode, err.count("\n")) == (130, 1)
     for folder in ("out", "undisturbed"):
-        subprocess.run(
-            command(tmp_path / folder), check=True, capture_output=True, cwd=ROOT, timeout=PATIENCE
-        )
+        subprocess.run(command(tmp_path / folder), check=True, capture_output=True, cwd=ROOT, timeout=TIMEOUT)
     one, other = (
         json.loads((tmp_path / folder / "recommendation.json").read_text())
         for folder in ("out", "undisturbed")

@@ -7,7 +7,7 @@ import pytest
 from slotwise.cli.serve import HOPELESS, report
 from slotwise.live.server.live_run import LiveOutcome
 from slotwise.live.server.server_config import ServerConfig, live_scheduler
-from slotwise.live.server.serving import new_live_folder, options_like
+from slotwise.live.server.serving import config_like, new_live_folder
 from slotwise.live.server.state import LiveState
 from slotwise.runs import RunConfig, RunFolder
 
@@ -167,7 +167,7 @@ def ended(status, trouble=None):
         (ended("interrupted", "no devices left"), HOPELESS, "rejections.log"),
         (ended("interrupted", "superseded"), HOPELESS, "--name"),
         (ended("interrupted"), 130, "--resume"),
-        (ended("diverged"), HOPELESS, "--learning-rate"),
+        (ended("diverged"), HOPELESS, "learning_rate"),
         (ended("finished"), 0, ""),
     ],
     ids=["no devices left", "superseded", "interrupted", "diverged", "finished"],
@@ -191,7 +191,7 @@ def test_a_speed_or_a_fleet_replaces_what_was_simulated(tmp_path):
     )
 
     def like(**given):
-        return RunConfig.from_options({**options_like(tmp_path / "run", given), **given})
+        return config_like(tmp_path / "run", given)
 
     assert like(samples_per_slot=80.0).channel.compute_slots == 4
     assert like(bits_per_slot=100_000).channel.link_slots == 7

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from slotwise import Scenario, simulate
+from slotwise.costs import usage
 from slotwise.learning import Point
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.schedule import usage
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -86,10 +86,11 @@ def test_a_schedule_without_a_round_has_nothing_to_count(slotwise: Cli) -> None:
 def test_too_many_uplinks_are_not_counted_unasked(slotwise: Cli) -> None:
     code, out, _ = slotwise("plan", "--deadline", 900_000_000, "--group-size", 10)
     assert code == 0
-    assert "too many to be counted unasked: --usage does" in " ".join(out.split())
+    assert "add --usage" in out
+    assert "computing" not in out
     code, out, err = slotwise("plan", "--deadline", 900_000_000, "--group-size", 10, "--usage")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("slotwise: --deadline 900000000: must be shorter")
+    assert "--deadline" in err
 
 
 def test_a_timeline_ends_with_what_its_devices_spend(slotwise: Cli) -> None:
@@ -192,28 +193,34 @@ def test_a_history_of_more_rounds_than_the_schedule_has_is_refused(slotwise: Cli
     assert err == f"slotwise: {run}: its history.csv and its run.json are not of the same run\n"
 
 
+def watts(**changed: object) -> list[object]:
+    """The flags of `WATTS`, some of them changed; None removes a flag."""
+    flags = dict(zip(WATTS[::2], WATTS[1::2], strict=True))
+    flags |= {"--" + name.replace("_", "-"): value for name, value in changed.items()}
+    return [part for flag in flags.items() if flag[1] is not None for part in flag]
+
+
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "option"),
     [
-        (
-            ["--power-computing", 1],
-            "--power-sending missing: must be given, in watts, where --power-computing is",
-        ),
-        (["--slot-seconds", 1], "--power-computing missing: must be given"),
-        ([*WATTS, "--power-sending", -1], "--power-sending -1.0: must be a finite number, at least 0"),
-        ([*WATTS, "--power-idle", "nan"], "--power-idle nan: must be"),
-        ([*WATTS, "--slot-seconds", 0], "--slot-seconds 0.0: must be above 0"),
-        ([*WATTS, "--slot-seconds", "inf"], "--slot-seconds inf: must be"),
+        (["--power-computing", 1], "--power-sending"),
+        (["--slot-seconds", 1], "--power-computing"),
+        (watts(power_receiving=None), "--power-receiving"),
+        (watts(power_sending=-1), "--power-sending"),
+        (watts(power_idle="nan"), "--power-idle"),
+        (watts(slot_seconds=0), "--slot-seconds"),
+        (watts(slot_seconds="inf"), "--slot-seconds"),
         (["--power-computing", "much"], "--power-computing"),
     ],
 )
 @pytest.mark.parametrize("command", ["plan", "timeline", "train", "show", "reproduce"])
 def test_a_bad_power_is_one_line_and_nothing_is_written(
-    slotwise: Cli, tmp_path: Path, command: str, flags: list[object], told: str
+    slotwise: Cli, tmp_path: Path, command: str, flags: list[object], option: str
 ) -> None:
     needed = {"show": [run_of(tmp_path / "shown")], "train": ["--out", tmp_path / "run"]}
     needed["reproduce"] = ["--out", tmp_path / "run"]
     code, out, err = slotwise(command, *needed.get(command, []), *flags)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert told in err
+    assert err.startswith("slotwise: ")
+    assert option in err
     assert not (tmp_path / "run").exists()

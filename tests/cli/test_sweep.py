@@ -1,7 +1,8 @@
-"""`slotwise sweep` from a file to tables and curves, and refused; `slotwise show` of its folder."""
+"""`slotwise sweep` from a file to tables and figures, and its mistakes; `slotwise show` of its folder."""
 
 import csv
 import json
+import shutil
 import socket
 import sys
 from collections.abc import Callable
@@ -54,7 +55,7 @@ def test_points_are_trained_tabulated_and_drawn_and_the_second_time_kept(
         ["2", "sync", "1/1"],
         ["2", "async", "1/1"],
     ]
-    table = rows(out / "sweep.csv")
+    table = rows(out / "results.csv")
     assert [(row["group_size"], row["schedule"], row["status"]) for row in table][:2] == [
         ("1", "sync", "finished"),
         ("1", "async", "finished"),
@@ -116,13 +117,13 @@ def swept(slotwise: Cli, tmp_path: Path) -> Path:
         for schedule in ("sync", "async"):
             (out / f"runs/group-size={size},schedule={schedule},seed=0").mkdir(parents=True)
     points = [
-        [[size, schedule], 0, f"group-size={size},schedule={schedule},seed=0"]
+        ["", [size, schedule], 0, f"group-size={size},schedule={schedule},seed=0"]
         for size in (1, 2)
         for schedule in ("sync", "async")
     ]
     axes = {"group_size": [1, 2], "schedule": ["sync", "async"]}
-    document = {"format": 1, "axes": axes, "seeds": [0], "digest": "", "points": points}
-    (out / "sweep.json").write_text(json.dumps(document))
+    document = {"format": 1, "axes": axes, "powers": None, "digest": "", "points": points}
+    (out / "batch.json").write_text(json.dumps(document))
     return out
 
 
@@ -131,14 +132,11 @@ def test_a_sweep_that_has_only_begun_is_shown_too(slotwise: Cli, swept: Path) ->
     assert code == 0
     assert next(line.split()[:3] for line in out.splitlines() if "0/1" in line) == ["1", "sync", "0/1"]
     _, out, _ = slotwise("show", swept, "--json")
-    assert json.loads(out)[0] == {
-        "group_size": 1,
-        "schedule": "sync",
-        "seed": 0,
-        "status": "missing",
-        "run": "group-size=1,schedule=sync,seed=0",
-        "figures": None,
-    }
+    first = json.loads(out)[0]
+    assert [first[name] for name in ("group_size", "schedule", "seed", "status", "final_loss", "run")] == [
+        *(1, "sync", 0, "missing", None),
+        "group-size=1,schedule=sync,seed=0",
+    ]
 
 
 def test_there_is_nothing_to_draw_before_the_first_evaluation(
@@ -153,7 +151,7 @@ def test_there_is_nothing_to_draw_before_the_first_evaluation(
 def test_a_sweep_is_drawn_as_far_as_it_has_come(slotwise: Cli, swept: Path, tmp_path: Path) -> None:
     parameters = RunConfig.from_options({"devices": 4, "group_size": 2, "schedule": "sync", "deadline": 60})
     run = RunFolder.create(swept / "runs/group-size=2,schedule=sync,seed=0", parameters)
-    run.write_points([Point(0, 0, 2.0, 0.1, 0), Point(59, 10, 1.0, 0.5, 1)])
+    run.write_points([Point(0, 0, 2.0, 0.1, 0), Point(59, 1, 1.0, 0.5, 1)])
     picture = tmp_path / "curves.png"
     code, out, err = slotwise("show", swept, "--out", picture)
     assert (code, err) == (0, f"wrote {picture}\n")
@@ -171,16 +169,72 @@ def test_a_task_of_one_s_own_is_trained_in_every_process(
     grid = file(tmp_path, text + 'task = "examples.own_task.logistic:make_task"\n')
     code, _, err = slotwise("sweep", grid, "--out", tmp_path / "out", "--workers", 2, "--quiet")
     assert (code, err) == (0, "")
-    assert [row["status"] for row in rows(tmp_path / "out/sweep.csv")] == ["finished"] * 2
+    assert [row["status"] for row in rows(tmp_path / "out/results.csv")] == ["finished"] * 2
 
 
 def test_a_sweep_is_shown_by_itself(slotwise: Cli, swept: Path) -> None:
     code, out, err = slotwise("show", swept, swept)
     assert (code, out) == (2, "")
-    assert "a sweep is shown by itself" in err
+    assert "shown by itself" in err
 
 
-def test_a_folder_of_another_sweep_is_refused(slotwise: Cli, swept: Path, tmp_path: Path) -> None:
+def test_a_folder_of_another_batch_is_refused(slotwise: Cli, swept: Path, tmp_path: Path) -> None:
     code, out, err = slotwise("sweep", file(tmp_path), "--out", swept)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "another folder: this one holds a sweep with other options" in err
+    assert "--out" in err
+
+
+CASES = """
+seeds = [0, 1]
+loss = 0.2
+
+[powers]
+computing = 2.0
+sending = 1
+receiving = 0.5
+slot-seconds = 0.01
+
+[[case]]
+name = "plain"
+
+[[case]]
+name = "unequal"
+compute-distribution = "uniform:2:6"
+aggregation = "fedbuff"
+"""
+
+
+@pytest.mark.slow
+def test_cases_have_joules_and_a_broken_run_is_resumed(slotwise: Cli, tmp_path: Path) -> None:
+    text = GRID.replace("group-size = [1, 2]", "group-size = 2").replace('schedule = ["sync", "async"]', "")
+    grid, out = file(tmp_path, text + CASES), tmp_path / "out"
+    code, said, err = slotwise("sweep", grid, "--out", out, "--workers", 2, "--quiet")
+    assert (code, err) == (0, "")
+    assert [line.split()[:2] for line in said.splitlines() if "2/2" in line] == [
+        ["plain", "2/2"],
+        ["unequal", "2/2"],
+    ]
+    names = ["plain,seed=0", "plain,seed=1", "unequal,seed=0", "unequal,seed=1"]
+    assert sorted(path.name for path in (out / "runs").iterdir()) == names
+    results, curves = rows(out / "results.csv"), rows(out / "curves.csv")
+    for row in results:
+        own = [point for point in curves if (point["case"], point["seed"]) == (row["case"], row["seed"])]
+        assert (own[0]["updates"], float(own[0]["joules"])) == ("0", 0.0)
+        assert [own[-1][name] for name in ("loss", "accuracy", "updates", "joules")] == [
+            row[name] for name in ("last_loss", "last_accuracy", "updates", "joules")
+        ]
+    run = RunFolder.open(out / "runs/unequal,seed=0")
+    finished = run.description()["model_sha256"]
+    run.write_description(run.parameters(), "running")
+    shutil.rmtree(out / "runs/plain,seed=0")
+    assert slotwise("sweep", grid, "--out", out, "--workers", 2, "--quiet")[0] == 0
+    assert run.description()["model_sha256"] == finished
+    grid.write_text(grid.read_text().replace("loss = 0.2", "loss = 0.3"))
+    code, said, err = slotwise("sweep", grid, "--out", out, "--quiet")
+    assert (code, said, err.count("\n")) == (2, "", 1)
+
+
+def test_compare_says_what_to_use_instead(slotwise: Cli, tmp_path: Path) -> None:
+    code, said, err = slotwise("compare", tmp_path / "question.toml")
+    assert (code, said, err.count("\n")) == (2, "", 1)
+    assert "slotwise sweep" in err

@@ -50,7 +50,7 @@ def test_they_are_shown_from_where_that_code_begins(slotwise, task, tmp_path):
     assert code == 1
     shown = [line.split(", in ")[1] for line in errors.splitlines() if ", in " in line]
     assert shown == ["local_update", "deeper"]
-    assert errors.splitlines()[-1] == "slotwise: it is in code of your own that this failed"
+    assert errors.splitlines()[-1] == "slotwise: the error is in your code, not in slotwise"
 
 
 def test_errors_of_slotwise_itself_are_not_taken_for_the_users():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slotwise import InputError, Scenario
 from slotwise.fleet import Absence, Fleet
-from slotwise.fleet.chance import chance
+from slotwise.fleet.fleet import chance
 
 
 def fleet(**options: Any) -> Fleet:

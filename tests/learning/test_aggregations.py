@@ -22,7 +22,7 @@ from slotwise.aggregation import (
 )
 from slotwise.fleet import Absence, Fleet
 from slotwise.fleet.distributions import Uniform, draw_slots, random_absences
-from slotwise.learning import History, Observer, Task, train
+from slotwise.learning import Task, Training, train
 from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
@@ -42,23 +42,9 @@ everyone = pytest.mark.parametrize(
 )
 
 
-class EveryModel(Observer):
-    """Keeps a checkpoint of every round."""
-
-    def __init__(self) -> None:
-        self.checkpoints: list[History] = []
-
-    def wants_checkpoint(self) -> bool:
-        return True
-
-    def checkpoint(self, history: History) -> None:
-        self.checkpoints.append(history)
-
-
 def models_of(timeline: Timeline, task: Task, **options: Any) -> list[Vector]:
-    watching = EveryModel()
-    train(timeline, task, observer=watching, **options)
-    return [history.model for history in watching.checkpoints]
+    with Training(timeline, task, **options) as training:
+        return [training.model for _ in training]
 
 
 def replay(timeline: Timeline, task: Task, aggregation: Aggregation) -> list[Vector]:
@@ -146,9 +132,11 @@ def test_the_number_of_workers_does_not_matter(
 def test_going_on_from_any_checkpoint_ends_the_same(
     timeline: Timeline, aggregation: Aggregation, least_squares: MakeTask
 ) -> None:
-    task, watching = least_squares(timeline.scenario.devices, 2), EveryModel()
-    straight = train(timeline, task, aggregation=aggregation, observer=watching)
-    for checkpoint in watching.checkpoints:
+    task = least_squares(timeline.scenario.devices, 2)
+    straight = train(timeline, task, aggregation=aggregation)
+    with Training(timeline, task, aggregation=aggregation) as training:
+        checkpoints = [training.history() for _ in training]
+    for checkpoint in checkpoints:
         resumed = train(timeline, task, aggregation=aggregation, resume=checkpoint)
         assert np.array_equal(resumed.model, straight.model)
 

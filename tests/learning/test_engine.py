@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from slotwise.aggregation import Aggregation, Contribution, Vector, mean
 from slotwise.errors import InputError
-from slotwise.learning import History, Observer, Point, Task, train
+from slotwise.learning import History, Point, Task, Training, train
 from slotwise.learning.reference import asynchronous, synchronous
+from slotwise.observer import Observer
 from slotwise.scenario import Scenario
 from slotwise.schedule import Participation, Schedule, Synchronous, Timeline, simulate
 
@@ -68,12 +69,11 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 class Recorder(Observer):
-    """Takes a checkpoint after every round, and ends after ``stop_after`` rounds."""
+    """Ends the training after ``stop_after`` rounds."""
 
     def __init__(self, stop_after: int | None = None) -> None:
         self.rounds: list[int] = []
         self.points: list[Point] = []
-        self.checkpoints: list[History] = []
         self._stop_after = stop_after
 
     def round_done(self, round_number: int) -> None:
@@ -82,23 +82,20 @@ class Recorder(Observer):
     def evaluated(self, point: Point) -> None:
         self.points.append(point)
 
-    def wants_checkpoint(self) -> bool:
-        return True
-
-    def checkpoint(self, history: History) -> None:
-        self.checkpoints.append(history)
-
     def wants_stop(self) -> bool:
         return len(self.rounds) == self._stop_after
 
-    def models(self) -> list[Vector]:
-        return [history.model for history in self.checkpoints]
+
+def histories(timeline: Timeline, task: Task, **options: object) -> list[History]:
+    """The state after every round."""
+    with Training(timeline, task, **options) as training:  # type: ignore[arg-type]
+        return [training.history() for _ in training]
 
 
 def same(one: History, other: History) -> bool:
     """Whether two runs ended the same to the bit, and would go on the same."""
     return (
-        (one.round, one.points) == (other.round, other.points)
+        (one.rounds, one.points) == (other.rounds, other.points)
         and one.models.keys() == other.models.keys()
         and all(np.array_equal(one.models[v], other.models[v]) for v in one.models)
     )
@@ -108,11 +105,10 @@ def same(one: History, other: History) -> bool:
 @given(case=cases())
 def test_every_model_is_the_reference_s_to_the_bit(case: Case, least_squares: MakeTask) -> None:
     task = least_squares(case.scenario.devices, case.seed)
-    recorder = Recorder()
-    train(case.timeline(), task, observer=recorder)
+    models = [history.model for history in histories(case.timeline(), task)]
     expected = case.reference(task)[1:]
-    assert len(recorder.models()) == len(expected)
-    assert all(map(np.array_equal, recorder.models(), expected))
+    assert len(models) == len(expected)
+    assert all(map(np.array_equal, models, expected))
 
 
 def by_age(model: Vector, contributions: Sequence[Contribution]) -> Vector:
@@ -149,10 +145,10 @@ def test_going_on_from_any_checkpoint_ends_the_same(
     case: Case, every: int, workers: int, least_squares: MakeTask
 ) -> None:
     task, timeline = least_squares(case.scenario.devices, case.seed), case.timeline()
-    recorder = Recorder()
-    straight = train(timeline, task, evaluate_every=every, observer=recorder)
-    assert len(recorder.checkpoints) == case.rounds
-    for checkpoint in recorder.checkpoints:
+    straight = train(timeline, task, evaluate_every=every)
+    checkpoints = histories(timeline, task, evaluate_every=every)
+    assert len(checkpoints) == case.rounds
+    for checkpoint in checkpoints:
         resumed = train(timeline, task, workers=workers, evaluate_every=every, resume=checkpoint)
         assert same(resumed, straight)
 
@@ -205,7 +201,7 @@ def test_an_early_end_has_the_rounds_and_points_of_the_whole_run_up_to_there(
 ) -> None:
     whole = run(evaluate_every=4)
     part = run(evaluate_every=4, observer=Recorder(stop_after=6))
-    assert part.round == 6
+    assert part.rounds == 6
     assert part.points == tuple(point for point in whole.points if point.round <= 6)
 
 
@@ -213,7 +209,7 @@ def test_an_end_before_the_first_round_keeps_the_first_model_and_its_point(
     run: Callable[..., History], least_squares: MakeTask
 ) -> None:
     history = run(observer=Recorder(stop_after=0))
-    assert history.round == 0
+    assert history.rounds == 0
     assert [point.round for point in history.points] == [0]
     assert np.array_equal(history.model, least_squares(6, 0).initial_model())
 
@@ -226,11 +222,37 @@ def test_the_observer_is_told_every_round_and_point_in_order(run: Callable[..., 
     assert [point.round for point in history.points] == list(range(11))
 
 
-def test_a_checkpoint_holds_every_point_up_to_its_round(run: Callable[..., History]) -> None:
-    recorder = Recorder()
-    run(evaluate_every=1, workers=3, observer=recorder)
-    for checkpoint in recorder.checkpoints:
-        assert [point.round for point in checkpoint.points] == list(range(checkpoint.round + 1))
+def test_a_history_has_every_point_up_to_its_round(least_squares: MakeTask) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=10)
+    for history in histories(timeline, least_squares(6, 0), evaluate_every=1, workers=3):
+        assert history.round.tolist() == list(range(history.rounds + 1))
+
+
+def test_the_columns_of_a_history_are_arrays(run: Callable[..., History]) -> None:
+    history = run(evaluate_every=4)
+    assert history.slot.tolist() == [point.slot for point in history.points]
+    assert history.round.tolist() == [point.round for point in history.points]
+    assert history.loss.tolist() == [point.loss for point in history.points]
+    assert history.accuracy.tolist() == [point.accuracy for point in history.points]
+    assert [column.dtype for column in (history.slot, history.loss)] == [np.int64, np.float64]
+
+
+def test_a_caller_may_drive_the_rounds_and_stop_anywhere(least_squares: MakeTask) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=10)
+    task = least_squares(6, 0)
+    seen: list[Point] = []
+    with Training(timeline, task, evaluate_every=1, workers=2) as training:
+        for k in training:
+            assert training.rounds == k + 1
+            seen += training.new_points()
+            if k == 6:
+                break
+        history = training.history()
+        assert tuple(seen + training.new_points()) == history.points
+        assert np.array_equal(training.model, history.model)
+    assert same(
+        train(timeline, task, evaluate_every=1, resume=history), train(timeline, task, evaluate_every=1)
+    )
 
 
 def test_a_finished_run_is_resumed_into_itself(run: Callable[..., History]) -> None:

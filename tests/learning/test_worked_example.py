@@ -15,8 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.learning import Evaluation, Observer, train
-from slotwise.learning.history import History
+from slotwise.learning import Evaluation, Training
 from slotwise.learning.reference import asynchronous
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, simulate
@@ -77,26 +76,13 @@ class FourSamples:
         return {"w": model}
 
 
-class EveryModel(Observer):
-    """Keeps the model of every checkpoint, and asks for one after every round."""
-
-    def __init__(self) -> None:
-        self.models = [[0.0, 0.0]]
-
-    def wants_checkpoint(self) -> bool:
-        return True
-
-    def checkpoint(self, history: History) -> None:
-        self.models.append(history.model.tolist())
-
-
 @pytest.mark.parametrize(("schedule", "expected"), [("async", ASYNC), ("idfl", IDFL), ("sync", SYNC)])
 def test_the_engine_gives_the_models_computed_by_hand(
     schedule: Schedule, expected: list[list[float]]
 ) -> None:
-    watching = EveryModel()
-    train(simulate(SCENARIO, schedule, rounds=4), FourSamples(), observer=watching)
-    assert watching.models == expected
+    with Training(simulate(SCENARIO, schedule, rounds=4), FourSamples()) as training:
+        models = [training.model.tolist(), *(training.model.tolist() for _ in training)]
+    assert models == expected
 
 
 @pytest.mark.parametrize(("delay", "expected"), [(0, ASYNC), (1, IDFL)])

@@ -9,8 +9,7 @@ from virtual_time import VirtualExecutor, run_virtual
 
 from slotwise.aggregation import Vector, mean
 from slotwise.fleet import Fleet
-from slotwise.learning import Observer as TrainingObserver
-from slotwise.learning import train
+from slotwise.learning import Training
 from slotwise.live.clock import SlotClock
 from slotwise.live.device.client import Device
 from slotwise.live.protocol.topics import Topics
@@ -66,17 +65,8 @@ def planned_updates(plan):
 
 def simulated_models(plan, task=None):
     """w_1, …, w_K of the simulator."""
-    models = {}
-
-    class Keeping(TrainingObserver):
-        def wants_checkpoint(self):
-            return True
-
-        def checkpoint(self, history):
-            models[history.round] = history.models[history.round]
-
-    train(plan, task or Arithmetic(), observer=Keeping())
-    return models
+    with Training(plan, task or Arithmetic()) as training:
+        return {number + 1: training.model for number in training}
 
 
 def prepare(

@@ -12,8 +12,8 @@ from tasks import Arithmetic
 from live import simulated_models
 from slotwise.learning.quantised import Quantised
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.build import build_task
-from slotwise.runs.folder import model_sha256
+from slotwise.runs.run_folder import model_sha256
+from slotwise.runs.tasks import build_task
 
 pytestmark = pytest.mark.slow
 

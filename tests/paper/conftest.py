@@ -1,18 +1,14 @@
-"""Synthetic curves, and a task that trains in no time."""
+"""Synthetic curves for the rules to judge."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from slotwise.aggregation import Vector
 from slotwise.batch.job import Run
-from slotwise.learning import Evaluation, Point, Task
-from slotwise.paper.evidence import Evidence
-from slotwise.paper.results import Curve
+from slotwise.learning import Point
+from slotwise.paper.evidence import Curve, Evidence
 from slotwise.runs import RunConfig
 from slotwise.schedule import Schedule
 
@@ -38,24 +34,23 @@ class SyntheticResults:
     ) -> None:
         """One final loss for each seed; ``shaking`` moves the loss up and down by that part of itself."""
         for seed, final in enumerate(finals):
-            parameters = replace(
-                self.base,
+            config = self.base.with_options(
                 schedule=schedule,
                 group_size=size,
                 compute_slots=slots[0],
                 link_slots=slots[1],
                 seed=seed,
             )
-            run = Run.of(parameters)
-            self.curves[run.name] = Curve(run, status, curve(parameters, final, shaking))
+            run = Run.of(config)
+            self.curves[run.name] = Curve(run, status, curve(config, final, shaking))
 
 
-def curve(parameters: RunConfig, final: float, shaking: float = 0.0) -> tuple[Point, ...]:
+def curve(config: RunConfig, final: float, shaking: float = 0.0) -> tuple[Point, ...]:
     """From ln 10 down to ``final`` in the first half, then level but for the shaking."""
-    places = np.linspace(0, parameters.deadline, 101)
-    losses = np.interp(places, [0, parameters.deadline / 2], [2.303, final])
+    places = np.linspace(0, config.deadline, 101)
+    losses = np.interp(places, [0, config.deadline / 2], [2.303, final])
     losses = losses * (1 + shaking * (-1.0) ** np.arange(101))
-    round_slots = parameters.channel.link_slots * (parameters.channel.group_size + 1)
+    round_slots = config.channel.link_slots * (config.channel.group_size + 1)
     return tuple(
         Point(int(slot), int(slot) // round_slots, float(loss), 0.9, 0)
         for slot, loss in zip(places, losses, strict=True)
@@ -81,34 +76,3 @@ def evidence_of() -> Callable[..., Evidence]:
         return Evidence(results.base, sizes, slow_links, range(seeds), results)
 
     return make
-
-
-class Shrinking:
-    """A model of three numbers that every update halves; the loss is its length."""
-
-    def __init__(self) -> None:
-        self.updates = 0
-
-    def initial_model(self) -> Vector:
-        return np.ones(3, dtype=np.float32)
-
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        self.updates += 1
-        return (model / 2).astype(np.float32)
-
-    def evaluate(self, model: Vector) -> Evaluation:
-        return Evaluation(float(np.linalg.norm(model)) + 0.1, 0.5)
-
-    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
-        return {"model": model}
-
-
-@pytest.fixture
-def shrinking() -> Shrinking:
-    return Shrinking()
-
-
-@pytest.fixture
-def always(shrinking: Shrinking) -> Callable[[RunConfig], Task]:
-    """Makes the same task for all runs."""
-    return lambda _: shrinking

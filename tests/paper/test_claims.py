@@ -1,7 +1,9 @@
 import pytest
 
-from slotwise.paper.claims import Judgement, judge_cifar10, judge_mnist
-from slotwise.paper.judgement import DEFINITIONS
+from slotwise.paper.claims import Judgement
+from slotwise.paper.claims import judge as judge_claims
+from slotwise.paper.criteria import DEFINITIONS
+from slotwise.paper.evidence import Evidence
 
 SIZES = (1, 5, 10, 25, 50, 100)
 
@@ -20,10 +22,10 @@ def judge(synthetic, evidence_of):
             self.seeds = 1
 
         def verdict(self, number: int) -> str:
-            return claim(judge_mnist(evidence_of(self.results, seeds=self.seeds)), number).verdict
+            return claim(judge_claims(evidence_of(self.results, seeds=self.seeds)), number).verdict
 
         def parts(self, number: int) -> list[bool | None]:
-            judgement = claim(judge_mnist(evidence_of(self.results, seeds=self.seeds)), number)
+            judgement = claim(judge_claims(evidence_of(self.results, seeds=self.seeds)), number)
             return [part.truth for part in judgement.parts]
 
         def all_async(self, *losses: float) -> None:
@@ -62,7 +64,7 @@ def test_claim_1_not_decided_on_a_tie(judge) -> None:
 def test_a_run_that_did_not_finish_decides_nothing_and_is_named(judge, evidence_of, status) -> None:
     judge.all_async(0.9, 0.8, 0.5, 0.4, 0.2, 0.3)
     judge.results.set("async", 5, 0.8, status=status)
-    judgement = claim(judge_mnist(evidence_of(judge.results)), 1)
+    judgement = claim(judge_claims(evidence_of(judge.results)), 1)
     assert judgement.verdict == "not decided"
     assert judgement.parts[0].figures == (f"mnist-async-S5-T50000-seed0 is {status}",)
     assert judgement.parts[1].truth is True
@@ -156,7 +158,7 @@ def test_claim_5_held_not_held_and_not_decided(synthetic, evidence_of) -> None:
     sizes = (1, 2, 5, 10, 20)
 
     def verdict() -> str:
-        return claim(judge_cifar10(evidence_of(results, sizes)), 5).verdict
+        return claim(judge_claims(evidence_of(results, sizes)), 5).verdict
 
     assert verdict() == "not decided"
     for size, loss in zip(sizes, (2.0, 1.8, 1.5, 1.2, 1.6), strict=True):
@@ -170,14 +172,12 @@ def test_claim_5_held_not_held_and_not_decided(synthetic, evidence_of) -> None:
 
 def test_every_statement_says_its_rule_and_its_figures(judge) -> None:
     judge.all_async(0.9, 0.8, 0.5, 0.4, 0.2, 0.3)
-    for judgement in judge_mnist_of(judge):
+    for judgement in judgements_of(judge):
         for part in judgement.parts:
             assert part.rule.endswith(".")
             assert part.figures
     assert {"final loss", "fluctuation", "verdict"} <= {term for term, _ in DEFINITIONS}
 
 
-def judge_mnist_of(judge) -> tuple[Judgement, ...]:
-    from slotwise.paper.evidence import Evidence
-
-    return judge_mnist(Evidence(judge.results.base, SIZES, ((50, 5),), range(1), judge.results))
+def judgements_of(judge) -> tuple[Judgement, ...]:
+    return judge_claims(Evidence(judge.results.base, SIZES, ((50, 5),), range(1), judge.results))

@@ -11,8 +11,7 @@ from slotwise.learning import Evaluation, Task
 from slotwise.recommendation.candidates import Field
 from slotwise.recommendation.halving import Extent, most_steps
 from slotwise.recommendation.metric import Metric
-from slotwise.recommendation.pilots import PilotTasks
-from slotwise.recommendation.question import Question
+from slotwise.recommendation.search import Question
 from slotwise.runs import RunConfig
 
 OPTIONS = {"devices": 6, "group_size": 1, "compute_slots": 4, "deadline": 320, "local_steps": 1}
@@ -21,8 +20,8 @@ OPTIONS = {"devices": 6, "group_size": 1, "compute_slots": 4, "deadline": 320, "
 class Pulling:
     """Each device pulls the model towards a place of its own; stale pulls overshoot."""
 
-    def __init__(self, parameters: RunConfig) -> None:
-        self._seed = parameters.seed
+    def __init__(self, config: RunConfig) -> None:
+        self._seed = config.seed
         self.trainings: list[tuple[int, int]] = []
 
     def initial_model(self) -> Vector:
@@ -43,25 +42,28 @@ class Pulling:
 
 
 def most_steps_of(field: Field, extent: Extent, local_steps: int) -> int:
-    """What a search costs at most with all its seeds, whoever is better."""
+    """Return the most steps a search can take with all its seeds."""
     updates = [[prospect.updates for prospect in c.prospects[: extent.seeds]] for c in field.running]
     steps = [[local_steps * sum(numbers) for numbers in zip(*of, strict=True)] for of in updates]
     return most_steps(extent.rungs, steps)
 
 
-@pytest.fixture
-def made() -> list[Pulling]:
-    """Every task that was made, one for each seed in turn."""
-    return []
+class Tasks(list[Pulling]):
+    """Builds tasks and remembers them."""
+
+    def make(self, config: RunConfig) -> Task:
+        self.append(Pulling(config))
+        return self[-1]
+
+    @property
+    def trainings(self) -> int:
+        """Local trainings of all tasks."""
+        return sum(len(task.trainings) for task in self)
 
 
 @pytest.fixture
-def tasks(made: list[Pulling]) -> PilotTasks:
-    def make(parameters: RunConfig) -> Task:
-        made.append(Pulling(parameters))
-        return made[-1]
-
-    return PilotTasks(make)
+def tasks() -> Tasks:
+    return Tasks()
 
 
 @pytest.fixture

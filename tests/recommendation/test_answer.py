@@ -1,25 +1,24 @@
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from slotwise.recommendation.answer import Answer, toml_of
-from slotwise.recommendation.folder import RecommendFolder
-from slotwise.recommendation.picture import draw_picture
-from slotwise.recommendation.pilots import PilotTasks
-from slotwise.recommendation.question import Question
-from slotwise.recommendation.search import Search
+from slotwise.recommendation.answer import Recommendation
+from slotwise.recommendation.pilot_curves import draw_pilots
+from slotwise.recommendation.recommending import begin, recommendation_folder, toml_of
+from slotwise.recommendation.search import Question, Search
 from slotwise.runs import RunConfig, read_toml
+
+from .conftest import Tasks
 
 
 @pytest.fixture
-def answer(question: Callable[..., Question], tmp_path: Path, tasks: PilotTasks) -> Answer:
-    folder = RecommendFolder(tmp_path / "a folder")
+def answer(question: Callable[..., Question], tmp_path: Path, tasks: Tasks) -> Recommendation:
+    folder = recommendation_folder(tmp_path / "a folder")
     asked = question()
-    folder.begin(asked.pilot_base)
-    return Answer(Search(asked, folder, tasks=tasks).run(), folder.path)
+    begin(folder, asked.pilot_base)
+    return Recommendation(Search(asked, folder, make_task=tasks.make).run(), folder.path)
 
 
 @pytest.mark.parametrize(
@@ -32,20 +31,22 @@ def answer(question: Callable[..., Question], tmp_path: Path, tasks: PilotTasks)
     ],
 )
 def test_the_options_of_a_run_survive_the_file(options: dict[str, object], tmp_path: Path) -> None:
-    parameters = RunConfig.from_options(options)
-    (tmp_path / "run.toml").write_text(toml_of(parameters))
-    assert RunConfig.from_options(read_toml(tmp_path / "run.toml")) == parameters
+    config = RunConfig.from_options(options)
+    (tmp_path / "run.toml").write_text(toml_of(config))
+    assert RunConfig.from_options(read_toml(tmp_path / "run.toml")) == config
 
 
-def test_the_answer_is_the_whole_run_with_the_best_schedule_and_the_first_seed(answer: Answer) -> None:
+def test_the_answer_is_the_whole_run_with_the_best_schedule_and_the_first_seed(
+    answer: Recommendation,
+) -> None:
     best = answer.best.candidate
-    chosen = answer.parameters()
-    assert (chosen.schedule, chosen.group_size, chosen.seed) == (best.schedule, best.group_size, 0)
-    assert replace(chosen, schedule="idfl", group_size=1) == answer.finding.question.base
-    assert isinstance(chosen, RunConfig)
+    chosen = answer.config
+    found = (chosen.policy.schedule, chosen.channel.group_size, chosen.seed)
+    assert found == (best.schedule, best.group_size, 0)
+    assert chosen.with_options(schedule="idfl", group_size=1) == answer.finding.question.base
 
 
-def test_the_json_holds_every_candidate_once_in_the_order_of_the_answer(answer: Answer) -> None:
+def test_the_json_holds_every_candidate_once_in_the_order_of_the_answer(answer: Recommendation) -> None:
     document = json.loads(answer.to_json())
     assert document["standings"][0] == document["answer"]
     assert document["standings"][1] == document["runner_up"]
@@ -55,11 +56,17 @@ def test_the_json_holds_every_candidate_once_in_the_order_of_the_answer(answer: 
     assert document["cost"]["share"] == document["cost"]["search_steps"] / document["cost"]["grid_steps"]
 
 
-def test_commands_can_be_pasted_whatever_the_folder_is_called(answer: Answer) -> None:
-    assert "'" in answer.train_command
+def test_the_columns_are_those_of_the_standings(answer: Recommendation) -> None:
+    columns = answer.columns()
+    assert columns["group_size"] == [standing.candidate.group_size for standing in answer.standings]
+    assert {len(column) for column in columns.values()} == {len(answer.standings)}
+
+
+def test_commands_can_be_pasted_whatever_the_folder_is_called(answer: Recommendation) -> None:
+    assert "'" in (answer.train_command or "")
     assert answer.resume_command is not None
     assert answer.resume_command.endswith(f"{answer.best.candidate.name}-seed0'")
 
 
-def test_the_same_pilots_give_the_same_picture(answer: Answer) -> None:
-    assert draw_picture(answer, "png") == draw_picture(answer, "png")
+def test_the_same_pilots_give_the_same_picture(answer: Recommendation) -> None:
+    assert draw_pilots(answer, "png") == draw_pilots(answer, "png")

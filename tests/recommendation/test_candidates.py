@@ -86,7 +86,7 @@ def test_a_deadline_without_a_round_in_its_first_sixteenth_is_refused() -> None:
 
 
 def test_in_an_unequal_fleet_idfl_that_costs_rounds_does_not_rule_out_async() -> None:
-    options = {"devices": 12, "compute_slots": 10, "deadline": 2000, "group_size": 1}
+    options = {"devices": 12, "deadline": 2000, "group_size": 1}
     base = RunConfig.from_options({**options, "compute_distribution": "two-classes:5:40:0.5", "jitter": 0.3})
     field = field_of(base, (2,), (0, 1))
     plain, just_in_time = (next(c for c in field.running if c.schedule == name) for name in ("async", "idfl"))

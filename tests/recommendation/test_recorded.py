@@ -9,9 +9,8 @@ from slotwise.learning import Point
 from slotwise.recommendation.candidates import Candidate, rung_slot
 from slotwise.recommendation.halving import Score, halve
 from slotwise.recommendation.metric import Metric
-from slotwise.recommendation.question import Question, base_of
-from slotwise.recommendation.search import prepared
-from slotwise.runs import RunFolder
+from slotwise.recommendation.search import Question
+from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.statistics import final_loss
 
 from .conftest import most_steps_of
@@ -23,14 +22,14 @@ RECORDED_AS = {"sync-S100": "async-S100"}  # the same run
 
 @pytest.fixture(scope="module")
 def question() -> Question:
-    return Question(base_of({}), SIZES, (0,))
+    return Question(RunConfig(), SIZES, (0,))
 
 
 @pytest.fixture(scope="module")
 def curves(question: Question) -> dict[Candidate, list[Point]]:
     """The candidates that the plan leaves and that were recorded; of sync, only all devices at once were."""
     found = {}
-    for candidate in prepared(question)[0].running:
+    for candidate in question.prepare()[0].running:
         name = RECORDED_AS.get(candidate.name, candidate.name)
         folder = RunFolder(RUNS / f"mnist-{name}-T50000-seed0")
         if folder.is_run:
@@ -46,7 +45,7 @@ def test_the_recorded_winner_is_found(question: Question, curves: dict[Candidate
         beginnings = {c: [point for point in curves[c] if point.slot <= slot] for c in alive}
         return {c: metric.score([metric.read(question.base, beginnings[c], slot)]) for c in alive}
 
-    _, extent = prepared(question)
+    _, extent = question.prepare()
     found = halve(extent.rungs, list(curves), measure)
     best = min(curves, key=lambda candidate: final_loss(curves[candidate], deadline))
     assert len(curves) == 6
@@ -54,7 +53,7 @@ def test_the_recorded_winner_is_found(question: Question, curves: dict[Candidate
 
 
 def test_the_search_of_the_paper_s_case_costs_less_than_a_quarter_at_worst(question: Question) -> None:
-    field, extent = prepared(question)
+    field, extent = question.prepare()
     assert extent.rungs == (2, 4, 8, 9)
     steps = question.base.training.local_steps
     assert most_steps_of(field, extent, steps) <= extent.limit

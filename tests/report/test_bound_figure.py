@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from slotwise import Scenario
-from slotwise.learning.constants import Measurement
+from slotwise.learning.estimation import Measurement
 from slotwise.report.bound_figure import bound_figure
 from slotwise.theory.bound import Constants, Setting
 
@@ -47,7 +47,7 @@ def test_covered_theorems_are_named_as_bounds() -> None:
 
 
 def test_a_theorem_that_covers_nothing_here_says_so() -> None:
-    assert "corrected (does not cover it)" in drawn(0.3)
+    assert "corrected (does not hold here)" in drawn(0.3)
 
 
 def test_a_formula_without_a_value_says_so() -> None:

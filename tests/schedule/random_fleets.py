@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from slotwise import InputError, Scenario, Scheduler, Timeline, simulate
 from slotwise.fleet import Absence, Fleet
-from slotwise.schedule.events import Record, drive
+from slotwise.schedule import Delivery, Record
+from slotwise.schedule.events import Drive
 
 MANY = settings(max_examples=300)
 DEADLINE = 120
@@ -63,11 +64,11 @@ def schedules(draw: st.DrawFn, scenario: Scenario) -> dict[str, Any]:
     """A schedule and its options, as simulate takes them."""
     schedule = draw(st.sampled_from(["sync", "async", "idfl"]))
     if schedule == "idfl":
-        return {"schedule": schedule, "delay": draw(st.integers(0, scenario.largest_delay))}
+        return {"policy": schedule, "delay": draw(st.integers(0, scenario.largest_delay))}
     if schedule == "sync":
         ways = st.sampled_from(["round-robin", "random"])
-        return {"schedule": schedule, "participation": draw(ways), "seed": draw(st.integers(0, 9))}
-    return {"schedule": schedule}
+        return {"policy": schedule, "participation": draw(ways), "seed": draw(st.integers(0, 9))}
+    return {"policy": schedule}
 
 
 class Case(NamedTuple):
@@ -86,7 +87,7 @@ class Case(NamedTuple):
 @st.composite
 def cases(draw: st.DrawFn, *, planned: bool = True) -> Case:
     scenario = draw(scenarios())
-    just_in_time = st.just({"schedule": "idfl", "delay": "auto"})
+    just_in_time = st.just({"policy": "idfl", "delay": "auto"})
     options = draw(schedules(scenario) | just_in_time if planned else schedules(scenario))
     return Case(scenario, draw(fleets(scenario)), options)
 
@@ -100,8 +101,8 @@ def lost_rows(timeline: Timeline) -> list[tuple[int, ...]]:
     return [tuple(row) for row in timeline.lost.tolist()]
 
 
-def driven(scenario: Scenario, fleet: Fleet, policy: Any, kind: type[Scheduler] = Scheduler) -> Record:
+def driven(scenario: Scenario, fleet: Fleet, delivery: Delivery, kind: type[Scheduler] = Scheduler) -> Record:
     scheduler = kind(
-        scenario.group_size, policy, retransmission=fleet.retransmission, absent=fleet.absent_at_first
+        scenario.group_size, delivery, retransmission=fleet.retransmission, absent=fleet.absent_at_first
     )
-    return drive(scheduler, fleet, scenario.link_slots, rounds=None, deadline=scenario.deadline)
+    return Drive(scheduler, fleet, scenario.link_slots).play(rounds=None, deadline=scenario.deadline)

@@ -1,5 +1,6 @@
 """A dumb loop over slots that any fleet must agree with."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -7,7 +8,7 @@ from random_fleets import DEADLINE, Case
 
 from slotwise import Scenario, Timeline
 from slotwise.fleet import Fleet
-from slotwise.schedule import Synchronous
+from slotwise.schedule import Booking, Delivery, Participants, Selection, Waiting
 
 
 @dataclass
@@ -40,8 +41,11 @@ class SlotBySlot:
     scenario: Scenario
     fleet: Fleet
     delay: int = 0
-    synchronous: Synchronous | None = None
+    synchronous: Participants | None = None
     plan: Timeline | None = None
+    delivery: Delivery | None = None  # a user's own
+    selection: Selection | None = None
+    last_sender: int = 0
     k: int = 0
     updates: int = 0
     senders: list[int] = field(default_factory=list)
@@ -82,10 +86,15 @@ class SlotBySlot:
         everyone, size, alpha = list(self.state), self.scenario.group_size, self.delay
         if self.synchronous:
             return dict.fromkeys(self.synchronous.participants(0, set(self.doing("away"))), 0)
+        if self.delivery:
+            return self.booked(self.delivery.initial(set(self.doing("away"))))
         if self.plan:
             return {n: max(0, self.planned(n)[0] - self.rounds_saved()) for n in everyone}
         alone = (self.scenario.groups - alpha) * size
         return {n: 0 if n <= alone else 1 + (n - 1 - alone) // size for n in everyone}
+
+    def booked(self, bookings: Iterable[Booking]) -> dict[int, int]:
+        return {n: version for version, devices in bookings for n in devices}
 
     def planned(self, device: int) -> list[int]:
         assert self.plan is not None
@@ -125,8 +134,11 @@ class SlotBySlot:
             if absence.returns == slot:
                 device.doing = "waiting"
                 device.wants = None if self.synchronous else self.k + 1
+                if self.delivery:
+                    device.wants = self.delivery.joining(self.k)
 
     def use_channel(self, slot: int) -> None:
+        waits_for_all = self.synchronous or (self.delivery and self.delivery.waits_for_all)
         ready, working = self.doing("ready"), self.doing("computing", "receiving")
         turns = [self.state[n].turn for n in ready]
         for n in ready:
@@ -134,17 +146,28 @@ class SlotBySlot:
                 self.state[n].turn = max([slot, *(turn + 1 for turn in turns if turn is not None)])
         if self.updates == self.scenario.group_size:
             self.close_round(slot)
-        elif ready and not (self.synchronous and working):
-            first = min(ready, key=lambda n: (self.state[n].turn, n))
+        elif ready and not (waits_for_all and working):
+            first = self.last_sender = self.next_sender(ready)
             self.state[first].doing = "sending"
             self.channel = Transfer(slot, slot + self.fleet.link_slots[first - 1], first)
         elif not working:
             self.close_round(slot)
 
+    def next_sender(self, ready: list[int]) -> int:
+        waiting = sorted(Waiting(self.state[n].turn or 0, n, self.state[n].version) for n in ready)
+        if self.selection and waiting[0].slot >= 0:
+            return self.selection(waiting, self.k, self.last_sender).device
+        return waiting[0].device
+
     def close_round(self, slot: int) -> None:
         if self.synchronous:
             for device in self.synchronous.participants(self.k + 1, set(self.doing("away"))):
                 self.state[device].wants = self.k + 1
+        elif self.delivery:
+            bookings = self.delivery.after(self.k, tuple(self.senders), set(self.doing("away")))
+            for device, version in self.booked(bookings).items():
+                self.state[device].wants = version
+            self.senders.clear()
         else:
             for device in self.senders:
                 self.state[device].wants = self.next_model(device)
@@ -212,7 +235,7 @@ class SlotBySlot:
 
 def naive(case: Case) -> SlotBySlot:
     scenario, options = case.scenario, dict(case.options)
-    if options.pop("schedule") == "sync":
-        chosen = Synchronous(scenario.devices, scenario.group_size, **options)
+    if options.pop("policy") == "sync":
+        chosen = Participants(scenario.devices, scenario.group_size, **options)
         return SlotBySlot(scenario, case.fleet, synchronous=chosen).run(DEADLINE)
     return SlotBySlot(scenario, case.fleet, options.get("delay", 0)).run(DEADLINE)

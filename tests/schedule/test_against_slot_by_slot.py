@@ -8,7 +8,8 @@ from random_fleets import DEADLINE, MANY, Case, cases, driven, fleets, lost_rows
 from slot_by_slot import SlotBySlot, naive
 
 from slotwise import Scenario, simulate
-from slotwise.schedule import Planned, Usage, usage
+from slotwise.costs import Usage, usage
+from slotwise.schedule import Planned
 
 
 def assert_counted(counted: Usage, by_device: list[tuple[str, ...]]) -> None:

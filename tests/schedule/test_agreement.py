@@ -9,8 +9,8 @@ from random_fleets import schedules
 
 from slotwise import Scenario, Scheduler, Timeline, simulate
 from slotwise.fleet import Fleet
-from slotwise.schedule import Delayed, Synchronous
-from slotwise.schedule.events import drive
+from slotwise.schedule import FixedDelay, Participants
+from slotwise.schedule.events import Drive
 
 
 @dataclass
@@ -116,7 +116,7 @@ def scenarios(draw: st.DrawFn, devices: int = 12, compute: int = 25) -> Scenario
 @given(scenario=scenarios(), rounds=st.integers(1, 12), data=st.data())
 def test_both_ways_are_the_dumb_loop_over_slots(scenario: Scenario, rounds: int, data: st.DataObject) -> None:
     options = data.draw(schedules(scenario))
-    policy = Synchronous(
+    policy = Participants(
         scenario.devices,
         scenario.group_size,
         options.get("participation", "round-robin"),
@@ -127,7 +127,7 @@ def test_both_ways_are_the_dumb_loop_over_slots(scenario: Scenario, rounds: int,
         scenario.group_size,
         scenario.link_slots,
         compute_slots=lambda _: scenario.compute_slots,
-        delay=None if options["schedule"] == "sync" else options.get("delay", 0),
+        delay=None if options["policy"] == "sync" else options.get("delay", 0),
         participants=lambda k: list(policy.participants(k)),
     ).run(rounds)
     for event_by_event in (False, True):
@@ -170,13 +170,9 @@ def test_unequal_devices_are_driven_as_the_dumb_loop_drives_them(
         compute_slots=lambda n: speeds[n - 1],
         delay=delay,
     ).run(rounds)
-    record = drive(
-        Scheduler(scenario.group_size, Delayed(scenario.devices, scenario.group_size, delay)),
-        Fleet(compute_slots=tuple(speeds), link_slots=(scenario.link_slots,) * scenario.devices),
-        scenario.link_slots,
-        rounds=rounds,
-        deadline=None,
-    )
+    scheduler = Scheduler(scenario.group_size, FixedDelay(scenario.devices, scenario.group_size, delay))
+    fleet = Fleet(compute_slots=tuple(speeds), link_slots=(scenario.link_slots,) * scenario.devices)
+    record = Drive(scheduler, fleet, scenario.link_slots).play(rounds, None)
     assert record.uplinks == naive.uplinks
     assert record.broadcasts == naive.broadcasts
     assert [list(group) for group in record.receivers] == naive.receivers

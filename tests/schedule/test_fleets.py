@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from random_fleets import DEADLINE, MANY, Case, cases, driven, lost_rows, uplink_rows
 
 from slotwise import Scheduler, Timeline, simulate
+from slotwise.costs import usage, usage_until
 from slotwise.fleet import Fleet
-from slotwise.schedule import Delayed, Planned, Synchronous, usage, usage_until
+from slotwise.schedule import FixedDelay, Participants, Planned
 from slotwise.schedule.scheduler import Action, Event
 
 
@@ -205,7 +206,7 @@ def busy_slots(timeline: Timeline) -> set[int]:
 @MANY
 @given(cases(planned=False))
 def test_who_finished_first_sends_first_and_the_channel_does_not_wait_meanwhile(case: Case) -> None:
-    if case.options["schedule"] == "sync" or (timeline := case.play()) is None:
+    if case.options["policy"] == "sync" or (timeline := case.play()) is None:
         return
     queue, busy = waits(timeline, case.fleet), busy_slots(timeline)
     granted = {start: device for _, device, _, start, _ in (*uplink_rows(timeline), *lost_rows(timeline))}
@@ -227,15 +228,15 @@ def test_the_order_of_events_within_a_slot_means_nothing(case: Case, shuffle: ra
 
     scenario, options = case.scenario, dict(case.options)
     policy: Any
-    if options.pop("schedule") == "sync":
-        policy = Synchronous(scenario.devices, scenario.group_size, **options)
+    if options.pop("policy") == "sync":
+        policy = Participants(scenario.devices, scenario.group_size, **options)
     elif options.get("delay") == "auto":
         plan = simulate(
             replace(scenario, deadline=None), "idfl", fleet=case.fleet.without_faults(), rounds=40
         )
         policy = Planned.of(plan)
     else:
-        policy = Delayed(scenario.devices, scenario.group_size, options.get("delay", 0))
+        policy = FixedDelay(scenario.devices, scenario.group_size, options.get("delay", 0))
     assert driven(scenario, case.fleet, policy, Shuffling) == driven(scenario, case.fleet, policy)
 
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from slotwise import Scenario, Scheduler, Timeline, simulate
 from slotwise.fleet import Absence, Fleet
-from slotwise.schedule import Delayed, Planned, just_in_time
-from slotwise.schedule.events import drive
-from slotwise.schedule.simulation import _event_timeline, _just_in_time_timeline
+from slotwise.schedule import FixedDelay, IntentionalDelay, Planned
+from slotwise.schedule.events import Drive
+from slotwise.schedule.policies.intentional_delay import just_in_time
 from slotwise.schedule.timeline import COLUMNS
 
 MANY = settings(max_examples=300)
@@ -46,7 +46,9 @@ def divided(draw: st.DrawFn) -> Scenario:
 @MANY
 @given(scenario=divided(), rounds=st.integers(1, 60))
 def test_for_equal_devices_it_is_proposition_1(scenario: Scenario, rounds: int) -> None:
-    planned = _just_in_time_timeline(scenario, Fleet.equal(scenario), rounds)
+    # The rule is applied to equal devices too if the selection is not the built-in first-ready.
+    planned = simulate(scenario, IntentionalDelay(selection=lambda waiting, *_: min(waiting)), rounds=rounds)
+    assert planned.delay is None
     delayed = simulate(scenario, "idfl", rounds=rounds)
     for name in COLUMNS:
         assert np.array_equal(getattr(planned, name), getattr(delayed, name)), name
@@ -95,11 +97,8 @@ def test_the_scheduler_with_the_plan_does_exactly_that(
     scenario: Scenario, rounds: int, data: st.DataObject
 ) -> None:
     fleet = data.draw(fleets(scenario))
-    expected = simulate(scenario, "idfl", fleet=fleet, rounds=rounds)
-    plan = simulate(scenario, "idfl", fleet=fleet, rounds=rounds + 150)
-    timeline = _event_timeline(scenario, "idfl", Planned.of(plan), fleet, rounds)
-    for name in COLUMNS:
-        assert np.array_equal(getattr(timeline, name), getattr(expected, name)), name
+    exact = simulate(scenario, "idfl", fleet=fleet, rounds=rounds)
+    assert exact == simulate(scenario, "idfl", fleet=fleet, rounds=rounds, event_by_event=True)
 
 
 @given(scenario=scenarios(), rounds=st.integers(1, 25), data=st.data())
@@ -164,6 +163,6 @@ def test_the_plan_is_followed_by_a_scheduler_that_knows_no_durations() -> None:
     scenario = Scenario(devices=6, group_size=2, compute_slots=2)
     plan: Timeline = just_in_time(simulate(scenario, "async", rounds=30), [2] * 6, 20)
     fleet = Fleet.equal(scenario)
-    followed = drive(Scheduler(2, Planned.of(plan)), fleet, 1, rounds=8, deadline=None)
-    delayed = drive(Scheduler(2, Delayed(6, 2, 1)), fleet, 1, rounds=8, deadline=None)
+    followed = Drive(Scheduler(2, Planned.of(plan)), fleet, 1).play(8, None)
+    delayed = Drive(Scheduler(2, FixedDelay(6, 2, 1)), fleet, 1).play(8, None)
     assert followed == delayed

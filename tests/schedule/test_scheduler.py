@@ -6,18 +6,18 @@ from hypothesis import strategies as st
 
 from slotwise import Scheduler
 from slotwise.schedule import (
-    Delayed,
     Deliver,
     Delivered,
     Delivery,
     Event,
+    FixedDelay,
     Grant,
     Joined,
     Left,
     Lost,
+    Participants,
     Ready,
     Sent,
-    Synchronous,
 )
 
 
@@ -33,13 +33,13 @@ def play(delivery: Delivery) -> list[object]:
 
 
 def started(group_size: int = 2, delivery: Delivery | None = None) -> Scheduler:
-    scheduler = Scheduler(group_size, delivery or Delayed(6, group_size))
+    scheduler = Scheduler(group_size, delivery or FixedDelay(6, group_size))
     scheduler.start()
     return scheduler
 
 
 def test_a_round_is_granted_uplink_by_uplink_and_closed_by_a_broadcast_to_its_senders() -> None:
-    assert play(Delayed(4, 2)) == [
+    assert play(FixedDelay(4, 2)) == [
         Deliver(0, [1, 2, 3, 4]),
         Grant(1, round=0, version=0),
         Grant(2, round=0, version=0),
@@ -50,7 +50,7 @@ def test_a_round_is_granted_uplink_by_uplink_and_closed_by_a_broadcast_to_its_se
 
 
 def test_the_same_events_give_the_same_actions() -> None:
-    assert play(Delayed(4, 2)) == play(Delayed(4, 2))
+    assert play(FixedDelay(4, 2)) == play(FixedDelay(4, 2))
 
 
 @pytest.mark.parametrize("order", list(permutations(ready(5, slot=3) + ready(2, 4, slot=4))))
@@ -108,7 +108,7 @@ def test_a_full_round_is_closed_before_anyone_else_sends() -> None:
 
 
 def test_a_grant_names_the_model_that_the_device_received_last() -> None:
-    scheduler = started(group_size=1, delivery=Delayed(2, 1))
+    scheduler = started(group_size=1, delivery=FixedDelay(2, 1))
     scheduler.step(ready(1))
     scheduler.step([Sent(1)])
     scheduler.step([Delivered(1)])
@@ -116,12 +116,12 @@ def test_a_grant_names_the_model_that_the_device_received_last() -> None:
 
 
 def test_with_delay_the_first_models_go_to_those_who_have_not_started() -> None:
-    assert play(Delayed(6, 2, delay=1))[0] == Deliver(0, [1, 2, 3, 4])
-    assert play(Delayed(6, 2, delay=1))[3] == Deliver(1, [5, 6])
+    assert play(FixedDelay(6, 2, delay=1))[0] == Deliver(0, [1, 2, 3, 4])
+    assert play(FixedDelay(6, 2, delay=1))[3] == Deliver(1, [5, 6])
 
 
 def test_with_delay_the_senders_of_a_round_receive_a_later_model() -> None:
-    scheduler = started(group_size=1, delivery=Delayed(3, 1, delay=1))
+    scheduler = started(group_size=1, delivery=FixedDelay(3, 1, delay=1))
     scheduler.step(ready(1, 2))
     assert scheduler.step([Sent(1)]) == Deliver(1, [3])
     scheduler.step([Delivered(1)])
@@ -129,7 +129,7 @@ def test_with_delay_the_senders_of_a_round_receive_a_later_model() -> None:
 
 
 def test_synchronous_devices_wait_for_the_last_of_their_round() -> None:
-    scheduler = started(group_size=3, delivery=Synchronous(6, 3))
+    scheduler = started(group_size=3, delivery=Participants(6, 3))
     assert scheduler.step(ready(3)) is None
     assert scheduler.step(ready(1, slot=4)) is None
     assert scheduler.step(ready(2, slot=8)) == Grant(3, 0, 0)
@@ -137,7 +137,7 @@ def test_synchronous_devices_wait_for_the_last_of_their_round() -> None:
 
 
 def test_a_synchronous_round_is_broadcast_to_the_next_participants() -> None:
-    scheduler = started(group_size=1, delivery=Synchronous(3, 1))
+    scheduler = started(group_size=1, delivery=Participants(3, 1))
     scheduler.step(ready(1))
     assert scheduler.step([Sent(1)]) == Deliver(1, [2])
 
@@ -150,7 +150,7 @@ def test_a_lost_update_waits_behind_those_who_are_ready_by_then() -> None:
 
 
 def test_a_lost_update_can_be_sent_again_at_once() -> None:
-    scheduler = Scheduler(2, Delayed(6, 2), retransmission="at-once")
+    scheduler = Scheduler(2, FixedDelay(6, 2), retransmission="at-once")
     scheduler.start()
     scheduler.step(ready(2))
     scheduler.step(ready(1))  # heard of late, with an earlier turn
@@ -185,7 +185,7 @@ def test_a_device_that_left_and_returned_during_its_uplink_does_not_send_it_agai
 
 @pytest.mark.parametrize("delay", [0, 1])
 def test_a_device_that_left_and_returned_after_its_update_had_arrived_is_booked_once(delay: int) -> None:
-    scheduler = started(group_size=2, delivery=Delayed(4, 2, delay))
+    scheduler = started(group_size=2, delivery=FixedDelay(4, 2, delay))
     scheduler.step(ready(1, 2))
     scheduler.step([Left(1)])
     scheduler.step([Joined(1)])
@@ -203,11 +203,11 @@ def places(scheduler: Scheduler) -> list[int]:
     return [*waiting, *state.computing, *(device for _, device, _ in state.ready), *state.senders]
 
 
-DELIVERIES = [Delayed(4, 2), Delayed(4, 2, delay=1), Delayed(5, 1, delay=2), Delayed(3, 3)]
+DELIVERIES = [FixedDelay(4, 2), FixedDelay(4, 2, delay=1), FixedDelay(5, 1, delay=2), FixedDelay(3, 3)]
 
 
 @given(delivery=st.sampled_from(DELIVERIES), data=st.data())
-def test_who_comes_and_goes_is_never_in_two_places(delivery: Delayed, data: st.DataObject) -> None:
+def test_who_comes_and_goes_is_never_in_two_places(delivery: FixedDelay, data: st.DataObject) -> None:
     scheduler = Scheduler(delivery.group_size, delivery)
     action: object = scheduler.start()
     taken: list[Event] = [Delivered(0)]  # what frees the channel
@@ -234,7 +234,7 @@ def test_what_a_device_finishes_after_it_left_means_nothing() -> None:
 
 
 def test_a_device_that_joins_receives_the_model_of_the_current_round() -> None:
-    scheduler = Scheduler(1, Delayed(3, 1), absent=[3])
+    scheduler = Scheduler(1, FixedDelay(3, 1), absent=[3])
     assert scheduler.start() == Deliver(0, [1, 2])
     scheduler.step(ready(1))
     assert scheduler.step([Joined(3)]) is None
@@ -242,7 +242,7 @@ def test_a_device_that_joins_receives_the_model_of_the_current_round() -> None:
 
 
 def test_a_device_that_joins_twice_is_served_once() -> None:
-    scheduler = Scheduler(1, Delayed(2, 1), absent=[2])
+    scheduler = Scheduler(1, FixedDelay(2, 1), absent=[2])
     scheduler.start()
     scheduler.step([Joined(2)])
     scheduler.step([Joined(2), *ready(1)])
@@ -250,26 +250,26 @@ def test_a_device_that_joins_twice_is_served_once() -> None:
 
 
 def test_a_device_that_leaves_after_sending_counts_but_receives_nothing() -> None:
-    scheduler = started(group_size=2, delivery=Delayed(3, 2))
+    scheduler = started(group_size=2, delivery=FixedDelay(3, 2))
     scheduler.step(ready(1, 2))
     scheduler.step([Sent(1), Left(1)])
     assert scheduler.step([Sent(2)]) == Deliver(1, [2])
 
 
 def test_a_round_ends_early_when_nobody_is_left_who_could_add_to_it() -> None:
-    scheduler = started(group_size=2, delivery=Delayed(2, 2))
+    scheduler = started(group_size=2, delivery=FixedDelay(2, 2))
     scheduler.step(ready(1))
     assert scheduler.step([Sent(1)]) is None
     assert scheduler.step([Left(2)]) == Deliver(1, [1])
 
 
 def test_the_channel_waits_when_everybody_has_gone() -> None:
-    scheduler = started(group_size=1, delivery=Delayed(1, 1))
+    scheduler = started(group_size=1, delivery=FixedDelay(1, 1))
     assert scheduler.step([Left(1)]) is None
     assert scheduler.step([Joined(1)]) == Deliver(1, [1])
 
 
 def test_when_nobody_can_start_the_next_in_line_are_called_in() -> None:
-    scheduler = Scheduler(1, Delayed(3, 1, delay=2), absent=[1, 2])
+    scheduler = Scheduler(1, FixedDelay(3, 1, delay=2), absent=[1, 2])
     assert scheduler.start() == Deliver(0, [])
     assert scheduler.step([Delivered(0)]) == Deliver(1, [3])

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from slotwise import InputError, Scenario, Timeline, UserError, simulate
 from slotwise.fleet import Absence, Fleet
-from slotwise.schedule.timeline import COLUMNS
+from slotwise.schedule import Trainings
+from slotwise.schedule.timeline import COLUMNS, NEVER, NONE
 
 EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=2)
 
 
 def example(**options: Any) -> Timeline:
-    return simulate(EXAMPLE, **{"schedule": "idfl", "rounds": 5} | options)
+    return simulate(EXAMPLE, **{"policy": "idfl", "rounds": 5} | options)
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -90,7 +91,7 @@ def test_equal_timelines_are_equal() -> None:
     assert example() == example()
 
 
-@pytest.mark.parametrize("other", [{"rounds": 4}, {"delay": 0}, {"schedule": "async"}, {"schedule": "sync"}])
+@pytest.mark.parametrize("other", [{"rounds": 4}, {"delay": 0}, {"policy": "async"}, {"policy": "sync"}])
 def test_different_timelines_are_not(other: dict[str, Any]) -> None:
     assert example() != example(**other)
 
@@ -259,3 +260,17 @@ def test_its_first_rounds_are_what_a_shorter_simulation_shows(kept: int, loss: f
     fleet = Fleet(compute_slots=(2, 3, 4, 2, 3, 4), link_slots=(1, 2, 1, 2, 1, 2), loss=loss)
     shorter = simulate(EXAMPLE, "async", rounds=min(kept, 5), fleet=fleet)
     assert simulate(EXAMPLE, "async", rounds=5, fleet=fleet).first(kept) == shorter
+
+
+def test_trainings_say_what_became_of_each_model() -> None:
+    scenario = Scenario(devices=2, group_size=1, compute_slots=2)
+    fleet = Fleet(compute_slots=(2, 3), link_slots=(1, 1), absences=(Absence(2, 6, 9),))
+    timeline = simulate(scenario, "async", fleet=fleet, rounds=3)
+    rows = zip(*(column.tolist() for column in Trainings.of(timeline)), strict=True)
+    assert list(rows) == [
+        (1, 0, 0, 0, 2, NEVER, 0),
+        (1, 1, 3, 4, 6, NEVER, 2),
+        (1, 3, 7, 8, 10, NEVER, NONE),
+        (2, 0, 0, 0, 3, 6, 1),
+        (2, 2, 5, 6, 9, 6, NONE),
+    ]

@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise import Scenario, simulate, theory
-from slotwise.schedule import automatic_delay, round_ends
+from slotwise.schedule import automatic_delay
+from slotwise.schedule.policies.intentional_delay import round_ends as each_round_end
+
+
+def round_ends(scenario: Scenario, delay: int = 0, rounds: int | None = None) -> list[int]:
+    return list(each_round_end(scenario, delay, rounds))
 
 
 @st.composite

@@ -1,7 +1,7 @@
-"""How much an update still counts when it is d rounds old: s(d), 1 for a fresh one, never rising.
+"""Discounts s(d): the weight of an update that is d rounds old; 1 for a fresh one, never rising.
 
-The three of FedAsync (Xie, Koyejo and Gupta, "Asynchronous Federated Optimization", OPT 2020,
-arXiv:1903.03934, section 5), shared by the other aggregations.
+The three discounts of FedAsync (Xie, Koyejo and Gupta, "Asynchronous Federated Optimization", OPT 2020,
+arXiv:1903.03934, section 5), shared by the other rules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Polynomial:
             raise InputError("power", self.power, "a number from 0 to 16")
 
     def __call__(self, staleness: int) -> float:
-        """s(d)."""
+        """Return s(d)."""
         return float((1.0 + staleness) ** -self.power)
 
 
@@ -49,5 +49,5 @@ class Hinge:
             raise InputError("grace", self.grace, "a finite number of rounds, at least 0")
 
     def __call__(self, staleness: int) -> float:
-        """s(d)."""
+        """Return s(d)."""
         return 1.0 / (self.slope * max(0.0, staleness - self.grace) + 1.0)

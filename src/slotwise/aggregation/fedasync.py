@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slotwise.aggregation.contribution import Contribution, Vector
 from slotwise.aggregation.discount import Discount, constant
+from slotwise.aggregation.rule import Contribution, Vector
 from slotwise.errors import InputError
 
 
@@ -19,7 +19,7 @@ class FedAsync:
     Xie, Koyejo and Gupta, "Asynchronous Federated Optimization", OPT 2020, arXiv:1903.03934, Algorithm 1.
     ``mixing`` is a and ``discount`` is s; w_i = w_start − u_i is the local model. The paper's server advances
     with every update, which is S = 1 here; with S > 1 it advances by S mixings at once. Between them the
-    model stays in double precision: nobody receives it.
+    model stays in double precision, because no device receives it.
     """
 
     mixing: float = 0.6
@@ -30,7 +30,7 @@ class FedAsync:
             raise InputError("mixing", self.mixing, "a number above 0 and at most 1")
 
     def __call__(self, model: Vector, contributions: Sequence[Contribution]) -> Vector:
-        """The next model."""
+        """Return the next model."""
         mixed = model.astype(np.float64)
         for update, staleness, start in contributions:
             weight = self.mixing * self.discount(staleness)

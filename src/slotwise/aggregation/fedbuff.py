@@ -8,7 +8,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from slotwise.aggregation.contribution import Contribution, Vector
+from slotwise.aggregation.rule import Contribution, Vector
 from slotwise.errors import InputError
 
 
@@ -28,7 +28,7 @@ class FedBuff:
             raise InputError("server_rate", self.server_rate, "a finite number above 0")
 
     def __call__(self, model: Vector, contributions: Sequence[Contribution]) -> Vector:
-        """The next model."""
+        """Return the next model."""
         total = np.zeros(model.shape, dtype=np.float64)
         for update, staleness, _ in contributions:
             total += update.astype(np.float64) / sqrt(1 + staleness)

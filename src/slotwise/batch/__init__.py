@@ -1,1 +1,25 @@
-"""Sweeps: every combination of a grid of parameters, on the cores of this machine or on a Ray cluster."""
+"""Batches: many runs from one specification, trained in this process, in local processes or on Ray."""
+
+from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.job import Failure, Job, JobProgress, Run
+from slotwise.batch.jobs import run_batch, run_jobs, unfinished
+from slotwise.batch.processes import ProcessExecutor
+from slotwise.batch.results import BatchResults
+from slotwise.batch.serial import Executor, SerialExecutor
+from slotwise.batch.specification import BatchSpec
+
+__all__ = [
+    "BatchFolder",
+    "BatchResults",
+    "BatchSpec",
+    "Executor",
+    "Failure",
+    "Job",
+    "JobProgress",
+    "ProcessExecutor",
+    "Run",
+    "SerialExecutor",
+    "run_batch",
+    "run_jobs",
+    "unfinished",
+]

@@ -1,11 +1,11 @@
-"""The axes of a grid: which options of a file are lists of values, and what a point is called."""
+"""Axes: options with several values, and the names of points and run folders derived from them."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,11 +20,11 @@ DIGITS, ALL_DIGITS = 10, 64  # of a sha256
 
 @dataclass(frozen=True)
 class Axis:
-    """A parameter that has several values.
+    """An option that has several values in a batch.
 
     Attributes:
-        name: of the parameter, with underscores.
-        values: as the file has them.
+        name: Name of the option, with underscores.
+        values: The values as the specification gives them; None where a case does not have the option.
     """
 
     name: str
@@ -32,48 +32,46 @@ class Axis:
 
     @property
     def title(self) -> str:
-        """As a person writes it: ``group-size``."""
+        """The name as flags and TOML files write it: ``group-size``."""
         return self.name.replace("_", "-")
 
     @property
-    def numeric(self) -> bool:
-        """Whether a figure can have it as its horizontal axis."""
+    def is_numeric(self) -> bool:
+        """Return whether a figure can have it as its horizontal axis."""
         return len(self.values) > 1 and all(
             isinstance(value, int | float) and not isinstance(value, bool) for value in self.values
         )
 
     def text(self, value: Any) -> str:
-        """A value as short as it can be said without meaning another one of the axis."""
-        return short_text(value) if self._short else full_text(value)
+        """Return a value as text, as short as it can be without being taken for another value."""
+        return short_text(value) if self._short_is_unique else full_text(value)
 
     def label(self, value: Any) -> str:
-        """``group-size=5``."""
+        """Return a name and value, such as ``group-size=5``."""
         return f"{self.title}={self.text(value)}"
 
     @cached_property
-    def _short(self) -> bool:
+    def _short_is_unique(self) -> bool:
         return len(set(map(short_text, self.values))) == len(self.values)
 
 
-def split_axes(options: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Axis, ...]]:
-    """What all points have in common, and the axes; every value has the type of its parameter.
+def split_axes(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
+    """Return the options with one value and those with several, after checking the type of every value.
 
     Raises:
-        InputError: a value of another type, an empty axis, or one with the same value twice.
+        InputError: a value has another type than its option, or an axis is empty or repeats a value.
     """
-    common: dict[str, Any] = {}
-    axes = []
-    for name, value in options.items():
-        if _is_axis(name, value):
-            axes.append(Axis(name, tuple(value)))
-        else:
-            common[name] = value
-    for name, value in _single_values(common, axes):
-        if name not in SHORTHANDS:
-            checked_option(name, value)
-    for axis in axes:
-        _check(axis)
-    return common, tuple(axes)
+    axes = {name: tuple(value) for name, value in options.items() if _is_axis(name, value)}
+    fixed = {name: value for name, value in options.items() if name not in axes}
+    for name, values in ((name, axes.get(name, (value,))) for name, value in options.items()):
+        if not values:
+            raise InputError(name, "[]", "a value, or a list of at least one")
+        for number, value in enumerate(values):
+            if name not in SHORTHANDS:
+                checked_option(name, value)
+            if value in values[:number]:
+                raise InputError(name, f"{list(values)}", f"different values: {value} is there twice")
+    return fixed, axes
 
 
 def _is_axis(name: str, value: Any) -> bool:
@@ -81,53 +79,37 @@ def _is_axis(name: str, value: Any) -> bool:
         return False
     if not is_list(name):
         return True
-    if name == "absences":  # a list of lists itself
+    if name == "absences":  # one absence is a list, so one value of the option is a list of lists
         return any(isinstance(item, list) and all(isinstance(one, list) for one in item) for item in value)
     return bool(value) and all(isinstance(item, list) for item in value)
 
 
-def _single_values(common: Mapping[str, Any], axes: Iterable[Axis]) -> list[tuple[str, Any]]:
-    return [*common.items(), *((axis.name, value) for axis in axes for value in axis.values)]
-
-
-def _check(axis: Axis) -> None:
-    if not axis.values:
-        raise InputError(axis.name, "[]", "a value, or a list of at least one")
-    for number, value in enumerate(axis.values):
-        if value in axis.values[:number]:
-            raise InputError(axis.name, f"{list(axis.values)}", f"different values: {value} is there twice")
-
-
-def beside(path: Path, name: str, value: Any) -> Any:
-    """A value as a run takes it: files are looked for beside the file of the grid."""
-    return str(path.parent / value) if name == "fleet_file" and isinstance(value, str) else value
-
-
 def short_text(value: Any) -> str:
-    """Lists as ``10x20``, files without their folders."""
+    """Return a value as text: lists as ``10x20``, files without their folders."""
     if isinstance(value, list | tuple):
         return "x".join(map(short_text, value)) or "none"
     return Path(value).name if isinstance(value, str) and "/" in value else str(value)
 
 
 def full_text(value: Any) -> str:
-    """The whole value: lists as ``10x20``, lists of lists as ``1x10x20+2x30``."""
+    """Return the whole value as text: lists as ``10x20``, lists of lists as ``1x10x20+2x30``."""
     if not isinstance(value, list | tuple):
         return str(value)
     nested = any(isinstance(item, list | tuple) for item in value)
     return ("+" if nested else "x").join(map(full_text, value)) or "none"
 
 
-def combination_name(axes: Sequence[Axis], values: Sequence[Any]) -> str:
-    """``schedule=idfl,group-size=5``; empty without axes."""
-    return ",".join(axis.label(value) for axis, value in zip(axes, values, strict=True))
+def combination_name(case: str, axes: Sequence[Axis], values: Sequence[Any]) -> str:
+    """Return a name such as ``fedbuff,group-size=5``; empty without a case name and axes."""
+    labels = [axis.label(value) for axis, value in zip(axes, values, strict=True)]
+    return ",".join([case, *labels] if case else labels)
 
 
 def folder_names(names: Sequence[str], identities: Sequence[str]) -> list[str]:
-    """The same names safe as names of folders: different ones stay different, long ones are cut short.
+    """Return the names as names of folders: safe characters, limited length, different names stay different.
 
-    The ones that had to give something up end in a part of their sha256. Should two names be the same, their
-    identities, which never are, take their place in it.
+    Names that had to be changed end in a part of their sha256. If two names are equal, the identities, which
+    are never equal, are hashed instead.
     """
     safe = [re.sub(r"[^A-Za-z0-9.,=+_-]", "_", name) for name in names]
     written, asked = Counter(name.lower() for name in safe), Counter(names)
@@ -140,10 +122,10 @@ def folder_names(names: Sequence[str], identities: Sequence[str]) -> list[str]:
             for short, name, identity in zip(safe, names, identities, strict=True)
         ]
 
-    few = named(DIGITS)  # of a hundred thousand, two may begin with the same
+    few = named(DIGITS)  # of a hundred thousand digests, two may begin with the same digits
     return few if len(set(few)) == len(few) else named(ALL_DIGITS)
 
 
-def _cut(short: str, told_apart_by: str, digits: int) -> str:
-    digest = hashlib.sha256(told_apart_by.encode()).hexdigest()[:digits]
+def _cut(short: str, hashed: str, digits: int) -> str:
+    digest = hashlib.sha256(hashed.encode()).hexdigest()[:digits]
     return f"{short[: LONGEST_NAME - digits - 1]}-{digest}"

@@ -1,74 +1,207 @@
-"""Run: one training of an experiment, under a name that its parameters alone decide.
+"""Run and Job: one training of a batch, its name, its schedule in numbers, and how much work it is.
 
-Parameters that give the same timeline and the same learning are one run: intentional delay that comes out
-as 0 is the asynchronous schedule, so it is trained once and drawn twice.
+Configurations that give the same timeline and the same learning are one run: intentional delay that comes out
+as 0 is the asynchronous schedule, so it is trained once and shown twice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
+from slotwise.learning.local_sgd import LocalSgd
 from slotwise.runs import RunConfig
 from slotwise.scenario import Scenario
-from slotwise.schedule import automatic_delay
+from slotwise.schedule import Timeline, automatic_delay
+
+CACHED_SUMMARIES, CACHED_TIMELINES = 4096, 16
+TEST_IMAGES = 10_000
+# An evaluation is a forward pass: about a third of the arithmetic of a training step on the same image.
+FORWARD_PART = 1 / 3
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training: the name of its folder, and its parameters."""
+    """A training: the name of its folder, and its configuration."""
 
     name: str
-    parameters: RunConfig
+    config: RunConfig
 
     @classmethod
-    def of(cls, parameters: RunConfig) -> Run:
-        """The run that trains what ``parameters`` say."""
-        own = as_trained(parameters)
-        return cls(_name(own), own)
+    def of(cls, config: RunConfig) -> Run:
+        """Return the run that trains ``config``, named after what differs from the paper's case."""
+        trained = as_trained(config)
+        return cls(_name(trained), trained)
+
+    @property
+    def parameters(self) -> RunConfig:
+        """The configuration, under its former name."""
+        return self.config
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to train or to resume.
+
+    Attributes:
+        run: The run.
+        work: Amount of computation of the whole run, in a unit that all jobs share.
+        until: Stop after this number of rounds; None trains to the end.
+    """
+
+    run: Run
+    work: float = 0.0
+    until: int | None = None
+
+
+@dataclass(frozen=True)
+class JobProgress:
+    """Progress of a job: rounds done, and the last evaluation if there was one."""
+
+    done: int
+    rounds: int
+    loss: float | None = None
+    accuracy: float | None = None
+
+
+@dataclass(frozen=True)
+class JobEnd:
+    """The end of a job at a worker.
+
+    Attributes:
+        job: The job.
+        reason: Why it failed; None if it is finished or was asked to stop.
+        lost: The worker died; the job can be resumed by another one.
+    """
+
+    job: Job
+    reason: str | None = None
+    lost: bool = False
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that failed or diverged, and the reason."""
+
+    run: Run
+    reason: str
 
 
 @cache
 def free_delay(scenario: Scenario) -> int:
-    """The intentional delay to choose; searched for once, because the same few cases are asked for often."""
+    """Return the automatic intentional delay; cached, because the same few scenarios are asked for often."""
     return automatic_delay(scenario)
 
 
-def as_trained(parameters: RunConfig) -> RunConfig:
-    """The same training under its simplest description.
+def as_trained(config: RunConfig) -> RunConfig:
+    """Return the simplest configuration that gives the same training.
 
-    Devices that differ are left as they are: their intentional delay is another one for each.
+    Unequal devices are left as they are: each has an intentional delay of its own.
     """
-    if parameters.policy.schedule != "idfl":
-        return parameters if parameters.policy.delay == "auto" else parameters.with_options(delay="auto")
-    if parameters.make_fleet() is not None:
-        return parameters
-    free = free_delay(parameters.channel)
-    delay = free if parameters.policy.delay == "auto" else parameters.policy.delay
+    if config.policy.schedule != "idfl":
+        return config if config.policy.delay == "auto" else config.with_options(delay="auto")
+    if config.make_fleet() is not None or config.policy.selection != "first-ready":
+        return config
+    free = free_delay(config.channel)
+    delay = free if config.policy.delay == "auto" else config.policy.delay
     if delay == 0:
-        return parameters.with_options(schedule="async", delay="auto")
-    return parameters.with_options(delay="auto" if delay == free else delay)
+        return config.with_options(schedule="async", delay="auto")
+    return config.with_options(delay="auto" if delay == free else delay)
 
 
-def _name(parameters: RunConfig) -> str:
-    """What a run has in common with the paper's case is left out, but for what the figures compare."""
-    case = RunConfig.from_options({"data": parameters.dataset.data})
-    parts = [parameters.dataset.data, parameters.policy.schedule, f"S{parameters.channel.group_size}"]
-    if parameters.channel.compute_slots != case.channel.compute_slots:
-        parts.append(f"compute{parameters.channel.compute_slots}")
-    if parameters.channel.link_slots != case.channel.link_slots:
-        parts.append(f"link{parameters.channel.link_slots}")
-    if parameters.dataset.partition != case.dataset.partition:
-        parts.append(parameters.dataset.partition)
-    if parameters.dataset.input_scale != case.dataset.input_scale:
-        parts.append(parameters.dataset.input_scale)
-    if parameters.training.update != case.training.update:
-        parts.append(parameters.training.update)
-    if (parameters.model.channels, parameters.model.hidden) != (case.model.channels, case.model.hidden):
-        parts.append("x".join(map(str, (*parameters.model.channels, *parameters.model.hidden))))
-    return "-".join([*parts, f"T{parameters.deadline}", f"seed{parameters.seed}"])
-
-
-def distinct(runs: list[Run]) -> tuple[Run, ...]:
-    """Each run once, where it first stands."""
+def distinct(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Return each run once, in the order of first appearance."""
     return tuple({run.name: run for run in runs}.values())
+
+
+def _name(config: RunConfig) -> str:
+    """Return a name from what differs from the paper's case, and from what its figures compare."""
+    case = RunConfig.from_options({"data": config.dataset.data})
+    parts = [config.dataset.data, config.policy.schedule, f"S{config.channel.group_size}"]
+    if config.channel.compute_slots != case.channel.compute_slots:
+        parts.append(f"compute{config.channel.compute_slots}")
+    if config.channel.link_slots != case.channel.link_slots:
+        parts.append(f"link{config.channel.link_slots}")
+    if config.dataset.partition != case.dataset.partition:
+        parts.append(config.dataset.partition)
+    if config.dataset.input_scale != case.dataset.input_scale:
+        parts.append(config.dataset.input_scale)
+    if config.training.update != case.training.update:
+        parts.append(config.training.update)
+    if (config.model.channels, config.model.hidden) != (case.model.channels, case.model.hidden):
+        parts.append("x".join(map(str, (*config.model.channels, *config.model.hidden))))
+    return "-".join([*parts, f"T{config.deadline}", f"seed{config.seed}"])
+
+
+@dataclass(frozen=True)
+class ScheduleSummary:
+    """Totals of a timeline.
+
+    Attributes:
+        rounds: Rounds that end by the deadline.
+        slots: Slots until the last of them ends.
+        updates: Updates applied in all of them.
+        lost: Uplinks that were lost.
+        mean_staleness: Mean staleness of the updates, in rounds.
+    """
+
+    rounds: int
+    slots: int
+    updates: int
+    lost: int
+    mean_staleness: float
+
+
+def schedule_timeline(config: RunConfig) -> Timeline:
+    """Return the timeline of a configuration; the last few are cached.
+
+    Raises:
+        InputError: there is no such schedule, or no round fits.
+    """
+    return _timeline(_schedule_only(config))
+
+
+def schedule_summary(config: RunConfig) -> ScheduleSummary:
+    """Return the totals of the timeline of a configuration; cached.
+
+    Raises:
+        InputError: there is no such schedule, or no round fits.
+    """
+    return _summary(_schedule_only(config))
+
+
+def run_work(config: RunConfig) -> float:
+    """Return the multiply-adds of a whole run, evaluations included: what the time left is estimated from."""
+    schedule = schedule_summary(config)
+    trained = schedule.rounds * config.channel.group_size
+    images = trained * config.training.local_steps * config.training.batch_size
+    evaluations = 1 + schedule.slots / config.slots_between_evaluations
+    evaluated = config.channel.devices * config.dataset.samples_per_device + TEST_IMAGES
+    # The cost of a user's own task is unknown: all its samples count alike.
+    per_image = 1.0 if config.model.task is not None else float(config.network().dense_multiply_adds)
+    return (images + evaluations * evaluated * FORWARD_PART) * per_image
+
+
+def _schedule_only(config: RunConfig) -> RunConfig:
+    """Return the configuration with defaults for all that the timeline does not depend on: a cache key."""
+    by_chance = config.policy.depends_on_seed or config.make_fleet() is not None
+    training = LocalSgd(seed=config.seed if by_chance else 0)
+    return RunConfig(channel=config.channel, policy=config.policy, fleet=config.fleet, training=training)
+
+
+@lru_cache(CACHED_TIMELINES)
+def _timeline(config: RunConfig) -> Timeline:
+    return config.simulate()
+
+
+@lru_cache(CACHED_SUMMARIES)
+def _summary(config: RunConfig) -> ScheduleSummary:
+    timeline = _timeline(config)
+    return ScheduleSummary(
+        rounds=timeline.rounds,
+        slots=timeline.last_slot,
+        updates=len(timeline),
+        lost=len(timeline.lost),
+        mean_staleness=timeline.mean_staleness(),
+    )

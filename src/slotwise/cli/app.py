@@ -18,7 +18,11 @@ from slotwise.cli.data import data
 from slotwise.cli.device import device, fleet
 from slotwise.cli.enroll import enroll
 from slotwise.cli.plan import plan
+from slotwise.cli.recommend import recommend
+from slotwise.cli.reproduce import reproduce
 from slotwise.cli.serve import serve
+from slotwise.cli.show import show
+from slotwise.cli.sweep import compare, sweep
 from slotwise.cli.timeline import timeline
 from slotwise.cli.train import train
 from slotwise.errors import InputError, UserError
@@ -26,7 +30,6 @@ from slotwise.errors import InputError, UserError
 USAGE_ERROR = 2
 USER_CODE_FAILED = 1
 INTERRUPTED = 130
-LEGACY = {"show", "reproduce", "compare", "sweep", "recommend"}
 
 
 def _unwrapped(docstring: str | None) -> str:
@@ -43,8 +46,13 @@ app = App(
     default_parameter=Parameter(negative=(), show_default=False),
     result_action="return_value",
 )
-for _command in (plan, timeline, train, serve, device, fleet, enroll, bench, bound):
+_COMMANDS = (
+    *(plan, timeline, train, show, sweep, recommend, reproduce),
+    *(serve, device, fleet, enroll, bench, bound),
+)
+for _command in _COMMANDS:
     app.command(_command, help=_unwrapped(_command.__doc__))
+app.command(compare, show=False)
 app.command(data, name="data")
 
 
@@ -62,10 +70,6 @@ def run(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 gets question marks, not an error
-    if arguments and arguments[0] in LEGACY:
-        from slotwise.cli.legacy import run as run_legacy  # noqa: PLC0415
-
-        return run_legacy()
     try:
         return int(app(arguments, exit_on_error=False, print_error=False) or 0)
     except CycloptsError as error:

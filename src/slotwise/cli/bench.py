@@ -12,8 +12,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from slotwise.cli.flags import AS_JSON, whole_number
-from slotwise.cli.terminal import table_console
 from slotwise.errors import InputError
+from slotwise.report.cost_tables import table_console
 from slotwise.scenario import whole
 
 

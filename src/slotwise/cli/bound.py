@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from slotwise import theory
-from slotwise.cli.bound_case import NAMES, BoundCase, measured_case
+from slotwise.cli.bound_case import NAMES, measured_case
 from slotwise.cli.bound_tables import print_case
 from slotwise.cli.flags import (
     AS_JSON,
@@ -28,6 +28,7 @@ from slotwise.cli.options import picture_kind
 from slotwise.errors import ConflictError, InputError
 from slotwise.files import check_writable, write_atomically
 from slotwise.runs import RunFolder
+from slotwise.runs.bound_case import BoundCase
 from slotwise.runs.config import RunConfig
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule import Delay

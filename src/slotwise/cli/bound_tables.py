@@ -5,8 +5,9 @@ from __future__ import annotations
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.cli.bound_case import NAMES, BoundCase
-from slotwise.cli.terminal import table_console
+from slotwise.cli.bound_case import NAMES
+from slotwise.report.cost_tables import table_console
+from slotwise.runs.bound_case import BoundCase
 from slotwise.theory.bound import Setting
 
 

@@ -16,10 +16,11 @@ from cyclopts import Parameter
 
 from slotwise.cli.flags import OUTPUT, PANELS, command, flags_of, panel, whole_number
 from slotwise.cli.live_display import stderr_may_close
-from slotwise.cli.progress import stop_on_signals
 from slotwise.live.device.device_host import DeviceConfig, Excluded, run_device, run_fleet
 from slotwise.live.transport.broker import BrokerOptions
+from slotwise.machine import available_cores
 from slotwise.option_types import option_names
+from slotwise.report.progress import stop_on_signals
 from slotwise.scenario import whole
 
 HOPELESS = 3  # the server would exclude the device again: service managers must not restart it
@@ -94,7 +95,7 @@ def _split(options: dict[str, Any]) -> tuple[BrokerOptions, dict[str, Any]]:
 
 
 def _printer(quiet: bool) -> Callable[[str], None]:
-    return (lambda text: None) if quiet else (lambda text: print(text, file=sys.stderr, flush=True))
+    return (lambda _: None) if quiet else (lambda text: print(text, file=sys.stderr, flush=True))
 
 
 def _finish(run: Callable[[], bool]) -> int:
@@ -114,7 +115,7 @@ def _finish(run: Callable[[], bool]) -> int:
 def _spread(devices: int, first: int, processes: int, workers: int | None) -> int:
     """Run the same command once for each process, with its share of the devices and of the cores."""
     base, more = divmod(devices, processes)
-    threads = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers)
+    threads = available_cores() if workers is None else whole("workers", workers)
     arguments = _without_options(sys.argv[2:], {"--devices", "--first", "--processes", "--workers"})
     children = []
     for index in range(processes):
@@ -131,7 +132,7 @@ def _spread(devices: int, first: int, processes: int, workers: int | None) -> in
         children.append(subprocess.Popen(command))
         first += count
     with stop_on_signals() as stopping:
-        while any(child.poll() is None for child in children) and not stopping.asked:
+        while any(child.poll() is None for child in children) and not stopping.requested:
             time.sleep(0.1)
         for child in children:
             if child.poll() is None:

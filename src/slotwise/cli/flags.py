@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from cyclopts import Group, Parameter, Token
 
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.errors import ConflictError, InputError
 from slotwise.option_types import field_types, option_names
 from slotwise.runs.config import RunConfig, Shorthand

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO, cast
 
@@ -15,11 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from slotwise.cli.progress import Stopping
 from slotwise.learning import History, Point
 from slotwise.live.server.inbox import READY_TWICE, Rejection
 from slotwise.live.server.results import Comparison, Figures
 from slotwise.observer import Observer
+from slotwise.report.progress import Stop
 from slotwise.schedule import Timeline
 
 MAX_REPORTED = 1000  # different rejections
@@ -28,7 +27,7 @@ MAX_REPORTED = 1000  # different rejections
 class LiveDisplay(Observer):
     """A progress bar: first the devices that are connected, then the rounds."""
 
-    def __init__(self, stopping: Stopping, *, quiet: bool) -> None:
+    def __init__(self, stopping: Stop, *, quiet: bool) -> None:
         self._stopping, self._quiet, self._rounds = stopping, quiet, 0
         self._console = Console(stderr=True)
         self._bar = Progress(
@@ -54,15 +53,9 @@ class LiveDisplay(Observer):
         if self._bar.live.is_started:
             self._bar.stop()
 
-    def note(self, text: str) -> None:
+    def notice(self, message: str) -> None:
         """Print a line above the bar."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def checkpoints_skipped(self, damaged: Sequence[Path], round_number: int) -> None:
-        """Name the files, and where the run resumes."""
-        for path in damaged:
-            self.note(f"{path}: damaged, skipped")
-        self.note(f"resuming from {f'round {round_number}' if round_number else 'the start (no checkpoint)'}")
+        self._console.print(message, markup=False, highlight=False, soft_wrap=True)
 
     def devices_connected(self, present: int, expected: int) -> None:
         """Show how many devices are connected."""
@@ -71,7 +64,7 @@ class LiveDisplay(Observer):
 
     def started_without(self, devices: Sequence[int]) -> None:
         """Name the missing devices."""
-        self.note(f"starting without device {', '.join(map(str, devices))}")
+        self.notice(f"starting without device {', '.join(map(str, devices))}")
 
     def run_started(self, timeline: Timeline, resumed: History | None) -> None:  # noqa: ARG002
         """Remember how many rounds there are."""
@@ -93,11 +86,11 @@ class LiveDisplay(Observer):
             return
         if len(self._reported) < MAX_REPORTED:
             self._reported.add(text)
-            self.note(f"rejected: {text}")
+            self.notice(f"rejected: {text}")
 
     def wants_stop(self) -> bool:
         """Return whether Ctrl-C was pressed."""
-        return self._stopping.asked
+        return self._stopping.requested
 
 
 def comparison_table(comparison: Comparison) -> Table:

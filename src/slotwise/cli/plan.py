@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.cli.flags import (
@@ -21,11 +20,10 @@ from slotwise.cli.flags import (
     whole_numbers,
 )
 from slotwise.cli.options import most_uplinks, refuse_too_many
-from slotwise.cli.plan_fleet import fleet_table
-from slotwise.cli.spending_tables import SpendingRow, spending_table
-from slotwise.cli.terminal import table_console
 from slotwise.errors import InputError
 from slotwise.planning import SCHEDULES, Plan, SimulatedPlan, plan_scenarios, scenarios_of, simulate_plans
+from slotwise.report.cost_tables import table_console
+from slotwise.report.plan_tables import fleet_plan_table, plan_cost_table, plan_table
 from slotwise.runs.config import RunConfig
 from slotwise.scenario import Scenario
 
@@ -71,7 +69,7 @@ def plan(
             refuse_too_many(scenario, fleet=drawn)
         simulated = simulate_plans(scenarios, drawn, seed=config.seed, powers=powers)
         _check_fits(simulated)
-        _print_plans(fleet_table(simulated), simulated, simulated, as_json, everything)
+        _print_plans(fleet_plan_table(simulated), simulated, simulated, as_json, everything)
         return
     plans = plan_scenarios(scenarios)
     _check_first_round(plans)
@@ -81,7 +79,7 @@ def plan(
         counted = simulate_plans(scenarios, powers=powers)
     else:
         counted = [] if as_json or _too_many(scenarios) else simulate_plans(scenarios, schedules=["idfl"])
-    _print_plans(_table(plans), plans, counted, as_json, everything)
+    _print_plans(plan_table(plans), plans, counted, as_json, everything)
 
 
 def _channel(config: RunConfig) -> dict[str, Any]:
@@ -122,57 +120,6 @@ def _print_plans(
     console = table_console()
     console.print(table)
     if counted:
-        console.print(_spending_table(counted, everything))
+        console.print(plan_cost_table(counted, SCHEDULES if everything else ("idfl",)))
     else:
         console.print("usage skipped for this size; add --usage to compute it")
-
-
-def _spending_table(plans: Sequence[SimulatedPlan], everything: bool) -> Table:
-    shown = SCHEDULES if everything else ("idfl",)
-    rows = [
-        SpendingRow((f"{plan.scenario.group_size:,}", name), plan.schedules[name].spending)
-        for plan in plans
-        for name in shown
-    ]
-    return spending_table(("group\nsize", "schedule"), rows, "What the devices spend")
-
-
-def _table(plans: list[Plan]) -> Table:
-    scenario = plans[0].scenario
-    table = Table(
-        title=f"{scenario.devices:,} devices, compute slots {scenario.compute_slots:,}, "
-        f"link slots {scenario.link_slots:,}, deadline {scenario.deadline:,}",
-        title_justify="left",
-        caption=_caption(plans),
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        padding=0,
-    )
-    for heading in ("group\nsize", "groups", "slots/\nround", "rounds", "models"):
-        table.add_column(heading, justify="right", overflow="fold")
-    for heading in ("staleness\nasync", "free\ndelay", "staleness\nidfl", "sync\nslots", "sync\nrounds"):
-        table.add_column(heading, justify="right", overflow="fold")
-    for row in plans:
-        cells = [_cell(value) for value in row.as_dict().values()]
-        table.add_row(*cells, style=None if row.fits else "dim strike")
-    return table
-
-
-def _cell(value: int | float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
-
-
-def _caption(plans: list[Plan]) -> str:
-    lines = [
-        "staleness: the oldest update applied, in rounds; free delay: rounds a device may wait at no cost"
-    ]
-    late = [str(p.scenario.group_size) for p in plans if not p.fits]
-    if late:
-        lines.append(f"ruled out by the deadline (no round ends in time): group size {', '.join(late)}")
-    uneven = [str(p.scenario.group_size) for p in plans if not p.scenario.divides]
-    if uneven:
-        lines.append(
-            f"group size {', '.join(uneven)} does not divide {plans[0].scenario.devices}: rounds and delay "
-            "from the exact schedule, slots per round in the long run"
-        )
-    return "\n".join(lines)

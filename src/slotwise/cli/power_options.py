@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slotwise.energy import Powers
+from slotwise.costs import Powers
 from slotwise.errors import InputError
 
 ENERGY = "Energy"

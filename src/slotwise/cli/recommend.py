@@ -1,80 +1,124 @@
-"""slotwise recommend."""
+"""The command `slotwise recommend`."""
 
 from __future__ import annotations
 
-import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
+from slotwise.batch.specification import read_powers
+from slotwise.cli.flags import AS_JSON, NO_PROGRESS, OUTPUT, Flag, command, panel, run_flags
 from slotwise.cli.jobs import INTERRUPTED
-from slotwise.cli.option_groups import with_option_groups
-from slotwise.cli.options import OUTPUT, Json, Quiet, Workers
-from slotwise.cli.progress import stop_on_signals
-from slotwise.cli.recommend_display import SearchDisplay
-from slotwise.cli.recommend_options import QuestionFlags
-from slotwise.cli.recommend_report import print_answer
-from slotwise.files import write_atomically
-from slotwise.recommendation.answer import Answer, toml_of
-from slotwise.recommendation.folder import RecommendFolder
-from slotwise.recommendation.pilots import Interrupted, PilotTasks
-from slotwise.recommendation.question import Question
-from slotwise.recommendation.search import Search
-from slotwise.scenario import whole
+from slotwise.errors import InputError, UserError
+from slotwise.files import load_toml
+from slotwise.recommendation import summary
+from slotwise.recommendation.answer import Recommendation
+from slotwise.recommendation.metric import MetricName
+from slotwise.recommendation.recommending import recommend as search
+from slotwise.recommendation.search import SEARCHED, Stopped
+from slotwise.report.batch_progress import BatchProgress
+from slotwise.report.cost_tables import table_console
+from slotwise.report.progress import stop_on_signals
+from slotwise.runs import RunConfig
+from slotwise.runs.config import checked_toml_options
+
+SEARCH = panel("Search")
+RUN_FLAGS = run_flags(only=("devices", "compute_slots", "link_slots", "deadline", "data", "task"))
+SEARCH_FLAGS = (
+    Flag("group_sizes", tuple[int, ...], "Group sizes to choose from. Default: all divisors of N.", SEARCH),
+    Flag("metric", MetricName, "What is best at the deadline.", SEARCH, "loss"),
+    Flag("target", str, "For joules-to-target: accuracy=X or loss=X.", SEARCH),
+    Flag("seeds", int | tuple[int, ...], "Number of seeds, or the seeds: 4,5,6 (one: 4,).", SEARCH, 3),
+    Flag("budget", int, "Most SGD steps. Default: under a quarter of training everything.", SEARCH),
+    Flag("workers", int, "Parallel local trainings. Default: all cores. The result is the same.", OUTPUT),
+)
+CONFIG = Parameter(
+    help="TOML file with any options of slotwise train (fleets included) and, for joules, a table of powers; "
+    "flags override the file.",
+    group=SEARCH,
+)
+OUT = Parameter(help="Folder of pilots and answer; created, or resumed.", group=OUTPUT, show_default=True)
 
 
-@with_option_groups
+@command(*RUN_FLAGS, *SEARCH_FLAGS)
 def recommend(
+    options: dict[str, Any],
     *,
-    asked: QuestionFlags,
-    out: Annotated[
-        Path,
-        typer.Option(help="Folder of pilots and answer; made, or gone on with.", rich_help_panel=OUTPUT),
-    ] = Path("recommendation"),
-    workers: Workers = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
-    """Which schedule, group size and delay is best for a deadline?
+    config: Annotated[Path | None, CONFIG] = None,
+    out: Annotated[Path, OUT] = Path("recommendation"),
+    quiet: Annotated[bool, NO_PROGRESS] = False,
+    as_json: Annotated[bool, AS_JSON] = False,
+) -> int:
+    """Recommend a schedule, group size and delay for a deadline.
 
-    The plan rules out what it holds to be worse. Of the rest, short trainings choose:
-    all are begun, the better half goes on, and so forth, until two are left.
-    They are the beginnings of the real runs: slotwise train --resume finishes
-    the best one.
+    The exact schedule rules out what is worse. Short trainings choose among the rest: all candidates start,
+    the better half continues, and so on until two are left. They are the beginnings of the real runs:
+    slotwise train --resume finishes the best one.
 
-    Ctrl-C ends cleanly; the same command goes on later.
+    Ctrl-C ends early with a checkpoint; the same command resumes.
     """
-    threads = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers)
-    case = asked.case()
-    with case.naming_file():
-        answer = _find(asked.question(case), RecommendFolder(out), threads, quiet)
-    print_answer(answer, as_json=as_json)
+    asked = {flag.name: options.pop(flag.name) for flag in SEARCH_FLAGS if flag.name in options}
+    in_file, powers = _read(config)
+    try:
+        base = _base({**in_file, **options})
+        with (
+            stop_on_signals() as stopping,
+            SearchProgress(lambda: stopping.requested, quiet=quiet) as progress,
+        ):
+            answer = search(base, **asked, powers=powers, out=out, observer=progress)
+    except Stopped:
+        print("interrupted; the same command resumes", file=sys.stderr)
+        return INTERRUPTED
+    except InputError as error:
+        if error.parameter in in_file and error.parameter not in options:
+            raise UserError(f"{config}: {error}") from None
+        raise
+    _print(answer, as_json)
+    return 0
 
 
-def _find(question: Question, folder: RecommendFolder, workers: int, quiet: bool) -> Answer:
-    """Search and write down the answer, every mistake told before a folder is made."""
-    tasks = PilotTasks()
-    with stop_on_signals() as stopping, SearchDisplay(stopping, quiet=quiet) as display:
-        search = Search(question, folder, tasks=tasks, workers=workers, watcher=display)
-        tasks.of(search.first_parameters)
-        try:
-            with folder.locked():
-                folder.begin(question.pilot_base)
-                answer = Answer(search.run(), folder.path)
-                _write(answer)
-        except Interrupted:
-            typer.echo("interrupted; the same command goes on from here", err=True)
-            raise typer.Exit(INTERRUPTED) from None
-    return answer
+class SearchProgress(BatchProgress):
+    """Progress bars, and a line for each rung."""
+
+    def rung_started(self, slot: int, candidates: Sequence[str]) -> None:
+        """Print the candidates that are trained up to a slot."""
+        self.message(f"to slot {slot:,}: {', '.join(candidates)}")
 
 
-def _write(answer: Answer) -> None:
-    """The answer last: when it is there, the rest is."""
-    if answer.finding.rungs:
-        from slotwise.recommendation.picture import draw_picture  # noqa: PLC0415  (plotting is slow to import)
+def _read(path: Path | None) -> tuple[dict[str, Any], Any]:
+    """Return the options and the powers of a TOML file; the options are checked together with the flags."""
+    if path is None:
+        return {}, None
+    document = load_toml(path, "config")
+    try:
+        powers = read_powers(document.pop("powers", None))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    return checked_toml_options(path, document), powers
 
-        for kind in ("png", "pdf"):
-            write_atomically(answer.path / f"recommendation.{kind}", draw_picture(answer, kind))
-    write_atomically(answer.toml_path, toml_of(answer.parameters()))
-    write_atomically(answer.path / "recommendation.json", answer.to_json())
+
+def _base(options: dict[str, Any]) -> RunConfig:
+    for name in SEARCHED:
+        if name in options:
+            raise InputError(name, options[name], "omitted, because it is searched")
+    return RunConfig.from_options({**options, "group_size": 1})
+
+
+def _print(answer: Recommendation, as_json: bool) -> None:
+    if as_json:
+        print(answer.to_json(), end="")
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption_justify="left")
+    table.caption = summary.caption(answer)
+    for number, heading in enumerate(summary.headings(answer)):
+        table.add_column(heading, justify="right" if 0 < number < 6 else "left", no_wrap=True)
+    for standing in answer.standings:
+        style = "bold" if standing is answer.best else None
+        table.add_row(*summary.row(answer, standing), style=style)
+    table_console().print(table)
+    print("\n".join(summary.sentences(answer)))

@@ -1,139 +1,69 @@
-"""slotwise reproduce."""
+"""The command `slotwise reproduce`."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
-from slotwise.batch.training import (
-    FETCH_CIFAR10,
-    Failure,
-    can_train,
-    train_jobs,
-    unfinished,
+from slotwise.batch.jobs import FETCH_CIFAR10
+from slotwise.cli.flags import NO_PROGRESS, OUTPUT, Flag, command, panel, power_flags, take_powers
+from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
+from slotwise.errors import InputError, UserError
+from slotwise.report.batch_progress import BatchProgress
+from slotwise.report.progress import stop_on_signals
+
+TRAINED = panel("Experiments")
+SETTINGS = (
+    Flag("seeds", int, "Number of seeds, from 0; several give a mean and a band.", TRAINED, 1),
+    Flag("deadline", int, "T, slots of every run. Default: the paper's.", TRAINED),
+    Flag("workers", int, "Parallel local trainings. Default: all cores. The result is the same.", OUTPUT),
 )
-from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED, JobsDisplay
-from slotwise.cli.option_groups import with_option_groups
-from slotwise.cli.options import OUTPUT
-from slotwise.cli.power_options import PowerOptions
-from slotwise.cli.progress import Stopping, stop_on_signals
-from slotwise.energy import Powers
-from slotwise.errors import InputError
-from slotwise.paper.catalogue import PAPER, QUICK, Experiment, all_runs, selected, with_deadline
-from slotwise.paper.folder import Manifest, ReproductionFolder, Request
-from slotwise.scenario import whole
+NAMES = Parameter(
+    help="all, a study (mnist, cifar10, readings, cifar10-iid) or single experiments (async-mnist, "
+    "tradeoff, …). Default: all."
+)
+QUICK = Parameter(help="A first look in minutes: MNIST, four group sizes, 3000 slots.", group=TRAINED)
+OUT = Parameter(
+    help="Folder of runs/, figures/ and report.html; created, or resumed.", group=OUTPUT, show_default=True
+)
 
 
-@with_option_groups
+@command(*SETTINGS, *power_flags())
 def reproduce(
-    *,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME",
-            help="all, a study (mnist, cifar10, readings, cifar10-iid) or single experiments "
-            "(async-mnist, tradeoff, …).",
-            show_default="all",
-        ),
-    ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder of runs/, figures/ and report.html; made, or gone on with.")
-    ] = Path("reproduction"),
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="A first look in a few minutes: MNIST, four group sizes, 3000 slots."),
-    ] = False,
-    seeds: Annotated[int, typer.Option(help="Seeds 0 to N-1; several give a mean and a band.")] = 1,
-    deadline: Annotated[
-        int | None, typer.Option(help="T, slots of every run. Default: the paper's.", show_default=False)
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(help="Local trainings at once. Default: all cores. The result is the same."),
-    ] = None,
-    power: PowerOptions,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)] = False,
-) -> None:
+    options: dict[str, Any],
+    *names: Annotated[str, NAMES],
+    quick: Annotated[bool, QUICK] = False,
+    out: Annotated[Path, OUT] = Path("reproduction"),
+    quiet: Annotated[bool, NO_PROGRESS] = False,
+) -> int:
     """Make the paper's figures, tables and verdicts on its claims, in one page.
 
-    Runs what is missing, keeps what is finished, resumes what is broken.
+    Missing runs are trained, finished ones kept and interrupted ones resumed.
 
-    Ctrl-C ends cleanly; the same command goes on later.
+    Ctrl-C ends early with a checkpoint; the same command resumes.
     """
-    threads = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers)
-    whole("seeds", seeds)
-    if deadline is not None:
-        whole("deadline", deadline)
-    powers = power.powers()
-    folder = ReproductionFolder(out)
-    chosen = selected(QUICK if quick else PAPER, names or ["all"])
-    if deadline is not None:
-        _check_deadline(chosen, deadline)
-    with folder.locked(), stop_on_signals() as stopping:
-        manifest = folder.ask(quick, _requests(chosen, deadline, seeds))
-        failures = _train(folder, manifest, chosen, seeds, threads, stopping, quiet)
-        _report(folder, manifest, failures, files=not stopping.asked, powers=powers)
-    if stopping.asked:
-        typer.echo("interrupted; the same command goes on from here", err=True)
-        raise typer.Exit(INTERRUPTED)
-    if failures:
-        raise typer.Exit(SOME_FAILED)
+    from slotwise.paper.reproduction import reproduce as make  # noqa: PLC0415  (not needed for --help)
 
-
-def _check_deadline(chosen: Iterable[Experiment], deadline: int) -> None:
-    """Refuse a deadline by which some run would have no round, before anything is written."""
-    experiments = [with_deadline(experiment, deadline) for experiment in chosen]
-    scenarios = [run.parameters.channel for run in all_runs(experiments, [0])]
-    needed = max((s.compute_slots + s.communication_slots for s in scenarios), default=1)
-    if deadline < needed:
-        raise InputError("deadline", deadline, f"at least {needed}, the slots of the longest first round")
-
-
-def _requests(chosen: Iterable[Experiment], deadline: int | None, seeds: int) -> dict[str, Request]:
-    """What is asked for, by study; table and timeline are part of every report."""
-    requests: dict[str, Request] = {}
-    for experiment in chosen:
-        slots = None if experiment.study == "schedule" else deadline
-        request = Request(slots, seeds, (experiment.name,))
-        known = requests.get(experiment.study)
-        requests[experiment.study] = known.joined(request) if known else request
-    return requests
-
-
-def _train(
-    folder: ReproductionFolder,
-    manifest: Manifest,
-    chosen: Iterable[Experiment],
-    seeds: int,
-    workers: int,
-    stopping: Stopping,
-    quiet: bool,
-) -> tuple[Failure, ...]:
-    names = {experiment.name for experiment in chosen}
-    experiments = [e for e in manifest.experiments() if e.name in names]
-    runs = all_runs(experiments, range(seeds))
-    trainable = [run for run in runs if can_train(run)]
-    if len(trainable) < len(runs):
-        typer.echo(f"left out: {len(runs) - len(trainable)} runs. {FETCH_CIFAR10}", err=True)
-    jobs = unfinished(folder, trainable)
-    with JobsDisplay(jobs, len(runs), stopping, quiet=quiet) as display:
-        return train_jobs(folder, jobs, workers=workers, watcher=display)
-
-
-def _report(
-    folder: ReproductionFolder,
-    manifest: Manifest,
-    failures: tuple[Failure, ...],
-    *,
-    files: bool,
-    powers: Powers | None,
-) -> None:
-    for failure in failures:
-        typer.echo(f"{failure.run.name}: {failure.reason}", err=True)
-    from slotwise.paper.report import write_report  # noqa: PLC0415  (plotting libraries are slow to import)
-
-    typer.echo(f"report: {write_report(folder, manifest, failures, files=files, powers=powers)}")
+    powers = take_powers(options)
+    try:
+        with (
+            stop_on_signals() as stopping,
+            BatchProgress(lambda: stopping.requested, quiet=quiet) as progress,
+        ):
+            made = make(out, names or ("all",), quick=quick, powers=powers, observer=progress, **options)
+    except InputError as error:
+        if error.parameter == "experiments":  # a positional argument, not an option
+            raise UserError(f"there is no experiment {error.value}; choose {error.allowed}") from None
+        raise
+    if made.skipped:
+        print(f"skipped {len(made.skipped)} runs. {FETCH_CIFAR10}", file=sys.stderr)
+    for failure in made.failures:
+        print(f"{failure.run.name}: {failure.reason}", file=sys.stderr)
+    print(f"report: {made.report}")
+    if made.stopped:
+        print("interrupted; the same command resumes", file=sys.stderr)
+        return INTERRUPTED
+    return SOME_FAILED if made.failures else 0

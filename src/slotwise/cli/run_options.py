@@ -83,7 +83,7 @@ class RunFlags:
     ] = None
     deadline: RunDeadline = None
     aggregation: Annotated[
-        Literal["mean", "staleness-weighted", "fedasync", "fedbuff"] | None,
+        str | None,
         run_option("aggregation", "How the updates of a round combine.", AGGREGATION),
     ] = None
     discount: Annotated[

@@ -13,18 +13,18 @@ from cyclopts import Parameter
 
 from slotwise.cli.flags import NO_PROGRESS, OUTPUT, command, flags_of, panel, refuse_with, run_flags
 from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table, stderr_may_close
-from slotwise.cli.progress import stop_on_signals
-from slotwise.cli.run_options import parameters_of
-from slotwise.cli.terminal import table_console
 from slotwise.errors import ConflictError, InputError
 from slotwise.learning.history import REMEDY
 from slotwise.live.server.live_run import LiveOutcome, Trouble
 from slotwise.live.server.server_config import SIMULATED_FAULTS, ServerConfig, live_plan
-from slotwise.live.server.serving import options_like, resume_live
+from slotwise.live.server.serving import config_like, resume_live
 from slotwise.live.server.serving import serve as serve_live
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.option_types import option_names
-from slotwise.runs import RunFolder, read_toml
+from slotwise.report.cost_tables import table_console
+from slotwise.report.progress import stop_on_signals
+from slotwise.runs import RunConfig, RunFolder, read_toml
+from slotwise.runs.config import blaming_file
 
 HOPELESS = 3  # it would end like this again: service managers must not restart it
 INTERRUPTED = 130
@@ -102,8 +102,9 @@ def serve(
         if resume is not None:
             outcome = resume_live(resume, broker=login, observer=display, **server)
         else:
-            from_file = options_like(like, run) if like else read_toml(config) if config else {}
-            chosen = parameters_of(from_file, run, source=config or like, tried_out=live_plan)
+            with blaming_file(config, run):
+                chosen = config_like(like, run) if like else _configured(config, run)
+                live_plan(chosen)
             outcome = serve_live(chosen, place, broker=login, observer=display, **server)
     if outcome is None:
         shown = f"slotwise show {shlex.quote(str(place))} shows it"
@@ -111,6 +112,10 @@ def serve(
         return 0
     where = {**broker, **{name: server[name] for name in ("listen",) if name in server}}
     return report(place, outcome, where)
+
+
+def _configured(file: Path | None, options: Mapping[str, Any]) -> RunConfig:
+    return RunConfig.from_options({**(read_toml(file) if file else {}), **options})
 
 
 def report(place: Path, outcome: LiveOutcome, where: Mapping[str, Any]) -> int:

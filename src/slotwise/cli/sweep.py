@@ -2,154 +2,114 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
-from slotwise.batch.cluster import RayCrew
-from slotwise.batch.connection import connect
-from slotwise.batch.crew import Crew, conduct
-from slotwise.batch.facts import facts
-from slotwise.batch.figure import sweep_figure
-from slotwise.batch.folder import SweepFolder
-from slotwise.batch.grid import Sweep, read_sweep
-from slotwise.batch.pool import LocalCrew
-from slotwise.batch.table import SweepResults, read_results, write_tables
-from slotwise.batch.training import FETCH_CIFAR10, Failure, can_train, unfinished
+from slotwise.batch.jobs import make_executor, run_batch
+from slotwise.batch.results import BatchResults, mean_statistics
+from slotwise.batch.specification import BatchSpec
+from slotwise.cli.flags import NO_PROGRESS, OUTPUT, whole_number
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
-from slotwise.cli.options import OUTPUT
-from slotwise.cli.progress import Stopping, stop_on_signals
-from slotwise.cli.sweep_display import SweepDisplay
-from slotwise.cli.sweep_table import results_table
-from slotwise.cli.terminal import table_console
 from slotwise.errors import UserError
-from slotwise.files import write_atomically
-from slotwise.report.curve_figures import draw_figure
-from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
-from slotwise.scenario import whole
+from slotwise.report.batch_progress import BatchProgress
+from slotwise.report.cost_tables import table_console
+from slotwise.report.progress import stop_on_signals
 
-# An S=1 run's checkpoint has megabytes, and a cluster's come to one machine.
-SECONDS_ON_A_CLUSTER = 30.0
-Hire = Callable[[int], Crew]
-"""Makes the crew for so many points."""
+CAPTION = (
+    "means over the finished seeds; loss and acc: over the last tenth of the slots; "
+    "stale: mean staleness of the updates, in rounds"
+)
 
 
 def sweep(
     file: Annotated[
-        Path, typer.Argument(help="TOML file: options of slotwise train, any of them a list, and seeds.")
+        Path, Parameter(help="TOML file: options of slotwise train, lists as axes, [[case]] tables, seeds.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder of points, tables and curves; made, or gone on with.")],
+    /,
+    *,
+    out: Annotated[
+        Path, Parameter(help="Folder of runs, tables and figure; created, or resumed.", group=OUTPUT)
+    ],
     workers: Annotated[
         int | None,
-        typer.Option(
-            help="Local trainings at once, over all points. Default: all cores. The result is the same."
+        Parameter(
+            help="Parallel local trainings over all runs. Default: all cores. The result is the same.",
+            converter=whole_number,
         ),
     ] = None,
     ray: Annotated[
         str | None,
-        typer.Option(
-            metavar="auto|ADDRESS",
+        Parameter(
             help="Train on this Ray cluster: HOST:PORT of its head, ray://HOST:PORT, or auto for the one "
-            "that RAY_ADDRESS or this machine knows. None is started.",
+            "that RAY_ADDRESS or this machine knows. None is started."
         ),
     ] = None,
     checkpoint_every: Annotated[
         float | None,
-        typer.Option(
-            help="Seconds between checkpoints of a point, which is what a crash costs at most. "
-            f"Default: {SECONDS_BETWEEN_CHECKPOINTS:g}, with --ray {SECONDS_ON_A_CLUSTER:g}.",
+        Parameter(
+            help="Seconds between checkpoints, the most work a crash can lose. Default: 10, on Ray 30."
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)] = False,
-) -> None:
-    """Train every combination of a grid with every seed, on all cores or on a Ray cluster.
+    quiet: Annotated[bool, NO_PROGRESS] = False,
+) -> int:
+    """Train every case and every combination of a grid with every seed, on all cores or on a Ray cluster.
 
-    An option of the file that is a list is an axis of the grid: group-size = [1, 5, 10].
+    An option of the file that is a list is an axis of the grid: group-size = [1, 5, 10]. For options that are
+    lists themselves an axis is a list of lists: channels = [[10, 20], [4]].
 
-    For options that are lists themselves an axis is a list of lists: channels = [[10, 20], [4]].
-
-    Runs what is missing, keeps what is finished, resumes what is broken. slotwise show draws the result.
-
-    Ctrl-C ends cleanly; the same command goes on later.
+    Trains what is missing, keeps what is finished, resumes what was interrupted. Ctrl-C ends cleanly; the
+    same command resumes later. slotwise show draws the result.
     """
-    if workers is not None:
-        whole("workers", workers)
-    if checkpoint_every is not None:
-        check_interval(checkpoint_every)
-    grid = read_sweep(file)
-    _check_trainable(file, grid)
-    folder = SweepFolder(out)
-    folder.check(grid)
-    # Connected before signals are handled: Ray puts its own handler into the place of whoever was there.
-    hire = (
-        _local(folder, workers, checkpoint_every)
-        if ray is None
-        else _remote(ray, folder, workers, checkpoint_every)
-    )
-    with folder.locked(), stop_on_signals() as stopping:
-        folder.begin(grid)
-        _tell_left_out(file, grid)
-        failures = _train(folder, grid, hire, stopping, quiet)
-        results = read_results(folder)
-        _report(folder, results, failures, stopped=stopping.asked)
-    if stopping.asked:
-        typer.echo("interrupted; the same command goes on from here", err=True)
-        raise typer.Exit(INTERRUPTED)
-    if any(result.status != "finished" for result in results.results):
-        raise typer.Exit(SOME_FAILED)
-
-
-def _local(folder: SweepFolder, workers: int | None, checkpoint_every: float | None) -> Hire:
-    cores = len(os.sched_getaffinity(0)) if workers is None else workers
-    seconds = SECONDS_BETWEEN_CHECKPOINTS if checkpoint_every is None else checkpoint_every
-    return lambda _: LocalCrew(folder.path, cores, seconds)
-
-
-def _remote(address: str, folder: SweepFolder, workers: int | None, checkpoint_every: float | None) -> Hire:
-    connected = connect(address)
-    seconds = SECONDS_ON_A_CLUSTER if checkpoint_every is None else checkpoint_every
-    return lambda points: RayCrew(connected, folder, points, workers, seconds)
-
-
-def _check_trainable(file: Path, grid: Sweep) -> None:
-    """Refuse what would fail in every process."""
-    if not all(can_train(run) for run in grid.runs):
-        raise UserError(f"{file}: {FETCH_CIFAR10}")
-    if any(run.parameters.model.backend == "torch" for run in grid.runs) and find_spec("torch") is None:
-        raise UserError(f"{file}: PyTorch is not installed: pip install 'slotwise[torch]'")
-
-
-def _tell_left_out(file: Path, grid: Sweep) -> None:
-    left_out = grid.left_out
-    if left_out is not None:
-        points = f"{left_out.points} points that cannot be"
-        typer.echo(f"{file}: left out {points}; the first: {left_out.reason}", err=True)
-
-
-def _train(
-    folder: SweepFolder, grid: Sweep, hire: Hire, stopping: Stopping, quiet: bool
-) -> tuple[Failure, ...]:
-    jobs = unfinished(folder, grid.runs, extent=facts)
-    with SweepDisplay(jobs, len(grid.runs), stopping, quiet=quiet) as display:
-        return conduct(jobs, hire(len(jobs)), display)
-
-
-def _report(
-    folder: SweepFolder, results: SweepResults, failures: Sequence[Failure], *, stopped: bool
-) -> None:
-    reasons = {failure.run.name: failure.reason for failure in failures}
-    statuses = {result.point.run: result.status for result in results.results}
-    for name, status in statuses.items():
-        if name in reasons or status == "diverged" or (status != "finished" and not stopped):
-            typer.echo(f"{name}: {reasons.get(name, status)}", err=True)
+    spec = BatchSpec.read(file)
+    if spec.skipped:
+        skipped = f"skipped {spec.skipped.points} impossible points; the first: {spec.skipped.reason}"
+        print(f"{file}: {skipped}", file=sys.stderr)
+    # Connected before signals are handled: Ray replaces whatever handler there is by its own.
+    executor = make_executor("processes" if ray is None else f"ray:{ray}", workers)
+    with stop_on_signals() as stopping, BatchProgress(lambda: stopping.requested, quiet=quiet) as progress:
+        results = run_batch(
+            spec, out, executor=executor, checkpoint_every=checkpoint_every, observer=progress
+        )
+    for name, problem in results.problems(stopped=stopping.requested).items():
+        print(f"{name}: {problem}", file=sys.stderr)
     table_console().print(results_table(results))
-    paths = write_tables(folder.path, results)
-    figure = sweep_figure(results)
-    if figure.panels:
-        paths.append(folder.path / "curves.png")
-        write_atomically(paths[-1], draw_figure(figure, "png"))
-    typer.echo("wrote " + ", ".join(map(str, paths)))
+    print("wrote " + ", ".join(map(str, results.files)))
+    if stopping.requested:
+        print("interrupted; the same command resumes from here", file=sys.stderr)
+        return INTERRUPTED
+    return 0 if results.is_finished else SOME_FAILED
+
+
+def compare(file: Annotated[str, Parameter(show=False)] = "FILE", *_: str) -> None:
+    """Tell users of the former command to use slotwise sweep."""
+    raise UserError(f"slotwise compare is now slotwise sweep {file} --out DIR, with [[case]] for [[run]]")
+
+
+def results_table(results: BatchResults) -> Table:
+    """Return a row for each combination: means over its finished seeds."""
+    table = Table(
+        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=CAPTION, caption_justify="left"
+    )
+    has_cases = any(row.case for row in results.rows)
+    if has_cases:
+        table.add_column("case", overflow="fold", min_width=8)
+    for axis in results.axes:
+        table.add_column(axis.title, justify="right" if axis.is_numeric else "left", overflow="fold")
+    headings = ("seeds", "loss", "acc", "rounds", "updates", "lost", "stale")
+    for heading in (*headings, "joules" if results.has_joules else "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for labels, rows in results.by_combination().items():
+        finished = sum(row.statistics is not None for row in rows)
+        cells, mean = ["–"] * 7, mean_statistics(rows)
+        if mean:
+            cells = [f"{mean.final_loss:.4f}", f"{mean.final_accuracy:.1%}"]
+            cells += [f"{count:,.0f}" for count in (mean.rounds, mean.updates, mean.lost)]
+            cells += [f"{mean.mean_staleness:.2f}"]
+            cells += [f"{mean.joules:,.4g}" if results.has_joules else f"{mean.seconds:,.0f}"]
+        table.add_row(*labels[not has_cases :], f"{finished}/{len(rows)}", *cells)
+    return table

@@ -21,15 +21,19 @@ from slotwise.cli.flags import (
     whole_number,
 )
 from slotwise.cli.options import refuse_too_many
-from slotwise.cli.spending_tables import device_table, spending_line, usage_as_dict
-from slotwise.cli.terminal import table_console
+from slotwise.costs import Costs
 from slotwise.errors import InputError
-from slotwise.report.gantt import check_picture_path, picture_window, write_gantt
-from slotwise.report.gantt_text import gantt_text
-from slotwise.report.window import Window, window_of
+from slotwise.report.cost_tables import cost_line, costs_as_dict, device_table, table_console
+from slotwise.report.gantt import (
+    Window,
+    check_picture_path,
+    gantt_text,
+    picture_window,
+    window_of,
+    write_gantt,
+)
 from slotwise.runs.config import RunConfig
 from slotwise.schedule import Timeline
-from slotwise.spending import Spending
 
 # The worked example of the paper.
 EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
@@ -83,7 +87,7 @@ def timeline(
     window = None if slots is None else window_of(slots, result)
     if out is not None:
         write_gantt(result, out, picture_window(result, window))
-    spending = Spending.of(result, powers)
+    spending = Costs.of(result, powers)
     if as_json:
         print(_json(result, spending, per_device or powers is not None, per_device))
     elif out is not None:
@@ -93,17 +97,17 @@ def timeline(
         _print_spending(spending, per_device)
 
 
-def _json(result: Timeline, spending: Spending, with_usage: bool, per_device: bool) -> str:
+def _json(result: Timeline, spending: Costs, with_usage: bool, per_device: bool) -> str:
     """The timeline; what the devices spend only if it was asked for, so that others read what they know."""
     if not with_usage:
         return result.to_json()
-    return json.dumps(result.as_dict() | {"usage": usage_as_dict(spending, per_device)})
+    return json.dumps(result.as_dict() | {"usage": costs_as_dict(spending, per_device)})
 
 
-def _print_spending(spending: Spending, per_device: bool) -> None:
+def _print_spending(spending: Costs, per_device: bool) -> None:
     console = table_console()
     console.print()
-    console.print(spending_line(spending))
+    console.print(cost_line(spending))
     if per_device:
         console.print(device_table(spending, f"Each device, in {spending.slots:,} slots"))
 

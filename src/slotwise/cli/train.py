@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,17 +20,15 @@ from slotwise.cli.flags import (
     take_powers,
     whole_number,
 )
-from slotwise.cli.progress import TrainingDisplay, stop_on_signals
-from slotwise.cli.run_options import parameters_of
-from slotwise.cli.spending_tables import spending_line
-from slotwise.energy import Powers
+from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError, UserError
-from slotwise.learning import History, Task
-from slotwise.runs import RunConfig, RunFolder, execute, read_toml
-from slotwise.runs.build import build_task
-from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
-from slotwise.scenario import whole
-from slotwise.spending import Spending
+from slotwise.report.cost_tables import cost_line
+from slotwise.report.progress import TrainingProgress, stop_on_signals
+from slotwise.runs import RunConfig, RunResult
+from slotwise.runs import resume as resume_run
+from slotwise.runs import run as start_run
+from slotwise.runs.config import blaming_file, read_toml
+from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
 
 INTERRUPTED = 130
 
@@ -79,19 +75,24 @@ def train(
     case (N=20, S=5, 4 compute slots, T=100000, H=8). Ctrl-C ends early with a checkpoint.
     """
     powers = take_powers(options)
-    threads = _cores() if workers is None else whole("workers", workers)
     _check_tensorboard(tensorboard)
-    session = _Session(threads, check_interval(checkpoint_every), quiet, tensorboard, powers)
-    if resume is not None:
-        refuse_with("resume", {"out": out, "config": config, "overwrite": overwrite, **options})
-        return _resume(RunFolder.open(resume), session)
-    if out is None:
-        raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
-    from_file = read_toml(config) if config else {}
-    chosen = parameters_of(from_file, options, source=config, tried_out=RunConfig.simulate)
-    task = build_task(chosen)  # every mistake is reported before a folder is made
-    folder = RunFolder.create(out, chosen, overwrite=overwrite)
-    return session.run(folder, chosen, task=task)
+    how: dict[str, Any] = {"workers": workers, "checkpoint_every": checkpoint_every}
+    with stop_on_signals() as stopping, TrainingProgress(stopping, quiet=quiet) as display:
+        if resume is not None:
+            refuse_with("resume", {"out": out, "config": config, "overwrite": overwrite, **options})
+            result = resume_run(resume, observer=display, **how)
+        elif out is None:
+            raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
+        else:
+            from_file = read_toml(config) if config else {}
+            with blaming_file(config, options):
+                chosen = RunConfig.from_options({**from_file, **options})
+                result = start_run(chosen, out, overwrite=overwrite, observer=display, **how)
+    if tensorboard is not None:
+        from slotwise.report.curves.run_curves import write_tensorboard  # noqa: PLC0415
+
+        write_tensorboard(tensorboard, result.history.points)
+    return _print(result, powers, trained=display.has_started)
 
 
 def _check_tensorboard(folder: Path | None) -> None:
@@ -104,68 +105,19 @@ def _check_tensorboard(folder: Path | None) -> None:
         raise InputError("tensorboard", folder, "a folder, and this is a file")
 
 
-def _resume(folder: RunFolder, session: _Session) -> int:
-    if "live_run" in folder.description():
-        raise UserError(f"{folder.path}: a live run; resume it with slotwise serve --resume")
-    status = folder.status
-    if status == "finished":
-        shown = shlex.quote(str(folder.path))
-        print(f"{folder.path}: finished already; slotwise show {shown} shows it", file=sys.stderr)
+def _print(result: RunResult, powers: Powers | None, *, trained: bool) -> int:
+    history, path = result.history, shlex.quote(str(result.folder))
+    if not trained:
+        print(f"{result.folder}: finished already; slotwise show {path} shows it", file=sys.stderr)
         return 0
-    if status == "diverged":
-        raise UserError(f"{folder.path}: diverged, and would again; start anew with other options")
-    config = folder.parameters()
-    with folder.held():  # refused before anything is printed
-        history, damaged = folder.checkpoints.load()
-    for path in damaged:
-        print(f"{path}: damaged, skipped", file=sys.stderr)
-    where = f"round {history.round}" if history else "the start (no checkpoint)"
-    print(f"{folder.path}: resuming from {where}", file=sys.stderr)
-    return session.run(folder, config, resume=history)
-
-
-@dataclass(frozen=True)
-class _Session:
-    """Options of one call of the command that do not change the result."""
-
-    workers: int
-    checkpoint_every: float
-    quiet: bool
-    tensorboard: Path | None
-    powers: Powers | None
-
-    def run(
-        self, folder: RunFolder, config: RunConfig, *, task: Task | None = None, resume: History | None = None
-    ) -> int:
-        """Train to the end, or until the user interrupts."""
-        with stop_on_signals() as stopping, TrainingDisplay(stopping, quiet=self.quiet) as display:
-            outcome = execute(
-                folder,
-                config,
-                task=task,
-                workers=self.workers,
-                checkpoint_every=self.checkpoint_every,
-                resume=resume,
-                watcher=display,
-            )
-        if self.tensorboard is not None:
-            from slotwise.report.tensorboard import write_tensorboard  # noqa: PLC0415
-
-            write_tensorboard(self.tensorboard, outcome.history.points)
-        last = outcome.history.points[-1]
-        print(
-            f"{outcome.status} after {outcome.history.round} rounds: loss {last.loss:.4f}, "
-            f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({folder.path})"
-        )
-        if outcome.history.round:
-            played = config.simulate().first(outcome.history.round)
-            print(spending_line(Spending.of(played, self.powers)))
-        if outcome.status == "interrupted":
-            path = shlex.quote(str(folder.path))
-            print(f"resume with: slotwise train --resume {path}", file=sys.stderr)
-            return INTERRUPTED
-        return 0
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
+    last = history.points[-1]
+    print(
+        f"{result.status} after {history.rounds} rounds: loss {last.loss:.4f}, "
+        f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({result.folder})"
+    )
+    if history.rounds:
+        print(cost_line(Costs.of(result.timeline.first(history.rounds), powers)))
+    if result.status == "interrupted":
+        print(f"resume with: slotwise train --resume {path}", file=sys.stderr)
+        return INTERRUPTED
+    return 0

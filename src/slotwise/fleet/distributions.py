@@ -13,8 +13,7 @@ from statistics import NormalDist
 from typing import Literal, get_args
 
 from slotwise.errors import InputError
-from slotwise.fleet.chance import chance
-from slotwise.fleet.fleet import Absence
+from slotwise.fleet.fleet import Absence, chance
 from slotwise.scenario import LARGEST, whole
 
 Distribution = Callable[[float], int]

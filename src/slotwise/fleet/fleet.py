@@ -13,11 +13,22 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 from slotwise.errors import InputError
-from slotwise.fleet.chance import chance
 from slotwise.scenario import Scenario, whole
 
 Retransmission = Literal["next-turn", "at-once"]
-_JITTER, _LOSS = 1, 2
+_JITTER, _LOSS = 1, 2  # purposes of random numbers; 3 to 6 are in distributions.py
+_MASK = 2**64 - 1
+
+
+def chance(*key: int) -> float:
+    """Return a number in [0, 1) that depends on ``key`` alone: SplitMix64 (Steele, Lea and Flood, 2014)."""
+    state = 0
+    for part in key:
+        state = (state + part + 0x9E3779B97F4A7C15) & _MASK
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
+        state ^= state >> 31
+    return (state >> 11) * 2.0**-53
 
 
 class Absence(NamedTuple):

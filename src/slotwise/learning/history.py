@@ -1,4 +1,4 @@
-"""What a training run has to show: the curve, the state to go on from, and how it may end early."""
+"""Results of a training: its evaluations, and the state to resume from."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
+from slotwise.notebook import Displayable
 
 
 class Point(NamedTuple):
     """One evaluation.
 
     Attributes:
-        slot: when the model was complete.
-        round: the number of the model, w_round (rounds applied so far).
-        loss: global loss over all devices' data.
-        accuracy: on the test set, 0 to 1.
-        staleness: of the oldest update in the last applied round; 0 if nobody has sent in it.
+        slot: Slot in which the model was complete.
+        round: Number of the model, w_round: rounds applied by then.
+        loss: Training loss over all devices' data.
+        accuracy: Test accuracy, 0 to 1.
+        staleness: Staleness of the oldest update in the last applied round; 0 if there was none.
     """
 
     slot: int
@@ -29,30 +33,50 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class History:
-    """A run's curve and its last model.
+class History(Displayable):
+    """Evaluations of a training and its last models.
 
     Attributes:
-        points: the evaluations, in order.
-        models: the models still needed to go on, by version; the newest is w_round.
-        round: rounds applied.
+        points: The evaluations, in order. Their columns are arrays: `slot`, `round`, `loss`, `accuracy`.
+        models: The models needed to resume, by version; the newest is w_rounds.
+        rounds: Rounds applied.
     """
 
     points: tuple[Point, ...]
     models: Mapping[int, Vector]
-    round: int
+    rounds: int
 
     @property
     def model(self) -> Vector:
-        """w_round, the newest model."""
-        return self.models[self.round]
+        """The newest model, w_rounds."""
+        return self.models[self.rounds]
+
+    @property
+    def slot(self) -> NDArray[np.int64]:
+        """Slot of every evaluation."""
+        return np.array([point.slot for point in self.points], dtype=np.int64)
+
+    @property
+    def round(self) -> NDArray[np.int64]:
+        """Number of the evaluated model, for every evaluation."""
+        return np.array([point.round for point in self.points], dtype=np.int64)
+
+    @property
+    def loss(self) -> NDArray[np.float64]:
+        """Training loss of every evaluation."""
+        return np.array([point.loss for point in self.points], dtype=np.float64)
+
+    @property
+    def accuracy(self) -> NDArray[np.float64]:
+        """Test accuracy of every evaluation."""
+        return np.array([point.accuracy for point in self.points], dtype=np.float64)
 
 
-REMEDY = "try a smaller --learning-rate, fewer --local-steps or a larger --group-size"
+REMEDY = "try a smaller learning_rate, fewer local_steps or a larger group_size"
 
 
 class Diverged(UserError):
-    """Training left the finite numbers; ``history`` is what there was before."""
+    """A model or a loss is not finite any more; ``history`` is the state before that."""
 
     def __init__(self, round_number: int, what: str, history: History) -> None:
         self.round, self.history = round_number, history

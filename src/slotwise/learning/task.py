@@ -1,38 +1,104 @@
-"""Task: the only thing an engine, a reference or a device knows about machine learning."""
+"""Task: the learning problem as the engine and the devices see it; CheckedTask checks a user's task."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
+from slotwise.errors import UserError
+from slotwise.user_code import describe_value
 
 
 class Evaluation(NamedTuple):
-    """The global loss over all devices' data, and the accuracy on the test set (0 to 1)."""
+    """Training loss over all devices' data, and test accuracy (0 to 1)."""
 
     loss: float
     accuracy: float
 
 
 class Task(Protocol):
-    """What is learned. Models are flat float32 vectors; devices are numbered from 1.
+    """A learning problem. Models are flat float32 vectors; devices are numbered from 1.
 
     `local_update` must be a pure function of its arguments and safe to call from several threads at once:
     that is what makes results independent of the number of workers and a checkpoint small.
     """
 
     def initial_model(self) -> Vector:
-        """w_0."""
+        """Return w_0."""
 
     def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        """w_start − w_end of the device's training number ``training`` (from 0), started on ``model``."""
+        """Return w_start − w_end of the device's training number ``training`` (from 0) on ``model``."""
 
     def evaluate(self, model: Vector) -> Evaluation:
-        """Global loss and test accuracy."""
+        """Return training loss and test accuracy."""
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
-        """The model's arrays by name and in their shapes, for people and for other programs."""
+        """Return the model's arrays by name and in their shapes, for people and for other programs."""
+
+
+class CheckedTask:
+    """A user's task whose results are checked: a mistake in it becomes one clear line.
+
+    Raises:
+        UserError: ``task`` is no Task, or its first model is not a finite float32 vector that its
+            `named_arrays` cover.
+    """
+
+    def __init__(self, name: str, task: Any) -> None:
+        """Check ``task``, which messages call ``name``."""
+        self.name, self.task = name, task
+        methods = ("initial_model", "local_update", "evaluate", "named_arrays")
+        missing = [method for method in methods if not callable(getattr(task, method, None))]
+        if missing:
+            raise UserError(
+                f"task {name}: must return a slotwise.learning.Task; "
+                f"{describe_value(task)} has no {', '.join(missing)}"
+            )
+        model = task.initial_model()
+        vector = isinstance(model, np.ndarray) and model.dtype == np.float32 and model.ndim == 1
+        if not vector or not model.size:
+            raise self._wrong("initial_model", "a float32 array of one dimension", model)
+        if not np.isfinite(model).all():
+            raise UserError(f"task {name}: initial_model must return finite numbers")
+        self.size = model.size
+        named = sum(array.size for array in task.named_arrays(model).values())
+        if named != self.size:
+            raise UserError(
+                f"task {name}: named_arrays must cover the model; they have {named} of {self.size} numbers"
+            )
+
+    def initial_model(self) -> Vector:
+        """Return the task's first model."""
+        model: Vector = self.task.initial_model()
+        return model
+
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        """Return the task's update in float32."""
+        update: Any = self.task.local_update(model, device, training)
+        real = isinstance(update, np.ndarray) and np.issubdtype(update.dtype, np.floating)
+        if not real or update.shape != (self.size,):
+            raise self._wrong("local_update", f"a float32 array of length {self.size}", update)
+        return np.asarray(update, dtype=np.float32)
+
+    def evaluate(self, model: Vector) -> Evaluation:
+        """Return the task's evaluation; a pair of numbers of any type is accepted."""
+        found: Any = self.task.evaluate(model)
+        try:
+            loss, accuracy = found
+            return Evaluation(float(loss), float(accuracy))
+        except (TypeError, ValueError):
+            raise self._wrong("evaluate", "a slotwise.learning.Evaluation", found) from None
+
+    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
+        """Return the task's arrays."""
+        arrays: Mapping[str, NDArray[np.float32]] = self.task.named_arrays(model)
+        return arrays
+
+    def _wrong(self, method: str, wanted: str, found: object) -> UserError:
+        return UserError(
+            f"task {self.name}: {method} must return {wanted}; it returned {describe_value(found)}"
+        )

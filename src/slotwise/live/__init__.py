@@ -6,3 +6,8 @@
 - `device`: `run_device` and `run_fleet`.
 - `enroll`: keys, passwords and access rules for a broker with TLS.
 """
+
+from slotwise.live.server.server_config import ServerConfig
+from slotwise.live.server.serving import resume_live, serve
+
+__all__ = ["ServerConfig", "resume_live", "serve"]

@@ -1,6 +1,6 @@
-"""The paper's results, one file each, and what makes them all in one folder."""
+"""The paper: its experiments, its claims, and the report that compares them.
 
-from slotwise.batch.job import Run
-from slotwise.paper.catalogue import PAPER, QUICK, Experiment, all_runs
-
-__all__ = ["PAPER", "QUICK", "Experiment", "Run", "all_runs"]
+`experiments` defines what is trained and `figures` what is drawn. `claims` judges the paper's claims by the
+`rules`, with the tolerances in `criteria`, on the curves in `evidence`. `reproduction` trains in a folder and
+`report_page` writes the report.
+"""

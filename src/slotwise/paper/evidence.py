@@ -1,22 +1,69 @@
-"""Evidence: the curves the claims are judged on, and how their figures are written."""
+"""Evidence: the trained curves that the claims are judged on, read from a folder of runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
-import numpy as np
-
-from slotwise.batch.job import free_delay
-from slotwise.paper.judgement import lowest
-from slotwise.paper.results import Curve, Results, seed_curves
-from slotwise.runs import RunConfig
+from slotwise.batch.job import Run, free_delay
+from slotwise.learning import Point
+from slotwise.paper.experiments import Slots
+from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs.run_folder import Status
 from slotwise.runs.statistics import final_loss
 from slotwise.schedule import Schedule
 
 
+@dataclass(frozen=True)
+class Curve:
+    """The status of a run and its evaluations so far."""
+
+    run: Run
+    status: Status | Literal["missing"]
+    points: Sequence[Point] = ()
+
+    @property
+    def finished(self) -> bool:
+        """True if the run reached its deadline."""
+        return self.status == "finished"
+
+
+class Results(Protocol):
+    """A source of curves: a folder, or a test."""
+
+    def curve(self, run: Run) -> Curve:
+        """Return the curve of a run; it has no points if the run is missing."""
+
+
+class FolderResults:
+    """The curves in a folder of run folders, each read once."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs = runs
+        self.curve = cache(self._curve)
+
+    def description(self, run: Run) -> dict[str, Any]:
+        """Return the run.json of a run; empty if it is missing."""
+        folder = RunFolder(self._runs / run.name)
+        return folder.description() if folder.is_run else {}
+
+    def _curve(self, run: Run) -> Curve:
+        folder = RunFolder(self._runs / run.name)
+        if not folder.is_run:
+            return Curve(run, "missing")
+        return Curve(run, folder.status, tuple(folder.points()))
+
+
+def seed_curves(results: Results, config: RunConfig, seeds: Sequence[int]) -> list[Curve]:
+    """Return the curve of a run with each of the seeds."""
+    return [results.curve(Run.of(config.with_options(seed=seed))) for seed in seeds]
+
+
 class Missing(Exception):
-    """A figure cannot be had: the message says which run is missing, unfinished or diverged."""
+    """A needed run is missing, unfinished or diverged; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -25,69 +72,50 @@ class Evidence:
 
     Attributes:
         base: what all runs have in common: data, deadline, slots, network.
-        group_sizes: those that were run, ascending.
-        slow_links: (compute slots, slow link slots) of the S=1 runs that are compared with link slots of 1.
-        seeds: those that were run.
-        results: where the curves are.
+        group_sizes: S of the runs, ascending.
+        slow_links: compute slots and slow link slots of the S=1 runs that are compared with link slots of 1.
+        seeds: seeds of the runs.
+        results: where the curves come from.
     """
 
     base: RunConfig
     group_sizes: tuple[int, ...]
-    slow_links: tuple[tuple[int, int], ...]
+    slow_links: tuple[Slots, ...]
     seeds: Sequence[int]
     results: Results
 
-    def curves(
-        self, schedule: Schedule, group_size: int, slots: tuple[int, int] | None = None
-    ) -> list[Curve]:
-        """One for each seed, all finished; ``slots`` are compute and link slots other than the base's.
+    def curves(self, schedule: Schedule, group_size: int, slots: Slots | None = None) -> list[Curve]:
+        """Return the finished curves, one for each seed.
+
+        Args:
+            schedule: async or idfl.
+            group_size: S.
+            slots: compute and link slots, if they are not those of the base.
 
         Raises:
-            Missing: one is not finished.
+            Missing: a run is not finished.
         """
         compute, link = slots or (self.base.channel.compute_slots, self.base.channel.link_slots)
-        parameters = self.base.with_options(
+        config = self.base.with_options(
             schedule=schedule, group_size=group_size, compute_slots=compute, link_slots=link
         )
-        curves = seed_curves(self.results, parameters, self.seeds)
+        curves = seed_curves(self.results, config, self.seeds)
         for curve in curves:
             if not curve.finished:
-                state = "not there" if curve.status == "missing" else curve.status
-                raise Missing(f"{curve.run.name} is {state}")
+                raise Missing(f"{curve.run.name} is {curve.status}")
         return curves
 
-    def final(self, schedule: Schedule, group_size: int, slots: tuple[int, int] | None = None) -> list[float]:
-        """Final losses, one for each seed."""
+    def final(self, schedule: Schedule, group_size: int, slots: Slots | None = None) -> list[float]:
+        """Return the final losses, one for each seed."""
         curves = self.curves(schedule, group_size, slots)
         return [final_loss(curve.points, self.base.deadline) for curve in curves]
 
     def finals(self, schedule: Schedule) -> list[dict[int, float]]:
-        """Final losses by group size, one table for each seed."""
+        """Return the final losses by group size, one table for each seed."""
         columns = {size: self.final(schedule, size) for size in self.group_sizes}
         return [{size: column[i] for size, column in columns.items()} for i in range(len(self.seeds))]
 
     def delayed_sizes(self) -> tuple[int, ...]:
-        """The group sizes for which intentional delay changes anything."""
-        return tuple(
-            size
-            for size in self.group_sizes
-            if free_delay(self.base.with_options(group_size=size).channel) > 0
-        )
-
-
-def mean_text(values: Sequence[float]) -> str:
-    """The mean over the seeds, to four digits or to the unit."""
-    mean = float(np.mean(values))
-    return f"{mean:.4g}" if abs(mean) < 1000 else f"{mean:,.0f}"
-
-
-def best_text(finals: Sequence[dict[int, float]]) -> str:
-    """The best group size of each seed, ties joined by a slash."""
-    found = ["/".join(map(str, lowest(losses))) for losses in finals]
-    return found[0] if len(set(found)) == 1 else ", ".join(found) + " (by seed)"
-
-
-def sizes_text(schedule: Schedule, finals: Sequence[dict[int, float]]) -> str:
-    """The mean final loss of every group size."""
-    parts = (f"S={size} {mean_text([losses[size] for losses in finals])}" for size in finals[0])
-    return f"{schedule}: " + ", ".join(parts)
+        """Return the group sizes at which intentional delay changes anything."""
+        channels = {size: self.base.with_options(group_size=size).channel for size in self.group_sizes}
+        return tuple(size for size, channel in channels.items() if free_delay(channel) > 0)

@@ -1,18 +1,17 @@
-"""The rules: one function for each statement of a claim, whose docstring is the rule as the report prints it.
+"""The rules by which the claims are judged: one function for each statement of a claim.
 
-They were written before the runs they judge were looked at. Each gives what the figures say (None where
-they leave it open) and the figures. What "final loss", "fluctuation", a tie and "clearly" are is fixed in
-`statistics`.
+The docstring of a rule is its text in the report. The rules were written before the runs they judge were
+looked at. Each returns whether the statement holds (None if the figures leave it open) and the figures behind
+it. The definitions of final loss, fluctuation, tie and "clearly" are in `criteria`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from slotwise.paper.evidence import Evidence, best_text, mean_text, sizes_text
-from slotwise.paper.judgement import (
+from slotwise.paper.criteria import (
     Truth,
     below,
     clearly_above,
@@ -24,10 +23,12 @@ from slotwise.paper.judgement import (
     some,
     unanimous,
 )
+from slotwise.paper.evidence import Evidence
+from slotwise.paper.experiments import BOTH
 from slotwise.schedule import Schedule
 
 Finding = tuple[Truth, Sequence[str]]
-BOTH: tuple[Schedule, ...] = ("async", "idfl")
+BELOW = {True: "below", False: "not below", None: "not decided"}
 
 
 def lowest_at_50(evidence: Evidence) -> Finding:
@@ -39,8 +40,8 @@ def lowest_at_50(evidence: Evidence) -> Finding:
 def hundred_clearly_worse(evidence: Evidence) -> Finding:
     """The final loss of async S=100 is at least 10 % above that of S=50."""
     hundred, fifty = evidence.final("async", 100), evidence.final("async", 50)
-    truth = unanimous(clearly_above(a, b) for a, b in zip(hundred, fifty, strict=True))
-    change = f"{np.mean(hundred) / np.mean(fifty) - 1:+.0%}"
+    truth = _on_all_seeds(clearly_above, hundred, fifty)
+    change = f"{np.mean(hundred) / np.mean(fifty) - 1:+.1%}"
     return truth, [f"S=100 {mean_text(hundred)}, S=50 {mean_text(fifty)}: {change}"]
 
 
@@ -64,9 +65,9 @@ def below_async(evidence: Evidence) -> Finding:
     """
     truths, figures = [], []
     for size in evidence.delayed_sizes():
-        truth, words = idfl_against_async(evidence, size)
+        truth, sentence = idfl_against_async(evidence, size)
         truths.append(truth)
-        figures.append(words)
+        figures.append(sentence)
     same = [str(size) for size in evidence.group_sizes if size not in evidence.delayed_sizes()]
     if same:
         figures.append(f"no delay is free at S={', '.join(same)}: one run for both")
@@ -74,11 +75,10 @@ def below_async(evidence: Evidence) -> Finding:
 
 
 def idfl_against_async(evidence: Evidence, size: int) -> tuple[Truth, str]:
-    """Whether idfl ends below async at one group size, and the figures in a sentence."""
+    """Return whether idfl ends below async at one group size, and the figures in a sentence."""
     without, with_delay = evidence.final("async", size), evidence.final("idfl", size)
-    truth = unanimous(below(a, b) for a, b in zip(with_delay, without, strict=True))
-    words = {True: "below", False: "not below", None: "not decided"}[truth]
-    return truth, f"S={size}: idfl {mean_text(with_delay)}, async {mean_text(without)}: {words}"
+    truth = _on_all_seeds(below, with_delay, without)
+    return truth, f"S={size}: idfl {mean_text(with_delay)}, async {mean_text(without)}: {BELOW[truth]}"
 
 
 def most_at_small_groups(evidence: Evidence) -> Finding:
@@ -118,7 +118,7 @@ def best_moves_down(evidence: Evidence) -> Finding:
 def one_below_hundred(evidence: Evidence) -> Finding:
     """The final loss of idfl S=1 is below that of S=100."""
     one, hundred = evidence.final("idfl", 1), evidence.final("idfl", 100)
-    truth = unanimous(below(a, b) for a, b in zip(one, hundred, strict=True))
+    truth = _on_all_seeds(below, one, hundred)
     return truth, [f"S=1 {mean_text(one)}, S=100 {mean_text(hundred)}"]
 
 
@@ -133,13 +133,13 @@ def cifar10_idfl_best(evidence: Evidence) -> Finding:
 
 
 def slow_links_worse_in_slots(evidence: Evidence) -> Finding:
-    """With S=1 the final loss with r=5 is above that with r=1, for every compute time and both schedules."""
+    """At S=1 the final loss with r=5 is above that with r=1, for every compute time and both schedules."""
     truths, figures = [], []
     for compute, link in evidence.slow_links:
         for schedule in BOTH:
             fast = evidence.final(schedule, 1, (compute, 1))
             slow = evidence.final(schedule, 1, (compute, link))
-            truths.append(unanimous(below(a, b) for a, b in zip(fast, slow, strict=True)))
+            truths.append(_on_all_seeds(below, fast, slow))
             losses = f"r=1 {mean_text(fast)}, r={link} {mean_text(slow)}"
             figures.append(f"{schedule}, {compute} compute slots: {losses}")
     return every(truths) if truths else None, figures
@@ -162,18 +162,22 @@ def slow_links_better_in_rounds(evidence: Evidence) -> Finding:
     return some(truths) if truths else None, figures
 
 
+def _on_all_seeds(compare: Callable[..., Truth], one: Iterable[float], other: Iterable[float]) -> Truth:
+    return unanimous(compare(a, b) for a, b in zip(one, other, strict=True))
+
+
 def _fluctuations(evidence: Evidence, size: int) -> list[float]:
     return [fluctuation(curve.points, evidence.base.deadline) for curve in evidence.curves("async", size)]
 
 
 def _gains(evidence: Evidence, sizes: Iterable[int]) -> list[float]:
-    """Async minus idfl, averaged over the sizes, for each seed."""
+    """Return the final loss of async minus that of idfl, averaged over the sizes, for each seed."""
     differences = [np.subtract(evidence.final("async", s), evidence.final("idfl", s)) for s in sizes]
     return [float(value) for value in np.mean(differences, axis=0)]
 
 
 def _moves_down(before: tuple[int, ...], after: tuple[int, ...]) -> Truth:
-    """Whether the best S, ties included, is smaller afterwards; open if that depends on the tie."""
+    """Return whether the best S, ties included, became smaller; None if that depends on a tie."""
     if max(after) < min(before):
         return True
     return False if min(after) >= max(before) else None
@@ -186,6 +190,24 @@ def _best_among(evidence: Evidence, schedule: Schedule, allowed: tuple[int, ...]
 
 
 def _only(found: tuple[int, ...], allowed: tuple[int, ...]) -> Truth:
-    """Whether all that were found are allowed; open if only some are."""
+    """Return whether all found sizes are allowed; None if only some are."""
     inside = {size in allowed for size in found}
     return None if len(inside) == 2 else inside.pop()
+
+
+def mean_text(values: Sequence[float]) -> str:
+    """Return the mean over the seeds as text, with four digits or as a whole number."""
+    mean = float(np.mean(values))
+    return f"{mean:.4g}" if abs(mean) < 1000 else f"{mean:,.0f}"
+
+
+def best_text(finals: Sequence[dict[int, float]]) -> str:
+    """Return the best group size of each seed as text, ties joined by a slash."""
+    found = ["/".join(map(str, lowest(losses))) for losses in finals]
+    return found[0] if len(set(found)) == 1 else ", ".join(found) + " (by seed)"
+
+
+def sizes_text(schedule: Schedule, finals: Sequence[dict[int, float]]) -> str:
+    """Return the mean final loss of every group size as text."""
+    parts = (f"S={size} {mean_text([losses[size] for losses in finals])}" for size in finals[0])
+    return f"{schedule}: " + ", ".join(parts)

@@ -1,1 +1,5 @@
-"""Which schedule, group size and delay should I use? The plan rules out, short trainings choose."""
+"""Recommendation of a schedule, group size and delay: `recommending.recommend`.
+
+`candidates` rules out what the exact schedule shows to be worse, `halving` is the pure logic of the search,
+`search` trains pilots, `metric` judges them, and `answer` holds the result.
+"""

@@ -1,35 +1,77 @@
-"""The answer: what to use, how sure that is, what it has cost, and how to go on."""
+"""Recommendation: the run to use, the runner-up, how sure the choice is, and what it cost."""
 
 from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from slotwise.recommendation.candidates import Candidate, rung_slot
-from slotwise.recommendation.cautions import cautions
-from slotwise.recommendation.confidence import Confidence, confidence
-from slotwise.recommendation.folder import FORMAT, RecommendFolder
 from slotwise.recommendation.halving import Rung
-from slotwise.recommendation.question import common_options
-from slotwise.recommendation.search import Finding
-from slotwise.recommendation.standing import Standing
+from slotwise.recommendation.metric import Confidence, confidence
+from slotwise.recommendation.search import Finding, common_options
 from slotwise.runs import RunConfig
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a finding says, in the folder at ``path``."""
+class Standing:
+    """The result of one candidate.
+
+    Attributes:
+        candidate: the candidate.
+        slot: slot of the last rung it reached; None if no candidate had to be trained.
+        values: the metric there with each seed; None if the target was not reached.
+        mean: mean of the values, if all are known.
+        diverged: whether it diverged on that rung.
+    """
+
+    candidate: Candidate
+    slot: int | None
+    values: tuple[float | None, ...]
+    mean: float | None
+    diverged: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the standing as recommendation.json has it."""
+        candidate = self.candidate
+        return {
+            "schedule": candidate.schedule,
+            "group_size": candidate.group_size,
+            "delay": "auto" if candidate.delay is None else candidate.delay,
+            "rounds": candidate.rounds,
+            "mean_staleness": candidate.mean_staleness,
+            "max_staleness": candidate.max_staleness,
+            "judged_at_slot": self.slot,
+            "metric_by_seed": list(self.values),
+            "metric": self.mean,
+            "diverged": self.diverged,
+        }
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The answer of `recommend`.
+
+    Attributes:
+        finding: everything the search found.
+        path: folder of the pilots and the answer; None if nothing was kept.
+    """
 
     finding: Finding
-    path: Path
+    path: Path | None = None
+
+    @property
+    def config(self) -> RunConfig:
+        """The run to use, with the first seed."""
+        return self.best.candidate.config(self.finding.question.base, self.finding.seeds[0])
 
     @cached_property
     def standings(self) -> tuple[Standing, ...]:
-        """Best first: by the last rung climbed, then by rank on it; the diverged last on theirs."""
+        """All candidates, best first: by the last rung reached, then by rank on it; diverged ones last."""
         rungs = self.finding.rungs
         if not rungs:
             return tuple(Standing(candidate, None, (), None) for candidate in self.finding.field.running)
@@ -43,77 +85,71 @@ class Answer:
 
     @property
     def best(self) -> Standing:
-        """What to use."""
+        """The standing of the recommended candidate."""
         return self.standings[0]
 
     @property
     def runner_up(self) -> Standing | None:
-        """The next best, if it was judged on the same rung."""
+        """The next best candidate, if it was judged on the same rung."""
         others = [s for s in self.standings[1:] if s.slot == self.best.slot and not s.diverged]
         return others[0] if others and self.finding.rungs else None
 
     @cached_property
     def confidence(self) -> Confidence | None:
-        """The best against the runner-up."""
+        """The best compared with the runner-up."""
         if self.runner_up is None:
             return None
-        last = self.finding.rungs[-1].sixteenths
-        readings = self.finding.readings
-        return confidence(
-            self.finding.question.metric,
-            readings[self.best.candidate, last],
-            readings[self.runner_up.candidate, last],
-        )
+        last, readings = self.finding.rungs[-1].sixteenths, self.finding.readings
+        pair = (readings[self.best.candidate, last], readings[self.runner_up.candidate, last])
+        return confidence(self.finding.question.metric, *pair)
 
     @cached_property
     def cautions(self) -> tuple[str, ...]:
-        """What speaks against believing it."""
-        return cautions(self.finding, self.standings)
+        """Reasons to doubt the answer, one sentence each."""
+        return tuple(_cautions(self)) if self.finding.rungs else ()
 
     @property
     def difference(self) -> float | None:
-        """Runner-up minus best, in the metric."""
+        """The metric of the runner-up minus that of the best."""
         if self.runner_up is None or self.runner_up.mean is None or self.best.mean is None:
             return None
         return self.runner_up.mean - self.best.mean
 
     @property
     def share(self) -> float:
-        """The SGD steps of the search, as a part of the grid's."""
+        """SGD steps of the search as a share of those of training everything."""
         return self.finding.search_steps / self.finding.grid_steps
 
     @property
-    def toml_path(self) -> Path:
-        """The options of the recommended run."""
-        return self.path / "recommended.toml"
-
-    @property
-    def train_command(self) -> str:
-        """Trains the recommended run from its start."""
-        return f"slotwise train --config {shlex.quote(str(self.toml_path))} --out RUN"
+    def train_command(self) -> str | None:
+        """The command that trains the recommended run from its start."""
+        if self.path is None:
+            return None
+        return f"slotwise train --config {shlex.quote(str(self.path / 'recommended.toml'))} --out RUN"
 
     @property
     def resume_command(self) -> str | None:
-        """Finishes the pilot of the first seed."""
-        if not self.finding.rungs:
+        """The command that finishes the pilot of the first seed."""
+        if self.path is None or not self.finding.rungs:
             return None
-        pilot = RecommendFolder(self.path).pilot(self.best.candidate, self.finding.seeds[0])
-        return f"slotwise train --resume {shlex.quote(str(pilot.path))}"
+        pilot = self.finding.question.pilot(self.best.candidate, self.finding.seeds[0])
+        return f"slotwise train --resume {shlex.quote(str(self.path / 'pilots' / pilot.name))}"
 
-    def parameters(self) -> RunConfig:
-        """Of the recommended run, with the first seed."""
-        return self.best.candidate.parameters(self.finding.question.base, self.finding.seeds[0])
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the standings as a table: a list for each column."""
+        rows = [standing.as_dict() for standing in self.standings]
+        return {name: [row[name] for row in rows] for name in rows[0]}
 
     def as_dict(self) -> dict[str, Any]:
-        """As recommendation.json holds it."""
-        finding, question = self.finding, self.finding.question
+        """Return the recommendation as recommendation.json has it."""
+        finding, question, metric = self.finding, self.finding.question, self.finding.question.metric
         return {
-            "format": FORMAT,
+            "format": 1,
             "made_by": "slotwise recommend",
             "question": {
-                "metric": question.metric.name,
-                "target": None if question.metric.target is None else str(question.metric.target),
-                "powers": None if question.metric.powers is None else asdict(question.metric.powers),
+                "metric": metric.name,
+                "target": None if metric.target is None else str(metric.target),
+                "powers": None if metric.powers is None else asdict(metric.powers),
                 "group_sizes": list(question.group_sizes),
                 "seeds": list(question.seeds),
                 "budget": question.budget,
@@ -139,7 +175,7 @@ class Answer:
         }
 
     def to_json(self) -> str:
-        """recommendation.json."""
+        """Return the text of recommendation.json."""
         return json.dumps(self.as_dict(), indent=2) + "\n"
 
     def _slot(self, rung: Rung[Candidate]) -> int:
@@ -161,12 +197,28 @@ class Answer:
         }
 
 
-def toml_of(parameters: RunConfig) -> str:
-    """All options of a run, as `slotwise train --config` reads them."""
-    lines = []
-    for name, value in parameters.options().items():
-        if name == "absences":
-            value = [[part for part in absence if part is not None] for absence in value]  # noqa: PLW2901
-        if value is not None:
-            lines.append(f"{name.replace('_', '-')} = {json.dumps(value)}")
-    return "\n".join(lines) + "\n"
+def _cautions(answer: Recommendation) -> Iterator[str]:
+    """Yield what speaks against the answer: a target or metric that does not discriminate, an early end."""
+    finding, best = answer.finding, answer.best
+    metric = finding.question.metric
+    if metric.target is not None:
+        if best.mean is None:
+            yield (
+                f"no candidate has met {metric.target} with all seeds by slot {best.slot:,}; "
+                "this one comes closest"
+            )
+        elif best.mean == 0:
+            yield f"the first model meets {metric.target} already, without a joule: so does every candidate"
+    elif best.mean is not None:
+        starts = [getattr(curve[0], metric.quantity) for curve in finding.curves[best.candidate]]
+        first = sum(starts) / len(starts)
+        if best.mean < first if metric.quantity == "accuracy" else best.mean > first:
+            yield f"even the best is worse than the first model ({metric.text(first)}): nothing was learned"
+    slots = [s.slot for s in answer.standings if s.slot not in (None, best.slot) and not s.diverged]
+    if slots:
+        early, late = (f"{bound(slots):,}" for bound in (min, max))
+        span = early if early == late else f"{early} to {late}"
+        yield (
+            f"{len(slots)} {'was' if len(slots) == 1 else 'were'} out at slot {span} of "
+            f"{finding.question.base.deadline:,}; curves may cross later; a larger budget shows more of them"
+        )

@@ -1,9 +1,9 @@
-"""Candidates: every schedule with every group size, and what the exact schedule leaves of them."""
+"""Candidates: every schedule with every group size, less those that the exact schedule rules out."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import get_args
@@ -18,14 +18,14 @@ from slotwise.schedule import Schedule, Timeline
 
 @dataclass(frozen=True)
 class Prospect:
-    """What the exact schedule says of a run before it is trained.
+    """The figures of a run that the exact schedule gives before it is trained.
 
     Attributes:
-        identity: equal for runs that are one and the same training under two names.
-        rounds: completed by each sixteenth of the deadline, from 0 to 16.
-        updates: applied by then.
-        mean_staleness: of all updates, in rounds.
-        max_staleness: of the oldest.
+        identity: equal for runs that are the same training under two names.
+        rounds: rounds completed by each sixteenth of the deadline, from 0 to 16.
+        updates: updates applied by each sixteenth.
+        mean_staleness: mean staleness of all updates, in rounds.
+        max_staleness: staleness of the oldest update.
     """
 
     identity: str
@@ -36,7 +36,7 @@ class Prospect:
 
     @classmethod
     def of(cls, timeline: Timeline, deadline: int) -> Prospect:
-        """Read off a timeline."""
+        """Read the figures off a timeline."""
         slots = [rung_slot(deadline, sixteenths) for sixteenths in range(SIXTEENTHS + 1)]
         rounds = np.searchsorted(timeline.broadcast_end, slots, side="right")
         return cls(
@@ -49,12 +49,12 @@ class Prospect:
 
 
 def rung_slot(deadline: int, sixteenths: int) -> int:
-    """The slot by which a rung ends."""
+    """Return the slot by which a rung ends."""
     return deadline * sixteenths // SIXTEENTHS
 
 
 def identity_of(timeline: Timeline) -> str:
-    """What a training depends on of its timeline: who sends what, made from which model, in which round."""
+    """Return a digest of everything a training takes from its timeline: senders, versions and rounds."""
     columns = (timeline.round, timeline.device, timeline.version, timeline.broadcast_end)
     digest = hashlib.sha256()
     for column in columns:
@@ -64,9 +64,9 @@ def identity_of(timeline: Timeline) -> str:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A schedule with a group size, and what it promises with each seed.
+    """A schedule with a group size, and its prospect with each seed.
 
-    ``delay`` is the free one, found by the plan; None where it is just in time for each device.
+    ``delay`` is the free delay; None if it is just in time for each device.
     """
 
     schedule: Schedule
@@ -76,37 +76,45 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """``idfl-S5``, as in the names of folders."""
+        """The name in folders, such as ``idfl-S5``."""
         return f"{self.schedule}-S{self.group_size}"
 
     @property
     def label(self) -> str:
-        """``idfl S=5``, for people."""
+        """The name in tables, such as ``idfl S=5``."""
         return f"{self.schedule} S={self.group_size}"
 
     @property
     def rounds(self) -> float:
-        """Within the deadline, mean over the seeds."""
+        """Rounds within the deadline, mean over the seeds."""
         return fmean(prospect.rounds[-1] for prospect in self.prospects)
 
     @property
     def mean_staleness(self) -> float:
-        """Mean over the seeds."""
+        """Staleness of an update in rounds, mean over the seeds."""
         return fmean(prospect.mean_staleness for prospect in self.prospects)
 
     @property
     def max_staleness(self) -> int:
-        """The oldest with any seed."""
+        """Staleness of the oldest update with any seed."""
         return max(prospect.max_staleness for prospect in self.prospects)
 
-    def parameters(self, base: RunConfig, seed: int) -> RunConfig:
-        """Of its run with one seed."""
+    def config(self, base: RunConfig, seed: int) -> RunConfig:
+        """Return the configuration of its run with one seed."""
         return with_schedule(base, self.schedule, self.group_size, seed)
+
+
+def with_schedule(base: RunConfig, schedule: Schedule, group_size: int, seed: int) -> RunConfig:
+    """Return ``base`` with another schedule; idfl has the free delay, only sync participation."""
+    participation = base.policy.participation if schedule == "sync" else "round-robin"
+    return base.with_options(
+        schedule=schedule, group_size=group_size, delay="auto", participation=participation, seed=seed
+    )
 
 
 @dataclass(frozen=True)
 class RuledOut:
-    """What cannot be best, and why."""
+    """A candidate that cannot be best, and the reason."""
 
     label: str
     reason: str
@@ -114,57 +122,48 @@ class RuledOut:
 
 @dataclass(frozen=True)
 class Field:
-    """All candidates: those in the running, those ruled out, and the SGD steps of training every one."""
+    """The candidates of a question.
+
+    Attributes:
+        running: those to be tried.
+        ruled_out: those that cannot be best.
+        grid_updates: updates of training everything with each seed, the same run counted once.
+    """
 
     running: tuple[Candidate, ...]
     ruled_out: tuple[RuledOut, ...]
     grid_updates: tuple[int, ...]
-    """Of each seed, runs that are one and the same counted once."""
 
 
 def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) -> Field:
-    """Every schedule with every group size, the plan applied.
+    """Return every schedule with every group size, divided by what the exact schedule rules out.
 
     Raises:
         InputError: no round ends in time, or none within a sixteenth of the deadline.
     """
-    field = Field((), (), (0,) * len(seeds))
-    for group_size in group_sizes:
-        field = _joined(field, _field_of_size(base, group_size, seeds))
-    if not any(prospect.rounds[1] for candidate in field.running for prospect in candidate.prospects):
-        allowed = "long enough for a first round to end within a sixteenth of it"
-        raise InputError("deadline", base.deadline, allowed)
-    return field
-
-
-def with_schedule(base: RunConfig, schedule: Schedule, group_size: int, seed: int) -> RunConfig:
-    """``base`` with the schedule; the delay of idfl is the free one."""
-    return base.with_options(schedule=schedule, group_size=group_size, delay="auto", seed=seed)
-
-
-def _joined(one: Field, other: Field) -> Field:
-    updates = tuple(map(sum, zip(one.grid_updates, other.grid_updates, strict=True)))
-    return Field((*one.running, *other.running), (*one.ruled_out, *other.ruled_out), updates)
-
-
-def _field_of_size(base: RunConfig, group_size: int, seeds: Sequence[int]) -> Field:
+    running: list[Candidate] = []
     ruled_out: list[RuledOut] = []
     distinct: list[Candidate] = []
-    for schedule in get_args(Schedule):
-        candidate = _candidate(base, schedule, group_size, seeds)
-        if candidate is None:
-            ruled_out.append(RuledOut(f"{schedule} S={group_size}", "no round ends by the deadline"))
-        elif twin := _twin(candidate, distinct):
-            ruled_out.append(RuledOut(candidate.label, f"the same run as {twin.label}"))
-        else:
-            distinct.append(candidate)
-    running = []
-    for candidate in distinct:
-        better = next((other for other in distinct if _dominates(other, candidate)), None)
-        if better is None:
-            running.append(candidate)
-        else:
-            ruled_out.append(RuledOut(candidate.label, _why(better, candidate)))
+    for group_size in group_sizes:
+        same_size: list[Candidate] = []
+        for schedule in get_args(Schedule):
+            candidate = _candidate(base, schedule, group_size, seeds)
+            if candidate is None:
+                ruled_out.append(RuledOut(f"{schedule} S={group_size}", "no round ends by the deadline"))
+            elif twin := next((other for other in same_size if _same_run(candidate, other)), None):
+                ruled_out.append(RuledOut(candidate.label, f"the same run as {twin.label}"))
+            else:
+                same_size.append(candidate)
+        for candidate in same_size:
+            better = next((other for other in same_size if _dominates(other, candidate)), None)
+            if better is None:
+                running.append(candidate)
+            else:
+                ruled_out.append(RuledOut(candidate.label, _reason(better, candidate)))
+        distinct += same_size
+    if not any(prospect.rounds[1] for candidate in running for prospect in candidate.prospects):
+        allowed = "long enough for a first round to end within a sixteenth of it"
+        raise InputError("deadline", base.deadline, allowed)
     updates = tuple(sum(c.prospects[i].updates[-1] for c in distinct) for i in range(len(seeds)))
     return Field(tuple(running), tuple(ruled_out), updates)
 
@@ -172,7 +171,7 @@ def _field_of_size(base: RunConfig, group_size: int, seeds: Sequence[int]) -> Fi
 def _candidate(
     base: RunConfig, schedule: Schedule, group_size: int, seeds: Sequence[int]
 ) -> Candidate | None:
-    """None if no round ends in time; group sizes and whatever else may be wrong are refused."""
+    """Return a candidate; None if no round ends in time."""
     runs = [with_schedule(base, schedule, group_size, seed) for seed in seeds]
     own = runs if any(map(_depends_on_seed, runs)) else runs[:1]
     try:
@@ -187,18 +186,18 @@ def _candidate(
     )
 
 
-def _depends_on_seed(parameters: RunConfig) -> bool:
-    """Whether the schedule is another one with another seed."""
-    return parameters.make_fleet() is not None or parameters.policy.participation == "random"
+def _depends_on_seed(config: RunConfig) -> bool:
+    """Return whether another seed gives another schedule."""
+    return config.make_fleet() is not None or config.policy.depends_on_seed
 
 
-def _twin(candidate: Candidate, others: Iterable[Candidate]) -> Candidate | None:
-    mine = [prospect.identity for prospect in candidate.prospects]
-    return next((o for o in others if [p.identity for p in o.prospects] == mine), None)
+def _same_run(one: Candidate, other: Candidate) -> bool:
+    pairs = zip(one.prospects, other.prospects, strict=True)
+    return all(mine.identity == yours.identity for mine, yours in pairs)
 
 
 def _dominates(one: Candidate, other: Candidate) -> bool:
-    """Whether ``one`` has with every seed as many rounds and updates at least, and fresher ones."""
+    """Return whether ``one`` has at least as many rounds and updates with every seed, and fresher ones."""
     pairs = list(zip(one.prospects, other.prospects, strict=True))
     return all(_at_least_as_good(a, b) for a, b in pairs) and any(
         not _at_least_as_good(b, a) for a, b in pairs
@@ -214,7 +213,7 @@ def _at_least_as_good(one: Prospect, other: Prospect) -> bool:
     )
 
 
-def _why(better: Candidate, worse: Candidate) -> str:
+def _reason(better: Candidate, worse: Candidate) -> str:
     rounds = (
         f"the same {worse.rounds:,.0f} rounds"
         if better.rounds == worse.rounds

@@ -1,4 +1,4 @@
-"""What candidates are judged by, from the curve of a pilot up to a rung."""
+"""The metric by which candidates are judged on a rung, and how sure a comparison by it is."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ from math import isfinite
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from slotwise.energy import Powers, joules
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import InputError
 from slotwise.learning import Point
 from slotwise.recommendation.halving import Score
 from slotwise.runs import RunConfig
-from slotwise.schedule import usage_until
 
 Quantity = Literal["loss", "accuracy"]
 MetricName = Literal["loss", "accuracy", "joules-to-target"]
 JUDGED_PART = 0.25  # of the slots so far: a tenth would be a single evaluation on the first rung
+RESAMPLES = 2_000
 
 
 @dataclass(frozen=True)
 class Target:
-    """A loss to come down to, or an accuracy to come up to."""
+    """A training loss or a test accuracy to reach."""
 
     quantity: Quantity
     value: float
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """``accuracy=0.9`` or ``loss=0.2``."""
+        """Read a target such as ``accuracy=0.9`` or ``loss=0.2``."""
         quantity, _, number = text.partition("=")
         try:
             value = float(number)
@@ -46,19 +49,19 @@ class Target:
         return f"{self.quantity}={self.value:g}"
 
     def reached(self, points: Sequence[Point]) -> Point | None:
-        """The first evaluation that is as good."""
+        """Return the first evaluation that reaches the target."""
         if self.quantity == "accuracy":
             return next((point for point in points if point.accuracy >= self.value), None)
         return next((point for point in points if point.loss <= self.value), None)
 
 
 class Reading(NamedTuple):
-    """What one pilot shows on one rung.
+    """The figures of one pilot on one rung.
 
     Attributes:
-        losses: in the last quarter of the slots so far.
-        accuracies: likewise.
-        joules: spent until the target was first reached; None if it was not, or none is asked for.
+        losses: training losses in the last quarter of the slots so far.
+        accuracies: test accuracies in the same quarter.
+        joules: joules until the target was first reached; None if it was not, or if there is no target.
     """
 
     losses: tuple[float, ...]
@@ -68,7 +71,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Metric:
-    """Loss, accuracy, or joules until a target; the latter needs the target and the devices' powers."""
+    """Training loss, test accuracy, or joules until a target, which needs the target and powers."""
 
     name: MetricName = "loss"
     target: Target | None = None
@@ -77,58 +80,57 @@ class Metric:
     def __post_init__(self) -> None:
         if self.name != "joules-to-target":
             if self.target is not None:
-                raise InputError("target", self.target, "left out, unless with --metric joules-to-target")
+                raise InputError("target", self.target, "omitted unless the metric is joules-to-target")
         elif self.target is None:
             raise InputError("target", "missing", "given for joules-to-target: accuracy=0.9 or loss=0.2")
         elif self.powers is None:
-            allowed = "loss or accuracy, unless the file given with --config has a table of [powers]"
-            raise InputError("metric", self.name, allowed)
+            raise InputError("metric", self.name, "loss or accuracy unless powers are given")
 
     def settled(self, points: Sequence[Point]) -> bool:
-        """Whether training longer cannot change what a pilot is judged by."""
+        """Return whether training longer cannot change how a pilot is judged."""
         return self.target is not None and self.target.reached(points) is not None
 
-    def read(self, parameters: RunConfig, points: Sequence[Point], slot: int) -> Reading:
-        """What a curve up to a rung's slot shows."""
+    def read(self, config: RunConfig, points: Sequence[Point], slot: int) -> Reading:
+        """Return the figures of a curve up to the slot of a rung."""
         judged = [point for point in points if point.slot > (1 - JUDGED_PART) * slot] or [points[-1]]
         return Reading(
             tuple(point.loss for point in judged),
             tuple(point.accuracy for point in judged),
-            self._joules(parameters, points),
+            self._joules(config, points),
         )
 
-    def _joules(self, parameters: RunConfig, points: Sequence[Point]) -> float | None:
+    def _joules(self, config: RunConfig, points: Sequence[Point]) -> float | None:
         if self.target is None or self.powers is None:
             return None
         first = self.target.reached(points)
         if first is None:
             return None
-        return float(joules(usage_until(parameters.simulate(), [first.slot]), self.powers)[0])
+        return float(joules(usage_until(config.simulate(), [first.slot]), self.powers)[0])
 
     @property
-    def word(self) -> str:
-        """What its values are, for people."""
+    def value_name(self) -> str:
+        """The name of its values in tables."""
         return "joules" if self.target else self.quantity
 
     @property
     def quantity(self) -> Quantity:
-        """What of the curves it looks at."""
+        """The quantity of a curve that it reads."""
         return self.target.quantity if self.target else "accuracy" if self.name == "accuracy" else "loss"
 
     def text(self, value: float) -> str:
-        """A value as a person reads it."""
+        """Return a value with its unit."""
         if self.target:
             return f"{value:,.0f} J"
         return f"{value:.2%}" if self.quantity == "accuracy" else f"{value:.4f}"
 
     def value(self, reading: Reading) -> float | None:
-        """What a person sees of a reading; None for a target that was not reached."""
+        """Return the value of a reading; None if the target was not reached."""
         if self.target:
             return reading.joules
         return fmean(reading.accuracies if self.quantity == "accuracy" else reading.losses)
 
     def samples(self, reading: Reading) -> tuple[float, ...] | None:
-        """The numbers whose mean decides, lower ones better; None for a target that was not reached."""
+        """Return the numbers whose mean decides, lower is better; None if the target was not reached."""
         if self.target:
             return None if reading.joules is None else (reading.joules,)
         if self.quantity == "accuracy":
@@ -136,13 +138,64 @@ class Metric:
         return reading.losses
 
     def score(self, readings: Sequence[Reading]) -> Score:
-        """A candidate's readings with each seed as one score.
+        """Return one score for the readings of a candidate with each seed; lower is better.
 
-        For joules, with how many seeds the target was not reached comes first; among those who have reached
-        it with all, fewer joules are better, among the others the lower loss with the seeds that have not.
-        The loss of a seed that has is of no account: it is the one at which its training ended.
+        With a target the number of seeds that missed it comes first. Among candidates that reached it with
+        all seeds, fewer joules are better; among the others, a lower loss of the seeds that missed it. The
+        loss of a seed that reached it does not count: its training ended there.
         """
         samples = [self.samples(reading) for reading in readings]
         missing = [reading.losses for reading, found in zip(readings, samples, strict=True) if found is None]
         mean = fmean(map(fmean, missing or filter(None, samples)))
         return (len(missing), mean) if self.target else (mean,)
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """The best candidate compared with the runner-up on the last rung they both reached.
+
+    Attributes:
+        seeds: number of seeds compared.
+        seeds_won: number of seeds with which the best is better.
+        resamples_won: share of resamples in which it is better; None if there is nothing to resample.
+    """
+
+    seeds: int
+    seeds_won: int
+    resamples_won: float | None
+
+
+def confidence(metric: Metric, best: Sequence[Reading], runner_up: Sequence[Reading]) -> Confidence:
+    """Compare the readings of two candidates with the same seeds in the same order."""
+    pairs = list(zip(best, runner_up, strict=True))
+    won = sum(metric.score([one]) < metric.score([other]) for one, other in pairs)
+    return Confidence(len(pairs), won, _resamples_won(metric, pairs))
+
+
+def _resamples_won(metric: Metric, pairs: Sequence[tuple[Reading, Reading]]) -> float | None:
+    """Return the share of bootstrap resamples in which the first of each pair is better.
+
+    A resample draws as many seeds with replacement, and for each of them as many evaluations of both curves.
+    The draws are the same every time, so the result is a function of the curves.
+    """
+    samples = [(metric.samples(one), metric.samples(other)) for one, other in pairs]
+    known = [(np.array(one), np.array(other)) for one, other in samples if one and other]
+    if len(known) < len(pairs) or max(len(pairs), *(len(values) for both in known for values in both)) == 1:
+        return None
+    draw = np.random.Generator(np.random.Philox(key=0))
+    shape = (RESAMPLES, len(pairs))
+    differences = np.array(
+        [_resampled(one, shape, draw) - _resampled(other, shape, draw) for one, other in known]
+    )
+    seeds = draw.integers(len(pairs), size=shape)
+    means = differences[seeds, np.arange(RESAMPLES)[:, None], np.arange(len(pairs))].mean(axis=1)
+    return float((means < 0).mean())
+
+
+def _resampled(
+    values: NDArray[np.float64], shape: tuple[int, int], draw: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return means of as many values drawn with replacement."""
+    chosen = draw.integers(len(values), size=(*shape, len(values)))
+    means: NDArray[np.float64] = values[chosen].mean(axis=2)
+    return means

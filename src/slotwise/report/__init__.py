@@ -1,8 +1,5 @@
-"""Timelines and results for people to read: text, pictures and pages."""
+"""Timelines and results for readers: text, tables, pictures and pages."""
 
-from slotwise.report.activity import Activities, Activity, activities
-from slotwise.report.gantt import write_gantt
-from slotwise.report.gantt_text import gantt_text
-from slotwise.report.window import Window
+from slotwise.report.gantt import gantt_text, write_gantt
 
-__all__ = ["Activities", "Activity", "Window", "activities", "gantt_text", "write_gantt"]
+__all__ = ["gantt_text", "write_gantt"]

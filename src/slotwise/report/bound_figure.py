@@ -1,18 +1,17 @@
-"""The bounds of Theorem 1 against rounds, beside the mean squared gradient norm that was measured."""
+"""Figure of the bounds of Theorem 1 against rounds, with the measured mean squared gradient norm."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from io import BytesIO
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.learning.constants import Measurement
-from slotwise.report.curve_figures import DOTS_PER_INCH, STYLE, WIDTH
-from slotwise.report.curve_lines import BLUE, GREEN, PINK, VERMILLION
+from slotwise.learning.estimation import Measurement
+from slotwise.report.curves.panels import BLUE, GREEN, PINK, VERMILLION
+from slotwise.report.curves.plotting import WIDTH, clear_frame, figure_style, save_figure
 from slotwise.theory.bound import Bound, Constants, Setting, corrected, published, round_robin
 
 if TYPE_CHECKING:
@@ -33,27 +32,23 @@ HEIGHT = 4.3  # inches
 def bound_figure(
     constants: Constants, setting: Setting, kind: str, measurement: Measurement | None = None
 ) -> bytes:
-    """The picture as a file of ``kind``: png, svg or pdf; the same values give the same bytes."""
-    import matplotlib as mpl  # noqa: PLC0415  (half a second that most commands do without)
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    """Return the content of a file of ``kind``: png, svg or pdf; the same values give the same bytes."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  (half a second that most commands do without)
 
-    with mpl.rc_context({**STYLE, "svg.hashsalt": "slotwise"}):
+    with figure_style():
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = figure.subplots()
         for name in THEOREMS:
             _draw_theorem(axes, name, constants, setting)
         if measurement is not None:
             _draw_measured(axes, measurement)
-        _dress(axes, constants, setting)
+        _finish(axes, constants, setting)
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
-        file = BytesIO()
-        undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
-        figure.savefig(file, format=kind, dpi=DOTS_PER_INCH, metadata=undated)
-    return file.getvalue()
+    return save_figure(figure, kind)
 
 
 def _draw_theorem(axes: Axes, name: str, constants: Constants, setting: Setting) -> None:
-    """A full line where the theorem speaks, a faint dotted one where only its formula does."""
+    """Draw a full line where the theorem holds, a thin dotted one where only its formula has a value."""
     rounds = _rounds(setting.rounds)
     bounds = [THEOREMS[name](constants, replace(setting, rounds=int(count))) for count in rounds]
     # A logarithmic axis has no place for the printed formula where it falls below 0.
@@ -69,11 +64,11 @@ def _draw_theorem(axes: Axes, name: str, constants: Constants, setting: Setting)
 def _label(name: str, values: NDArray[np.float64], covered: NDArray[np.bool_]) -> str:
     if not np.isfinite(values).any():
         return f"{name}: no bound here"
-    return f"{name} bound" if covered.any() else f"{name} (does not cover it)"
+    return f"{name} bound" if covered.any() else f"{name} (does not hold here)"
 
 
 def _beside(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The mask and its neighbours, so that two parts of a line meet."""
+    """Extend a mask to its neighbours, so that two parts of a line meet."""
     wider = mask.copy()
     wider[1:] |= mask[:-1]
     wider[:-1] |= mask[1:]
@@ -85,7 +80,7 @@ def _rounds(last: int) -> NDArray[np.int64]:
 
 
 def _draw_measured(axes: Axes, measurement: Measurement) -> None:
-    """w_k is the model after k rounds: it stands at k + 1, the number of models up to it."""
+    """Draw the measured norms; w_k, the model after k rounds, is at k + 1, the number of models up to it."""
     mean = measurement.running_mean()
     axes.plot(np.arange(1, len(mean) + 1), mean, color=MEASURED, lw=1.8, label="measured mean")
     places = np.array(measurement.rounds) + 1
@@ -93,7 +88,7 @@ def _draw_measured(axes: Axes, measurement: Measurement) -> None:
     axes.plot(places, measurement.gradient2, "o", color=MEASURED, ms=3, mfc="white", mew=0.8, label=label)
 
 
-def _dress(axes: Axes, constants: Constants, setting: Setting) -> None:
+def _finish(axes: Axes, constants: Constants, setting: Setting) -> None:
     scenario = setting.scenario
     axes.set_xscale("log")
     if any(np.isfinite(line.get_ydata()).any() for line in axes.lines):
@@ -105,8 +100,7 @@ def _dress(axes: Axes, constants: Constants, setting: Setting) -> None:
     axes.plot([], [], color="#6f6f6f", linestyle=":", lw=1.0, label="outside a theorem's range")
     axes.set_xlabel("training rounds, K + 1")
     axes.set_ylabel("mean of ‖∇f(w$_k$)‖² over rounds 0 to K")
-    axes.grid(alpha=0.25, linewidth=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
+    clear_frame(axes)
     axes.set_title(
         f"N = {scenario.devices}, S = {scenario.group_size}, staleness {setting.staleness}, "
         f"step size {setting.learning_rate:g}, batch {setting.batch_size}\n"

@@ -1,4 +1,4 @@
-"""A page of results: one HTML file that opens offline, with interactive curves (plotly), tables and words.
+"""Elements of a results page: one HTML file that opens offline, with tables and interactive curves (plotly).
 
 The library is embedded once. The page's own script draws the curves from their numbers, so that colours
 follow the reader's dark mode and one legend hides a line in all panels of a figure.
@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.report.curve_lines import AXIS_WORDS, CurveFigure, Line, Numbers
+from slotwise.report.curves.panels import AXIS_TITLES, CurveFigure, Line, Numbers
 
 
 @dataclass(frozen=True)
 class Html:
-    """Text that is HTML already; plain strings are escaped."""
+    """Text that is HTML already, whereas plain strings are escaped."""
 
     text: str
 
@@ -31,7 +31,7 @@ Content = Html | str
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page under a heading."""
+    """A part of a page under a heading."""
 
     name: str
     title: str
@@ -40,7 +40,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that is on the page."""
+    """Title, introduction, sections and figures of a page."""
 
     title: str
     lead: tuple[Content, ...]
@@ -49,7 +49,7 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The page as text."""
+    """Return the text of the HTML file."""
     from plotly.offline import get_plotlyjs  # noqa: PLC0415  (slow to import, and only needed here)
 
     template = Template(files("slotwise.report").joinpath("page_template.html").read_text("utf-8"))
@@ -65,27 +65,27 @@ def render(page: Page) -> str:
 
 
 def html(content: Content) -> str:
-    """As it stands on the page."""
+    """Return content as HTML; plain strings are escaped."""
     return content.text if isinstance(content, Html) else escape(content)
 
 
 def paragraph(text: Content, style: str = "") -> Html:
-    """A paragraph."""
+    """Return an HTML paragraph."""
     return Html(f"<p{_class(style)}>{html(text)}</p>")
 
 
 def heading(text: str) -> Html:
-    """A heading within a section."""
+    """Return a heading within a section."""
     return Html(f"<h3>{escape(text)}</h3>")
 
 
-def badge(words: str) -> Html:
-    """A verdict that is seen at a glance; its colour comes from its words."""
-    return Html(f'<span class="badge {words.replace(" ", "-")}">{escape(words)}</span>')
+def badge(text: str) -> Html:
+    """Return a coloured label; its colour depends on its text."""
+    return Html(f'<span class="badge {text.replace(" ", "-")}">{escape(text)}</span>')
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Content]], style: str = "") -> Html:
-    """A table; columns whose heading begins with # hold numbers."""
+    """Return a table; columns whose heading begins with # hold numbers."""
     numeric = [heading.startswith("#") for heading in headings]
     head = "".join(
         f'<th scope="col"{_class("number" if number else "")}>{escape(text.lstrip("#"))}</th>'
@@ -99,29 +99,29 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Content]], style: str
 
 
 def definitions(pairs: Iterable[tuple[str, Content]]) -> Html:
-    """Terms and what they are."""
-    items = "\n".join(f"<dt>{escape(term)}</dt><dd>{html(words)}</dd>" for term, words in pairs)
+    """Return a list of names and their descriptions."""
+    items = "\n".join(f"<dt>{escape(name)}</dt><dd>{html(text)}</dd>" for name, text in pairs)
     return Html(f"<dl>\n{items}\n</dl>")
 
 
 def details(summary: str, *parts: Content) -> Html:
-    """Something to unfold."""
+    """Return content that the reader can unfold."""
     content = "\n".join(map(html, parts))
     return Html(f"<details><summary>{escape(summary)}</summary>\n{content}\n</details>")
 
 
 def code(*lines: str) -> Html:
-    """Commands."""
+    """Return lines of code."""
     return Html(f"<pre><code>{escape(chr(10).join(lines))}</code></pre>")
 
 
 def embedded_page(document: str, title: str) -> Html:
-    """Another self-contained page in a frame."""
+    """Return a frame with another self-contained page."""
     return Html(f'<iframe title="{escape(title)}" srcdoc="{escape(document)}"></iframe>')
 
 
 def curve_figure(figure: CurveFigure) -> Html:
-    """The place of a figure: the page's script draws it there."""
+    """Return the place of a figure, which the page's script draws."""
     if not figure.lines:
         return Html(
             f"<h3>{escape(figure.title)}</h3>\n"
@@ -140,7 +140,7 @@ def curve_figure(figure: CurveFigure) -> Html:
 
 
 def figure_numbers(figure: CurveFigure) -> dict[str, Any]:
-    """What the page's script draws a figure from."""
+    """Return the numbers from which the page's script draws a figure."""
     lines = figure.lines
     numbers = {line.label: number for number, line in enumerate(lines)}
     return {
@@ -179,7 +179,7 @@ def _line_numbers(line: Line) -> dict[str, Any]:
 
 
 def _rounds(line: Line, slots: Numbers) -> Numbers:
-    """The mean of all seeds' rounds in each slot: one row of numbers serves all panels."""
+    """Return the mean round of all seeds in each slot; one row of numbers serves all panels."""
     if not len(slots):
         return slots
     seeds = zip(line.places("slot"), line.places("round"), strict=True)
@@ -188,7 +188,7 @@ def _rounds(line: Line, slots: Numbers) -> Numbers:
 
 
 def _short(values: Numbers) -> list[float]:
-    """Five digits: more than a screen shows, and a third of the file."""
+    """Round to five digits: more than a screen shows, and a third of the file size."""
     return [float(f"{value:.5g}") for value in values]
 
 
@@ -198,13 +198,13 @@ def _caption(figure: CurveFigure) -> str:
     if seeds > 1:
         parts.append(f"Lines are means of up to {seeds} seeds, bands reach from the lowest to the highest.")
     if figure.losses.cut:
-        parts.append(f"The axis of losses ends at {figure.losses.high:,g}; higher points leave the picture.")
+        parts.append(f"The loss axis ends at {figure.losses.high:,g}; higher points are not shown.")
     return " ".join(parts)
 
 
 def _spoken(figure: CurveFigure, number: int) -> str:
     panel = figure.panels[number]
-    return f"{figure.title}. {panel.title}: {AXIS_WORDS[panel.up]} against {panel.across_words}"
+    return f"{figure.title}. {panel.title}: {AXIS_TITLES[panel.up]} against {panel.across_title}"
 
 
 def _section(section: Section) -> str:

@@ -1,16 +1,7 @@
-"""Runs: parameters in, a folder with the result out; resumable at any moment."""
+"""Runs: one training with its configuration, folder, checkpoints and result."""
 
-from slotwise.runs.config import RunConfig
-from slotwise.runs.execute import Outcome, Watcher, execute
-from slotwise.runs.folder import RunFolder, model_sha256
-from slotwise.runs.toml_file import read_toml
+from slotwise.runs.config import RunConfig, read_toml
+from slotwise.runs.execution import RunResult, execute, resume, run
+from slotwise.runs.run_folder import RunFolder, model_sha256
 
-__all__ = [
-    "Outcome",
-    "RunConfig",
-    "RunFolder",
-    "Watcher",
-    "execute",
-    "model_sha256",
-    "read_toml",
-]
+__all__ = ["RunConfig", "RunFolder", "RunResult", "execute", "model_sha256", "read_toml", "resume", "run"]

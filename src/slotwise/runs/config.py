@@ -8,7 +8,8 @@ and the command line write it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, Literal, get_origin
 from slotwise.aggregation import AggregationConfig
 from slotwise.data import IMAGE_SHAPES, DatasetConfig
 from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.files import load_toml
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_config import options_of_file
 from slotwise.learning.fastcnn.architecture import Architecture
@@ -24,30 +26,12 @@ from slotwise.learning.local_sgd import LocalSgd
 from slotwise.learning.quantised import UNQUANTISED, checked_bits, link_slots_of
 from slotwise.option_types import check_fields, checked, field_types, option_names
 from slotwise.scenario import Scenario, compute_slots, whole
-from slotwise.schedule import Delay, Participation, Schedule, Timeline, simulate
+from slotwise.schedule import PolicyConfig, Timeline, simulate
 from slotwise.user_code import is_function_name
 
 Backend = Literal["numba", "torch"]
 KERNEL = 5
 CLASSES = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyConfig:
-    """Who receives which model and who sends when.
-
-    Attributes:
-        schedule: The schedule.
-        delay: Intentional delay of idfl in rounds; auto is the largest that costs nothing.
-        participation: How sync with S < N chooses the devices of a round.
-    """
-
-    schedule: Schedule = "idfl"
-    delay: Delay = "auto"
-    participation: Participation = "round-robin"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +91,7 @@ class RunConfig:
     """
 
     channel: Scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)  # noqa: RUF009
-    policy: PolicyConfig = PolicyConfig()
+    policy: PolicyConfig = PolicyConfig()  # noqa: RUF009
     fleet: FleetConfig = FleetConfig()  # noqa: RUF009
     dataset: DatasetConfig = DatasetConfig()  # noqa: RUF009
     model: ModelConfig = ModelConfig()
@@ -150,6 +134,11 @@ class RunConfig:
         refuse_unknown(table)
         return cls().with_options(**table)
 
+    @classmethod
+    def from_toml(cls, path: Path) -> RunConfig:
+        """Build a configuration from a TOML file with the names of options or flags."""
+        return cls.from_options(read_toml(path))
+
     def with_options(self, **options: Any) -> RunConfig:
         """Return a copy with some options replaced, whichever class declares them."""
         homes = _homes()
@@ -179,12 +168,12 @@ class RunConfig:
 
     @property
     def seed(self) -> int:
-        """The seed of model, partition, batches, participation, rounding and fleet."""
+        """Random seed of model, partition, batches, participation, rounding and fleet."""
         return self.training.seed
 
     @property
     def deadline(self) -> int:
-        """T; a run always has one."""
+        """Deadline T in slots; a run always has one."""
         return self.channel.deadline or 0
 
     def make_fleet(self) -> Fleet | None:
@@ -195,15 +184,8 @@ class RunConfig:
 
     def simulate(self, rounds: int | None = None) -> Timeline:
         """Return the timeline of the run, or of its first rounds."""
-        return simulate(
-            self.channel,
-            self.policy.schedule,
-            delay=self.policy.delay,
-            rounds=rounds,
-            fleet=self.make_fleet(),
-            participation=self.policy.participation,
-            seed=self.seed,
-        )
+        policy = self.policy.policy(self.seed)
+        return simulate(self.channel, policy, rounds=rounds, fleet=self.make_fleet())
 
     def network(self) -> Architecture:
         """Return the built-in network that is trained."""
@@ -326,6 +308,17 @@ def _homes() -> dict[str, str | None]:
     return homes
 
 
+@contextmanager
+def blaming_file(path: Path | None, options: Mapping[str, Any]) -> Iterator[None]:
+    """Add the name of a TOML file to an InputError, unless one of ``options`` (flags) is to blame."""
+    try:
+        yield
+    except InputError as error:
+        if path is None or error.parameter in options:
+            raise
+        raise UserError(f"{path}: {error}") from None
+
+
 def known_options() -> tuple[str, ...]:
     """Return the names of all options of a run, shorthands included."""
     return (*_homes(), *SHORTHANDS)
@@ -360,7 +353,34 @@ def refuse_unknown(options: Mapping[str, Any]) -> None:
     for name in options:
         if name not in known_options():
             close = difflib.get_close_matches(name, known_options(), 1)
-            hint = (
-                f"did you mean {close[0]}?" if close else f"allowed are {', '.join(sorted(known_options()))}"
-            )
+            allowed = f"allowed are {', '.join(sorted(known_options()))}"
+            hint = f"did you mean {close[0]}?" if close else allowed
             raise UserError(f"unknown option {name}: {hint}")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read the options in a TOML file; names may have dashes or underscores."""
+    return checked_toml_options(path, load_toml(path, "config"))
+
+
+def checked_toml_options(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options in a table of a TOML file; refuse unknown names, naming the file."""
+    options = toml_options(path, table)
+    try:
+        refuse_unknown(options)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    return options
+
+
+def toml_options(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with underscores in its names; a fleet file is relative to the TOML file."""
+    options: dict[str, Any] = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        if name in options:
+            raise UserError(f"{path}: {key} is given twice, with dashes and with underscores")
+        options[name] = value
+    if isinstance(options.get("fleet_file"), str):
+        options["fleet_file"] = str(path.parent / options["fleet_file"])
+    return options

@@ -1,10 +1,17 @@
-"""The schedule as a value: a pure Scheduler, virtual slots to drive it, and the Timeline they make."""
+"""The schedule as a value: policies, a pure Scheduler that plays them, and the Timeline that results."""
 
-from slotwise.schedule.agenda import Agenda
-from slotwise.schedule.delay import automatic_delay, completed_rounds
-from slotwise.schedule.delivery import Delayed, Delivery, Participation, Synchronous
-from slotwise.schedule.events import Record
-from slotwise.schedule.just_in_time import Planned, just_in_time
+from slotwise.schedule.events import Agenda
+from slotwise.schedule.policies import POLICIES, Asynchronous, IntentionalDelay, Schedule, Synchronous
+from slotwise.schedule.policies.intentional_delay import (
+    Delay,
+    FixedDelay,
+    Planned,
+    automatic_delay,
+    completed_rounds,
+)
+from slotwise.schedule.policies.synchronous import Participants, Participation
+from slotwise.schedule.policy import Booking, Delivery, Policy
+from slotwise.schedule.policy_config import PolicyConfig
 from slotwise.schedule.scheduler import (
     Deliver,
     Delivered,
@@ -18,45 +25,54 @@ from slotwise.schedule.scheduler import (
     SchedulerState,
     Sent,
 )
-from slotwise.schedule.simulation import Delay, delivery_policy, scheduler_for, simulate
-from slotwise.schedule.timeline import Schedule, Timeline
-from slotwise.schedule.trainings import Trainings, trainings
-from slotwise.schedule.uniform import round_ends
-from slotwise.schedule.usage import TotalUsage, Usage, usage, usage_until
+from slotwise.schedule.selection import RandomSelection, Selection, Waiting, first_ready, round_robin
+from slotwise.schedule.simulation import (
+    most_uplinks,
+    refuse_too_many_uplinks,
+    scheduler_for,
+    simulate,
+)
+from slotwise.schedule.timeline import Record, Timeline, Trainings
 
 __all__ = [
+    "POLICIES",
     "Agenda",
+    "Asynchronous",
+    "Booking",
     "Delay",
-    "Delayed",
     "Deliver",
     "Delivered",
     "Delivery",
     "Event",
+    "FixedDelay",
     "Grant",
+    "IntentionalDelay",
     "Joined",
     "Left",
     "Lost",
+    "Participants",
     "Participation",
     "Planned",
+    "Policy",
+    "PolicyConfig",
+    "RandomSelection",
     "Ready",
     "Record",
     "Schedule",
     "Scheduler",
     "SchedulerState",
+    "Selection",
     "Sent",
     "Synchronous",
     "Timeline",
-    "TotalUsage",
     "Trainings",
-    "Usage",
+    "Waiting",
     "automatic_delay",
     "completed_rounds",
-    "delivery_policy",
-    "just_in_time",
-    "round_ends",
+    "first_ready",
+    "most_uplinks",
+    "refuse_too_many_uplinks",
+    "round_robin",
     "scheduler_for",
     "simulate",
-    "trainings",
-    "usage",
-    "usage_until",
 ]

@@ -1,17 +1,20 @@
-"""Virtual slots: drives a Scheduler event by event, whatever the devices are like."""
+"""Virtual slots: drive a Scheduler event by event, for any devices and any policy."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
+from heapq import heappop, heappush
 from math import inf
-from typing import NamedTuple
 
+from slotwise.errors import InputError, UserError
 from slotwise.fleet import Fleet
-from slotwise.schedule.agenda import Agenda
+from slotwise.scenario import Scenario, whole
+from slotwise.schedule.policy import Policy
 from slotwise.schedule.scheduler import (
     Deliver,
     Delivered,
+    Event,
     Grant,
     Joined,
     Left,
@@ -20,23 +23,67 @@ from slotwise.schedule.scheduler import (
     Scheduler,
     Sent,
 )
-from slotwise.schedule.timeline import Uplink
+from slotwise.schedule.timeline import Record, Timeline, Uplink
 
 
-class Record(NamedTuple):
-    """What was seen of the completed rounds.
+def check_horizon(scenario: Scenario, rounds: int | None) -> None:
+    """Refuse to play without an end: a number of rounds, or a deadline."""
+    if rounds is None and scenario.deadline is None:
+        raise InputError("rounds", None, "given, unless the scenario has a deadline")
+    if rounds is not None:
+        whole("rounds", rounds)
 
-    Attributes:
-        uplinks: those that arrived, in the order of the channel.
-        lost: those that did not.
-        broadcasts: start and end of each.
-        receivers: of w_0, w_1, …
-    """
 
-    uplinks: list[Uplink]
-    lost: list[Uplink]
-    broadcasts: list[tuple[int, int]]
-    receivers: list[Sequence[int]]
+def event_timeline(scenario: Scenario, policy: Policy, fleet: Fleet | None, rounds: int | None) -> Timeline:
+    """Return what a Scheduler makes of a policy; the timeline is empty if no round fits."""
+    check_horizon(scenario, rounds)
+    delivery, devices = policy.delivery(scenario, fleet, rounds), fleet or Fleet.equal(scenario)
+    scheduler = Scheduler(
+        scenario.group_size,
+        delivery,
+        selection=policy.selection,
+        retransmission=devices.retransmission,
+        absent=devices.absent_at_first,
+    )
+    record = Drive(scheduler, devices, scenario.link_slots).play(rounds, scenario.deadline)
+    own = None if devices.is_equal_to(scenario) else devices
+    return Timeline.of(scenario, policy.name, delivery.delay, record, own)
+
+
+class Agenda:
+    """Future events: a heap of slots, and the events of each slot in no particular order."""
+
+    def __init__(self) -> None:
+        self._slots: list[int] = []
+        self._events: dict[int, list[Event]] = {}
+
+    def add(self, slot: int, event: Event) -> None:
+        """Add an event."""
+        events = self._events.get(slot)
+        if events is None:
+            heappush(self._slots, slot)
+            self._events[slot] = [event]
+        else:
+            events.append(event)
+
+    @property
+    def next_slot(self) -> int | None:
+        """The first slot that has events; None if there is none."""
+        return self._slots[0] if self._slots else None
+
+    def pop(self) -> tuple[int, list[Event]]:
+        """Remove and return the first slot and its events."""
+        slot = heappop(self._slots)
+        return slot, self._events.pop(slot)
+
+    def __iter__(self) -> Iterator[tuple[int, list[Event]]]:
+        """Yield and remove slots and their events in order; more may be added meanwhile."""
+        while self._slots:
+            yield self.pop()
+
+    def entries(self) -> list[tuple[int, Event]]:
+        """Return all events by slot, without removing them."""
+        return [(slot, event) for slot in sorted(self._events) for event in self._events[slot]]
 
 
 class Drive:
@@ -46,7 +93,7 @@ class Drive:
         self._scheduler, self._fleet, self._broadcast_slots = scheduler, fleet, broadcast_slots
         self._agenda = Agenda()
         self._record = Record([], [], [], [])
-        self._uplinks: list[Uplink] = []  # of the round that is on
+        self._uplinks: list[Uplink] = []  # of the current round
         self._lost: list[Uplink] = []
         self._trainings: Counter[int] = Counter()
         self._attempts: Counter[int] = Counter()
@@ -58,7 +105,7 @@ class Drive:
                 self._agenda.add(returns, Joined(device))
 
     def play(self, rounds: int | None, deadline: int | None) -> Record:
-        """Play rounds until ``rounds`` are done, the next would end after the deadline, or all have left."""
+        """Play until ``rounds`` are done, the next round would end after the deadline, or all have left."""
         last = inf if deadline is None else deadline - self._broadcast_slots
         self._hand_out(self._scheduler.start(), 0)
         for slot, events in self._agenda:
@@ -85,7 +132,7 @@ class Drive:
             self._lost.append(uplink)
 
     def _broadcast(self, delivery: Deliver, slot: int) -> None:
-        """The last word on a round: from now on it counts as completed."""
+        """Record the round, which is complete from now on."""
         record, end = self._record, slot + self._broadcast_slots
         self._hand_out(delivery, end)
         record.broadcasts.append((slot, end))
@@ -94,8 +141,13 @@ class Drive:
         self._uplinks, self._lost = [], []
 
     def _hand_out(self, delivery: Deliver, slot: int) -> None:
-        """The receivers compute from ``slot`` on, and will be ready when they are."""
+        """Let the receivers compute from ``slot`` on."""
         version, receivers = delivery
+        if receivers and not 1 <= receivers[0] <= receivers[-1] <= self._fleet.devices:
+            numbers = f"{receivers[0]} to {receivers[-1]}"
+            raise UserError(
+                f"policy: receivers of model {version} are {numbers}, not 1 to {self._fleet.devices}"
+            )
         add, slots_of_training = self._agenda.add, self._slots_of_training
         add(slot, Delivered(version))
         for device in receivers:
@@ -111,19 +163,7 @@ class Drive:
         return self._fleet.slots_of_training(device, training)
 
     def _arrives(self, device: int, slot: int, end: int) -> bool:
-        """Whether the device's next attempt to send reaches the server."""
+        """Return whether the device's next attempt to send reaches the server."""
         attempt = self._attempts[device]
         self._attempts[device] = attempt + 1
         return not (self._fleet.loses(device, attempt) or self._fleet.leaves_within(device, slot, end))
-
-
-def drive(
-    scheduler: Scheduler,
-    fleet: Fleet,
-    broadcast_slots: int,
-    *,
-    rounds: int | None,
-    deadline: int | None,
-) -> Record:
-    """What a Scheduler makes of a fleet; see `Drive.play`."""
-    return Drive(scheduler, fleet, broadcast_slots).play(rounds, deadline)

@@ -1,8 +1,8 @@
-"""The Scheduler: who uses the channel next. Events in, at most one action out.
+"""The Scheduler: decides what the channel carries next. Events in, at most one action out.
 
 It has no clock, does no I/O and holds no arrays, so virtual slots and a real network can drive the same
-object. It never asks how long anything takes: a driver tells it what has happened, and it answers with what
-the channel does next, or with nothing while the channel is taken or has to wait.
+object. It never asks how long anything takes: a driver reports what has happened, and it answers with what
+the channel does next, or with None while the channel is busy or has to wait.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
+from slotwise.errors import UserError
 from slotwise.fleet import Retransmission
-from slotwise.schedule.delivery import Booking, Delivery
+from slotwise.schedule.policy import Booking, Delivery
+from slotwise.schedule.selection import Selection, Waiting, first_ready
 
 
 class Ready(NamedTuple):
     """A device has finished computing, in ``slot``, an update made from model ``version``.
 
-    Slot and version are part of the event: the order of arrival means nothing, and what a device has left
-    over from before it went away is told from what it was asked for.
+    Slot and version are part of the event: the order of arrival means nothing, and an update that a device
+    has left from before an absence is distinguished from the one it was asked for.
     """
 
     device: int
@@ -34,7 +36,7 @@ class Sent(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """The granted device's slots have passed, in ``slot``, and no good update has arrived."""
+    """The granted device's slots have passed, in ``slot``, and no intact update has arrived."""
 
     device: int
     slot: int
@@ -47,13 +49,13 @@ class Delivered(NamedTuple):
 
 
 class Left(NamedTuple):
-    """A device has gone. If it was sending, its slots stay taken until a Lost event says they are over."""
+    """A device has left. If it was sending, the channel stays busy until a Lost event frees it."""
 
     device: int
 
 
 class Joined(NamedTuple):
-    """A device has come, or come back."""
+    """A device has joined, or joined again."""
 
     device: int
 
@@ -78,23 +80,24 @@ class Deliver(NamedTuple):
 
 Action = Grant | Deliver
 
-_Update = tuple[int, int, int]  # whose turn comes when: (turn, device, the model it was made from)
+_Update = tuple[int, int, int]  # (turn, device, version): `Waiting` without its names, which cost time
 _AT_ONCE = -1  # a turn before every slot
 
 
 class SchedulerState(NamedTuple):
-    """What a Scheduler knows at one instant.
+    """Everything a Scheduler knows at one instant, as plain values.
 
     Attributes:
-        round: k.
+        round: k, the current round.
         absent: the devices that are away.
-        booked: who receives which later model.
+        booked: the devices that receive each later model.
         computing: the model each device trains on.
-        ready: (turn, device, version) of those who wait for the channel.
-        granted: the same of the last that was let onto it.
-        senders: those of this round who are still there.
-        missing: updates the round has not got yet.
-        channel_taken: whether somebody sends, or the server broadcasts.
+        ready: (turn, device, version) of the updates that wait for the channel.
+        granted: the same for the last uplink granted; None if its device has left since.
+        senders: the devices whose updates arrived in this round and that are still present.
+        missing: the number of updates the round still lacks.
+        channel_taken: whether an uplink or a broadcast is going on.
+        last_sender: the device of the last uplink granted; 0 at first.
     """
 
     round: int
@@ -106,18 +109,19 @@ class SchedulerState(NamedTuple):
     senders: list[int]
     missing: int
     channel_taken: bool
+    last_sender: int = 0
 
 
 class Scheduler:
     """One server, one channel, rounds of ``group_size`` uplinks followed by one broadcast.
 
-    A driver calls `start` once and then `step` with all the events of one instant, the delivery of w_0 before
-    all. Events of the same instant belong into the same call: the device whose turn comes first sends first,
-    and ties go to the lower index. Its turn is when it finished computing, unless the delivery policy has
-    planned otherwise.
+    A driver calls `start` once and then `step` with all the events of one instant, the delivery of w_0 first.
+    Events of the same instant belong in the same call. The selection chooses who sends next; by default it is
+    the device whose turn comes first, and ties go to the lower index. A device's turn is the slot in which it
+    finished computing, unless the delivery has planned another.
 
-    A round ends early, with the updates it has, when nobody is left who could add one: all others have gone
-    or wait for a model.
+    A round ends early, with the updates it has, when no present device could add one: all others have left or
+    wait for a model.
     """
 
     def __init__(
@@ -125,6 +129,7 @@ class Scheduler:
         group_size: int,
         delivery: Delivery,
         *,
+        selection: Selection = first_ready,
         retransmission: Retransmission = "next-turn",
         absent: Iterable[int] = (),
     ) -> None:
@@ -132,20 +137,24 @@ class Scheduler:
         self.delivery = delivery
         self.round = 0
         self._waits_for_all, self._turns = delivery.waits_for_all, delivery.turns
+        # The heap of ready updates is all that first-ready and planned turns need.
+        self._selection = None if selection is first_ready or delivery.turns else selection
         self._at_once = retransmission == "at-once"
         self._absent = set(absent)
         self._booked: dict[int, list[int]] = {}
         self._computing: dict[int, int] = {}  # the model each device trains on
+        self._busy: set[int] = set()  # devices that received a model and have not sent since
         self._ready: list[_Update] = []
         self._granted: _Update | None = None
-        self._senders: list[int] = []  # those of this round who are still there
-        self._missing = group_size  # updates the round has not got yet
+        self._last_sender = 0
+        self._senders: list[int] = []
+        self._missing = group_size
         self._channel_taken = False
-        self._book(delivery.initial(self._absent))
+        self._book(delivery.initial(self._absent), earliest=0)
 
     @property
     def state(self) -> SchedulerState:
-        """Everything it knows, as a value of its own: `restore` goes on from there."""
+        """A copy of everything it knows; `restore` continues from there."""
         return SchedulerState(
             self.round,
             sorted(self._absent),
@@ -156,22 +165,24 @@ class Scheduler:
             list(self._senders),
             self._missing,
             self._channel_taken,
+            self._last_sender,
         )
 
     def restore(self, state: SchedulerState) -> None:
-        """Be as the Scheduler was that this state is of."""
+        """Restore the state returned by `state`."""
         self.round, self._missing, self._channel_taken = state.round, state.missing, state.channel_taken
         self._absent, self._senders = set(state.absent), list(state.senders)
         self._booked = {version: list(devices) for version, devices in state.booked.items()}
         self._computing, self._ready = dict(state.computing), list(state.ready)  # sorted, so a heap
-        self._granted = state.granted
+        self._granted, self._last_sender = state.granted, state.last_sender
+        self._busy = {*self._computing, *(device for _, device, _ in self._ready)}
 
     def start(self) -> Deliver:
-        """Hand out w_0: the devices named here compute from the first slot on."""
+        """Hand out w_0: its receivers compute from the first slot on."""
         return self._deliver(0)
 
     def step(self, events: Iterable[Event]) -> Action | None:
-        """Take in what happened in one instant and say what the channel does next."""
+        """Process the events of one instant and return what the channel does next."""
         lost: Lost | None = None
         for event in events:
             if type(event) is Ready:
@@ -183,40 +194,42 @@ class Scheduler:
             elif type(event) is Sent:
                 self._channel_taken = False
                 self._missing -= 1
-                if self._granted is not None:  # or it has left meanwhile, and may have been booked anew
+                if self._granted is not None:  # otherwise the device has left, and may be booked anew
                     self._senders.append(event.device)
+                    self._busy.discard(event.device)
             elif type(event) is Delivered:
                 self._channel_taken = False
             elif type(event) is Lost:
                 lost = event
             else:
-                self._take_coming_or_going(event)
-        if lost is not None:  # after all others: who is ready by now must be known
-            self._take_lost(lost.slot)
+                self._update_presence(event)
+        if lost is not None:  # after all others: the queue must be complete
+            self._requeue_lost_update(lost.slot)
         return None if self._channel_taken else self._next()
 
-    def _take_coming_or_going(self, event: Event) -> None:
+    def _update_presence(self, event: Event) -> None:
         match event:
             case Left(device):
                 self._absent.add(device)
-                self._forget(device)
+                self._drop_work(device)
             case Joined(device):
                 self._absent.discard(device)
-                self._forget(device)
+                self._drop_work(device)
                 version = self.delivery.joining(self.round)
                 if version is not None:
-                    self._book([(version, [device])])
+                    self._book([(version, [device])], earliest=self.round + 1)
 
-    def _take_lost(self, slot: int) -> None:
-        """Queue the update again, before all others or behind those who are ready by now, if it still is."""
+    def _requeue_lost_update(self, slot: int) -> None:
+        """Queue a lost update again, before all others or behind those that are ready by now."""
         self._channel_taken = False
         if self._granted is not None:
             _, device, version = self._granted
             behind = max((turn + 1 for turn, _, _ in self._ready), default=slot)
             heappush(self._ready, (_AT_ONCE if self._at_once else max(slot, behind), device, version))
 
-    def _forget(self, device: int) -> None:
-        """Whatever it computes, or else waits with, sends or waits for."""
+    def _drop_work(self, device: int) -> None:
+        """Drop all work and bookings of a device that left."""
+        self._busy.discard(device)
         if self._computing.pop(device, None) is not None:
             return
         self._ready = [update for update in self._ready if update[1] != device]
@@ -228,20 +241,33 @@ class Scheduler:
                 devices.remove(device)
 
     def _next(self) -> Action | None:
-        """The free channel's next use: the broadcast of a full round, the first of the ready, or nothing."""
+        """Return what the free channel carries next: the broadcast of a full round, an uplink, or nothing."""
         if not self._missing:
             return self._close_round()
         if self._ready and not (self._waits_for_all and self._computing):
             self._channel_taken = True
-            self._granted = _, device, version = heappop(self._ready)
-            return Grant(device, self.round, version)
+            update = heappop(self._ready) if self._selection is None else self._select(self._selection)
+            self._granted, self._last_sender = update, update[1]
+            return Grant(update[1], self.round, update[2])
         return None if self._computing else self._close_round()
 
+    def _select(self, selection: Selection) -> _Update:
+        """Remove and return the update that the selection chooses; one to be repeated at once goes first."""
+        if self._ready[0][0] == _AT_ONCE:
+            return heappop(self._ready)
+        waiting = [Waiting(*update) for update in sorted(self._ready)]
+        chosen = selection(waiting, self.round, self._last_sender)
+        if chosen not in waiting:
+            raise UserError(f"selection: returned {chosen!r}, which is not one of the waiting updates")
+        self._ready.remove(chosen)
+        heapify(self._ready)
+        return chosen
+
     def _close_round(self) -> Deliver | None:
-        """Broadcast the next model, unless nothing was sent and nobody wants one: then wait for who joins."""
-        self._book(self.delivery.after(self.round, self._senders, self._absent))
+        """Broadcast the next model; without an update and a receiver, wait for a device to join instead."""
+        self._book(self.delivery.after(self.round, self._senders, self._absent), earliest=self.round + 1)
         if not self._computing and not self._ready:
-            self._call_in_the_next()
+            self._deliver_to_earliest_waiting()
         if self._missing == self.group_size and not self._booked.get(self.round + 1):
             return None
         self._senders, self._missing = [], self.group_size
@@ -249,18 +275,24 @@ class Scheduler:
         self._channel_taken = True
         return self._deliver(self.round)
 
-    def _call_in_the_next(self) -> None:
-        """Nobody is at work: if nobody takes the next model either, those who wait for the earliest do."""
+    def _deliver_to_earliest_waiting(self) -> None:
+        """Rebook those who wait for the earliest model, if all devices wait and none for the next model."""
         waiting = [version for version, devices in self._booked.items() if devices]
         if waiting and self.round + 1 not in waiting:
             self._booked[self.round + 1] = self._booked.pop(min(waiting))
 
-    def _book(self, bookings: Iterable[Booking]) -> None:
+    def _book(self, bookings: Iterable[Booking], earliest: int) -> None:
         for version, devices in bookings:
+            if version < earliest:
+                raise UserError(f"policy: devices are booked for model {version}, not {earliest} or later")
             present = [n for n in devices if n not in self._absent] if self._absent else devices
             self._booked.setdefault(version, []).extend(present)
 
     def _deliver(self, version: int) -> Deliver:
         receivers = sorted(self._booked.pop(version, ()))
+        busy = len(self._busy)
+        self._busy.update(receivers)
+        if len(self._busy) != busy + len(receivers):
+            raise UserError(f"policy: a receiver of model {version} has not sent its last update yet")
         self._computing.update(dict.fromkeys(receivers, version))
         return Deliver(version, receivers)

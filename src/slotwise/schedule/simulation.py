@@ -1,33 +1,33 @@
-"""simulate(scenario, ...) -> Timeline: the one entry point to the schedule."""
+"""simulate(scenario, policy, ...) -> Timeline: the entry point to the schedule."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal, get_args
 
-from slotwise.errors import InputError
+from slotwise.errors import ConflictError, InputError
 from slotwise.fleet import Fleet
-from slotwise.scenario import Scenario, whole
-from slotwise.schedule.delay import automatic_delay
-from slotwise.schedule.delivery import Delayed, Participation, Synchronous
-from slotwise.schedule.events import drive
-from slotwise.schedule.just_in_time import Planned, just_in_time
+from slotwise.scenario import LARGEST, Scenario
+from slotwise.schedule.events import check_horizon, event_timeline
+from slotwise.schedule.policies.intentional_delay import Delay
+from slotwise.schedule.policies.synchronous import Participation
+from slotwise.schedule.policy import Policy
+from slotwise.schedule.policy_config import PolicyConfig
 from slotwise.schedule.scheduler import Scheduler
-from slotwise.schedule.timeline import Schedule, Timeline, broadcast_columns, uplink_columns, uplink_table
-from slotwise.schedule.uniform import uniform_timeline
+from slotwise.schedule.timeline import Timeline
 
-Delay = int | Literal["auto"]
+MOST_UPLINKS = 20_000_000
 
 
 def simulate(
     scenario: Scenario,
-    schedule: Schedule = "async",
+    policy: Policy | str = "async",
     *,
-    delay: Delay = "auto",
     rounds: int | None = None,
     fleet: Fleet | None = None,
+    delay: Delay = "auto",
     participation: Participation = "round-robin",
+    selection: str = "first-ready",
     seed: int = 0,
     event_by_event: bool = False,
 ) -> Timeline:
@@ -35,66 +35,101 @@ def simulate(
 
     Args:
         scenario: devices, channel and (optionally) the deadline.
-        schedule: "sync", "async" (Algorithm 1) or "idfl" (Algorithm 2).
-        delay: the intentional delay in rounds; "auto" is 0 for sync and async. For idfl it is the largest
-            free one, and just in time for each device of an unequal fleet.
+        policy: a Policy, or a short name: "sync", "async" (Algorithm 1), "idfl" (Algorithm 2) or the name of
+            your own function, "module:function", which is called with the seed and returns a Policy.
         rounds: stop after so many rounds, or at the deadline, whichever comes first.
-        fleet: what the devices are like, if they are not all alike and without fault.
-        participation: for sync with S < N, who takes part in a round: "round-robin" or "random".
-        seed: of the random participation.
-        event_by_event: drive the Scheduler instead of taking the short cut for equal devices. The result is
-            the same.
+        fleet: the devices, if they are not all equal and without faults.
+        delay: with the short name "idfl", the intentional delay in rounds; "auto" is the largest that costs
+            nothing, and just in time for each device of an unequal fleet.
+        participation: with the short name "sync" and S < N, who takes part in a round: "round-robin" or
+            "random".
+        selection: with a short name, who sends next: "first-ready", "round-robin", "random" or the name of
+            your own function, "module:function".
+        seed: with a short name, the seed of random participation and selection.
+        event_by_event: drive the Scheduler even if the policy has a fast path. The result is the same.
 
     Raises:
-        InputError: a parameter is out of range, or no round fits.
+        InputError: a parameter is out of range, has no effect, or no round fits.
     """
-    _check_horizon(scenario, rounds)
+    chosen = _policy(policy, delay, participation, selection, seed)
+    check_horizon(scenario, rounds)
     if fleet is not None:
         fleet.check_size(scenario)
         fleet = None if fleet.is_equal_to(scenario) else fleet
-    if fleet is not None and schedule == "idfl" and delay == "auto":
-        timeline = _just_in_time_timeline(scenario, fleet, rounds)
-    else:
-        delivery = delivery_policy(scenario, schedule, delay, participation, seed)
-        if fleet is None and not event_by_event:
-            timeline = uniform_timeline(scenario, schedule, delivery, rounds)
-        else:
-            timeline = _event_timeline(scenario, schedule, delivery, fleet, rounds)
+    timeline = None if event_by_event else chosen.fast_path(scenario, fleet, rounds)
+    if timeline is None:
+        timeline = event_timeline(scenario, chosen, fleet, rounds)
     if not timeline.rounds:
         raise _no_round_fits(scenario, fleet)
     return timeline
 
 
-def delivery_policy(
+def scheduler_for(
     scenario: Scenario,
-    schedule: Schedule,
+    policy: Policy | str,
+    *,
+    fleet: Fleet | None = None,
     delay: Delay = "auto",
     participation: Participation = "round-robin",
+    selection: str = "first-ready",
     seed: int = 0,
-) -> Delayed | Synchronous:
-    """The delivery policy of a named schedule, its options checked."""
-    if schedule not in get_args(Schedule):
-        raise InputError("schedule", schedule, "sync, async or idfl")
-    if participation not in get_args(Participation):
-        raise InputError("participation", participation, "round-robin or random")
-    if schedule != "idfl" and (isinstance(delay, bool | float) or delay not in ("auto", 0)):
-        raise InputError("delay", delay, f"auto or 0 for the schedule {schedule}")
-    if schedule == "sync":
-        return Synchronous(scenario.devices, scenario.group_size, participation, seed)
-    if schedule == "async":
-        return Delayed(scenario.devices, scenario.group_size)
-    return Delayed(scenario.devices, scenario.group_size, _chosen_delay(scenario, delay))
+    absent: Iterable[int] = (),
+) -> Scheduler:
+    """Return the Scheduler that `simulate` drives, for a driver on a real network.
+
+    Args:
+        scenario: devices and channel. Just-in-time delivery needs a deadline: the plan ends there.
+        policy: as for `simulate`, and so are the other options.
+        fleet: the devices, if they are not all equal.
+        delay: with the short name "idfl".
+        participation: with the short name "sync".
+        selection: with a short name.
+        seed: with a short name.
+        absent: the devices that are not present at the start.
+    """
+    chosen = _policy(policy, delay, participation, selection, seed)
+    devices = None if fleet is None or fleet.is_equal_to(scenario) else fleet
+    return Scheduler(
+        scenario.group_size,
+        chosen.delivery(scenario, devices, None),
+        selection=chosen.selection,
+        retransmission=Fleet.retransmission if fleet is None else fleet.retransmission,
+        absent=absent,
+    )
 
 
-def _chosen_delay(scenario: Scenario, delay: Delay) -> int:
-    return automatic_delay(scenario) if delay == "auto" else scenario.checked_delay(delay)
+def most_uplinks(scenario: Scenario, rounds: int | None = None, fleet: Fleet | None = None) -> int:
+    """Return an upper bound of a timeline's uplinks, not counting lost ones."""
+    by_rounds = LARGEST if rounds is None else scenario.group_size * rounds
+    if scenario.deadline is None:
+        return by_rounds
+    if fleet is not None:  # rounds may have fewer updates than the group size
+        return min(by_rounds, scenario.deadline // min(fleet.link_slots))
+    return min(by_rounds, scenario.group_size * (scenario.deadline // scenario.communication_slots))
 
 
-def _check_horizon(scenario: Scenario, rounds: int | None) -> None:
-    if rounds is None and scenario.deadline is None:
-        raise InputError("rounds", None, "given, unless the scenario has a deadline")
-    if rounds is not None:
-        whole("rounds", rounds)
+def refuse_too_many_uplinks(
+    scenario: Scenario, rounds: int | None = None, fleet: Fleet | None = None
+) -> None:
+    """Raise an InputError if a timeline could be too long to be kept in memory."""
+    if most_uplinks(scenario, rounds, fleet) > MOST_UPLINKS:
+        name, value = ("deadline", scenario.deadline) if rounds is None else ("rounds", rounds)
+        raise InputError(name, value, f"shorter: more than {MOST_UPLINKS:,} uplinks are too many")
+
+
+def _policy(
+    policy: Policy | str, delay: Delay, participation: Participation, selection: str, seed: int
+) -> Policy:
+    config = PolicyConfig(delay=delay, participation=participation, selection=selection)
+    if isinstance(policy, str):
+        return replace(config, schedule=policy).policy(seed)
+    usual = PolicyConfig()
+    for name in ("delay", "participation", "selection"):
+        if getattr(config, name) != getattr(usual, name):
+            raise ConflictError(name, "policy", "a policy object has its own options")
+    if seed:
+        raise ConflictError("seed", "policy", "a policy object has its own seed")
+    return policy
 
 
 def _no_round_fits(scenario: Scenario, fleet: Fleet | None) -> InputError:
@@ -102,96 +137,5 @@ def _no_round_fits(scenario: Scenario, fleet: Fleet | None) -> InputError:
         needed = scenario.compute_slots + scenario.communication_slots
         return InputError("deadline", scenario.deadline, f"at least {needed}, the slots of the first round")
     if scenario.deadline is None:
-        return InputError(
-            "absences", f"{len(fleet.absences)} in all", "such that somebody is there to take part"
-        )
+        return InputError("absences", f"{len(fleet.absences)} in all", "such that a device is present")
     return InputError("deadline", scenario.deadline, "long enough for the first round of the fleet to end")
-
-
-def scheduler_for(
-    scenario: Scenario,
-    schedule: Schedule,
-    *,
-    delay: Delay = "auto",
-    fleet: Fleet | None = None,
-    participation: Participation = "round-robin",
-    seed: int = 0,
-    absent: Iterable[int] = (),
-) -> Scheduler:
-    """The Scheduler whose doings `simulate` shows, for a driver on a real network.
-
-    ``absent`` are the devices that are not there when it starts. Just in time for unequal devices needs a
-    deadline: the plan goes so far.
-    """
-    delivery: Delayed | Synchronous | Planned
-    if fleet is None or fleet.is_equal_to(scenario) or schedule != "idfl" or delay != "auto":
-        delivery = delivery_policy(scenario, schedule, delay, participation, seed)
-    else:
-        _check_horizon(scenario, None)
-        delivery = _planned(scenario, fleet.without_faults(), None)
-    retransmission = Fleet.retransmission if fleet is None else fleet.retransmission
-    return Scheduler(scenario.group_size, delivery, retransmission=retransmission, absent=absent)
-
-
-def _just_in_time_timeline(scenario: Scenario, fleet: Fleet, rounds: int | None) -> Timeline:
-    """Exact for a faultless fleet; otherwise a plan for it without faults, followed as far as possible."""
-    if fleet.faultless:
-        shown, plain = _asynchronous(scenario, fleet, rounds)
-        return replace(just_in_time(plain, fleet.compute_slots, shown), scenario=scenario)
-    return _event_timeline(
-        scenario, "idfl", _planned(scenario, fleet.without_faults(), rounds), fleet, rounds
-    )
-
-
-def _planned(scenario: Scenario, fleet: Fleet, rounds: int | None) -> Planned:
-    _, plain = _asynchronous(scenario, fleet, rounds)
-    return Planned.of(just_in_time(plain, fleet.compute_slots, plain.rounds))
-
-
-def _asynchronous(scenario: Scenario, fleet: Fleet, rounds: int | None) -> tuple[int, Timeline]:
-    """How many rounds there are without delay, and the timeline until all their receivers have sent."""
-    delivery = Delayed(scenario.devices, scenario.group_size)
-    shown = _event_timeline(scenario, "async", delivery, fleet, rounds).rounds
-    beyond = shown + _rounds_until_all_have_sent(scenario, fleet)
-    return shown, _event_timeline(replace(scenario, deadline=None), "async", delivery, fleet, beyond)
-
-
-def _rounds_until_all_have_sent(scenario: Scenario, fleet: Fleet) -> int:
-    """Rounds after which whoever has just received a model has sent, at the most.
-
-    The slowest is ready before so many of the shortest possible rounds are over; less than N others are then
-    before it in the queue, and G rounds serve them all.
-    """
-    shortest = scenario.group_size * min(fleet.link_slots) + scenario.link_slots
-    return max(fleet.compute_slots) // shortest + scenario.groups + 2
-
-
-def _event_timeline(
-    scenario: Scenario,
-    schedule: Schedule,
-    delivery: Delayed | Synchronous | Planned,
-    fleet: Fleet | None,
-    rounds: int | None,
-) -> Timeline:
-    devices = fleet or Fleet.equal(scenario)
-    record = drive(
-        Scheduler(
-            scenario.group_size,
-            delivery,
-            retransmission=devices.retransmission,
-            absent=devices.absent_at_first,
-        ),
-        devices,
-        scenario.link_slots,
-        rounds=rounds,
-        deadline=scenario.deadline,
-    )
-    return Timeline(
-        scenario=scenario,
-        schedule=schedule,
-        delay=delivery.delay,
-        **uplink_columns(record.uplinks),
-        **broadcast_columns(record.broadcasts, record.receivers),
-        lost=uplink_table(record.lost),
-        fleet=fleet,
-    )

@@ -1,4 +1,4 @@
-"""Timeline: the schedule as a value. What happened on the channel, in whole slots, as immutable columns."""
+"""Timeline: what happens on the channel, in whole slots, as immutable columns."""
 
 from __future__ import annotations
 
@@ -7,22 +7,41 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import UserError
 from slotwise.fleet import Fleet
+from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario
 
-Schedule = Literal["sync", "async", "idfl"]
 Column = NDArray[np.integer[Any]]
 Uplink = tuple[int, int, int, int, int]  # round, device, version, start, end
 
+NONE = -1  # no uplink
+NEVER = np.iinfo(np.int64).max  # a slot that does not come
+
+
+class Record(NamedTuple):
+    """The completed rounds of a driven Scheduler, in plain lists.
+
+    Attributes:
+        uplinks: those that arrived, in the order of the channel.
+        lost: those that did not arrive.
+        broadcasts: start and end of each.
+        receivers: the devices that receive w_0, w_1, …
+    """
+
+    uplinks: list[Uplink]
+    lost: list[Uplink]
+    broadcasts: list[tuple[int, int]]
+    receivers: list[Sequence[int]]
+
 
 @dataclass(frozen=True, eq=False)
-class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
+class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key)
     """Who sent and received what in which slot, for every completed round.
 
     Uplink columns have one row per uplink in the order of the channel; broadcast columns one row per round.
@@ -31,8 +50,8 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
 
     Attributes:
         scenario: the parameters it was made from.
-        schedule: "sync", "async" or "idfl".
-        delay: the intentional delay alpha, in rounds; None where it is just in time for each device.
+        schedule: the name of the policy, such as "sync", "async" or "idfl".
+        delay: the intentional delay alpha, in rounds; None if devices wait for different numbers of rounds.
         round: the round of each uplink.
         device: its sender.
         version: k̂, the model its update was trained on.
@@ -42,12 +61,12 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         broadcast_end: the slot at which each round is complete.
         receiver: the devices that receive each model, version after version, w_0 first.
         receiver_offsets: receivers of w_v are rows [offsets[v], offsets[v+1]) of ``receiver``.
-        lost: uplinks that took the channel in vain, rows of (round, device, version, start, end).
-        fleet: the devices, where they are not the scenario's equal ones.
+        lost: uplinks that did not arrive, rows of (round, device, version, start, end).
+        fleet: the devices, if they are not the scenario's equal ones.
     """
 
     scenario: Scenario
-    schedule: Schedule
+    schedule: str
     delay: int | None
     round: Column = field(repr=False)
     device: Column = field(repr=False)
@@ -71,6 +90,29 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         mine = (self.scenario, self.schedule, self.delay, self.fleet)
         return mine == (other.scenario, other.schedule, other.delay, other.fleet) and all(
             np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMNS
+        )
+
+    @classmethod
+    def of(
+        cls, scenario: Scenario, schedule: str, delay: int | None, record: Record, fleet: Fleet | None
+    ) -> Timeline:
+        """Return the timeline of a record."""
+        table, slots = _table(record.uplinks), np.array(record.broadcasts, dtype=np.int64).reshape(-1, 2)
+        return cls(
+            scenario=scenario,
+            schedule=schedule,
+            delay=delay,
+            round=table[:, 0].astype(np.int32),
+            device=table[:, 1].astype(np.int32),
+            version=table[:, 2].astype(np.int32),
+            start=table[:, 3].copy(),
+            end=table[:, 4].copy(),
+            broadcast_start=slots[:, 0].copy(),
+            broadcast_end=slots[:, 1].copy(),
+            receiver=np.array([n for group in record.receivers for n in group], dtype=np.int32),
+            receiver_offsets=np.cumsum([0, *map(len, record.receivers)], dtype=np.int64),
+            lost=_table(record.lost),
+            fleet=fleet,
         )
 
     def __len__(self) -> int:
@@ -99,9 +141,9 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
 
     @cached_property
     def training(self) -> Column:
-        """How many updates of the sender were applied before: 0 for a device's first.
+        """The number of the sender's updates applied before: 0 for a device's first.
 
-        (Trainings that a leaving device broke off do not count here; `schedule.trainings` counts them.)
+        Trainings that a departure broke off do not count here; `Trainings` has them.
         """
         order = np.argsort(self.device, kind="stable")
         sorted_devices = self.device[order]
@@ -116,20 +158,20 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         return _read_only(np.searchsorted(self.round, np.arange(self.rounds + 1)))
 
     def uplinks(self, round_number: int) -> slice:
-        """The rows of a round's uplinks."""
+        """Return the rows of a round's uplinks."""
         return slice(int(self.round_offsets[round_number]), int(self.round_offsets[round_number + 1]))
 
     def receivers(self, version: int) -> Column:
-        """The devices that receive w_version; those of w_0 have it from slot 0 on."""
+        """Return the devices that receive w_version; those of w_0 have it from slot 0 on."""
         return self.receiver[self.receiver_offsets[version] : self.receiver_offsets[version + 1]]
 
     def received_at(self, version: Column) -> Column:
-        """The slot at which the receivers of a model start to compute: its broadcast's end, 0 for w_0."""
+        """Return the slot at which receivers of a model start to compute: its broadcast's end, 0 for w_0."""
         ends = np.concatenate([np.zeros(1, dtype=np.int64), self.broadcast_end])
         return ends[version]
 
     def first(self, rounds: int) -> Timeline:
-        """Its beginning: the first ``rounds`` rounds, or all if there are no more."""
+        """Return the first ``rounds`` rounds, or all if there are no more."""
         kept = min(rounds, self.rounds)
         rows, receivers = int(self.round_offsets[kept]), int(self.receiver_offsets[kept + 1])
         return replace(
@@ -143,15 +185,15 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         )
 
     def max_staleness(self) -> int:
-        """The oldest update applied, in rounds; 0 if there is none."""
+        """Return the age of the oldest update applied, in rounds; 0 if there is none."""
         return int(self.staleness.max(initial=0))
 
     def mean_staleness(self) -> float:
-        """The mean age of the updates applied, in rounds; 0 if there is none."""
+        """Return the mean age of the updates applied, in rounds; 0 if there is none."""
         return float(self.staleness.mean()) if len(self) else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form: rounds as a person would list them. Only an unequal fleet is part of it."""
+        """Return the JSON form, round by round; it has a fleet only if devices are unequal."""
         return {
             "scenario": self.scenario.as_dict(),
             **({} if self.fleet is None else {"fleet": self.fleet.as_dict()}),
@@ -162,7 +204,6 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         }
 
     def _round_as_dict(self, k: int) -> dict[str, Any]:
-        """One round; ``lost`` only if something was."""
         rows = self.uplinks(k)
         columns = (self.round, self.device, self.version, self.start, self.end)
         sent = zip(*(column[rows].tolist() for column in columns), strict=True)
@@ -180,12 +221,12 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
         }
 
     def to_json(self) -> str:
-        """The timeline as JSON text; `from_json` gives it back."""
+        """Return the timeline as JSON text, which `from_json` reads."""
         return json.dumps(self.as_dict())
 
     @classmethod
     def from_json(cls, text: str) -> Timeline:
-        """The timeline that `to_json` wrote; a UserError says what is missing or malformed."""
+        """Read what `to_json` wrote; a UserError says what is missing or malformed."""
         try:
             return cls.from_dict(json.loads(text))
         except json.JSONDecodeError as error:
@@ -193,20 +234,21 @@ class Timeline:  # noqa: PLW1641  (compared by columns, never a key)
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Timeline:
-        """The timeline that `as_dict` describes."""
+        """Read what `as_dict` returned."""
         try:
             rounds, scenario = document["rounds"], Scenario(**document["scenario"])
             broadcasts = [entry["broadcast"] for entry in rounds]
             receivers = [document["starters"], *(b["receivers"] for b in broadcasts)]
-            return cls(
-                scenario=scenario,
-                schedule=document["schedule"],
-                delay=document["delay"],
-                **uplink_columns([row for entry in rounds for row in _rows(entry, entry["uplinks"])]),
-                **broadcast_columns([(b["start"], b["end"]) for b in broadcasts], receivers),
-                lost=uplink_table([row for entry in rounds for row in _rows(entry, entry.get("lost", ()))]),
-                fleet=_fleet_of(document, scenario),
+            record = Record(
+                [row for entry in rounds for row in _rows(entry, entry["uplinks"])],
+                [row for entry in rounds for row in _rows(entry, entry.get("lost", ()))],
+                [(b["start"], b["end"]) for b in broadcasts],
+                receivers,
             )
+            fleet = Fleet.from_dict(document["fleet"]) if "fleet" in document else None
+            if fleet is not None:
+                fleet.check_size(scenario)
+            return cls.of(scenario, document["schedule"], document["delay"], record, fleet)
         except UserError:
             raise
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
@@ -225,40 +267,79 @@ def _uplink_as_dict(k: int, device: int, version: int, start: int, end: int) -> 
     return {"device": device, "version": version, "staleness": k - version, "start": start, "end": end}
 
 
-def _fleet_of(document: dict[str, Any], scenario: Scenario) -> Fleet | None:
-    if "fleet" not in document:
-        return None
-    fleet = Fleet.from_dict(document["fleet"])
-    fleet.check_size(scenario)
-    return fleet
-
-
 def _rows(entry: dict[str, Any], uplinks: Iterable[dict[str, Any]]) -> Iterator[Uplink]:
-    """Uplinks of a round in JSON as rows."""
     return ((entry["round"], u["device"], u["version"], u["start"], u["end"]) for u in uplinks)
 
 
-def uplink_table(rows: Sequence[Uplink]) -> Column:
-    """Uplinks as one array of five columns."""
+def _table(rows: Sequence[Uplink]) -> Column:
+    """Return uplinks as one array of five columns."""
     return np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 5)
 
 
-def uplink_columns(rows: Sequence[Uplink]) -> dict[str, Column]:
-    """Uplinks as named columns."""
-    table = uplink_table(rows)
-    columns = {"round": np.int32, "device": np.int32, "version": np.int32, "start": np.int64, "end": np.int64}
-    return {name: table[:, i].astype(kind) for i, (name, kind) in enumerate(columns.items())}
+class Trainings(NamedTuple):
+    """Every training of every device: one row per model received, sorted by device and version.
+
+    Attributes:
+        device: the device that received the model.
+        version: the model.
+        arrival: the first slot of its broadcast; 0 for w_0.
+        start: the slot in which computing begins.
+        ready: the slot in which it is finished, unless the device leaves before.
+        departure: the slot in which the device leaves next; NEVER if it stays.
+        uplink: the timeline's row of the uplink that brought the update; NONE if none did.
+    """
+
+    device: Column
+    version: Column
+    arrival: Column
+    start: Column
+    ready: Column
+    departure: Column
+    uplink: Column
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> Trainings:
+        """Return all trainings; those of the last round's receivers begin where the timeline ends."""
+        counts = np.diff(timeline.receiver_offsets)
+        version = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+        order = np.lexsort((version, timeline.receiver))
+        device, version = timeline.receiver[order].astype(np.int64), version[order]
+        arrival = np.concatenate([np.zeros(1, dtype=np.int64), timeline.broadcast_start])[version]
+        start = timeline.received_at(version)
+        ready = start + _training_slots(timeline, device)
+        departure = departures(timeline.fleet, device, arrival)
+        return cls(device, version, arrival, start, ready, departure, _uplinks(timeline, device, version))
 
 
-def broadcast_columns(
-    slots: Sequence[tuple[int, int]], receivers: Sequence[Sequence[int]]
-) -> dict[str, Column]:
-    """Broadcasts as (start, end) and their receivers, those of w_0 first, as named columns."""
-    table = np.array(slots, dtype=np.int64).reshape(-1, 2)
-    flat = [device for group in receivers for device in group]
-    return {
-        "broadcast_start": table[:, 0].copy(),
-        "broadcast_end": table[:, 1].copy(),
-        "receiver": np.array(flat, dtype=np.int32),
-        "receiver_offsets": np.cumsum([0, *map(len, receivers)], dtype=np.int64),
-    }
+def departures(fleet: Fleet | None, device: Column, slot: Column) -> Column:
+    """Return, for each row, the slot in which the device leaves next after ``slot``."""
+    found = np.full(len(device), NEVER, dtype=np.int64)
+    for n, absences in fleet.absences_of.items() if fleet else ():
+        leaves = np.array([*(absence.leaves for absence in absences), NEVER])
+        mine = device == n
+        found[mine] = leaves[np.searchsorted(leaves, slot[mine], side="right")]
+    return found
+
+
+def _training_slots(timeline: Timeline, device: Column) -> Column:
+    """Return the slots of each training; ``device`` is sorted, so a device's trainings are in order."""
+    fleet = timeline.fleet
+    if fleet is None:
+        return np.full(len(device), timeline.scenario.compute_slots, dtype=np.int64)
+    if not fleet.jitter:
+        return np.array(fleet.compute_slots, dtype=np.int64)[device - 1]
+    numbers = np.arange(len(device)) - np.searchsorted(device, device)
+    rows = zip(device.tolist(), numbers.tolist(), strict=True)
+    return np.array([fleet.slots_of_training(n, training) for n, training in rows], dtype=np.int64)
+
+
+def _uplinks(timeline: Timeline, device: Column, version: Column) -> Column:
+    """Return the row of each training's uplink: a device trains on a model once."""
+    if not len(timeline):
+        return np.full(len(device), NONE)
+    models = timeline.models
+    sent = timeline.device.astype(np.int64) * models + timeline.version
+    wanted = device * models + version
+    order = np.argsort(sent)
+    row = order[np.minimum(np.searchsorted(sent, wanted, sorter=order), len(sent) - 1)]
+    return np.where(sent[row] == wanted, row, NONE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -20,9 +19,9 @@ from slotwise.live.device.client import Device
 from slotwise.live.protocol.topics import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
+from slotwise.machine import available_cores
 from slotwise.runs import RunConfig
-from slotwise.runs.build import build_task
-from slotwise.runs.config import SHORTHANDS
+from slotwise.runs.tasks import build_task
 from slotwise.scenario import whole
 from slotwise.user_code import load_function
 
@@ -134,7 +133,7 @@ def run_fleet(
     """
     if whole("devices", devices) > MAX_DEVICES:
         raise InputError("devices", devices, f"at most {MAX_DEVICES:,}, as each has its own connection")
-    threads = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers)
+    threads = available_cores() if workers is None else whole("workers", workers)
     config, chosen = DeviceConfig(**options), broker or BrokerOptions()
     logins: dict[int, Broker] = {}
     for number in range(whole("first", first), first + devices):
@@ -233,10 +232,10 @@ class SharedTask:
 
     def _build(self, announced: str) -> Task:
         try:
-            options = {name: value for name, value in json.loads(announced).items() if name not in SHORTHANDS}
-        except (ValueError, AttributeError, RecursionError):
+            table = {**json.loads(announced), "task": None}  # no code is taken from the network
+        except (ValueError, TypeError, RecursionError):
             raise UserError("cannot read the server's announcement: is it of another version?") from None
-        config = RunConfig.from_options({**options, "task": None, **self._overrides})
+        config = RunConfig.from_table(table).with_options(**self._overrides)
         task = build_task(config)
         if config.model.task is None:  # compile the kernels before this device says that it is here
             task.local_update(task.initial_model(), 1, 0)

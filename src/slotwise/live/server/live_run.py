@@ -23,7 +23,7 @@ from slotwise.live.server.state import LiveState, Snapshot
 from slotwise.live.transport import Channel
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.folder import Status, model_sha256
+from slotwise.runs.run_folder import Status, model_sha256
 
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
 STOP_TIMEOUT = 3.0  # seconds to finish the current round when asked to stop
@@ -124,8 +124,11 @@ class _LiveRun:
         resumed = state is not None and bool(state.record.receivers)
         if state is None or not resumed:
             state = self._first_state()
+        for path in damaged:
+            self._observer.notice(f"{path}: damaged checkpoint, skipped")
         if damaged:
-            self._observer.checkpoints_skipped(damaged, state.round)
+            start = f"round {state.round}" if resumed else "the start (no checkpoint)"
+            self._observer.notice(f"{self._live.folder.path}: resuming from {start}")
         if resumed:
             self._boundary = Snapshot.of(state)
         return state, resumed

@@ -20,9 +20,8 @@ from slotwise.live.clock import Signal
 from slotwise.live.server.inbox import Rejection
 from slotwise.live.server.state import Late, LiveState, Snapshot, decode_state, encode_state
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.sealed import SealedFiles
+from slotwise.runs.checkpoints import SealedFiles
 from slotwise.schedule import Scheduler, Timeline
-from slotwise.schedule.timeline import broadcast_columns, uplink_columns, uplink_table
 
 LOG_LIMIT = 10 << 20  # bytes; further rejections are only counted
 
@@ -102,16 +101,7 @@ class Comparison:
 
 def measured_timeline(config: RunConfig, plan: Timeline, state: LiveState) -> Timeline:
     """Return what happened on the channel as a timeline."""
-    record = state.record
-    return Timeline(
-        scenario=config.channel,
-        schedule=plan.schedule,
-        delay=plan.delay,
-        **uplink_columns(record.uplinks),
-        **broadcast_columns(record.broadcasts, record.receivers),
-        lost=uplink_table(record.lost),
-        fleet=plan.fleet,
-    )
+    return Timeline.of(config.channel, plan.schedule, plan.delay, state.record, plan.fleet)
 
 
 def compare(plan: Timeline, measured: Timeline, state: LiveState, slot_ms: float | None = None) -> Comparison:

@@ -11,7 +11,7 @@ from slotwise.errors import InputError
 from slotwise.live.protocol.topics import DEFAULT_NAME, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
 from slotwise.runs import RunConfig
-from slotwise.runs.execute import SECONDS_BETWEEN_CHECKPOINTS, check_interval
+from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
 
 SIMULATED_FAULTS = ("jitter", "loss", "absences", "mean_present")
@@ -76,10 +76,7 @@ def live_scheduler(config: RunConfig, absent: Collection[int] = ()) -> Scheduler
     """Return the Scheduler of the plan; the run may begin without some of the devices."""
     return scheduler_for(
         config.channel,
-        config.policy.schedule,
-        delay=config.policy.delay,
+        config.policy.policy(config.seed),
         fleet=config.make_fleet(),
-        participation=config.policy.participation,
-        seed=config.seed,
         absent=absent,
     )

@@ -28,8 +28,8 @@ from slotwise.live.transport.broker import (
 )
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.build import build_task
 from slotwise.runs.config import REPLACED_BY
+from slotwise.runs.tasks import build_task
 
 RESUMED_WAIT = 300.0  # seconds; a device that has died meanwhile should not hold up the run for an hour
 
@@ -98,11 +98,12 @@ def resume_live(
     return _run(folder.path, config, build_task(config), server, login, watching)
 
 
-def options_like(path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the run in a folder, without those that a shorthand in ``given`` replaces."""
+def config_like(path: Path, given: Mapping[str, Any]) -> RunConfig:
+    """Return the configuration of the run in a folder with the options in ``given`` on top."""
     replaced = {name for option in given for name in REPLACED_BY.get(option, ())}
     options = RunFolder.open(path).parameters().options()
-    return {name: value for name, value in options.items() if name not in replaced}
+    kept = {name: value for name, value in options.items() if name not in replaced}
+    return RunConfig.from_options(given, defaults=kept)
 
 
 def _server(
@@ -146,9 +147,11 @@ def _run(
             if used is None:
                 host, port = listen_address(server.listen)
                 used = await stack.enter_async_context(embedded_broker(port, host))
-                observer.note(f"broker at {used}; start devices with: {_fleet_command(config, server, used)}")
+                observer.notice(
+                    f"broker at {used}; start devices with: {_fleet_command(config, server, used)}"
+                )
             channel = await stack.enter_async_context(
-                connected_channel(used, _client_id(server), note=observer.note)
+                connected_channel(used, _client_id(server), note=observer.notice)
             )
             folder = RunFolder(place)
             if not folder.is_run:  # nothing is written before there is a broker
@@ -193,4 +196,4 @@ def _end_again(folder: RunFolder, broker: Broker, server: ServerConfig, observer
     try:
         asyncio.run(publish())
     except (UserError, TimeoutError) as error:
-        observer.note(f"devices were not told that the run is over: {error or 'the broker is lost'}")
+        observer.notice(f"devices were not told that the run is over: {error or 'the broker is lost'}")

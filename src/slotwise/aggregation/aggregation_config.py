@@ -1,0 +1,101 @@
+"""AggregationConfig: an aggregation rule by its name and options; `RULES` lists the built-in rules.
+
+To add a rule, write it in a file of its own and add it to `RULES`. A rule is a function, or a dataclass whose
+fields are options: AggregationConfig has a field of the same name for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal
+
+from slotwise.aggregation.discount import Discount, Hinge, Polynomial, constant
+from slotwise.aggregation.fedasync import FedAsync
+from slotwise.aggregation.fedbuff import FedBuff
+from slotwise.aggregation.rule import Aggregation, mean
+from slotwise.aggregation.staleness_weighted import StalenessWeightedMean
+from slotwise.errors import InputError
+from slotwise.option_types import check_fields, option_names
+from slotwise.user_code import is_function_name, load_function
+
+RULES: Mapping[str, Callable[..., Any]] = {
+    "mean": mean,
+    "staleness-weighted": StalenessWeightedMean,
+    "fedasync": FedAsync,
+    "fedbuff": FedBuff,
+}
+DISCOUNTS: Mapping[str, Callable[..., Any]] = {
+    "constant": constant,
+    "polynomial": Polynomial,
+    "hinge": Hinge,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregationConfig:
+    """Rule that combines the updates of a round.
+
+    Attributes:
+        aggregation: Aggregation rule: mean, staleness-weighted, fedasync, fedbuff, or your own as
+            module:function.
+        discount: Reduction of an update's weight with its age (staleness-weighted, fedasync).
+        discount_power: a of the polynomial discount, (1+d)^-a.
+        discount_slope: a of the hinge discount, 1/(a(d-b)+1) beyond b.
+        discount_grace: b of the hinge discount, in rounds.
+        mixing: Weight of a fresh local model (fedasync).
+        server_rate: Server step size (fedbuff).
+    """
+
+    aggregation: str = "mean"
+    discount: Literal["constant", "polynomial", "hinge"] = "polynomial"
+    discount_power: float = 0.5
+    discount_slope: float = 10.0
+    discount_grace: float = 4.0
+    mixing: float = 0.6
+    server_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.aggregation in RULES:
+            self.rule()
+        elif not is_function_name(self.aggregation):
+            raise InputError("aggregation", self.aggregation, f"{', '.join(RULES)} or module:function")
+        self._refuse_unused_options()
+
+    def rule(self) -> Aggregation:
+        """Return the aggregation rule, built from those options that it has.
+
+        Raises:
+            UserError: a rule given as module:function cannot be imported.
+        """
+        if self.aggregation not in RULES:
+            return load_function("aggregation", self.aggregation)
+        rule = RULES[self.aggregation]
+        options = {name: getattr(self, name) for name in _options(rule)}
+        if "discount" in options:
+            options["discount"] = self._discount()
+        return rule(**options) if options else rule
+
+    def _discount(self) -> Discount:
+        discount = DISCOUNTS[self.discount]
+        options = {name: getattr(self, f"discount_{name}") for name in _options(discount)}
+        try:
+            return discount(**options) if options else discount
+        except InputError as error:
+            raise InputError(f"discount_{error.parameter}", error.value, error.allowed) from None
+
+    def _refuse_unused_options(self) -> None:
+        """Refuse options without effect; run.json lists them all, so their default values pass."""
+        used = {"aggregation", *_options(RULES.get(self.aggregation))}
+        if "discount" in used:
+            used |= {f"discount_{name}" for name in _options(DISCOUNTS[self.discount])}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in used and value != field.default:
+                chosen = f" and discount {self.discount}" if "discount" in used else ""
+                raise InputError(field.name, value, f"omitted with aggregation {self.aggregation}{chosen}")
+
+
+def _options(rule: Callable[..., Any] | None) -> tuple[str, ...]:
+    return option_names(rule) if is_dataclass(rule) else ()

@@ -1,0 +1,174 @@
+"""BatchFolder: a folder of many runs, and the manifest that says what it was made for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from slotwise.batch.job import Run
+from slotwise.batch.specification import BatchSpec
+from slotwise.errors import InputError, UserError
+from slotwise.files import held, leftovers, write_atomically
+from slotwise.runs import RunFolder
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class BatchFolder:
+    """A folder with a run folder for each training, a manifest, tables and figures.
+
+    Attributes:
+        path: The folder.
+        made_by: The command that makes such folders; folders of other commands are refused.
+        manifest_name: File name of the manifest.
+        runs_name: Name of the subfolder with the run folders.
+    """
+
+    path: Path
+    made_by: str = "slotwise sweep"
+    manifest_name: str = "batch.json"
+    runs_name: str = "runs"
+
+    @property
+    def manifest_path(self) -> Path:
+        """Path of the manifest."""
+        return self.path / self.manifest_name
+
+    @property
+    def runs(self) -> Path:
+        """Folder of the run folders."""
+        return self.path / self.runs_name
+
+    def run(self, name: str) -> RunFolder:
+        """Return the folder of a run, which need not exist yet."""
+        return RunFolder(self.runs / name)
+
+    @property
+    def is_batch(self) -> bool:
+        """Return whether the folder has a manifest."""
+        try:
+            return self.manifest_path.is_file()
+        except OSError:  # a name too long to be a file's
+            return False
+
+    @property
+    def is_new(self) -> bool:
+        """Return whether there is nothing in the folder yet.
+
+        Raises:
+            InputError: it holds something else, or cannot be read.
+        """
+        with self._readable():
+            if self.manifest_path.is_file():
+                return False
+            if self.path.exists() and not self.path.is_dir():
+                raise InputError("out", self.path, "a folder, and this is a file")
+            if self.path.exists() and set(self.path.iterdir()) - set(leftovers(self.path)):
+                raise InputError("out", self.path, f"a new or empty folder, or one that {self.made_by} made")
+            return True
+
+    def make(self) -> None:
+        """Create the folder if it does not exist."""
+        with self._readable():
+            self.path.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Create the folder if it is new, and keep other processes from working in it.
+
+        Raises:
+            InputError: the folder holds something else, or cannot be created.
+            UserError: another process works in it.
+        """
+        if self.is_new:
+            self.make()
+        with ExitStack() as lock:
+            with self._readable():
+                lock.enter_context(held(self.path, f"another {self.made_by} is at work here"))
+            yield
+
+    def write_manifest(self, document: dict[str, Any]) -> None:
+        """Write the manifest, unless it says the same already."""
+        whole = {"format": FORMAT, "made_by": self.made_by, **document}
+        content = json.dumps(whole, indent=2 if len(whole) < 5 else None) + "\n"
+        if not self.is_batch or self.manifest_path.read_text(encoding="utf-8") != content:
+            self.make()
+            write_atomically(self.manifest_path, content)
+
+    def read_manifest(self) -> dict[str, Any]:
+        """Return the document of the manifest.
+
+        Raises:
+            UserError: it is missing, damaged or of another format.
+        """
+        with self.reading_manifest():
+            document = dict(json.loads(self.manifest_path.read_text(encoding="utf-8")))
+            if document["format"] != FORMAT:
+                found = document["format"]
+                raise UserError(f"{self.manifest_path}: format {found}, this slotwise reads {FORMAT}")
+            return document
+
+    @contextmanager
+    def reading_manifest(self) -> Iterator[None]:
+        """Turn the errors of reading a damaged document into a UserError."""
+        try:
+            yield
+        except OSError as error:
+            raise UserError(f"{self.manifest_path}: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if isinstance(error, UserError):
+                raise
+            raise UserError(
+                f"{self.manifest_path}: damaged; it must be the JSON that {self.made_by} wrote"
+            ) from None
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            allowed = f"a folder that can be read and written ({error.strerror})"
+            raise InputError("out", self.path, allowed) from None
+
+
+def write_spec(folder: BatchFolder, spec: BatchSpec) -> None:
+    """Write batch.json: all that results need to know of a specification."""
+    folder.write_manifest(
+        {
+            "axes": {axis.name: axis.values for axis in spec.axes},
+            "powers": asdict(spec.powers) if spec.powers else None,
+            "digest": _digest(spec.runs),
+            "points": [[point.case, point.values, point.seed, point.run.name] for point in spec.points],
+        }
+    )
+
+
+def check_same_batch(folder: BatchFolder, spec: BatchSpec) -> None:
+    """Refuse a folder whose points are not among those of the specification; a batch may grow.
+
+    Raises:
+        InputError: the folder holds something else or another batch.
+    """
+    if folder.is_new:
+        return
+    document = folder.read_manifest()
+    with folder.reading_manifest():
+        points = {(str(case), int(seed), str(run)) for case, _, seed, run in document["points"]}
+        digest = document["digest"]
+    known = {run for _, _, run in points}
+    if points - {(point.case, point.seed, point.run.name) for point in spec.points}:
+        raise InputError("out", folder.path, "another folder: this one holds a batch with other points")
+    if _digest(run for run in spec.runs if run.name in known) != digest:
+        raise InputError("out", folder.path, "another folder: this one holds a batch with other options")
+
+
+def _digest(runs: Iterable[Run]) -> str:
+    """Return a sha256 of names and changed options; a new option with its default value changes nothing."""
+    told = sorted((run.name, json.dumps(run.config.changed_options(), sort_keys=True)) for run in runs)
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()

@@ -1,0 +1,220 @@
+"""run_batch and run_jobs: train what is missing of many runs.
+
+Finished runs are kept, interrupted ones resume from their last checkpoint, and one that fails stops no other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from slotwise.batch.batch_figure import batch_figure
+from slotwise.batch.batch_folder import BatchFolder, check_same_batch, write_spec
+from slotwise.batch.job import Failure, Job, JobEnd, Run, run_work
+from slotwise.batch.processes import ProcessExecutor
+from slotwise.batch.results import BatchResults, table_csv
+from slotwise.batch.serial import Executor, SerialExecutor
+from slotwise.batch.specification import BatchSpec
+from slotwise.data import cifar10_path
+from slotwise.errors import InputError, UserError
+from slotwise.files import write_atomically
+from slotwise.machine import available_cores
+from slotwise.observer import Observer
+from slotwise.runs.execution import check_interval
+from slotwise.scenario import whole
+
+FETCH_CIFAR10 = "CIFAR-10 is not on this machine: slotwise data fetch cifar10"
+POLL_SECONDS = 0.2  # how often the observer is asked whether to stop
+
+
+def run_batch(
+    spec: BatchSpec | Path | str,
+    out: Path | str,
+    *,
+    executor: Executor | str = "processes",
+    workers: int | None = None,
+    checkpoint_every: float | None = None,
+    observer: Observer | None = None,
+) -> BatchResults:
+    """Train what is missing in a folder, keep what is finished, resume what was interrupted.
+
+    The folder gets runs/, batch.json, results.csv, curves.csv and curves.png.
+
+    Args:
+        spec: A specification, or the TOML file to read it from.
+        out: Folder of the batch; created, or resumed if it holds the same batch or a part of it.
+        executor: ``processes``, ``serial``, ``ray:ADDRESS`` (``ray:auto``), or an executor.
+        workers: Parallel local trainings over all runs. Default: all cores. The result is the same.
+        checkpoint_every: Seconds between checkpoints, the most work a crash can lose. Default: 10; 30 on Ray.
+        observer: Is told of the progress of all jobs, and may ask to stop early.
+
+    Raises:
+        UserError: the specification or the folder cannot be used, or the executor cannot start.
+    """
+    if checkpoint_every is not None:
+        check_interval(checkpoint_every)
+    asked = spec if isinstance(spec, BatchSpec) else BatchSpec.read(Path(spec))
+    _check_trainable(asked)
+    folder = BatchFolder(Path(out))
+    check_same_batch(folder, asked)
+    chosen = make_executor(executor, workers) if isinstance(executor, str) else executor
+    with folder.locked():
+        check_same_batch(folder, asked)
+        write_spec(folder, asked)
+        jobs = unfinished(folder, asked.runs)
+        finished = len(asked.runs) - len(jobs)
+        failures = run_jobs(
+            folder, jobs, chosen, observer, finished=finished, checkpoint_every=checkpoint_every
+        )
+        results = BatchResults.read(folder)
+        return replace(results, failures=failures, files=write_results(folder, results))
+
+
+def make_executor(name: str, workers: int | None = None) -> Executor:
+    """Return the executor called ``processes``, ``serial`` or ``ray:ADDRESS``.
+
+    Raises:
+        UserError: the name or the number is not allowed, or there is no cluster at the address.
+    """
+    if workers is not None:
+        whole("workers", workers)
+    if name == "processes":
+        return ProcessExecutor(workers)
+    if name == "serial":
+        return SerialExecutor(workers or available_cores())
+    if name.startswith("ray:"):
+        from slotwise.batch.ray_cluster import RayExecutor  # noqa: PLC0415
+        from slotwise.batch.ray_connection import connect  # noqa: PLC0415
+
+        return RayExecutor(connect(name.removeprefix("ray:")), workers)
+    raise InputError("executor", name, "processes, serial or ray:ADDRESS")
+
+
+def write_results(folder: BatchFolder, results: BatchResults) -> tuple[Path, ...]:
+    """Write results.csv, curves.csv and, once there is a curve, curves.png; return their paths."""
+    contents: dict[str, bytes | str] = {
+        "results.csv": table_csv(results.columns()),
+        "curves.csv": table_csv(results.curve_columns()),
+    }
+    figure = batch_figure(results)
+    if figure.panels:
+        from slotwise.report.curves.plotting import draw_figure  # noqa: PLC0415
+
+        contents["curves.png"] = draw_figure(figure, "png")
+    for name, content in contents.items():
+        write_atomically(folder.path / name, content)
+    return tuple(folder.path / name for name in contents)
+
+
+def _check_trainable(spec: BatchSpec) -> None:
+    """Refuse what would fail in every process."""
+    if not all(can_train(run) for run in spec.runs):
+        raise UserError(FETCH_CIFAR10)
+    if any(run.config.model.backend == "torch" for run in spec.runs) and find_spec("torch") is None:
+        raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'")
+
+
+def unfinished(folder: BatchFolder, runs: Iterable[Run]) -> tuple[Job, ...]:
+    """Return a job for each run that has to be trained or resumed.
+
+    Raises:
+        UserError: a run folder is damaged, or holds another run.
+    """
+    return tuple(
+        Job(run, run_work(run.config)) for run in runs if _status(folder, run) not in {"finished", "diverged"}
+    )
+
+
+def can_train(run: Run) -> bool:
+    """Return whether the data set of a run is on this machine."""
+    return run.config.dataset.data == "mnist" or cifar10_path().is_file()
+
+
+def run_jobs(
+    folder: BatchFolder,
+    jobs: Iterable[Job],
+    executor: Executor | None = None,
+    observer: Observer | None = None,
+    *,
+    finished: int = 0,
+    checkpoint_every: float | None = None,
+) -> tuple[Failure, ...]:
+    """Train jobs, the largest first, so that no long one is left for the end; return those that failed.
+
+    Args:
+        folder: The folder of the run folders.
+        jobs: The jobs, each with another run.
+        executor: What trains them. Default: one after the other in this process.
+        observer: Is told of starts, progress and ends, and may ask to stop early.
+        finished: Runs that were finished before, for the observer.
+        checkpoint_every: Seconds between checkpoints. Default: that of the executor.
+    """
+    waiting = tuple(jobs)
+    chosen, watch = executor or SerialExecutor(), observer or Observer()
+    seconds = chosen.checkpoint_every if checkpoint_every is None else checkpoint_every
+    dispatcher = _Dispatcher(waiting, chosen, watch)
+    try:
+        watch.batch_started(waiting, finished)
+        chosen.open(folder, len(waiting), seconds, watch)
+        dispatcher.run()
+    except KeyboardInterrupt:  # without signal handlers: save what there is; a second one ends at once
+        dispatcher.stop()
+        dispatcher.run()
+        raise
+    finally:
+        chosen.close()
+    return tuple(dispatcher.failures)
+
+
+class _Dispatcher:
+    """Gives jobs to an executor until all have ended."""
+
+    def __init__(self, jobs: Iterable[Job], executor: Executor, observer: Observer) -> None:
+        self._waiting = deque(sorted(jobs, key=lambda job: job.work, reverse=True))
+        self._executor, self._observer = executor, observer
+        self._active = 0
+        self._losses: Counter[str] = Counter()
+        self._stopping = False
+        self.failures: list[Failure] = []
+
+    def run(self) -> None:
+        while self._waiting or self._active:
+            if not self._stopping and self._observer.wants_stop():
+                self.stop()
+            while self._waiting and self._executor.submit(self._waiting[0], len(self._waiting)):
+                self._active += 1
+                self._observer.job_started(self._waiting.popleft())
+            for end in self._executor.wait(POLL_SECONDS):
+                self._end(end)
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._waiting.clear()
+        self._executor.stop()
+
+    def _end(self, end: JobEnd) -> None:
+        self._active -= 1
+        job, reason = end.job, end.reason
+        if end.lost:
+            self._losses[job.run.name] += 1
+            times = self._losses[job.run.name]
+            if not self._stopping and times <= self._executor.retries:
+                self._observer.job_retried(job, reason or "")
+                self._waiting.appendleft(job)
+                return
+            reason = f"{reason}, {times} times" if times > 1 else reason
+        if reason is not None:
+            self.failures.append(Failure(job.run, reason))
+        self._observer.job_ended(job, reason)
+
+
+def _status(folder: BatchFolder, run: Run) -> str:
+    run_folder = folder.run(run.name)
+    if not run_folder.is_run:
+        return "missing"
+    if run_folder.parameters() != run.config:
+        raise UserError(f"{run_folder.path}: made with other options; remove it to train it again")
+    return run_folder.status

@@ -1,0 +1,229 @@
+"""ProcessExecutor: jobs in processes of this machine that share its cores.
+
+Results do not depend on threads, so a job gets as many as are free for it: one each while there are more jobs
+than cores, several once there are fewer. In sum there are never more threads than cores.
+
+A worker is a Python process with a pipe of `multiprocessing`, and not part of a ready-made pool: to
+concurrent.futures (and to loky) one dead worker breaks the whole pool, ends the other workers and does not
+tell whose job it was. Here only the job of the dead worker is tried again.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe, wait
+from signal import Signals
+from typing import IO, Any
+
+from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.job import Job, JobEnd, JobProgress
+from slotwise.batch.serial import Executor, TaskCache, train_job
+from slotwise.errors import UserError
+from slotwise.machine import available_cores
+from slotwise.observer import Observer
+from slotwise.runs import RunFolder
+from slotwise.scenario import whole
+
+# One thread per local training is what slotwise decides; libraries must not add their own.
+LIBRARY_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+# The name of the module stays visible in the list of processes.
+WORKER = "import sys; from slotwise.batch.processes import work; work(int(sys.argv[1]))"
+PREDECESSOR_TIMEOUT = 10.0  # seconds
+
+
+class ProcessExecutor(Executor):
+    """Trains jobs in up to ``workers`` processes, started when they are needed.
+
+    Args:
+        workers: Parallel local trainings over all jobs. Default: all cores.
+    """
+
+    retries = 1
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._cores = available_cores() if workers is None else whole("workers", workers)
+        self._workers: list[_Worker] = []
+
+    def submit(self, job: Job, waiting: int) -> bool:
+        """Start a job on its share of the free cores."""
+        free = self._cores - sum(worker.threads for worker in self._workers)
+        if free <= 0:
+            return False
+        worker = next((worker for worker in self._workers if worker.job is None), None)
+        if worker is None:
+            worker = self._start_worker()
+        worker.submit(job, -(-free // min(waiting, free)))
+        return True
+
+    def wait(self, seconds: float) -> list[JobEnd]:
+        """Return the jobs that have ended or lost their process."""
+        ends: list[JobEnd] = []
+        waiting: dict[Any, _Worker] = {worker.pipe: worker for worker in self._workers}
+        for pipe in wait(list(waiting), seconds):
+            worker = waiting[pipe]
+            try:
+                message = worker.pipe.recv()
+            except (EOFError, OSError):
+                ends += self._lose(worker)
+                continue
+            if message is None:
+                worker.started = True
+            elif isinstance(message, JobProgress):
+                if worker.job is not None:
+                    self.observer.job_progress(worker.job, message)
+            else:
+                ends += worker.end_job(*message)
+        return ends
+
+    def stop(self) -> None:
+        """Ask every worker to save its job and to end."""
+        for worker in self._workers:
+            worker.stop()
+
+    def close(self) -> None:
+        """Kill the workers that are left."""
+        for worker in self._workers:
+            worker.kill()
+        self._workers.clear()
+
+    def _start_worker(self) -> _Worker:
+        worker = _Worker(self.folder, self.checkpoint_every)
+        self._workers.append(worker)
+        return worker
+
+    def _lose(self, worker: _Worker) -> list[JobEnd]:
+        self._workers.remove(worker)
+        reason = worker.death()
+        return [] if worker.job is None else [JobEnd(worker.job, reason, lost=True)]
+
+
+class _Worker:
+    """A process, its pipe, and the job it trains."""
+
+    def __init__(self, folder: BatchFolder, checkpoint_every: float) -> None:
+        self.job: Job | None = None
+        self.threads = 0
+        self.started = False
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
+        self.pipe, theirs = Pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", WORKER, str(theirs.fileno()), str(folder.path)],
+                stdin=subprocess.DEVNULL,
+                stdout=self._errors,
+                stderr=self._errors,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **dict.fromkeys(LIBRARY_THREADS, "1")},
+                start_new_session=True,  # Ctrl-C in a terminal is for the main process only
+            )
+        self._send((sys.path, folder, checkpoint_every))
+
+    def submit(self, job: Job, threads: int) -> None:
+        self.job, self.threads = job, threads
+        self._send((job, threads))
+
+    def stop(self) -> None:
+        self._send(None)
+
+    def end_job(self, reason: str | None) -> list[JobEnd]:
+        job, self.job, self.threads = self.job, None, 0
+        return [] if job is None else [JobEnd(job, reason)]
+
+    def death(self) -> str:
+        """Return why the process has ended; raise a UserError if it could not even start."""
+        code, error = self._process.wait(), self._last_error()
+        self.kill()
+        if code < 0:
+            return f"its process was ended by {Signals(-code).name}"
+        if code and not self.started:
+            raise UserError(f"a worker process cannot start: {error}")
+        return f"its process ended: {error}"
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self.pipe.close()
+        self._errors.close()
+
+    def _send(self, message: object) -> None:
+        with suppress(OSError):  # it has died; `wait` finds out
+            self.pipe.send(message)
+
+    def _last_error(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "no message")
+
+
+def work(descriptor: int) -> None:
+    """Train the jobs that come through a pipe, in a worker process, until it is closed or says to stop.
+
+    The pipe is closed when the main process is gone, however that ended: no worker outlives it for long.
+    """
+    pipe = Connection(descriptor)
+    path, folder, checkpoint_every = pipe.recv()
+    sys.path += [entry for entry in path if entry not in sys.path]  # for modules of the user
+    place, main, tasks = Executor(), _MainProcess(pipe), TaskCache()
+    place.open(folder, 1, checkpoint_every, main)
+    for job, threads in main.jobs():
+        _await_predecessor(folder.run(job.run.name))
+        main.send((train_job(place, job, threads, tasks.make),))
+
+
+class _MainProcess(Observer):
+    """The other end of a worker's pipe: jobs come from there, progress goes there.
+
+    Jobs are received in a thread, so that the end of the pipe is noticed during a training.
+    """
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._jobs: queue.SimpleQueue[tuple[Job, int] | None] = queue.SimpleQueue()
+        self._ended = threading.Event()
+        threading.Thread(target=self._receive, daemon=True).start()
+        self.send(None)
+
+    def jobs(self) -> Iterator[tuple[Job, int]]:
+        while (job := self._jobs.get()) is not None:
+            yield job
+
+    def send(self, message: object) -> None:
+        with suppress(OSError):  # the main process is gone; the end of the pipe tells so as well
+            self._pipe.send(message)
+
+    def job_progress(self, job: Job, progress: JobProgress) -> None:
+        del job
+        self.send(progress)
+
+    def wants_stop(self) -> bool:
+        return self._ended.is_set()
+
+    def _receive(self) -> None:
+        message: Any = True
+        while message is not None:
+            try:
+                message = self._pipe.recv()
+            except (EOFError, OSError):
+                message = None
+            if message is None:
+                self._ended.set()
+            self._jobs.put(message)
+
+
+def _await_predecessor(run: RunFolder) -> None:
+    """Wait for a worker whose main process was killed: it saves the same run and ends."""
+    end = time.monotonic() + PREDECESSOR_TIMEOUT
+    while run.is_run and time.monotonic() < end:
+        try:
+            with run.held():
+                return
+        except UserError:
+            time.sleep(0.1)

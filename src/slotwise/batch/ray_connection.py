@@ -1,0 +1,125 @@
+"""Connect to a Ray cluster that is running, or say quickly why not. No cluster is ever started.
+
+Ray itself tries for a minute and more to reach what does not answer, and cannot be interrupted meanwhile. So
+the address is probed first: the head of a cluster is a gRPC server, and answers at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from slotwise.errors import InputError, UserError
+
+PROBE_TIMEOUT = 4.0  # seconds
+SETTINGS = {
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": "^",  # every line: the batch reports lost jobs itself
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_ENABLE_AUTO_CONNECT": "0",  # else a call after the head was lost looks for another cluster
+}
+ALLOWED = "auto, HOST:PORT of the cluster's head, or ray://HOST:PORT"
+
+
+@dataclass(frozen=True)
+class RayConnection:
+    """The ray module, connected to a cluster, and the address of the cluster's head."""
+
+    ray: Any
+    head: str
+
+    def answers(self) -> bool:
+        """Return whether the head still answers; without it Ray ends this process after a minute."""
+        try:
+            _check_answers(self.head)
+        except UserError:
+            return False
+        return True
+
+
+def connect(address: str) -> RayConnection:
+    """Connect to a cluster.
+
+    Args:
+        address: Address of the head, or ``auto`` for the one that RAY_ADDRESS or this machine knows.
+
+    Raises:
+        UserError: Ray is not installed, there is no cluster, or it does not answer.
+    """
+    if find_spec("ray") is None:
+        raise UserError("Ray is not installed: pip install 'slotwise[ray]'")
+    chosen = _known_address() if address == "auto" else address
+    if chosen is not None:
+        _check_answers(chosen)
+    for name, value in SETTINGS.items():  # Ray reads them from the environment, some when it is imported
+        os.environ.setdefault(name, value)
+    ray = import_module("ray")
+    options = {"logging_level": logging.CRITICAL, "log_to_driver": False, "configure_logging": False}
+    try:
+        with _silent_stderr():
+            ray.init(address=chosen or "auto", **options)
+    except Exception as error:  # whatever Ray finds wrong; of two versions it names each in a line of its own
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"no Ray cluster at {chosen or 'this machine'}: {reason}") from None
+    return RayConnection(ray, chosen or ray.get_runtime_context().gcs_address)
+
+
+def _known_address() -> str | None:
+    """Return the address Ray has recorded; None leaves it to Ray to search the processes."""
+    recorded = os.environ.get("RAY_ADDRESS")
+    if recorded and recorded != "auto":
+        return recorded
+    try:
+        note = Path(os.environ.get("RAY_TMPDIR") or "/tmp") / "ray" / "ray_current_cluster"
+        return note.read_text(encoding="utf-8").strip() or None
+    except OSError:
+        return None
+
+
+def _check_answers(address: str) -> None:
+    match = re.fullmatch(r"(?:ray://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})", address)
+    if match is None or not 0 < int(match[2]) < 1 << 16:
+        raise InputError("ray", address, ALLOWED)
+    try:
+        # A plain connection first: its errors are shorter than those of gRPC.
+        socket.create_connection((match[1].strip("[]"), int(match[2])), PROBE_TIMEOUT).close()
+    except OSError as error:
+        raise UserError(f"no Ray cluster at {address}: {error.strerror or error}") from None
+    if os.environ.get("RAY_USE_TLS") not in {"1", "true"}:  # no answer there without certificates
+        _check_grpc(address, f"{match[1]}:{match[2]}")
+
+
+def _check_grpc(address: str, target: str) -> None:
+    """Refuse what is no gRPC server; one without a health service answers with an error of its own."""
+    grpc = import_module("grpc")
+    try:
+        with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
+            channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=PROBE_TIMEOUT)
+    except grpc.RpcError as error:
+        if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+            raise UserError(f"no Ray cluster at {address}: timed out") from None
+        if error.code() is grpc.StatusCode.UNAVAILABLE or "http2 header" in (error.details() or ""):
+            raise UserError(f"no Ray cluster at {address}: the server there is not Ray") from None
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Discard what Ray's core writes to standard error past Python."""
+    before = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(nowhere)

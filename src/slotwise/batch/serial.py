@@ -1,0 +1,161 @@
+"""Executor, the interface of all executors, and training in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.job import Job, JobEnd, JobProgress, schedule_timeline
+from slotwise.data import Dataset
+from slotwise.learning import Diverged, History, Point, Task
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig, execute
+from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.runs.tasks import build_task
+from slotwise.schedule import Timeline
+
+PROGRESS_INTERVAL = 0.25  # seconds
+MakeTask = Callable[[RunConfig], Task]
+
+
+class Executor:
+    """Trains jobs: in this process, in local processes or on a cluster. It can be used once.
+
+    Attributes:
+        retries: How often a job is given to another worker after losing its own.
+        checkpoint_every: Default number of seconds between checkpoints.
+    """
+
+    retries = 0
+    checkpoint_every = SECONDS_BETWEEN_CHECKPOINTS
+
+    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: Observer) -> None:
+        """Get ready for a number of jobs; ``observer`` is told their progress."""
+        del jobs
+        self.folder, self.checkpoint_every, self.observer = folder, checkpoint_every, observer
+
+    def submit(self, job: Job, waiting: int) -> bool:
+        """Start a job, the first of ``waiting``; return False if no worker is free."""
+        raise NotImplementedError
+
+    def wait(self, seconds: float) -> list[JobEnd]:
+        """Return the jobs that have ended, as soon as there is one or the seconds have passed."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Ask all jobs to end early with a checkpoint; `wait` returns them when they have."""
+
+    def close(self) -> None:
+        """End all workers at once."""
+
+
+class SerialExecutor(Executor):
+    """Trains one job after the other in this process.
+
+    Args:
+        threads: Parallel local trainings; the result does not depend on it.
+        make_task: Builds the task of a run. Default: built-in tasks, data sets loaded once.
+    """
+
+    def __init__(self, threads: int = 1, make_task: MakeTask | None = None) -> None:
+        self._threads, self._make_task = threads, make_task or TaskCache().make
+        self._job: Job | None = None
+
+    def submit(self, job: Job, waiting: int) -> bool:
+        """Accept a job for the next call of `wait`."""
+        del waiting
+        if self._job is not None:
+            return False
+        self._job = job
+        return True
+
+    def wait(self, seconds: float) -> list[JobEnd]:
+        """Train the accepted job; the observer may stop it."""
+        del seconds
+        job, self._job = self._job, None
+        return [] if job is None else [JobEnd(job, train_job(self, job, self._threads, self._make_task))]
+
+
+class TaskCache:
+    """Builds tasks; data sets are loaded once, and runs that differ in their schedule only share a task."""
+
+    def __init__(self) -> None:
+        self._datasets: dict[str, Dataset] = {}
+        self._last: tuple[object, Task] | None = None
+
+    def add(self, dataset: Dataset) -> None:
+        """Use this data set for the runs that name it."""
+        self._datasets[dataset.name] = dataset
+
+    def make(self, config: RunConfig) -> Task:
+        """Return the task of a run; a user's own task may depend on every option and is built each time."""
+        if config.model.task is not None:
+            return build_task(config)
+        key = (config.dataset, config.model, config.training, config.bits, config.channel.devices)
+        if self._last is None or self._last[0] != key:
+            name = config.dataset.data
+            if name not in self._datasets:
+                self._datasets[name] = config.dataset.load()
+            self._last = (key, build_task(config, self._datasets[name]))
+        return self._last[1]
+
+
+def train_job(place: Executor, job: Job, threads: int, make_task: MakeTask) -> str | None:
+    """Train or resume a job in this process, in the folder of ``place``; return the reason if it fails."""
+    run_folder, config = place.folder.run(job.run.name), job.run.config
+    try:
+        resume = None
+        if run_folder.is_run:
+            resume, _ = run_folder.checkpoints.load()
+        else:
+            run_folder = run_folder.create(run_folder.path, config)
+        execute(
+            run_folder,
+            config,
+            task=make_task(config),
+            timeline=schedule_timeline(config),
+            workers=threads,
+            checkpoint_every=place.checkpoint_every,
+            resume=resume,
+            observer=_JobObserver(job, place.observer),
+        )
+    except Diverged as error:
+        return f"diverged in round {error.round}"
+    except Exception as error:  # whatever it is, the other jobs go on
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+class _JobObserver(Observer):
+    """Reports the progress of a run as that of a job, a few times a second."""
+
+    def __init__(self, job: Job, observer: Observer) -> None:
+        self._job, self._observer = job, observer
+        self._point: Point | None = None
+        self._last = 0.0
+        self._done = 0
+
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
+        self._rounds = min(timeline.rounds, self._job.until or timeline.rounds)
+        self._point = resumed.points[-1] if resumed and resumed.points else None
+        self._done = resumed.rounds if resumed else 0
+        self._report()
+
+    def round_done(self, round_number: int) -> None:
+        self._done = round_number + 1
+        if self._done == self._rounds or time.monotonic() - self._last >= PROGRESS_INTERVAL:
+            self._report()
+
+    def evaluated(self, point: Point) -> None:
+        self._point = point
+        if point.round == self._rounds:
+            self._report()
+
+    def wants_stop(self) -> bool:
+        return self._observer.wants_stop() or (self._job.until is not None and self._done >= self._job.until)
+
+    def _report(self) -> None:
+        self._last = time.monotonic()
+        loss, accuracy = (self._point.loss, self._point.accuracy) if self._point else (None, None)
+        self._observer.job_progress(self._job, JobProgress(self._done, self._rounds, loss, accuracy))

@@ -1,0 +1,310 @@
+"""BatchSpec: the runs of a batch, as named cases × axes × seeds.
+
+In a TOML file the options of all runs stand at the top, and each ``[[case]]`` table has a name and options of
+its own. An option that is a list is an axis. Every combination of the axes of a case is a point, once with
+each seed. Points that are the same training share a run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from slotwise.batch.axes import Axis, combination_name, folder_names, split_axes
+from slotwise.batch.job import Run, as_trained, schedule_summary
+from slotwise.costs import Powers
+from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.files import load_toml
+from slotwise.learning.local_sgd import LocalSgd
+from slotwise.runs import RunConfig
+from slotwise.runs.config import SHORTHANDS, refuse_unknown, toml_options
+from slotwise.runs.tasks import check_task
+from slotwise.scenario import whole
+
+MOST_POINTS = 100_000
+CASE_NAME = "at most 60 letters, digits, dots, dashes and underscores, a letter or digit first"
+# A wrong name is a mistake, and no combination that may be skipped.
+NAMES = {"schedule", "selection", "aggregation"}
+# Different ways to say the same thing: one in a case replaces all of them at the top of the file.
+ALTERNATIVES = (
+    {"compute_slots", "samples_per_slot", "compute_distribution", "device_compute_slots", "fleet_file"},
+    {"link_slots", "bits_per_slot"},
+)
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class BatchPoint:
+    """One combination of a case with one seed: its value on each axis of the batch, and its run."""
+
+    case: str
+    values: tuple[Any, ...]
+    seed: int
+    run: Run
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Impossible combinations: the number of points, and the reason of the first."""
+
+    points: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class BatchSpec:
+    """A batch of runs; made by `of` or `read`.
+
+    Attributes:
+        axes: Every option that has several values, in one case or in different cases.
+        points: All points, in the order of the specification.
+        powers: Watts of a device, if joules are wanted.
+        skipped: The impossible combinations, if they are skipped.
+    """
+
+    axes: tuple[Axis, ...]
+    points: tuple[BatchPoint, ...]
+    powers: Powers | None = None
+    skipped: Skipped | None = None
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The trainings, each once."""
+        return tuple(dict.fromkeys(point.run for point in self.points))
+
+    @classmethod
+    def of(
+        cls,
+        cases: Mapping[str, RunConfig | Options] | None = None,
+        *,
+        axes: Mapping[str, Sequence[Any]] | None = None,
+        seeds: Sequence[int] = (0,),
+        powers: Powers | None = None,
+        skip_impossible: bool = False,
+    ) -> BatchSpec:
+        """Build a batch in Python.
+
+        Args:
+            cases: Configurations, or tables of options in which a list is an axis, by name. Default: one
+                unnamed case, the defaults of `RunConfig`.
+            axes: Options with several values, for all cases; a table of a case overrides them.
+            seeds: Seeds; every combination is trained once with each.
+            powers: Watts of a device; the results have joules then.
+            skip_impossible: Skip combinations that cannot be, such as a group larger than the fleet.
+
+        Raises:
+            UserError: an option or a combination is not allowed.
+        """
+        common = {name: list(values) for name, values in (axes or {}).items()}
+        split = []
+        for name, case in ({"": {}} if cases is None else cases).items():
+            options = {} if isinstance(case, RunConfig) else case
+            defaults = case.options() if isinstance(case, RunConfig) else None
+            split.append(_split_case(name and _case_name(name), {**common, **options}, defaults))
+        return _expand(Path(), split, seeds, powers, skip_impossible)
+
+    @classmethod
+    def read(cls, path: Path) -> BatchSpec:
+        """Read a TOML file; every schedule is simulated, so that mistakes are found before any training.
+
+        Raises:
+            UserError: one line with the file, the case and the option or combination.
+        """
+        document = load_toml(path)
+        try:
+            return _read(path, document)
+        except UserError as error:
+            text = str(error)
+            raise UserError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+
+
+def _read(path: Path, document: dict[str, Any]) -> BatchSpec:
+    tables, powers = document.pop("case", None), read_powers(document.pop("powers", None))
+    common = _toml_table(path, document)
+    seeds, skip = common.pop("seeds", [0]), common.pop("skip_impossible", False)
+    if not isinstance(skip, bool):
+        raise InputError("skip-impossible", skip, "true or false")
+    if tables is None:
+        return _expand(path.parent, [_split_case("", common)], seeds, powers, skip)
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise UserError("case: must be one or several [[case]] tables, each with a name")
+    cases: dict[str, _Case] = {}
+    for number, table in enumerate(tables, start=1):
+        try:
+            if "name" not in table:
+                raise InputError("name", "missing", CASE_NAME)
+            name = _case_name(table.pop("name"))
+            if name in cases:
+                raise InputError("name", name, "different from the names of the other cases")
+        except InputError as error:
+            raise UserError(f"case number {number}: {error}") from None
+        own = _toml_table(path, table)
+        replaced = {option for group in ALTERNATIVES if group & own.keys() for option in group}
+        kept = {option: value for option, value in common.items() if option not in replaced}
+        cases[name] = _split_case(name, {**kept, **own})
+    return _expand(path.parent, list(cases.values()), seeds, powers, skip)
+
+
+def _toml_table(path: Path, table: Options) -> dict[str, Any]:
+    """Return the options of a table; the name of a fleet file stays as it is written, also in results."""
+    options = toml_options(path, table)
+    for name in {"fleet-file", "fleet_file"} & table.keys():
+        options["fleet_file"] = table[name]
+    return options
+
+
+def _case_name(name: Any) -> str:
+    if not isinstance(name, str) or not re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name):
+        raise InputError("name", str(name)[:60], CASE_NAME)
+    return name
+
+
+def checked_seeds(seeds: Any) -> list[int]:
+    """Return the seeds if they are different integers, at least one; raise an InputError otherwise."""
+    if not isinstance(seeds, list | tuple | range) or not seeds or len({*map(str, seeds)}) < len(seeds):
+        raise InputError("seeds", seeds, "a list of different whole numbers, at least one")
+    for seed in seeds:
+        whole("seeds", seed, smallest=0)
+        LocalSgd(seed=seed)
+    return list(seeds)
+
+
+def read_powers(table: Any) -> Powers | None:
+    """Return the powers in a TOML table; None if there is no table."""
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise UserError("powers: must be a table of watts")
+    known = [field.name for field in fields(Powers)]
+    given = {name.replace("-", "_"): value for name, value in table.items()}
+    for name in given:
+        if name not in known:
+            raise UserError(f"powers: unknown key {name}: allowed are {', '.join(known)}")
+    for name in ("computing", "sending", "receiving"):
+        if name not in given:
+            raise UserError(f"powers: {name}: missing; must be given in watts")
+    try:
+        return Powers(**given)
+    except InputError as error:
+        raise UserError(f"powers: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Case:
+    """The options of a case, split into those with one value and those with several.
+
+    Options that are not given come from ``defaults``, or else from the paper's case.
+    """
+
+    name: str
+    fixed: dict[str, Any]
+    axes: dict[str, tuple[Any, ...]]
+    defaults: Options | None = None
+
+    def combinations(self, seeds: Sequence[int]) -> Iterator[_Combination]:
+        for values in product(*self.axes.values()):
+            options = {**self.fixed, **dict(zip(self.axes, values, strict=True))}
+            yield from (_Combination(self, options, seed) for seed in seeds)
+
+
+@dataclass(frozen=True)
+class _Combination:
+    """A combination with a seed, before it is known to be possible."""
+
+    case: _Case
+    options: dict[str, Any]
+    seed: int
+
+    def config(self, folder: Path) -> RunConfig:
+        """Return the configuration, schedule and network checked; fleet files are relative to ``folder``."""
+        options = {**self.options, "seed": self.seed}
+        if isinstance(file := options.get("fleet_file"), str):
+            options["fleet_file"] = str(folder / file)
+        config = RunConfig.from_options(options, self.case.defaults)
+        schedule_summary(config)
+        check_task(config)
+        return config
+
+    def value(self, name: str, config: RunConfig) -> Any:
+        """Return the value of an option, which may be an axis of other cases only."""
+        return self.options[name] if name in self.options else config.options().get(name)
+
+    def name(self, axes: Mapping[str, Axis]) -> str:
+        """Return the name without the seed, made from the axes of the case."""
+        chosen = [axes[name] for name in self.case.axes]
+        return combination_name(self.case.name, chosen, [self.options[axis.name] for axis in chosen])
+
+
+def _split_case(name: str, options: Options, defaults: Options | None = None) -> _Case:
+    try:
+        if "seed" in options:
+            raise ConflictError("seed", "seeds")
+        refuse_unknown({key: value for key, value in options.items() if key not in SHORTHANDS})
+        return _Case(name, *split_axes(options), defaults)
+    except UserError as error:
+        raise (UserError(f"case {name}: {error}") if name else error) from None
+
+
+def _expand(folder: Path, cases: Sequence[_Case], seeds: Any, powers: Powers | None, skip: bool) -> BatchSpec:
+    numbers = checked_seeds(seeds)
+    count = len(numbers) * sum(prod(map(len, case.axes.values())) for case in cases)
+    if count > MOST_POINTS:
+        raise UserError(f"{count:,} points: must be at most {MOST_POINTS:,}")
+    combinations = [one for case in cases for one in case.combinations(numbers)]
+    names = dict.fromkeys(name for case in cases for name in case.axes)
+    possible, skipped = _possible(folder, combinations, names, skip)
+    axes = {
+        name: Axis(name, _distinct(one.value(name, config) for one, config in possible)) for name in names
+    }
+    return BatchSpec(tuple(axes.values()), _points(possible, axes), powers, skipped)
+
+
+def _possible(
+    folder: Path, combinations: Sequence[_Combination], names: Iterable[str], skip: bool
+) -> tuple[list[tuple[_Combination, RunConfig]], Skipped | None]:
+    """Return the combinations that can be; the first impossible one is refused unless ``skip``."""
+    possible, impossible = [], []
+    for one in combinations:
+        try:
+            possible.append((one, one.config(folder)))
+        except InputError as error:
+            if error.parameter in NAMES:
+                raise
+            impossible.append((one, error))
+    if not impossible:
+        return possible, None
+    first, mistake = impossible[0]
+    name = first.name({n: Axis(n, _distinct(one.options.get(n) for one in combinations)) for n in names})
+    reason = f"{name}: {mistake}" if name else str(mistake)
+    if not possible:
+        raise UserError(f"no combination is possible; the first: {reason}" if name else reason)
+    if not skip:
+        raise UserError(f"{reason} (skip-impossible = true skips such combinations)")
+    return possible, Skipped(len(impossible), reason)
+
+
+def _points(
+    possible: Sequence[tuple[_Combination, RunConfig]], axes: Mapping[str, Axis]
+) -> tuple[BatchPoint, ...]:
+    """Return the points; a training that several points share is named after the first of them."""
+    plain = [",".join(filter(None, (one.name(axes), f"seed={one.seed}"))) for one, _ in possible]
+    identities = [json.dumps([one.case.name, one.options, one.seed], default=str) for one, _ in possible]
+    runs: dict[RunConfig, Run] = {}
+    points = []
+    for name, (one, config) in zip(folder_names(plain, identities), possible, strict=True):
+        trained = as_trained(config)
+        run = runs.setdefault(trained, Run(name, trained))
+        values = tuple(one.value(axis, config) for axis in axes)
+        points.append(BatchPoint(one.case.name, values, one.seed, run))
+    return tuple(points)
+
+
+def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return different values in order; they may be lists, which cannot be keys."""
+    return tuple({json.dumps(value, default=str): value for value in values}.values())

@@ -1,0 +1,222 @@
+"""Costs of a timeline: slots and air time of the devices and, if powers are known, joules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from math import inf
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.errors import InputError
+from slotwise.schedule.timeline import Column, Timeline, Trainings, departures
+
+LARGEST_POWER = 1_000_000_000  # far above any device, and far below where sums of joules overflow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Powers:
+    """Watts that a device draws, and the seconds of a slot.
+
+    Attributes:
+        computing: Watts while it trains.
+        sending: Watts while it sends, including lost uplinks.
+        receiving: Watts while it receives a model.
+        idle: Watts while it waits for a model or for the channel.
+        slot_seconds: Seconds of one slot.
+    """
+
+    computing: float
+    sending: float
+    receiving: float
+    idle: float = 0.0
+    slot_seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
+                raise InputError(field.name, value, "a finite number, at least 0")
+            if value > LARGEST_POWER:
+                raise InputError(field.name, value, f"at most {LARGEST_POWER:,}")
+        if not self.slot_seconds:
+            raise InputError("slot_seconds", self.slot_seconds, "above 0")
+
+
+class TotalUsage(NamedTuple):
+    """Slots of all devices together."""
+
+    computing: int
+    sending: int
+    receiving: int
+    idle: int
+
+
+class Usage(NamedTuple):
+    """Slots that each device is present until the last round ends, by activity; device n is entry n−1.
+
+    Attributes:
+        computing: local training, including trainings that a departure breaks off.
+        sending: air time, including lost uplinks; an uplink broken off by a departure counts until then.
+        receiving: broadcasts of models meant for the device.
+        idle: present, and waiting for the channel or for a model.
+    """
+
+    computing: Column
+    sending: Column
+    receiving: Column
+    idle: Column
+
+    @property
+    def total(self) -> TotalUsage:
+        """The sums over all devices."""
+        return TotalUsage(*(int(slots.sum()) for slots in self))
+
+
+def usage(timeline: Timeline) -> Usage:
+    """Return the slots that each device computes, sends, receives and idles."""
+    devices = timeline.scenario.devices
+    computing, sending, receiving, away = (_per_device(spans, devices) for spans in _spans(timeline))
+    idle = timeline.last_slot - away - computing - sending - receiving
+    return Usage(computing, sending, receiving, idle)
+
+
+def usage_until(timeline: Timeline, slots: Sequence[int]) -> Usage:
+    """Return the usage of all devices together before each of ``slots``; entry i is for slots[i]."""
+    places = np.array(slots, dtype=np.int64)
+    computing, sending, receiving, away = (
+        _until(spans, timeline.last_slot)[places] for spans in _spans(timeline)
+    )
+    idle = timeline.scenario.devices * places - away - computing - sending - receiving
+    return Usage(computing, sending, receiving, idle)
+
+
+@overload
+def joules(usage: Usage, powers: Powers) -> NDArray[np.float64]: ...
+@overload
+def joules(usage: TotalUsage, powers: Powers) -> float: ...
+def joules(usage: Usage | TotalUsage, powers: Powers) -> Any:
+    """Return the energy of each entry of ``usage``, or of a total; absent devices use none."""
+    active = usage.computing * powers.computing + usage.sending * powers.sending
+    return (active + usage.receiving * powers.receiving + usage.idle * powers.idle) * powers.slot_seconds
+
+
+class Spread(NamedTuple):
+    """Minimum, mean and maximum over the devices."""
+
+    least: float
+    mean: float
+    most: float
+
+    @classmethod
+    def of(cls, numbers: NDArray[Any]) -> Spread:
+        """Return minimum, mean and maximum of an array; integers stay integers."""
+        return cls(numbers.min().item(), float(numbers.mean()), numbers.max().item())
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Slots and joules of all devices until the last round ends.
+
+    Attributes:
+        slots: the slot at which the last round ends.
+        usage: slots of each device.
+        powers: watts of a device; None if they are not known, and then there are no joules.
+    """
+
+    slots: int
+    usage: Usage
+    powers: Powers | None = None
+
+    @classmethod
+    def of(cls, timeline: Timeline, powers: Powers | None = None) -> Costs:
+        """Return the costs of a whole timeline."""
+        return cls(timeline.last_slot, usage(timeline), powers)
+
+    @property
+    def total(self) -> TotalUsage:
+        """Slots of all devices together."""
+        return self.usage.total
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of each activity in the slots that devices are present."""
+        total = self.total
+        return {name: slots / max(1, sum(total)) for name, slots in total._asdict().items()}
+
+    @property
+    def air_slots(self) -> Spread:
+        """Air time of a device: the slots in which it sends, including lost uplinks."""
+        return Spread.of(self.usage.sending)
+
+    @property
+    def joules(self) -> float | None:
+        """Energy of all devices together; None if powers are not known."""
+        return None if self.powers is None else joules(self.total, self.powers)
+
+    @property
+    def joules_of_a_device(self) -> Spread | None:
+        """Energy of a device; None if powers are not known."""
+        return None if self.powers is None else Spread.of(joules(self.usage, self.powers))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the totals by name; joules only if powers are known."""
+        air = self.air_slots._asdict()
+        figures = {"slots": self.slots, **self.total._asdict(), "air_slots_of_a_device": air}
+        if self.joules_of_a_device is not None:
+            figures |= {"joules": self.joules, "joules_of_a_device": self.joules_of_a_device._asdict()}
+        return figures
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return one array per quantity, with an entry for each device; ``away`` are slots of absence."""
+        columns: dict[str, NDArray[Any]] = {
+            "device": np.arange(1, len(self.usage.idle) + 1),
+            **self.usage._asdict(),
+            "away": self.slots - np.sum(self.usage, axis=0),
+        }
+        return columns if self.powers is None else columns | {"joules": joules(self.usage, self.powers)}
+
+    def devices(self) -> Iterator[dict[str, Any]]:
+        """Yield the numbers of each device by name."""
+        columns = self.columns()
+        for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+            yield dict(zip(columns, row, strict=True))
+
+
+class _Spans(NamedTuple):
+    """Half-open spans of slots up to the end of the last round, each of one device."""
+
+    device: Column
+    start: Column
+    end: Column
+
+
+def _spans(timeline: Timeline) -> Iterator[_Spans]:
+    """Yield the spans of computing, sending, receiving and absence; a departure cuts the first three."""
+    done, last = Trainings.of(timeline), timeline.last_slot
+    start = np.minimum(done.start, last)
+    yield _Spans(done.device, start, np.clip(np.minimum(done.ready, done.departure), start, last))
+    _, device, _, begun, end = timeline.lost.T
+    lost = _Spans(device, begun, np.minimum(end, departures(timeline.fleet, device, begun)))
+    sent = _Spans(timeline.device, timeline.start, timeline.end)
+    yield _Spans(*(np.concatenate(columns) for columns in zip(sent, lost, strict=True)))
+    yield _Spans(done.device, done.arrival, np.minimum(done.start, done.departure))
+    absences = timeline.fleet.absences if timeline.fleet else ()
+    away = [(n, leaves, last if returns is None else returns) for n, leaves, returns in absences]
+    device, start, end = np.array(away, dtype=np.int64).reshape(-1, 3).T
+    yield _Spans(device, np.minimum(start, last), np.minimum(end, last))
+
+
+def _per_device(spans: _Spans, devices: int) -> Column:
+    total = np.zeros(devices, dtype=np.int64)
+    np.add.at(total, spans.device - 1, spans.end - spans.start)
+    return total
+
+
+def _until(spans: _Spans, last: int) -> Column:
+    """Return, for t = 0, …, last, the slots before t that the spans have together."""
+    began, ended = (np.bincount(places, minlength=last + 1) for places in (spans.start, spans.end))
+    busy = np.cumsum(began - ended)[:-1]
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(busy)])

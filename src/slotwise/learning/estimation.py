@@ -1,0 +1,251 @@
+"""Estimate the constants of the convergence analysis, L, σ², M and Γ², by sampling gradients of a task.
+
+Each estimate is the largest value found, so it is a lower bound of the supremum in the assumptions: a step
+size that it rules out is ruled out, but one that it allows may still be too large.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.aggregation import Vector
+from slotwise.learning.engine import Training
+from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
+from slotwise.learning.task import Task
+from slotwise.observer import Observer
+from slotwise.schedule import Timeline
+from slotwise.theory.bound import Constants
+
+Floats = NDArray[np.float64]
+BATCH = 8  # samples of a sampled gradient: few, because its noise is to be measured
+DRAWS = 4  # batches per device and model
+CURVATURE_STEPS = 4
+RELATIVE_STEP = 1e-3  # length of a finite difference, relative to the length of the model
+
+
+class Gradients(Protocol):
+    """Gradients of N devices; methods are safe to call from several threads."""
+
+    devices: int
+
+    def full(self, model: Vector, device: int) -> Vector:
+        """Return ∇f_n(w), over all samples of device n (from 1)."""
+
+    def sampled(self, model: Vector, device: int, draw: int) -> Vector:
+        """Return an unbiased sample of ∇f_n(w)."""
+
+    variance_factor: float
+    """Factor from E‖sampled − full‖² to the variance of a single sample's gradient."""
+
+
+class SgdTask(Task, Protocol):
+    """A task whose devices run SGD on their samples: CnnTask and TorchTask."""
+
+    samples: DeviceSamples
+    sgd: LocalSgd
+
+
+class TaskGradients:
+    """Gradients of a task, as updates of one SGD step of length 1."""
+
+    def __init__(self, task: SgdTask) -> None:
+        self.devices, held = task.samples.rows.shape
+        batch = max(1, min(BATCH, held - 1))
+        self._full = one_step(task, batch_size=held, learning_rate=1.0)
+        self._part = one_step(task, batch_size=batch, learning_rate=1.0)
+        # Batches are drawn without replacement: their variance is (V/b)·(n−b)/(n−1), none if b = n.
+        self.variance_factor = batch * (held - 1) / (held - batch) if held > batch else 0.0
+
+    def full(self, model: Vector, device: int) -> Vector:
+        """Return ∇f_n(w)."""
+        return self._full.local_update(model, device, 0)
+
+    def sampled(self, model: Vector, device: int, draw: int) -> Vector:
+        """Return the gradient of a small batch."""
+        return self._part.local_update(model, device, draw)
+
+
+def one_step(task: SgdTask, *, batch_size: int, learning_rate: float) -> SgdTask:
+    """Return the task with one gradient per local update, as in the theorem; data are shared."""
+    variant = copy.copy(task)
+    variant.sgd = replace(task.sgd, local_steps=1, batch_size=batch_size, learning_rate=learning_rate)
+    return variant
+
+
+class Estimator:
+    """Samples gradients at models, and keeps the largest value of each constant."""
+
+    def __init__(self, gradients: Gradients, pool: Executor) -> None:
+        self._gradients, self._pool = gradients, pool
+        self._draws = 0
+        self._squares: list[Floats] = []
+        self._moments: list[Floats] = []
+        self._last: tuple[Vector, NDArray[np.float32]] | None = None
+        self.heterogeneity = self.smoothness = self.device_smoothness = 0.0
+
+    def visit(self, model: Vector) -> float:
+        """Sample all constants at one model; return ‖∇f(w)‖²."""
+        local = self._locals(model)
+        if self._last is not None:
+            self._compare(*self._last, model, local)
+        self._last = model, local
+        mean = local.mean(axis=0, dtype=np.float64)
+        self.heterogeneity = max(self.heterogeneity, float(_squares(local - mean).max()))
+        squares = _squares(local)
+        self._squares.append(squares)
+        self._moments.append(squares + self._variances(model, local))
+        return float(mean @ mean)
+
+    def sharpen(self, model: Vector, steps: int = CURVATURE_STEPS) -> None:
+        """Search for the steepest direction at a model: power iteration on differences of gradients."""
+        local = self._locals(model)
+        direction = base = local.mean(axis=0, dtype=np.float64)
+        length = RELATIVE_STEP * max(1.0, float(np.linalg.norm(model)))
+        for _ in range(steps):
+            if not np.linalg.norm(direction) > 0:
+                return
+            moved = (model + length * direction / np.linalg.norm(direction)).astype(np.float32)
+            there = self._locals(moved)
+            self._compare(model, local, moved, there)
+            direction = there.mean(axis=0, dtype=np.float64) - base
+
+    def constants(self, *, initial_gap: float, initial_gradient2: float) -> Constants:
+        """Return the largest values so far."""
+        noise, growth = noise_line(np.concatenate(self._squares), np.concatenate(self._moments))
+        return Constants(
+            smoothness=self.smoothness,
+            device_smoothness=self.device_smoothness,
+            gradient_noise=noise,
+            noise_growth=growth,
+            heterogeneity=self.heterogeneity,
+            initial_gap=initial_gap,
+            initial_gradient2=initial_gradient2,
+        )
+
+    def _locals(self, model: Vector) -> NDArray[np.float32]:
+        """Return ∇f_1, …, ∇f_N, one row each."""
+        everyone = range(1, self._gradients.devices + 1)
+        return np.stack(list(self._pool.map(lambda n: self._gradients.full(model, n), everyone)))
+
+    def _variances(self, model: Vector, local: NDArray[np.float32]) -> Floats:
+        """Return the variance of one sample's gradient, per device; every visit draws other batches."""
+        draws = range(self._draws, self._draws + DRAWS)
+        self._draws += DRAWS
+
+        def deviation(pair: tuple[int, int]) -> float:
+            device, draw = pair
+            sample = self._gradients.sampled(model, device, draw)
+            return float(_squares((sample - local[device - 1])[None])[0])
+
+        pairs = product(range(1, len(local) + 1), draws)
+        found = np.array(list(self._pool.map(deviation, pairs))).reshape(len(local), DRAWS)
+        return np.asarray(found.mean(axis=1) * self._gradients.variance_factor)
+
+    def _compare(
+        self, model: Vector, local: NDArray[np.float32], other: Vector, others: NDArray[np.float32]
+    ) -> None:
+        """Update both smoothness constants from the gradients at two models."""
+        distance = float(np.linalg.norm(other.astype(np.float64) - model))
+        if distance == 0:
+            return
+        change = others - local
+        of_mean = float(np.linalg.norm(change.mean(axis=0, dtype=np.float64)))
+        self.smoothness = max(self.smoothness, of_mean / distance)
+        self.device_smoothness = max(self.device_smoothness, float(_squares(change).max() ** 0.5) / distance)
+
+
+def _squares(rows: NDArray[np.floating]) -> Floats:
+    """Return the squared length of each row, summed in double precision."""
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+
+
+def noise_line(squares: Floats, moments: Floats) -> tuple[float, float]:
+    """Return σ² and M: the line σ² + M·x above all points (‖∇f_n‖², E‖∇f_n(ζ)‖²), lowest at their mean.
+
+    M is at least 1, because a second moment is at least the square of the mean. The height at the mean is
+    convex in M, so it is found by ternary search.
+    """
+    centre = float(squares.mean())
+
+    def height(growth: float) -> float:
+        return float((moments - growth * squares).max()) + growth * centre
+
+    low, high = 1.0, 2.0
+    while high < 1e9 and height(2 * high) < height(high):
+        high *= 2
+    high *= 2
+    for _ in range(100):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, right) if height(left) <= height(right) else (left, high)
+    return max(0.0, float((moments - low * squares).max())), low
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Constants estimated along a training, and ‖∇f(w_k)‖² at some rounds k."""
+
+    constants: Constants
+    rounds: tuple[int, ...]
+    gradient2: tuple[float, ...]
+
+    def running_mean(self) -> Floats:
+        """Return (1/(K+1))·Σ_{k≤K} ‖∇f(w_k)‖² for K = 0 to the last round; linear between samples."""
+        every = np.arange(self.rounds[-1] + 1)
+        return np.asarray(np.cumsum(np.interp(every, self.rounds, self.gradient2)) / (every + 1))
+
+
+def measure(
+    task: SgdTask,
+    timeline: Timeline,
+    *,
+    points: int,
+    others: Iterable[Vector] = (),
+    workers: int = 1,
+    observer: Observer | None = None,
+) -> Measurement:
+    """Train along the timeline and sample the gradients at about ``points`` of its models w_0..w_K.
+
+    ``others`` are models from elsewhere (the end of a finished run) at which the constants must hold as well.
+    The task should be one of `one_step`. The observer's `progress` is told of the stages training, gradients
+    and curvature. The initial gap is f(w_0), because no cross-entropy is below 0.
+    """
+    observer = observer or Observer()
+    wanted = set(spread_rounds(timeline.rounds, points))
+    models = {0: task.initial_model()}
+    with Training(timeline, task, workers=workers) as training:
+        for k in training:
+            if k + 1 in wanted:
+                models[k + 1] = training.model
+            observer.progress("training", k + 1, timeline.rounds)
+        initial_gap = training.history().points[0].loss
+    elsewhere = list(others)
+    with ThreadPoolExecutor(workers) as pool:
+        estimator = Estimator(TaskGradients(task), pool)
+        gradient2 = []
+        for model in models.values():
+            gradient2.append(estimator.visit(model))
+            observer.progress("gradients", len(gradient2), len(models))
+        for model in elsewhere:
+            estimator.visit(model)
+        steepest = (models[0], models[max(models)], *elsewhere)
+        for number, model in enumerate(steepest, start=1):
+            estimator.sharpen(model)
+            observer.progress("curvature", number, len(steepest))
+    constants = estimator.constants(initial_gap=initial_gap, initial_gradient2=gradient2[0])
+    return Measurement(constants, tuple(models), tuple(gradient2))
+
+
+def spread_rounds(rounds: int, points: int) -> list[int]:
+    """Return about ``points`` of the rounds 0..rounds−1, half of them spaced evenly, half near the start."""
+    last = rounds - 1
+    even = np.linspace(0, last, max(2, points // 2))
+    early = np.geomspace(1, max(1, last), max(2, points - points // 2)) - 1
+    return sorted({0, last, *np.rint(even).astype(int).tolist(), *np.rint(early).astype(int).tolist()})

@@ -1,0 +1,232 @@
+"""`reproduce`: train the paper's experiments in a folder, resume what is unfinished, write the report.
+
+reproduction.json records the requested experiments, seeds and deadline of each study; runs/ has a run folder
+for each training; report.html and figures/ are made from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.job import Failure, Job, Run
+from slotwise.batch.jobs import can_train, run_jobs, unfinished
+from slotwise.batch.serial import SerialExecutor, TaskCache
+from slotwise.costs import Powers
+from slotwise.errors import InputError
+from slotwise.machine import available_cores
+from slotwise.observer import Observer
+from slotwise.paper.experiments import PAPER, QUICK, Experiment, all_runs, selected
+from slotwise.scenario import whole
+
+
+@dataclass(frozen=True)
+class Request:
+    """The requested part of one study.
+
+    Attributes:
+        deadline: slots of every run; None leaves each experiment its own.
+        seeds: number of seeds, counted from 0.
+        experiments: names of the experiments.
+    """
+
+    deadline: int | None
+    seeds: int
+    experiments: tuple[str, ...]
+
+    def joined(self, later: Request) -> Request:
+        """Return both requests as one; their deadlines are the same."""
+        names = tuple(dict.fromkeys((*self.experiments, *later.experiments)))
+        return Request(self.deadline, max(self.seeds, later.seeds), names)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of reproduction.json: quick experiments or the paper's, and the request for each study."""
+
+    quick: bool
+    requests: Mapping[str, Request] = field(default_factory=dict)
+
+    def experiments(self) -> tuple[Experiment, ...]:
+        """Return everything requested so far, with its deadline."""
+        return tuple(
+            self._at_deadline(experiment)
+            for experiment in (QUICK if self.quick else PAPER)
+            if (request := self.requests.get(experiment.study)) and experiment.name in request.experiments
+        )
+
+    def study(self, name: str) -> tuple[Experiment, ...]:
+        """Return a whole study, requested or not: the paper's, if the quick look does not have it."""
+        offered = QUICK if self.quick and any(e.study == name for e in QUICK) else PAPER
+        return tuple(self._at_deadline(experiment) for experiment in offered if experiment.study == name)
+
+    def seeds(self, study: str) -> range:
+        """Return the seeds of a study."""
+        request = self.requests.get(study)
+        return range(request.seeds if request else 1)
+
+    def runs(self) -> tuple[Run, ...]:
+        """Return every training requested so far, study after study."""
+        experiments = self.experiments()
+        return tuple(
+            run
+            for study in self.requests
+            for run in all_runs([e for e in experiments if e.study == study], self.seeds(study))
+        )
+
+    def _at_deadline(self, experiment: Experiment) -> Experiment:
+        request = self.requests.get(experiment.study)
+        if request is None or request.deadline is None:
+            return experiment
+        return experiment.with_deadline(request.deadline)
+
+    @classmethod
+    def read(cls, folder: BatchFolder) -> Manifest:
+        """Read the manifest of a folder.
+
+        Raises:
+            UserError: it is missing or damaged.
+        """
+        document = folder.read_manifest()
+        with folder.reading_manifest():
+            studies = document["studies"].items()
+            return cls(bool(document["quick"]), {study: _request(**request) for study, request in studies})
+
+    def write(self, folder: BatchFolder) -> None:
+        """Write the manifest of a folder."""
+        requests = {study: vars(request) for study, request in self.requests.items()}
+        folder.write_manifest({"quick": self.quick, "studies": requests})
+
+
+def _request(deadline: int | None, seeds: int, experiments: list[str]) -> Request:
+    return Request(deadline, seeds, tuple(experiments))
+
+
+def reproduction_folder(path: Path) -> BatchFolder:
+    """Return the folder of a reproduction."""
+    return BatchFolder(path, "slotwise reproduce", "reproduction.json")
+
+
+def add_requests(folder: BatchFolder, quick: bool, requests: Mapping[str, Request]) -> Manifest:
+    """Add requests to the manifest of a folder and return it.
+
+    Raises:
+        InputError: the folder holds something else, or its runs were made with other settings.
+    """
+    before = Manifest(quick) if folder.is_new else Manifest.read(folder)
+    if before.quick != quick:
+        raise InputError("out", folder.path, f"another folder: this one was made with quick={before.quick}")
+    joined = dict(before.requests)
+    for study, request in requests.items():
+        known = joined.get(study, request)
+        if known.deadline != request.deadline:
+            found = f"deadline {known.deadline}" if known.deadline else "the paper's deadline"
+            raise InputError("out", folder.path, f"another folder: its {study} runs have {found}")
+        joined[study] = known.joined(request)
+    manifest = Manifest(quick, joined)
+    manifest.write(folder)
+    return manifest
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """The result of `reproduce`.
+
+    Attributes:
+        path: the folder.
+        report: path of report.html.
+        failures: runs that diverged or failed.
+        skipped: runs whose data set is not on this machine.
+        stopped: whether the observer asked to stop; the same call resumes.
+    """
+
+    path: Path
+    report: Path
+    failures: tuple[Failure, ...] = ()
+    skipped: tuple[Run, ...] = ()
+    stopped: bool = False
+
+
+def reproduce(
+    out: Path | str,
+    experiments: Sequence[str] = ("all",),
+    *,
+    quick: bool = False,
+    seeds: int = 1,
+    deadline: int | None = None,
+    workers: int | None = None,
+    powers: Powers | None = None,
+    observer: Observer | None = None,
+) -> Reproduction:
+    """Train the experiments that are not finished and write the report.
+
+    Args:
+        out: Folder of runs/, figures/ and report.html; created, or resumed.
+        experiments: Names of experiments or studies; ``all`` are all of them.
+        quick: Four group sizes and 3000 slots on MNIST instead of the paper's runs.
+        seeds: Number of seeds, from 0; several give a mean and a band.
+        deadline: T, slots of every run. Default: the paper's.
+        workers: Parallel local trainings. Default: all cores. The result is the same.
+        powers: Watts of a device; the report has joules then.
+        observer: Callbacks.
+
+    Raises:
+        InputError: a parameter is out of its range, or the folder was made with others.
+    """
+    whole("seeds", seeds)
+    threads = available_cores() if workers is None else whole("workers", workers)
+    chosen = selected(QUICK if quick else PAPER, experiments)
+    if deadline is not None:
+        chosen = _with_deadline(chosen, whole("deadline", deadline))
+    watch, folder = observer or Observer(), reproduction_folder(Path(out))
+    with folder.locked():
+        manifest = add_requests(folder, quick, _requests(chosen, deadline, seeds))
+        runs = all_runs(chosen, range(seeds))
+        trainable = [run for run in runs if can_train(run)]
+        jobs = unfinished(folder, trainable)
+        watch.batch_started(jobs, len(trainable) - len(jobs))
+        failures = _train(folder, jobs, threads, watch)
+        stopped = watch.wants_stop()
+
+        from slotwise.paper.report_page import write_report  # noqa: PLC0415  (plotting is slow to import)
+
+        report = write_report(folder.path, manifest, failures, figure_files=not stopped, powers=powers)
+    skipped = tuple(run for run in runs if run not in trainable)
+    return Reproduction(folder.path, report, failures, skipped, stopped)
+
+
+def _train(folder: BatchFolder, jobs: Sequence[Job], threads: int, observer: Observer) -> tuple[Failure, ...]:
+    """Train seed after seed, so that an early end leaves whole figures of the first seeds."""
+    failures: list[Failure] = []
+    make_task = TaskCache().make
+    for _, same_seed in groupby(jobs, lambda job: job.run.config.seed):
+        failures += run_jobs(folder, same_seed, SerialExecutor(threads, make_task), observer)
+    return tuple(failures)
+
+
+def _with_deadline(experiments: Iterable[Experiment], deadline: int) -> tuple[Experiment, ...]:
+    """Return the experiments with a deadline by which every run completes a round.
+
+    Raises:
+        InputError: some run would have no round.
+    """
+    chosen = tuple(experiment.with_deadline(deadline) for experiment in experiments)
+    channels = [run.config.channel for run in all_runs(chosen, [0])]
+    needed = max((one.compute_slots + one.communication_slots for one in channels), default=1)
+    if deadline < needed:
+        raise InputError("deadline", deadline, f"at least {needed}, the slots of the longest first round")
+    return chosen
+
+
+def _requests(chosen: Iterable[Experiment], deadline: int | None, seeds: int) -> dict[str, Request]:
+    """Return the request for each study; table and timeline, which train nothing, have no deadline."""
+    requests: dict[str, Request] = {}
+    for experiment in chosen:
+        slots = None if experiment.study == "schedule" else deadline
+        request = Request(slots, seeds, (experiment.name,))
+        known = requests.get(experiment.study)
+        requests[experiment.study] = known.joined(request) if known else request
+    return requests

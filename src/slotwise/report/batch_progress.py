@@ -1,0 +1,158 @@
+"""BatchProgress: progress bars in the terminal while many jobs are trained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from slotwise.observer import Observer
+
+if TYPE_CHECKING:
+    from slotwise.batch.job import Job, JobProgress
+
+MOST_BARS = 8  # of single jobs: a machine may have more cores than a terminal has lines
+
+
+class BatchProgress(Observer):
+    """A bar for all jobs with the time left, one for each job in training, and a line for each that ended.
+
+    Args:
+        wants_stop: Returns whether the user has asked to stop.
+        quiet: Show nothing.
+    """
+
+    def __init__(self, wants_stop: Callable[[], bool], *, quiet: bool = False) -> None:
+        self.wants_stop = wants_stop  # type: ignore[method-assign]
+        self._quiet = quiet
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=12),
+            TextColumn("{task.fields[text]}"),
+            console=Console(stderr=True),
+            disable=quiet,
+        )
+        self._all: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._all is not None:  # a bar that was never shown would leave a blank line
+            self._bar.stop()
+
+    def message(self, line: str) -> None:
+        """Print a line above the bars."""
+        if not self._quiet:
+            self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def batch_started(self, jobs: Sequence[Job], finished: int) -> None:
+        """Show the bar of all jobs."""
+        self._active: dict[str, _Active] = {}
+        self._count, self._finished, self._ended = len(jobs), finished, 0
+        self._total = sum(job.work for job in jobs)
+        self._ended_work = self._resumed_work = 0.0
+        self._began = time.monotonic()
+        if not jobs:
+            return
+        if self._all is not None:
+            self._bar.remove_task(self._all)
+        self._bar.start()
+        self._all = self._bar.add_task(self._title(), total=self._total, text="waiting for a worker")
+
+    def job_started(self, job: Job) -> None:
+        """Show the bar of a job, if there is room."""
+        row = None
+        if sum(active.row is not None for active in self._active.values()) < MOST_BARS:
+            row = self._bar.add_task(job.run.name, total=None, text="preparing")
+        self._active[job.run.name] = _Active(job, row)
+        self._show_all()
+
+    def job_progress(self, job: Job, progress: JobProgress) -> None:
+        """Move the bar of a job; rounds of an earlier call are no measure of today's speed."""
+        active = self._active[job.run.name]
+        first, active.progress = active.progress is None, progress
+        if first:
+            self._resumed_work += active.work
+        if active.row is not None:
+            self._bar.update(active.row, completed=progress.done, total=progress.rounds, text=active.text())
+        self._show_all()
+
+    def job_ended(self, job: Job, reason: str | None) -> None:
+        """Print a line with the result."""
+        active = self._remove(job)
+        if self.wants_stop():
+            return
+        self._ended += 1
+        self._ended_work += job.work
+        self.message(
+            f"{job.run.name}: {reason or active.text()} ({duration(time.monotonic() - active.began)})"
+        )
+        self._show_all()
+
+    def job_retried(self, job: Job, reason: str) -> None:
+        """Print a line with the reason."""
+        self._remove(job)
+        self.message(f"{job.run.name}: {reason}; it is resumed elsewhere from its last checkpoint")
+
+    def _remove(self, job: Job) -> _Active:
+        active = self._active.pop(job.run.name)
+        if active.row is not None:
+            self._bar.remove_task(active.row)
+        return active
+
+    def _show_all(self) -> None:
+        if self._all is not None:
+            done = self._ended_work + sum(active.work for active in self._active.values())
+            self._bar.update(self._all, completed=done, description=self._title(), text=self._state(done))
+
+    def _state(self, done: float) -> str:
+        if self._ended == self._count:
+            return ""
+        if self.wants_stop():
+            return "stopping"
+        if not self._active:
+            return "waiting for a worker"
+        computed, seconds = done - self._resumed_work, time.monotonic() - self._began
+        left = f", {duration((self._total - done) / computed * seconds)} left" if computed > 0 else ""
+        return f"{len(self._active)} in training{left}"
+
+    def _title(self) -> str:
+        before = f" ({self._finished} finished before)" if self._finished else ""
+        return f"{self._ended} of {self._count} runs{before}"
+
+
+@dataclass
+class _Active:
+    """A job in training, its bar, its start and its last progress."""
+
+    job: Job
+    row: TaskID | None
+    began: float = field(default_factory=time.monotonic)
+    progress: JobProgress | None = None
+
+    @property
+    def work(self) -> float:
+        progress = self.progress
+        return self.job.work * progress.done / max(1, progress.rounds) if progress else 0.0
+
+    def text(self) -> str:
+        progress = self.progress
+        if progress is None or progress.loss is None or progress.accuracy is None:
+            return ""
+        return f"loss {progress.loss:.4g}, {progress.accuracy:.1%}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in the largest unit that is not too coarse."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"

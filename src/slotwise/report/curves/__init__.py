@@ -1,0 +1,1 @@
+"""Figures of training curves: `panels` is their content, `plotting` draws them, `run_curves` reads runs."""

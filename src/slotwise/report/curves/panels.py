@@ -1,0 +1,183 @@
+"""Content of a figure of curves, independent of how it is drawn: lines, panels and titles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor, log10
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.learning import Point
+
+Across = Literal["slot", "round", "updates", "joules", "value"]
+Up = Literal["loss", "accuracy"]
+Numbers = NDArray[np.float64]
+
+AXIS_TITLES = {
+    "slot": "time slots",
+    "round": "training rounds",
+    "updates": "updates applied",
+    "joules": "joules of all devices",
+    "value": "value",
+    "loss": "training loss",
+    "accuracy": "test accuracy (%)",
+}
+USUAL_TOP = 10.0  # end of a loss axis: four times the loss of guessing among ten classes
+
+
+class Colour(NamedTuple):
+    """A colour on light background and its counterpart on dark background."""
+
+    light: str
+    dark: str
+
+
+# The palette of Okabe and Ito, which colour-blind readers can tell apart; lightened on dark background.
+BLUE = Colour("#0072B2", "#3D9FE0")
+VERMILLION = Colour("#D55E00", "#F0803C")
+GREEN = Colour("#009E73", "#20C497")
+PINK = Colour("#CC79A7", "#E2A0C4")
+ORANGE = Colour("#E69F00", "#F2B840")
+SKY = Colour("#56B4E9", "#8FD3FA")
+BLACK = Colour("#1A1A1A", "#F2F2F2")
+COLOURS = (BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, BLACK)
+
+
+class Band(NamedTuple):
+    """Mean, lowest and highest value over the seeds at each of ``places`` on the horizontal axis."""
+
+    places: Numbers
+    mean: Numbers
+    low: Numbers
+    high: Numbers
+
+
+class MeasuredPoint(NamedTuple):
+    """An evaluation with the updates applied and the joules spent up to it; NaN if powers are unknown."""
+
+    slot: int
+    round: int
+    updates: int
+    joules: float
+    loss: float
+    accuracy: float
+
+
+class FinalPoint(NamedTuple):
+    """Final loss and accuracy (0 to 1) of a run with one value of a parameter."""
+
+    value: float
+    loss: float
+    accuracy: float
+
+
+AnyPoint = Point | MeasuredPoint | FinalPoint
+
+
+class LossRange(NamedTuple):
+    """Range of a loss axis; ``cut`` if it ends below single points that would flatten all other curves."""
+
+    low: float
+    high: float
+    cut: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve of a figure: the evaluations of the same run with one or several seeds."""
+
+    label: str
+    colour: Colour
+    dashed: bool
+    seeds: tuple[Sequence[AnyPoint], ...]
+
+    def places(self, across: Across) -> list[Numbers]:
+        """Return the positions at which each seed was evaluated."""
+        return [np.array([getattr(p, across) for p in points], dtype=float) for points in self.seeds]
+
+    def band(self, across: Across, up: Up) -> Band:
+        """Return values over the seeds at every place where any was evaluated; accuracies in per cent.
+
+        Seeds with random fleets are evaluated at different places, so they are interpolated linearly. The
+        band ends where the shortest seed ends.
+        """
+        scale = 100.0 if up == "accuracy" else 1.0
+        places = self.places(across)
+        values = [np.array([scale * getattr(p, up) for p in points], dtype=float) for points in self.seeds]
+        shared = _shared(places)
+        if not len(shared):
+            return Band(shared, shared, shared, shared)
+        rows = np.array([np.interp(shared, *curve) for curve in zip(places, values, strict=True)])
+        return Band(shared, rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes; ``across_label`` replaces the usual title of the horizontal one."""
+
+    title: str
+    across: Across
+    up: Up
+    lines: tuple[Line, ...]
+    across_label: str = ""
+
+    @property
+    def across_title(self) -> str:
+        """Title of the horizontal axis."""
+        return self.across_label or AXIS_TITLES[self.across]
+
+
+@dataclass(frozen=True)
+class CurveFigure:
+    """A figure of one or several panels; its name is that of its files."""
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """All lines, each once, for the legend."""
+        return tuple({line.label: line for panel in self.panels for line in panel.lines}.values())
+
+    @property
+    def losses(self) -> LossRange:
+        """Range of the loss axes, the same in all panels."""
+        all_bands = [line.band(panel.across, "loss") for panel in self.panels for line in panel.lines]
+        bands = [band for band in all_bands if len(band.places)]
+        low = min((float(band.low.min()) for band in bands), default=0.1)
+        high = max((float(band.high.max()) for band in bands), default=1.0)
+        usual = max((2 * float(np.median(band.mean)) for band in bands), default=0.0)
+        top = max(USUAL_TOP, _rounded_up(usual))
+        return LossRange(low, min(high, top), high > top)
+
+
+def _shared(places: Sequence[Numbers]) -> Numbers:
+    """Return all places between the latest beginning and the earliest end."""
+    if not places or not all(len(row) for row in places):
+        return np.empty(0)
+    first, last = max(row[0] for row in places), min(row[-1] for row in places)
+    every = np.unique(np.concatenate(places))
+    shared: Numbers = every[(first <= every) & (every <= last)]
+    return shared
+
+
+def _rounded_up(value: float) -> float:
+    """Round up to 1, 2 or 5 times a power of ten."""
+    if value <= 0:
+        return value
+    power = 10.0 ** floor(log10(value))
+    return next(digit * power for digit in (1, 2, 5, 10) if digit * power >= value)
+
+
+def loss_and_accuracy(lines: tuple[Line, ...]) -> tuple[Panel, ...]:
+    """Return the three views of the paper: loss and accuracy against slots, loss against rounds."""
+    return (
+        Panel("Loss against slots", "slot", "loss", lines),
+        Panel("Accuracy against slots", "slot", "accuracy", lines),
+        Panel("Loss against rounds", "round", "loss", lines),
+    )

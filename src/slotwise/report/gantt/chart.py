@@ -1,0 +1,269 @@
+"""Content of a Gantt chart, independent of how it is drawn: intervals of the channel and of every device.
+
+A device repeats one cycle: receive a model, compute, wait for the channel, send the update (again after a
+loss), wait for the next model. A Timeline holds receptions, uplinks, losses and absences; the time between
+them is waiting. Together they become half-open intervals that cover [0, last_slot) of each device without
+overlap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from enum import IntEnum
+from itertools import chain, count, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from slotwise.errors import InputError
+from slotwise.schedule.timeline import NEVER, NONE, Column, Timeline, Trainings, departures
+
+BEYOND = -1  # a round or a model after the last round of the timeline
+UNSENT = -2  # the round of an update whose device left before sending it
+SERVER = 0  # the sender of a broadcast; devices are numbered from 1
+
+
+class Window(NamedTuple):
+    """The slots [first, end) that a chart shows."""
+
+    first: int
+    end: int
+
+    @property
+    def slots(self) -> int:
+        """The number of slots."""
+        return self.end - self.first
+
+    def clip(self, start: int, end: int) -> tuple[int, int]:
+        """Return the part of [start, end) inside the window."""
+        return max(start, self.first), min(end, self.end)
+
+    def cut(self, slots: int) -> Window:
+        """Return the first ``slots`` slots of the window."""
+        return Window(self.first, min(self.end, self.first + slots))
+
+
+def whole_window(timeline: Timeline) -> Window:
+    """Return a window with all slots of the timeline."""
+    return Window(0, timeline.last_slot)
+
+
+def window_of(text: str, timeline: Timeline) -> Window:
+    """Parse ``A:B`` as slots A to B−1, like a Python slice; an omitted side means the timeline's end."""
+    last = timeline.last_slot
+    match = re.fullmatch(r"(\d{0,18}):(\d{0,18})", text)
+    if match:
+        first, end = int(match[1] or 0), min(int(match[2] or last), last)
+        if first < end:
+            return Window(first, end)
+    raise InputError("slots", text, f"A:B with A below B, within 0:{last}")
+
+
+class Activity(IntEnum):
+    """Activities of a half-duplex device; LOST is sending an update that does not arrive."""
+
+    AWAY = -1
+    WAITING_FOR_MODEL = 0
+    WAITING_FOR_CHANNEL = 1
+    COMPUTING = 2
+    RECEIVING = 3
+    SENDING = 4
+    LOST = 5
+
+
+class Interval(NamedTuple):
+    """An activity of a device, or a transfer on the channel, in the slots [start, end).
+
+    Attributes:
+        device: the device, from 1; SERVER for a broadcast.
+        kind: what it does.
+        start: its first slot.
+        end: the slot after its last.
+        version: the model computed on, sent for, received or waited for; BEYOND if it never comes.
+        round: the round of the uplink (of the broadcast, for a reception); BEYOND or UNSENT if there is none.
+    """
+
+    device: int
+    kind: Activity
+    start: int
+    end: int
+    version: int
+    round: int
+
+
+def activities(timeline: Timeline, window: Window | None = None) -> list[Interval]:
+    """Return the intervals of every device with a slot in the window, at full length, by device and slot."""
+    known = np.concatenate([*_known(timeline, Trainings.of(timeline))], axis=1)
+    known[3] = np.minimum(known[3], timeline.last_slot)
+    known = _sorted(known[:, known[2] < known[3]])
+    every = _sorted(np.concatenate([known, _gaps(timeline, known)], axis=1))
+    if window is not None:
+        every = every[:, (every[2] < window.end) & (every[3] > window.first)]
+    return [Interval(device, Activity(kind), *rest) for device, kind, *rest in every.T.tolist()]
+
+
+def activity_kinds(timeline: Timeline) -> list[Activity]:
+    """Return the activities a legend explains: losses and absences only if the timeline has some."""
+    away = timeline.fleet is not None and any(a.leaves < timeline.last_slot for a in timeline.fleet.absences)
+    rare = {Activity.LOST: len(timeline.lost) > 0, Activity.AWAY: away}
+    return [kind for kind in Activity if rare.get(kind, True)]
+
+
+def _known(timeline: Timeline, done: Trainings) -> Iterator[Column]:
+    """Yield all intervals that are not waiting, as tables of six rows; some have no length."""
+    device, version, arrival, start, ready, departure, row = done
+    yield _table(device, Activity.RECEIVING, arrival, np.minimum(start, departure), version, version - 1)
+    sent_in = np.where(departure < timeline.last_slot, UNSENT, BEYOND)
+    sent_in[row != NONE] = timeline.round[row[row != NONE]]
+    yield _table(device, Activity.COMPUTING, start, np.minimum(ready, departure), version, sent_in)
+    sent = (timeline.device, timeline.start, timeline.end, timeline.version, timeline.round)
+    yield _table(sent[0], Activity.SENDING, *sent[1:])
+    k, device, version, start, end = timeline.lost.T
+    # A device that leaves while it sends is away from then on; the channel stays taken until ``end``.
+    end = np.minimum(end, departures(timeline.fleet, device, start))
+    yield _table(device, Activity.LOST, start, end, version, k)
+    absences = timeline.fleet.absences if timeline.fleet else ()
+    slots = [(n, leaves, NEVER if returns is None else returns) for n, leaves, returns in absences]
+    device, leaves, returns = np.array(slots, dtype=np.int64).reshape(-1, 3).T
+    yield _table(device, Activity.AWAY, leaves, returns, BEYOND, BEYOND)
+
+
+def _gaps(timeline: Timeline, known: Column) -> Column:
+    """Return the waiting between known intervals: for the channel with an update, else for a model."""
+    everyone, last = np.arange(1, timeline.scenario.devices + 1), timeline.last_slot
+    # Two empty intervals per device, at slot 0 and at the end, make every gap lie between two neighbours.
+    first = _table(everyone, Activity.AWAY, 0, 0, BEYOND, BEYOND)
+    final = _table(everyone, Activity.WAITING_FOR_MODEL, last, last, BEYOND, BEYOND)
+    every = _sorted(np.concatenate([first, known, final], axis=1))
+    before, after = every[:, :-1], every[:, 1:]
+    gap = (before[0] == after[0]) & (before[3] < after[2])
+    device, kind, _, start, version, _ = before[:, gap]
+    _, following, end, _, next_version, sent_in = after[:, gap]
+    ready = (kind == Activity.COMPUTING) | (kind == Activity.LOST)
+    awaited = np.where(following == Activity.RECEIVING, next_version, BEYOND)
+    sends = (following == Activity.SENDING) | (following == Activity.LOST)
+    leaves = np.where(following == Activity.AWAY, UNSENT, BEYOND)
+    return _table(
+        device,
+        np.where(ready, Activity.WAITING_FOR_CHANNEL, Activity.WAITING_FOR_MODEL),
+        start,
+        end,
+        np.where(ready, version, awaited),
+        np.where(ready, np.where(sends, sent_in, leaves), BEYOND),
+    )
+
+
+def _table(device: Column, *others: Column | int) -> Column:
+    return np.stack([np.broadcast_to(part, device.shape) for part in (device, *others)]).astype(np.int64)
+
+
+def _sorted(table: Column) -> Column:
+    """Sort by device and slot; intervals without length keep their place among equals."""
+    return table[:, np.lexsort((table[2], table[0]))]
+
+
+def transfers(timeline: Timeline, window: Window) -> list[Interval]:
+    """Return what the channel carries in the window: uplinks, then lost uplinks, then broadcasts.
+
+    An uplink is SENDING or LOST. A broadcast is RECEIVING from device SERVER, with the model it delivers.
+    """
+    rows = _overlapping(timeline.start, timeline.end, window)
+    columns = (timeline.device, timeline.start, timeline.end, timeline.version, timeline.round)
+    sent = zip(*(column[rows].tolist() for column in columns), strict=True)
+    lost = timeline.lost[_overlapping(timeline.lost[:, 3], timeline.lost[:, 4], window)].tolist()
+    ends = _overlapping(timeline.broadcast_start, timeline.broadcast_end, window)
+    slots = zip(timeline.broadcast_start[ends].tolist(), timeline.broadcast_end[ends].tolist(), strict=True)
+    return [
+        *(Interval(device, Activity.SENDING, *rest) for device, *rest in sent),
+        *(Interval(device, Activity.LOST, start, end, v, k) for k, device, v, start, end in lost),
+        *(
+            Interval(SERVER, Activity.RECEIVING, start, end, k + 1, k)
+            for k, (start, end) in enumerate(slots, ends.start)
+        ),
+    ]
+
+
+def transfer_label(transfer: Interval) -> str:
+    """Return what the channel's row shows: the sender's number, or the model that is broadcast."""
+    return model_name(transfer.version) if transfer.device == SERVER else str(transfer.device)
+
+
+def shortest_uplink(timeline: Timeline) -> int:
+    """Return the slots of the fastest device's uplink."""
+    return min(timeline.fleet.link_slots) if timeline.fleet else timeline.scenario.link_slots
+
+
+def round_starts(timeline: Timeline, window: Window) -> dict[int, int]:
+    """Return the first slot of each round with a slot in the window: the end of the round before."""
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), timeline.broadcast_end[:-1]])
+    rows = _overlapping(starts, timeline.broadcast_end, window)
+    return {k: int(starts[k]) for k in range(rows.start, rows.stop)}
+
+
+def _overlapping(start: Column, end: Column, window: Window) -> slice:
+    first = np.searchsorted(end, window.first, side="right")
+    return slice(int(first), int(np.searchsorted(start, window.end)))
+
+
+def ticks(numbers: Sequence[int], place: Callable[[int], float], width: Callable[[int], float]) -> list[int]:
+    """Return all of the numbers, or the multiples of the smallest of 5, 10, 20, 50, … that have room.
+
+    Args:
+        numbers: candidates, ascending.
+        place: position of a number.
+        width: room a number needs, including the gap to its neighbour.
+    """
+    steps = chain((1,), (digit * 10**power for power in count() for digit in (5, 10, 20)))
+    candidates = ([number for number in numbers if number % step == 0] for step in steps)
+    return next(
+        chosen
+        for chosen in candidates
+        if all(place(after) - place(before) >= width(before) for before, after in pairwise(chosen))
+    )
+
+
+def describe(timeline: Timeline) -> tuple[str, str]:
+    """Return two lines of text: the scenario, and the result."""
+    scenario, lost = timeline.scenario, len(timeline.lost)
+    delay = ""
+    if timeline.schedule == "idfl":
+        delay = ", just in time" if timeline.delay is None else f", delay {timeline.delay:,}"
+    asked = (
+        f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} a round, "
+        f"{_slots_text(timeline)}"
+    )
+    found = (
+        f"{timeline.schedule}{delay}: {amount(timeline.rounds, 'round')} in "
+        f"{amount(timeline.last_slot, 'slot')}; "
+        f"staleness {timeline.max_staleness():,} at most, {timeline.mean_staleness():,.2f} on average"
+    )
+    return asked, found + (f"; {amount(lost, 'uplink')} lost" if lost else "")
+
+
+def _slots_text(timeline: Timeline) -> str:
+    scenario, fleet = timeline.scenario, timeline.fleet
+    if fleet is None:
+        training, transfer = amount(scenario.compute_slots, "slot"), f"{scenario.link_slots:,}"
+        return f"{training} to compute, {transfer} per uplink or broadcast"
+    jitter = f" (jitter {fleet.jitter:.0%})" if fleet.jitter else ""
+    compute, link = (
+        f"{min(slots):,}" if min(slots) == max(slots) else f"{min(slots):,}–{max(slots):,}"
+        for slots in (fleet.compute_slots, fleet.link_slots)
+    )
+    return f"{compute} slots to compute{jitter}, {link} per uplink, {scenario.link_slots:,} per broadcast"
+
+
+def amount(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 slot``, ``1,000 slots``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def span(first: int, end: int, noun: str = "slot") -> str:
+    """Return the half-open [first, end) as text: ``slot 4``, ``slots 5–6``."""
+    return f"{noun} {first}" if end - first == 1 else f"{noun}s {first}–{end - 1}"
+
+
+def model_name(version: int) -> str:
+    """Return the name of a model in charts: ``w3`` for w_3."""
+    return f"w{version}"

@@ -1,0 +1,87 @@
+"""Tables of plans for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.table import Table
+
+from slotwise.planning import SCHEDULES, Plan, SimulatedPlan
+from slotwise.report.cost_tables import CostRow, add_columns, cost_table, plain_table
+from slotwise.scenario import Scenario
+from slotwise.schedule import Schedule
+
+PLAN_COLUMNS = (
+    *("group\nsize", "groups", "slots/\nround", "rounds", "models"),
+    *("staleness\nasync", "free\ndelay", "staleness\nidfl", "sync\nslots", "sync\nrounds"),
+)
+FLEET_COLUMNS = (
+    *("group\nsize", "sync\nrounds", "async\nrounds", "async\nstale"),
+    *("idfl\nrounds", "idfl\nstale", "async\nlost"),
+)
+
+
+def plan_title(scenario: Scenario) -> str:
+    """Return a title with the parameters that all group sizes share."""
+    return (
+        f"{scenario.devices:,} devices, compute slots {scenario.compute_slots:,}, "
+        f"link slots {scenario.link_slots:,}, deadline {scenario.deadline:,}"
+    )
+
+
+def plan_table(plans: Sequence[Plan]) -> Table:
+    """Return the plan of equal devices, with a row for each group size."""
+    table = plain_table(plan_title(plans[0].scenario), _caption(plans), gap=0)
+    add_columns(table, PLAN_COLUMNS)
+    for plan in plans:
+        cells = map(_cell, plan.as_dict().values())
+        table.add_row(*cells, style=None if plan.fits else "dim strike")
+    return table
+
+
+def fleet_plan_table(plans: Sequence[SimulatedPlan]) -> Table:
+    """Return the plan of unequal devices, with a row for each group size."""
+    scenario = plans[0].scenario
+    table = plain_table(
+        f"{scenario.devices:,} unequal devices, deadline {scenario.deadline:,}",
+        "simulated; stale: mean age of the updates applied, in rounds; idfl: just in time\n"
+        "lost: lost uplinks of async",
+        gap=0,
+    )
+    add_columns(table, FLEET_COLUMNS)
+    for plan in plans:
+        sync, plain, delayed = (plan.schedules[name] for name in ("sync", "async", "idfl"))
+        cells = (plan.scenario.group_size, sync.rounds, plain.rounds, plain.mean_staleness)
+        more = (delayed.rounds, delayed.mean_staleness, plain.lost)
+        table.add_row(*map(_cell, (*cells, *more)), style=None if plan.fits else "dim strike")
+    return table
+
+
+def plan_cost_table(plans: Iterable[SimulatedPlan], schedules: Sequence[Schedule] = SCHEDULES) -> Table:
+    """Return the costs of every group size under the given schedules."""
+    rows = [
+        CostRow((f"{plan.scenario.group_size:,}", name), plan.schedules[name].spending)
+        for plan in plans
+        for name in schedules
+    ]
+    return cost_table(("group\nsize", "schedule"), rows, "Costs of the devices")
+
+
+def _cell(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+def _caption(plans: Sequence[Plan]) -> str:
+    lines = [
+        "staleness: the oldest update applied, in rounds; free delay: rounds a device may wait at no cost"
+    ]
+    late = [str(plan.scenario.group_size) for plan in plans if not plan.fits]
+    if late:
+        lines.append(f"ruled out by the deadline (no round ends in time): group size {', '.join(late)}")
+    uneven = [str(plan.scenario.group_size) for plan in plans if not plan.scenario.divides]
+    if uneven:
+        lines.append(
+            f"group size {', '.join(uneven)} does not divide {plans[0].scenario.devices}: rounds and delay "
+            "from the exact schedule, slots per round in the long run"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,126 @@
+"""Progress of a training in a terminal, and a clean stop on Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Self
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from slotwise.learning import History, Point
+from slotwise.observer import Observer
+from slotwise.schedule import Timeline
+
+
+class Stop:
+    """Flag that the user has asked to stop early."""
+
+    def __init__(self) -> None:
+        self.requested = False
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[Stop]:
+    """Turn the first Ctrl-C (or SIGTERM) into a request to stop with a checkpoint; the second interrupts."""
+    stop = Stop()
+
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if stop.requested:
+            raise KeyboardInterrupt
+        stop.requested = True
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _BarAndLine(Progress):
+    """A bar with a line of figures below it: side by side they are too wide for eighty columns."""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        yield Text("  ".join(task.fields["text"] for task in self.tasks), style="dim", no_wrap=True)
+
+
+class TrainingProgress(Observer):
+    """A progress bar: slots, rounds, loss, accuracy, staleness, updates per second, time left.
+
+    ``has_started`` stays false if there was nothing to train.
+    """
+
+    def __init__(self, stop: Stop, *, quiet: bool = False) -> None:
+        self._stop = stop
+        self._bar = _BarAndLine(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=quiet,
+        )
+        self._point: Point | None = None
+        self.has_started = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.has_started:
+            self._bar.stop()
+
+    def notice(self, message: str) -> None:
+        """Print a line above the bar."""
+        self._bar.console.print(message, highlight=False, markup=False, soft_wrap=True)
+
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
+        """Show the bar at its first round."""
+        self.has_started = True
+        self._bar.start()
+        self._timeline = timeline
+        self._first = resumed.rounds if resumed else 0
+        self._round = self._first - 1
+        self._began = time.monotonic()
+        if resumed and resumed.points:
+            self._point = resumed.points[-1]
+        slot = int(timeline.broadcast_end[self._first - 1]) if self._first else 0
+        name = f"{timeline.schedule} S={timeline.scenario.group_size}"
+        self._row = self._bar.add_task(name, total=timeline.last_slot, completed=slot, text="")
+
+    def round_done(self, round_number: int) -> None:
+        """Advance the progress bar."""
+        self._round = round_number
+        slot = int(self._timeline.broadcast_end[round_number])
+        self._bar.update(self._row, completed=slot, text=self._figures(slot))
+
+    def evaluated(self, point: Point) -> None:
+        """Show the newest loss and accuracy from now on."""
+        self._point = point
+        if self._round >= 0:
+            self.round_done(self._round)
+
+    def wants_stop(self) -> bool:
+        """Return whether Ctrl-C was pressed."""
+        return self._stop.requested
+
+    def _figures(self, slot: int) -> str:
+        timeline, k = self._timeline, self._round
+        done = int(timeline.round_offsets[k + 1] - timeline.round_offsets[self._first])
+        speed = done / max(1e-9, time.monotonic() - self._began)
+        parts = [f"slot {slot}/{timeline.last_slot}", f"round {k + 1}/{timeline.rounds}"]
+        if self._point is not None:
+            parts += [f"loss {self._point.loss:.3f}", f"acc {self._point.accuracy:.1%}"]
+        stale = int(timeline.staleness[timeline.uplinks(k)].max(initial=0))
+        return "  ".join([*parts, f"stale {stale}", f"{speed:.0f} upd/s"])

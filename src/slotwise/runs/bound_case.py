@@ -1,0 +1,151 @@
+"""BoundCase: a setting of the convergence theorems with its constants, given or estimated on a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, cast
+
+from slotwise.errors import InputError
+from slotwise.learning.estimation import Measurement, SgdTask, measure, one_step
+from slotwise.machine import available_cores
+from slotwise.observer import Observer
+from slotwise.runs.config import BEYOND_THE_PAPER, RunConfig
+from slotwise.runs.run_folder import RunFolder
+from slotwise.runs.tasks import build_task
+from slotwise.scenario import whole
+from slotwise.schedule import Timeline, simulate
+from slotwise.theory.bound import Bound, Constants, Setting, corrected, published, round_robin
+
+# Gradients of so many samples are computed, for training and for measuring: about a minute on two cores.
+TRAINING_SAMPLES, MEASURING_SAMPLES = 700_000, 750_000
+FEWEST_POINTS, MOST_POINTS = 5, 40
+
+
+@dataclass(frozen=True)
+class BoundCase:
+    """A setting and its constants, and what was measured for them.
+
+    Attributes:
+        setting: Scenario, rounds, batch size, step size and delay.
+        constants: Constants of the analysis.
+        measurement: Gradients along a training, if the constants were estimated.
+        estimated: Names of the constants that were estimated.
+        notes: Sentences that a reader of the result should know.
+    """
+
+    setting: Setting
+    constants: Constants
+    measurement: Measurement | None = None
+    estimated: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def bounds(self) -> dict[str, Bound]:
+        """The bounds of the three theorems by name."""
+        theorems = {"published": published, "corrected": corrected, "round_robin": round_robin}
+        return {name: theorem(self.constants, self.setting) for name, theorem in theorems.items()}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything by name, as JSON shows it."""
+        setting = {**asdict(self.setting), "staleness": self.setting.staleness}
+        measured = self.measurement and {
+            "rounds": self.measurement.rounds,
+            "gradient2": self.measurement.gradient2,
+            "mean": float(self.measurement.running_mean()[-1]),
+        }
+        return {
+            "setting": {**setting.pop("scenario"), **setting},
+            "constants": asdict(self.constants),
+            "estimated": sorted(self.estimated),
+            **{name: bound.as_dict() for name, bound in self.bounds.items()},
+            "measured": measured,
+        }
+
+
+def estimate_constants(
+    folder: RunFolder,
+    *,
+    known: Mapping[str, float] | None = None,
+    rounds: int | None = None,
+    learning_rate: float | None = None,
+    workers: int | None = None,
+    observer: Observer | None = None,
+) -> BoundCase:
+    """Estimate the constants of the analysis for a run: train its task again, with one gradient per update.
+
+    Args:
+        folder: A run of equal devices without faults, with the rule mean and 32 bits, in the paper's terms.
+        known: Constants that are given and not estimated.
+        rounds: Rounds to train. Default: what takes about a minute.
+        learning_rate: Step size. Default: the run's.
+        workers: Parallel local trainings. Default: all cores.
+        observer: Its `progress` is told of the stages training, gradients and curvature.
+
+    Raises:
+        InputError: the theorems do not cover the run.
+    """
+    config = folder.parameters()
+    _refuse_other_runs(folder, config)
+    timeline = config.simulate()
+    setting = _setting(config, timeline, rounds, learning_rate)
+    task = one_step(
+        cast(SgdTask, build_task(config)), batch_size=setting.batch_size, learning_rate=setting.learning_rate
+    )
+    held = config.channel.devices * config.dataset.samples_per_device
+    points = min(setting.rounds, MOST_POINTS, max(FEWEST_POINTS, MEASURING_SAMPLES // held))
+    saved, _ = folder.checkpoints.load()
+    measurement = measure(
+        task,
+        simulate(
+            replace(setting.scenario, deadline=None),
+            config.policy.schedule,
+            delay=setting.delay if config.policy.schedule == "idfl" else "auto",
+            rounds=setting.rounds,
+        ),
+        points=points,
+        others=[] if saved is None else [saved.model],
+        workers=available_cores() if workers is None else workers,
+        observer=observer,
+    )
+    known = dict(known or {})
+    measurement = replace(measurement, constants=replace(measurement.constants, **known))
+    estimated = frozenset(field.name for field in fields(Constants)) - known.keys()
+    notes = _notes(config, setting, timeline)
+    return BoundCase(setting, measurement.constants, measurement, estimated, notes)
+
+
+def _refuse_other_runs(folder: RunFolder, config: RunConfig) -> None:
+    if config.policy.schedule == "sync" and config.policy.participation == "random":
+        raise InputError("estimate", folder.path, "a run with participation round-robin")
+    options, usual = config.options(), RunConfig().options()
+    if any(options[name] != usual[name] for name in BEYOND_THE_PAPER):
+        allowed = "a run of equal devices without faults, with aggregation mean, bits 32 and no task"
+        raise InputError("estimate", folder.path, allowed)
+
+
+def _setting(config: RunConfig, timeline: Timeline, rounds: int | None, rate: float | None) -> Setting:
+    """Return the run as the theorems see it, cut to what can be trained in a minute."""
+    scenario = config.channel
+    batch = min(config.training.batch_size, config.dataset.samples_per_device)
+    affordable = max(2 * scenario.groups + 1, TRAINING_SAMPLES // (scenario.group_size * batch))
+    wanted = affordable if rounds is None else whole("rounds", rounds)
+    return Setting(
+        scenario=scenario,
+        rounds=min(wanted, timeline.rounds),
+        batch_size=batch,
+        learning_rate=config.training.learning_rate if rate is None else rate,
+        delay=scenario.groups - 1 if config.policy.schedule == "sync" else timeline.delay or 0,
+    )
+
+
+def _notes(config: RunConfig, setting: Setting, timeline: Timeline) -> tuple[str, ...]:
+    notes = ["Estimates are the largest values found, so the true constants are at least as large."]
+    if config.training.local_steps > 1:
+        notes.append(
+            f"The run takes H = {config.training.local_steps} steps per update, the theorem one: "
+            "measured is the same schedule, step size and batch size with H = 1."
+        )
+    if setting.rounds < timeline.rounds:
+        notes.append(f"Trained for {setting.rounds:,} of the run's {timeline.rounds:,} rounds.")
+    return tuple(notes)

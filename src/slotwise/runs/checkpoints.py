@@ -1,0 +1,147 @@
+"""Checkpoints of a run: the state of a training, in files that are verified by their checksum.
+
+A sealed file is the sha256 of its content in hexadecimal, a line feed, and the content. The newest two are
+kept, so a damaged file costs only the work since the one before it. The content of a checkpoint is a numpy
+archive without pickles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from slotwise.errors import UserError
+from slotwise.files import leftovers, write_atomically
+from slotwise.learning import History, Point
+
+KEPT = 2
+State = TypeVar("State")
+
+
+class SealedFiles:
+    """States of one run in a folder, numbered by rounds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(self, round_number: int, data: bytes) -> None:
+        """Write a state, then remove old ones, and those of later rounds: they were found damaged."""
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot write {self.folder}: {error.strerror or error}") from None
+        newest = self.folder / f"round-{round_number:09d}.checkpoint"
+        write_atomically(newest, sealed(data))
+        files = self.paths()
+        for path in [*files[: files.index(newest)], *files[files.index(newest) + KEPT :]]:
+            path.unlink(missing_ok=True)
+
+    def load(self, decode: Callable[[bytes], State | None]) -> tuple[State | None, list[Path]]:
+        """Return the newest intact state, if any, and the damaged files that were skipped."""
+        damaged: list[Path] = []
+        for path in self.paths():
+            data = _content(path)
+            state = None if data is None else decode(data)
+            if state is not None:
+                return state, damaged
+            damaged.append(path)
+        return None, damaged
+
+    def clear(self) -> None:
+        """Remove all states, and the temporary files of killed processes."""
+        for path in (*self.paths(), *leftovers(self.folder)):
+            path.unlink(missing_ok=True)
+
+    def paths(self) -> list[Path]:
+        """Return the files, newest first."""
+        return sorted(self.folder.glob("round-*.checkpoint"), reverse=True)
+
+
+def sealed(data: bytes) -> bytes:
+    """Return ``data`` with its checksum in front."""
+    return hashlib.sha256(data).hexdigest().encode() + b"\n" + data
+
+
+def unsealed(content: bytes) -> bytes | None:
+    """Return the data of a sealed file; None if it is damaged."""
+    data = content.partition(b"\n")[2]
+    return data if sealed(data) == content else None
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return unsealed(path.read_bytes())
+    except OSError:
+        return None
+
+
+class Checkpoints:
+    """The checkpoints of one run folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._files = SealedFiles(folder)
+
+    def save(self, history: History) -> None:
+        """Write a checkpoint; keep the newest two."""
+        self._files.save(history.rounds, _encode(history))
+
+    def load(self) -> tuple[History | None, list[Path]]:
+        """Return the newest intact checkpoint, if any, and the damaged files that were skipped."""
+        return self._files.load(_decode)
+
+    def clear(self) -> None:
+        """Remove all checkpoints, and the temporary files of killed processes."""
+        self._files.clear()
+
+    def receive(self, content: bytes) -> None:
+        """Save a checkpoint that `newest` read in another folder."""
+        data = unsealed(content)
+        history = None if data is None else _decode(data)
+        if history is None or data is None:
+            raise UserError(f"{self.folder}: a checkpoint arrived damaged")
+        self._files.save(history.rounds, data)
+
+    def newest_name(self) -> str | None:
+        """Return the name of the newest file: it changes with every checkpoint."""
+        return next((path.name for path in self._files.paths()), None)
+
+    def newest(self) -> bytes | None:
+        """Return the newest intact checkpoint as it is on disk, if there is one."""
+        data, _ = self._files.load(lambda data: None if _decode(data) is None else data)
+        return None if data is None else sealed(data)
+
+
+def _encode(history: History) -> bytes:
+    versions = sorted(history.models)
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        round=np.int64(history.rounds),
+        versions=np.array(versions, dtype=np.int64),
+        models=np.stack([history.models[v] for v in versions]),
+        slots=history.slot,
+        rounds=history.round,
+        losses=history.loss,
+        accuracies=history.accuracy,
+        staleness=np.array([p.staleness for p in history.points], dtype=np.int64),
+    )
+    return buffer.getvalue()
+
+
+def _decode(data: bytes) -> History | None:
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            names = ("slots", "rounds", "losses", "accuracies", "staleness")
+            columns = [archive[name].tolist() for name in names]
+            models = dict(zip(archive["versions"].tolist(), archive["models"], strict=True))
+            points = tuple(Point(*row) for row in zip(*columns, strict=True))
+            return History(points, models, int(archive["round"]))
+    except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError):
+        return None

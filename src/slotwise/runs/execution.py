@@ -1,0 +1,247 @@
+"""Run a training in a folder: `run` starts one, `resume` continues it, `execute` does the work of both."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from slotwise.errors import InputError, UserError
+from slotwise.learning import Diverged, History, Task, Training
+from slotwise.machine import available_cores
+from slotwise.notebook import Displayable
+from slotwise.observer import Observer
+from slotwise.runs.config import RunConfig
+from slotwise.runs.run_folder import RunFolder, Status, model_sha256
+from slotwise.runs.tasks import build_task
+from slotwise.scenario import whole
+from slotwise.schedule import Timeline
+
+SECONDS_BETWEEN_CHECKPOINTS = 10.0
+
+
+@dataclass(frozen=True)
+class RunResult(Displayable):
+    """Result of a run.
+
+    Attributes:
+        status: "finished", or "interrupted" if the observer ended it early.
+        history: Evaluations and models. The models of a finished run are missing if its checkpoints are.
+        timeline: The schedule of the run.
+        folder: The run folder.
+    """
+
+    status: Status
+    history: History
+    timeline: Timeline
+    folder: Path
+
+
+def run(
+    config: RunConfig,
+    out: Path | str,
+    *,
+    workers: int | None = None,
+    checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
+    overwrite: bool = False,
+    observer: Observer | None = None,
+    task: Task | None = None,
+) -> RunResult:
+    """Train a model along its schedule and save everything in a new run folder.
+
+    Args:
+        config: What to train.
+        out: The run folder; it must not contain another run.
+        workers: Parallel local trainings; the result does not depend on it. Default: all cores.
+        checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: every round.
+        overwrite: Replace a run in ``out``.
+        observer: Is told of rounds and evaluations, and may end the run early with a checkpoint.
+        task: The task of the configuration, if it is built already.
+
+    Raises:
+        UserError: an option is wrong; nothing has been written then.
+        Diverged: the training diverged; its state is saved.
+    """
+    check_interval(checkpoint_every)
+    workers = _checked_workers(workers)
+    timeline = config.simulate()
+    config.rule.rule()  # a rule that cannot be imported is refused before a folder is created
+    task = build_task(config) if task is None else task
+    return execute(
+        RunFolder.create(Path(out), config, overwrite=overwrite),
+        config,
+        task=task,
+        timeline=timeline,
+        workers=workers,
+        checkpoint_every=checkpoint_every,
+        observer=observer,
+    )
+
+
+def resume(
+    folder: Path | str | RunFolder,
+    *,
+    workers: int | None = None,
+    checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
+    observer: Observer | None = None,
+    task: Task | None = None,
+) -> RunResult:
+    """Continue the run in a folder from its newest intact checkpoint; return a finished run as it is.
+
+    The observer's `notice` is told of damaged checkpoints and of the round it continues from. The other
+    arguments are those of `run`.
+
+    Raises:
+        UserError: it is a live run, it diverged, or another process is training it.
+        Diverged: the training diverged; its state is saved.
+    """
+    run_folder = folder if isinstance(folder, RunFolder) else RunFolder.open(Path(folder))
+    check_interval(checkpoint_every)
+    if "live_run" in run_folder.description():
+        raise UserError(f"{run_folder.path}: this is a live run; slotwise serve --resume continues it")
+    if run_folder.status == "diverged":
+        raise UserError(f"{run_folder.path}: this run diverged; start a new one with other options")
+    config = run_folder.parameters()
+    if run_folder.status == "finished":
+        return RunResult("finished", run_folder.history(), config.simulate(), run_folder.path)
+    with run_folder.held():
+        history, damaged = run_folder.checkpoints.load()
+    observer = observer or Observer()
+    for path in damaged:
+        observer.notice(f"{path}: damaged checkpoint, skipped")
+    start = "the start (no checkpoint)" if history is None else f"round {history.rounds}"
+    observer.notice(f"{run_folder.path}: resuming from {start}")
+    return execute(
+        run_folder,
+        config,
+        task=task,
+        workers=workers,
+        checkpoint_every=checkpoint_every,
+        resume=history,
+        observer=observer,
+    )
+
+
+def execute(
+    folder: RunFolder,
+    config: RunConfig,
+    *,
+    task: Task | None = None,
+    timeline: Timeline | None = None,
+    workers: int | None = None,
+    checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
+    resume: History | None = None,
+    observer: Observer | None = None,
+) -> RunResult:
+    """Train a run in its existing folder, which is locked meanwhile.
+
+    Args:
+        folder: The run folder.
+        config: What to train.
+        task: The task of the configuration, if it is built already.
+        timeline: The timeline of the configuration, if it is simulated already.
+        workers: Parallel local trainings. Default: all cores.
+        checkpoint_every: Seconds between checkpoints; 0: after every round.
+        resume: The checkpoint to continue from.
+        observer: Is told of rounds and evaluations, and may end the run early.
+
+    Raises:
+        Diverged: after the state has been saved.
+        UserError: another process is training this run, or the folder cannot be written.
+    """
+    check_interval(checkpoint_every)
+    observer = observer or Observer()
+    timeline = config.simulate() if timeline is None else timeline
+    task = build_task(config) if task is None else task
+    with folder.held():
+        _check_fits(resume, timeline, task, folder)
+        observer.run_started(timeline, resume)
+        saver = _Saver(folder, config, task, checkpoint_every)
+        with Training(
+            timeline,
+            task,
+            aggregation=config.rule.rule(),
+            workers=_checked_workers(workers),
+            evaluate_every=config.slots_between_evaluations,
+            resume=resume,
+        ) as training:
+            try:
+                history = _train(training, saver, observer)
+            except Diverged as error:
+                saver.close(error.history, "diverged", diverged_in_round=error.round)
+                raise
+        status: Status = "finished" if history.rounds == timeline.rounds else "interrupted"
+        saver.close(history, status)
+    return RunResult(status, history, timeline, folder.path)
+
+
+def _checked_workers(workers: int | None) -> int:
+    return available_cores() if workers is None else whole("workers", workers)
+
+
+def check_interval(checkpoint_every: float) -> float:
+    """Return the seconds between checkpoints, or raise an InputError."""
+    if not 0 <= checkpoint_every < inf:
+        raise InputError("checkpoint_every", checkpoint_every, "a finite number of seconds, at least 0")
+    return checkpoint_every
+
+
+def _train(training: Training, saver: _Saver, observer: Observer) -> History:
+    """Apply round after round, save checkpoints when they are due, and report to the observer."""
+    try:
+        while not (training.finished or observer.wants_stop()):
+            observer.round_done(training.advance())
+            for point in training.new_points():
+                observer.evaluated(point)
+            if saver.is_due():
+                saver.save(training.history())
+        return training.history()
+    finally:
+        for point in training.unreported_points():
+            observer.evaluated(point)
+
+
+def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: RunFolder) -> None:
+    """Refuse a checkpoint of another configuration: files in the folder were exchanged."""
+    if resume is None:
+        return
+    size = len(task.initial_model())
+    rest = timeline.version[timeline.round >= resume.rounds]
+    needed = {*rest[rest <= resume.rounds].tolist(), resume.rounds}
+    fits = resume.rounds <= timeline.rounds and needed <= resume.models.keys()
+    if not fits or any(len(model) != size for model in resume.models.values()):
+        raise UserError(f"{folder.path}: its checkpoint and its run.json belong to different runs")
+
+
+class _Saver:
+    """Writes the files of a run: a checkpoint every few seconds, and everything at the end."""
+
+    def __init__(self, folder: RunFolder, config: RunConfig, task: Task, every: float) -> None:
+        self._folder, self._config, self._task, self._every = folder, config, task, every
+        self._last = self._began = time.monotonic()
+        self._seconds_before = float(folder.description().get("seconds", 0.0))
+
+    def is_due(self) -> bool:
+        return time.monotonic() - self._last >= self._every
+
+    def save(self, history: History) -> None:
+        self._folder.checkpoints.save(history)
+        self._folder.write_points(history.points)
+        self._last = time.monotonic()
+
+    def close(self, history: History, status: Status, **more: Any) -> None:
+        """Save everything; run.json comes last, so that its status describes files that exist."""
+        self.save(history)
+        self._folder.write_model(self._task.named_arrays(history.model))
+        last = history.points[-1] if history.points else None
+        self._folder.write_description(
+            self._config,
+            status,
+            model_sha256=model_sha256(history.model),
+            rounds=history.rounds,
+            final=last._asdict() if last else None,
+            seconds=round(self._seconds_before + time.monotonic() - self._began, 3),
+            **more,
+        )

@@ -1,0 +1,192 @@
+"""RunFolder: the files of a run: run.json, history.csv, model.npz and checkpoints, written atomically."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import platform
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.aggregation import Vector
+from slotwise.errors import InputError, UserError
+from slotwise.files import (
+    damaged,
+    held,
+    is_empty,
+    leftovers,
+    read_document,
+    write_atomically,
+    write_csv,
+    write_document,
+)
+from slotwise.learning import History, Point
+from slotwise.runs.checkpoints import Checkpoints
+from slotwise.runs.config import RunConfig
+
+Status = Literal["running", "interrupted", "diverged", "finished"]
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder that holds one run."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path, config: RunConfig, *, overwrite: bool = False, **more: Any) -> RunFolder:
+        """Create a run folder, with ``more`` in its run.json; refuse a folder with other files."""
+        folder = cls(path)
+        try:
+            if folder.is_run and not overwrite:
+                raise InputError("out", path, "a new folder; it contains a run (resume or overwrite it)")
+            path.mkdir(parents=True, exist_ok=True)
+            if not folder.is_run and not is_empty(path):
+                raise InputError("out", path, "a new or empty folder")
+            with folder.held():
+                folder._begin(config, more)
+        except FileExistsError:
+            raise InputError("out", path, "a folder, and this is a file") from None
+        except OSError as error:
+            raise InputError("out", path, f"a folder that can be written ({error.strerror})") from None
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Return an existing run folder."""
+        folder = cls(path)
+        if not folder.is_run:
+            raise UserError(
+                f"{path}: not a run folder (no run.json), as slotwise train or slotwise serve makes it"
+            )
+        return folder
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the folder contains a run."""
+        try:
+            return (self.path / "run.json").is_file()
+        except OSError:  # a name too long to be a file's
+            return False
+
+    def held(self) -> AbstractContextManager[None]:
+        """Lock the folder, so that no other process trains this run."""
+        return held(self.path, "another process is training this run")
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """The states to resume from."""
+        return Checkpoints(self.path / "checkpoints")
+
+    @property
+    def status(self) -> Status:
+        """Status in run.json."""
+        status: Status = self.description()["status"]
+        return status
+
+    def description(self) -> dict[str, Any]:
+        """Read run.json."""
+        path = self.path / "run.json"
+        document = read_document(path, FORMAT, "status", "parameters")
+        if document["status"] not in get_args(Status) or not isinstance(document["parameters"], dict):
+            raise damaged(path)
+        return document
+
+    def parameters(self) -> RunConfig:
+        """Return the configuration of the run."""
+        options = self.description()["parameters"]
+        try:
+            return RunConfig.from_table(options)
+        except UserError as error:
+            raise UserError(f"{self.path / 'run.json'}: {error}") from None
+
+    def write_description(self, config: RunConfig, status: Status, **results: Any) -> None:
+        """Write run.json."""
+        options, versions = config.options(), _versions()
+        document = {
+            "format": FORMAT,
+            "status": status,
+            "parameters": options,
+            **results,
+            "versions": versions,
+        }
+        write_document(self.path / "run.json", document)
+
+    def write_points(self, points: Sequence[Point]) -> None:
+        """Write history.csv."""
+        write_csv(self.path / "history.csv", Point._fields, points)
+
+    def points(self) -> list[Point]:
+        """Read history.csv; there are no points before the first checkpoint.
+
+        Raises:
+            UserError: it is damaged, or missing though the run is finished.
+        """
+        path = self.path / "history.csv"
+        if not path.is_file():
+            if self.is_run and self.status == "finished":
+                raise UserError(
+                    f"{path}: missing though the run is finished; delete the run and train it again"
+                )
+            return []
+        try:
+            with path.open(encoding="utf-8", newline="") as file:
+                rows = csv.DictReader(file)
+                points = [_point(row) for row in rows]
+            if not set(Point._fields) <= set(rows.fieldnames or ()):
+                raise ValueError
+        except (KeyError, ValueError, TypeError):
+            raise UserError(f"{path}: damaged; it must have the columns {', '.join(Point._fields)}") from None
+        return points
+
+    def history(self) -> History:
+        """Return the points of the run, and its models if it still has a checkpoint."""
+        saved, _ = self.checkpoints.load()
+        return saved or History(tuple(self.points()), {}, int(self.description().get("rounds", 0)))
+
+    def write_model(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
+        """Write model.npz: the arrays by name."""
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **arrays)
+        write_atomically(self.path / "model.npz", buffer.getvalue())
+
+    def _begin(self, config: RunConfig, more: Mapping[str, Any]) -> None:
+        """Replace an old run, if there is one; keep foreign files.
+
+        In this order a crash at any moment leaves a run that can be resumed, and a new run.json is never
+        combined with old checkpoints.
+        """
+        self.checkpoints.clear()
+        self.write_description(config, "running", **more)
+        for path in (self.path / "history.csv", self.path / "model.npz", *leftovers(self.path)):
+            path.unlink(missing_ok=True)
+
+
+def model_sha256(model: Vector) -> str:
+    """Return the identity of a model: sha256 of its little-endian float32 bytes."""
+    return hashlib.sha256(np.ascontiguousarray(model, dtype="<f4").tobytes()).hexdigest()
+
+
+def _point(row: Mapping[str, str]) -> Point:
+    numbers = (int, int, float, float, int)
+    return Point(*(kind(row[name]) for kind, name in zip(numbers, Point._fields, strict=True)))
+
+
+def _versions() -> dict[str, str]:
+    names = ("slotwise", "numpy", "numba", "torch")
+    found = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,107 @@
+"""The schedule of equal, faultless devices that send in the order in which they get ready, without events.
+
+Devices that received the same model finish together, and models are broadcast one after another. So the queue
+at the channel is a queue of *batches*: the receivers of w_0, then those of w_1, and so on, each in ascending
+order. A round takes the next S devices from that queue, whatever the timing; the timing is one maximum per
+batch a round touches. That makes a schedule a loop over rounds, and its columns array operations.
+
+Policies use this as their fast path. It must equal the Scheduler driven event by event: tests compare both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count, islice, tee
+from typing import NamedTuple
+
+import numpy as np
+
+from slotwise.scenario import Scenario
+from slotwise.schedule.timeline import Column, Timeline
+
+
+class Stretch(NamedTuple):
+    """Uplinks that follow each other without a gap: one batch (the receivers of ``version``) in one round."""
+
+    round: int
+    version: int
+    uplinks: int
+    start: int
+
+
+class PlayedRound(NamedTuple):
+    """The slot at which a round ends, and the stretches of uplinks it is made of."""
+
+    end: int
+    stretches: list[Stretch]
+
+
+def play_rounds(
+    scenario: Scenario, batches: Iterable[int], rounds: int | None = None
+) -> Iterator[PlayedRound]:
+    """Yield one round after another, until ``rounds`` are done or the next would end after the deadline.
+
+    ``batches`` yields the number of receivers of w_0, w_1, …
+    """
+    sizes = iter(batches)
+    ends: list[int] = []
+    version, left, ready, slot = 0, next(sizes), scenario.compute_slots, 0
+    for k in count() if rounds is None else range(rounds):
+        missing, stretches = scenario.group_size, []
+        while missing:
+            if not left:
+                ready = ends[version] + scenario.compute_slots
+                version, left = version + 1, next(sizes)
+            sent, start = min(missing, left), max(slot, ready)
+            stretches.append(Stretch(k, version, sent, start))
+            missing, left, slot = missing - sent, left - sent, start + sent * scenario.link_slots
+        slot += scenario.link_slots
+        if scenario.deadline is not None and slot > scenario.deadline:
+            return
+        ends.append(slot)
+        yield PlayedRound(slot, stretches)
+
+
+def equal_devices_timeline(
+    scenario: Scenario,
+    name: str,
+    delay: int,
+    batches: Iterable[int],
+    queue: Callable[[int], Column],
+    rounds: int | None,
+) -> Timeline:
+    """Return the timeline of equal devices; it is empty if no round fits.
+
+    Args:
+        scenario: devices and channel.
+        name: the policy's name.
+        delay: the intentional delay in rounds.
+        batches: the number of receivers of w_0, w_1, …
+        queue: returns the beginning of the queue of devices, of a given length.
+        rounds: the number of rounds to play at most.
+    """
+    sizes, sizes_again = tee(batches)
+    played = list(play_rounds(scenario, sizes, rounds))
+    stretches = [stretch for part in played for stretch in part.stretches]
+    table = np.array(stretches, dtype=np.int64).reshape(-1, 4)
+    uplinks, link = table[:, 2], scenario.link_slots
+    start = np.repeat(table[:, 3], uplinks)
+    first = np.repeat(np.cumsum(uplinks) - uplinks, uplinks)
+    start += (np.arange(len(start)) - first) * link
+    ends = np.array([part.end for part in played], dtype=np.int64)
+    offsets = np.cumsum([0, *islice(sizes_again, len(ends) + 1)], dtype=np.int64)
+    devices = queue(int(offsets[-1]))  # senders and receivers are the same queue, cut at different places
+    return Timeline(
+        scenario=scenario,
+        schedule=name,
+        delay=delay,
+        round=np.repeat(table[:, 0].astype(np.int32), uplinks),
+        device=devices[: len(start)],
+        version=np.repeat(table[:, 1].astype(np.int32), uplinks),
+        start=start,
+        end=start + link,
+        broadcast_start=ends - link,
+        broadcast_end=ends,
+        receiver=devices,
+        receiver_offsets=offsets,
+    )

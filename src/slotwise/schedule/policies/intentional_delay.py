@@ -1,0 +1,312 @@
+"""Intentional delay (Algorithm 2): devices wait for a fresher model as long as the channel loses nothing.
+
+For equal devices all wait the same number of rounds (`FixedDelay`). For unequal devices, or another selection
+than first-ready, delivery is just in time:
+
+**The rule.** Take the asynchronous schedule of the fleet (delay 0). Leave its channel as it is: the same
+uplinks in the same slots. Only let every device receive the last broadcast that still lets it finish
+computing before the round in which it sends begins; if there is none, the one it receives anyway.
+
+**Why it costs nothing.** No uplink moves, so no round ends later than without delay. Each update is made from
+the same model or a later one, so no update gets older.
+
+**Why it is Proposition 1 for equal devices.** There, a round begins every r(S+1) slots, so the last broadcast
+in time is the one of ceil(tau_comp / (r(S+1))) = d* rounds ago, for all S devices of the round.
+
+It needs to know the schedule in advance, so it is exact where durations are known. Under jitter, losses and
+absences a plan is made for the fleet without them and followed in rounds instead of slots (`Planned`): a
+heuristic.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from itertools import chain, repeat
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from slotwise.fleet import Fleet
+from slotwise.scenario import Scenario
+from slotwise.schedule.equal_devices import equal_devices_timeline, play_rounds
+from slotwise.schedule.events import event_timeline
+from slotwise.schedule.policy import Booking, Delivery, Policy
+from slotwise.schedule.selection import first_ready
+from slotwise.schedule.timeline import Column, Timeline, Trainings
+
+Delay = int | Literal["auto"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntentionalDelay(Policy):
+    """Intentional delay.
+
+    Attributes:
+        delay: the delay in rounds. "auto" is the largest that costs nothing, and just in time for each device
+            if devices are unequal or the selection is not first-ready.
+    """
+
+    name: ClassVar[str] = "idfl"
+    delay: Delay = "auto"
+
+    def delivery(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Delivery:
+        """Return a fixed delay, or the plan of just-in-time delivery."""
+        if self._is_just_in_time(fleet):
+            devices = (fleet or Fleet.equal(scenario)).without_faults()
+            _, plain = self._without_delay(scenario, devices, rounds)
+            return Planned.of(just_in_time(plain, devices.compute_slots, plain.rounds))
+        return FixedDelay(scenario.devices, scenario.group_size, self._chosen_delay(scenario))
+
+    def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
+        """Return the timeline of equal devices, or the exact just-in-time timeline of a faultless fleet."""
+        if self._is_just_in_time(fleet):
+            devices = fleet or Fleet.equal(scenario)
+            return self._just_in_time(scenario, devices, rounds) if devices.faultless else None
+        if fleet is not None or self.selection is not first_ready:
+            return None
+        return fixed_delay_timeline(scenario, self.name, self._chosen_delay(scenario), rounds)
+
+    def _is_just_in_time(self, fleet: Fleet | None) -> bool:
+        return self.delay == "auto" and (fleet is not None or self.selection is not first_ready)
+
+    def _chosen_delay(self, scenario: Scenario) -> int:
+        return automatic_delay(scenario) if self.delay == "auto" else scenario.checked_delay(self.delay)
+
+    def _just_in_time(self, scenario: Scenario, fleet: Fleet, rounds: int | None) -> Timeline:
+        shown, plain = self._without_delay(scenario, fleet, rounds)
+        shifted = just_in_time(plain, fleet.compute_slots, shown)
+        own = None if fleet.is_equal_to(scenario) else fleet
+        return replace(shifted, scenario=scenario, schedule=self.name, fleet=own)
+
+    def _without_delay(self, scenario: Scenario, fleet: Fleet, rounds: int | None) -> tuple[int, Timeline]:
+        """Return the number of rounds without delay, and a timeline until all their receivers have sent.
+
+        The slowest device is ready before so many of the shortest possible rounds are over; fewer than N
+        others are then before it in the queue, and G rounds serve them all.
+        """
+        plain = replace(self, delay=0)
+        shown = event_timeline(scenario, plain, fleet, rounds).rounds
+        shortest = scenario.group_size * min(fleet.link_slots) + scenario.link_slots
+        beyond = shown + max(fleet.compute_slots) // shortest + scenario.groups + 2
+        return shown, event_timeline(replace(scenario, deadline=None), plain, fleet, beyond)
+
+
+@dataclass(frozen=True)
+class FixedDelay(Delivery):
+    """Algorithms 1 and 2: the senders of round k receive w_{k+delay+1}; delay 0 is asynchronous FL.
+
+    Devices 1..(G−delay)S start from w_0 and the next groups of S receive w_1, …, w_delay. If S does not
+    divide N, the last group is the short one.
+    """
+
+    devices: int
+    group_size: int
+    delay: int = 0
+
+    def initial(self, absent: Set[int] = frozenset()) -> Iterable[Booking]:  # noqa: ARG002
+        """Return Algorithm 2's initial sets: S_{−alpha−1}, then one group for each of w_1, …, w_alpha."""
+        groups = -(-self.devices // self.group_size)
+        last = min((groups - self.delay) * self.group_size, self.devices)
+        yield 0, range(1, last + 1)
+        for version in range(1, self.delay + 1):
+            first, last = last + 1, min(last + self.group_size, self.devices)
+            yield version, range(first, last + 1)
+
+    def after(
+        self,
+        round_number: int,
+        senders: Sequence[int],
+        absent: Set[int] = frozenset(),  # noqa: ARG002
+    ) -> Iterable[Booking]:
+        """Follow line 13 of Algorithm 2: the server sends w_{k+1} to S_{k−alpha}."""
+        yield round_number + self.delay + 1, senders
+
+    def batch_sizes(self) -> Iterator[int]:
+        """Yield the number of receivers of w_0, w_1, … if no device fails: the initial sets, then S each."""
+        return chain((len(devices) for _, devices in self.initial()), repeat(self.group_size))
+
+    def queue(self, length: int) -> Column:
+        """Return devices in the order in which equal ones send: 1..N, then each round's senders again.
+
+        The senders of a round are sorted, because they all receive the same model and then tie. It only
+        matters if S does not divide N. All rounds within N places of the known part are sorted at once.
+        """
+        size = self.group_size
+        devices = np.empty(max(length, self.devices), dtype=np.int32)
+        devices[: self.devices] = np.arange(1, self.devices + 1)
+        known, copied = self.devices, 0
+        while known < length:
+            rounds = min((known - copied) // size, -(-(length - known) // size))
+            block = np.sort(devices[copied : copied + rounds * size].reshape(rounds, size), axis=1).ravel()
+            part = block[: length - known]
+            devices[known : known + len(part)] = part
+            known, copied = known + len(part), copied + rounds * size
+        return devices[:length]
+
+
+def fixed_delay_timeline(scenario: Scenario, name: str, delay: int, rounds: int | None) -> Timeline:
+    """Return the timeline of equal devices with a fixed delay."""
+    delivery = FixedDelay(scenario.devices, scenario.group_size, delay)
+    return equal_devices_timeline(scenario, name, delay, delivery.batch_sizes(), delivery.queue, rounds)
+
+
+def round_ends(scenario: Scenario, delay: int = 0, rounds: int | None = None) -> Iterator[int]:
+    """Yield the slot at which each round of equal devices ends, without the rest of the timeline."""
+    sizes = FixedDelay(scenario.devices, scenario.group_size, delay).batch_sizes()
+    return (played.end for played in play_rounds(scenario, sizes, rounds))
+
+
+def automatic_delay(scenario: Scenario, free: int = 0) -> int:
+    """Return the largest delay that costs no slot; if S does not divide N, no *round* within the deadline.
+
+    A larger delay never ends a round earlier (each device then waits for a later model), so the delays that
+    cost nothing come first and the last of them is found by bisection. If S divides N, the answer is
+    Proposition 1's, which `slotwise.theory.free_delay` gives in closed form; here it is searched for.
+    ``free`` is a delay already known to cost no slot: the search starts there.
+    """
+    free = _largest(free, scenario.largest_delay, lambda delay: _costs_a_slot(scenario, delay))
+    if scenario.divides or scenario.deadline is None:
+        return free
+    rounds = completed_rounds(scenario)
+    return _largest(free, scenario.largest_delay, lambda delay: _costs_a_round(scenario, delay, rounds))
+
+
+def completed_rounds(scenario: Scenario) -> int:
+    """Return the number of asynchronous rounds that end by the deadline.
+
+    If the channel never waits after the first training, they are counted by division. If it ever waits, that
+    shows in the first 2G rounds: by then every device has sent a second time.
+    """
+    first, each, deadline = scenario.compute_slots, scenario.communication_slots, scenario.deadline or 0
+    beginning = enumerate(_beginning(scenario), start=1)
+    if all(end == first + k * each for k, end in beginning):
+        return max(0, (deadline - first) // each)
+    return sum(1 for _ in round_ends(scenario))
+
+
+def _largest(free: int, largest: int, costs: Callable[[int], bool]) -> int:
+    """Return the largest delay from ``free`` (known to cost nothing) to ``largest`` that costs nothing."""
+    return free + bisect_left(range(free + 1, largest + 1), True, key=costs)
+
+
+def _costs_a_slot(scenario: Scenario, delay: int) -> bool:
+    """Return whether a round ends later than without delay; if any does, one of the first 2G does."""
+    both = zip(_beginning(scenario, delay), _beginning(scenario), strict=True)
+    return any(delayed != plain for delayed, plain in both)
+
+
+def _beginning(scenario: Scenario, delay: int = 0) -> Iterator[int]:
+    return round_ends(replace(scenario, deadline=None), delay, 2 * scenario.groups)
+
+
+def _costs_a_round(scenario: Scenario, delay: int, rounds: int) -> bool:
+    """Return whether fewer than ``rounds`` rounds end by the deadline.
+
+    Decided as soon as the rounds that are left, back to back, would not fit any more: a delay that costs
+    slots costs some in every cycle, so that is soon even if the deadline is far.
+    """
+    deadline, each = scenario.deadline or 0, scenario.communication_slots
+    ends = enumerate(round_ends(replace(scenario, deadline=None), delay, rounds), start=1)
+    return any(end + (rounds - k) * each > deadline for k, end in ends)
+
+
+def just_in_time(plain: Timeline, compute_slots: Sequence[int], rounds: int) -> Timeline:
+    """Return the first ``rounds`` rounds of an asynchronous timeline, with models received just in time.
+
+    ``plain`` should go on until whoever received one of the first ``rounds`` models has sent: only an uplink
+    tells when a model is needed. A device that never sends receives the model it would receive anyway.
+    """
+    slots = np.asarray(compute_slots, dtype=np.int64)
+    begins = np.concatenate([np.zeros(1, dtype=np.int64), plain.broadcast_end[:-1]])
+    needed = begins[plain.round] - slots[plain.device - 1]
+    in_time = np.searchsorted(plain.broadcast_end, needed, side="right")
+    version = np.maximum(plain.version, in_time.astype(np.int32))
+    receiver, offsets = _receivers(plain, version, rounds)
+    sent = slice(0, int(plain.round_offsets[rounds]))
+    return replace(
+        plain,
+        delay=None,
+        version=version[sent],
+        **{name: getattr(plain, name)[sent] for name in ("round", "device", "start", "end")},
+        broadcast_start=plain.broadcast_start[:rounds],
+        broadcast_end=plain.broadcast_end[:rounds],
+        receiver=receiver,
+        receiver_offsets=offsets,
+    )
+
+
+def _receivers(plain: Timeline, version: Column, rounds: int) -> tuple[Column, Column]:
+    """Return who receives each of w_0, …, w_rounds, ascending: whoever sends an update made from it."""
+    received = Trainings.of(plain)
+    unsent = received.uplink < 0
+    device = np.concatenate([plain.device, received.device[unsent].astype(np.int32)])
+    version = np.concatenate([version, received.version[unsent].astype(np.int32)])
+    wanted = version <= rounds
+    device, version = device[wanted], version[wanted]
+    order = np.lexsort((device, version))
+    return device[order], np.searchsorted(version[order], np.arange(rounds + 2))
+
+
+@dataclass(frozen=True)
+class Planned(Delivery):
+    """A delivery that follows a plan as far as faults permit.
+
+    A sender waits as many rounds for its next model as it does in the plan at that time. For every S devices
+    that are absent the queue for the channel is a round shorter, and so is the wait. Devices that are ready
+    send in the planned order; if the plan is not met, in the order in which they got ready.
+
+    Attributes:
+        devices: N.
+        group_size: S.
+        received: the models each device receives in the plan.
+        sent: the rounds in which it sends.
+        turns: the slot of the uplink, for (device, version).
+    """
+
+    devices: int
+    group_size: int
+    received: Mapping[int, Sequence[int]]
+    sent: Mapping[int, Sequence[int]]
+    turns: Mapping[tuple[int, int], int]
+
+    @classmethod
+    def of(cls, plan: Timeline) -> Planned:
+        """Follow a timeline of the same devices."""
+        received: defaultdict[int, list[int]] = defaultdict(list)
+        for version in range(plan.models):
+            for device in plan.receivers(version).tolist():
+                received[device].append(version)
+        sent: defaultdict[int, list[int]] = defaultdict(list)
+        turns = {}
+        columns = (plan.round, plan.device, plan.version, plan.start)
+        for k, device, version, start in zip(*(column.tolist() for column in columns), strict=True):
+            sent[device].append(k)
+            turns[device, version] = start
+        return cls(plan.scenario.devices, plan.scenario.group_size, dict(received), dict(sent), turns)
+
+    def initial(self, absent: Set[int] = frozenset()) -> Iterable[Booking]:
+        """Book each device for its first model in the plan."""
+        for device in range(1, self.devices + 1):
+            first = self.received.get(device, (0,))[0]
+            yield max(0, first - self._rounds_saved(absent)), [device]
+
+    def after(
+        self, round_number: int, senders: Sequence[int], absent: Set[int] = frozenset()
+    ) -> Iterable[Booking]:
+        """Book each sender for a model as many rounds later as in the plan."""
+        saved = self._rounds_saved(absent)
+        for device in senders:
+            yield round_number + 1 + max(0, self._wait(device, round_number) - saved), [device]
+
+    def _wait(self, device: int, round_number: int) -> int:
+        """Return the rounds between the planned uplink due by now and the next model, as far as known."""
+        sent, received = self.sent.get(device, ()), self.received.get(device, ())
+        place = min(bisect_right(sent, round_number), len(received) - 1) - 1
+        return received[place + 1] - sent[place] - 1 if place >= 0 else 0
+
+    def _rounds_saved(self, absent: Set[int]) -> int:
+        present = self.devices - len(absent)
+        return -(-self.devices // self.group_size) - -(-present // self.group_size)

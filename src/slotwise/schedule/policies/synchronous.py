@@ -1,0 +1,103 @@
+"""Synchronous FL: a round's participants all train on the newest model, and send when all have finished."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
+from itertools import islice, repeat
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+
+from slotwise.errors import InputError
+from slotwise.fleet import Fleet
+from slotwise.scenario import Scenario
+from slotwise.schedule.equal_devices import equal_devices_timeline
+from slotwise.schedule.policy import Booking, Delivery, Policy
+from slotwise.schedule.selection import first_ready
+from slotwise.schedule.timeline import Column, Timeline
+
+Participation = Literal["round-robin", "random"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synchronous(Policy):
+    """Synchronous FL; with S < N, federated averaging with partial participation (McMahan et al., 2017).
+
+    Attributes:
+        participation: who takes part in a round: "round-robin", or "random" for S devices drawn anew.
+        seed: seed of the random participation.
+    """
+
+    name: ClassVar[str] = "sync"
+    participation: Participation = "round-robin"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.participation not in get_args(Participation):
+            raise InputError("participation", self.participation, "round-robin or random")
+
+    @property
+    def depends_on_seed(self) -> bool:
+        """Whether another seed gives another schedule of the same devices."""
+        return self.participation == "random" or super().depends_on_seed
+
+    def delivery(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Participants:  # noqa: ARG002
+        """Return the choice of participants among the scenario's devices."""
+        return Participants(scenario.devices, scenario.group_size, self.participation, self.seed)
+
+    def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
+        """Return the timeline of equal devices that send in the order in which they get ready."""
+        if fleet is not None or self.selection is not first_ready:
+            return None
+        delivery, sizes = self.delivery(scenario, None, rounds), repeat(scenario.group_size)
+        return equal_devices_timeline(scenario, self.name, 0, sizes, delivery.queue, rounds)
+
+
+@dataclass(frozen=True)
+class Participants(Delivery):
+    """The S participants of round k receive w_k."""
+
+    devices: int
+    group_size: int
+    participation: Participation = "round-robin"
+    seed: int = 0
+    delay = 0
+    waits_for_all = True
+
+    def initial(self, absent: Set[int] = frozenset()) -> Iterable[Booking]:
+        """Book the participants of round 0 for w_0."""
+        yield 0, self.participants(0, absent)
+
+    def after(
+        self,
+        round_number: int,
+        senders: Sequence[int],  # noqa: ARG002
+        absent: Set[int] = frozenset(),
+    ) -> Iterable[Booking]:
+        """Book the next participants for the new model, no matter who has sent."""
+        yield round_number + 1, self.participants(round_number + 1, absent)
+
+    def joining(self, round_number: int) -> None:
+        """Return None: a device that joins has to be chosen for a round first."""
+
+    def participants(self, round_number: int, absent: Set[int] = frozenset()) -> Sequence[int]:
+        """Return the devices of a round, ascending: a function of the round and of who is present."""
+        if self.participation == "random":
+            draw = random.Random(f"participants {self.seed} {round_number}")
+            everyone = range(1, self.devices + 1)
+            present = [n for n in everyone if n not in absent] if absent else everyone
+            return sorted(draw.sample(present, min(self.group_size, len(present))))
+        first = round_number * self.group_size
+        turns = ((first + i) % self.devices + 1 for i in range(self.devices))
+        return sorted(islice((n for n in turns if n not in absent), self.group_size))
+
+    def queue(self, length: int) -> Column:
+        """Return the participants of rounds 0, 1, …, the first ``length`` of them."""
+        rounds = -(-length // self.group_size)
+        if self.participation == "round-robin":
+            turns = np.arange(rounds * self.group_size, dtype=np.int64) % self.devices + 1
+            return np.sort(turns.astype(np.int32).reshape(rounds, -1), axis=1).ravel()[:length]
+        drawn = [self.participants(k) for k in range(rounds)]
+        return np.array(drawn, dtype=np.int32).ravel()[:length]

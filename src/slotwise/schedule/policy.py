@@ -1,0 +1,84 @@
+"""Policy and Delivery: the base classes of every schedule.
+
+A `Policy` is a frozen value that knows nothing about a scenario. `Policy.delivery` binds it to one: the
+`Delivery` it returns says who receives which model. The selection says who sends next.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slotwise.fleet import Fleet
+from slotwise.scenario import Scenario
+from slotwise.schedule.selection import Selection, first_ready
+from slotwise.schedule.timeline import Timeline
+
+Booking = tuple[int, Sequence[int]]  # (model version, devices that receive it)
+
+
+class Delivery(ABC):
+    """Rule that decides who receives which model. It holds no state: the Scheduler keeps the bookings.
+
+    A device may be booked for a model only while it has nothing else to do: before its first training, after
+    its update has arrived, or when it joins. Bookings for absent devices are ignored.
+
+    Attributes:
+        delay: the intentional delay in rounds; None if devices wait for different numbers of rounds.
+        waits_for_all: whether no uplink starts while a device still computes (synchronous FL).
+        turns: the slot planned for the uplink of (device, version), which then decides who sends next
+            instead of the selection; None if nothing is planned.
+    """
+
+    delay: int | None = None
+    waits_for_all: bool = False
+    turns: Mapping[tuple[int, int], int] | None = None
+
+    @abstractmethod
+    def initial(self, absent: Set[int]) -> Iterable[Booking]:
+        """Return the bookings made before the first slot; version 0 costs no broadcast."""
+
+    @abstractmethod
+    def after(self, round_number: int, senders: Sequence[int], absent: Set[int]) -> Iterable[Booking]:
+        """Return the bookings made when all uplinks of a round have arrived; its broadcast comes next."""
+
+    def joining(self, round_number: int) -> int | None:
+        """Return the model for a device that joins in this round; None if `after` has to choose it first."""
+        return round_number + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy(ABC):
+    """A schedule: who receives which model, and who sends next.
+
+    Attributes:
+        name: the name that a Timeline carries.
+        selection: the function that chooses who sends next.
+    """
+
+    name: ClassVar[str]
+    selection: Selection = first_ready
+
+    @property
+    def depends_on_seed(self) -> bool:
+        """Whether another seed gives another schedule of the same devices."""
+        return bool(getattr(self.selection, "depends_on_seed", False))
+
+    @abstractmethod
+    def delivery(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Delivery:
+        """Bind the policy to a scenario.
+
+        Args:
+            scenario: devices and channel.
+            fleet: the devices; None if all are equal and without faults.
+            rounds: the number of rounds that will be played at most; None if the deadline decides.
+        """
+
+    def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:  # noqa: ARG002
+        """Return the timeline without driving a Scheduler, or None if there is no such way.
+
+        A fast path must return exactly what the Scheduler, driven event by event, would.
+        """
+        return None

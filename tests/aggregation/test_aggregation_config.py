@@ -1,0 +1,109 @@
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from slotwise.aggregation import (
+    RULES,
+    Aggregation,
+    AggregationConfig,
+    Contribution,
+    FedAsync,
+    FedBuff,
+    Hinge,
+    Polynomial,
+    StalenessWeightedMean,
+    Vector,
+    constant,
+    mean,
+)
+from slotwise.errors import InputError
+
+
+def rule(name: str, **options: object) -> Aggregation:
+    return AggregationConfig(aggregation=name, **options).rule()  # type: ignore[arg-type]
+
+
+def test_every_name_gives_its_rule() -> None:
+    assert rule("mean") is mean
+    assert rule("staleness-weighted") == StalenessWeightedMean(Polynomial(0.5))
+    assert rule("fedasync") == FedAsync(0.6, Polynomial(0.5))
+    assert rule("fedbuff") == FedBuff(1.0)
+
+
+def test_options_reach_the_rule() -> None:
+    assert rule("fedasync", mixing=0.9, discount="constant") == FedAsync(0.9, constant)
+    hinge = {"discount": "hinge", "discount_slope": 3, "discount_grace": 2}
+    assert rule("fedasync", **hinge) == FedAsync(0.6, Hinge(3, 2))
+    assert rule("staleness-weighted", discount_power=1) == StalenessWeightedMean(Polynomial(1))
+    assert rule("fedbuff", server_rate=0.25) == FedBuff(0.25)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "parameter"),
+    [
+        ("median", {}, "aggregation"),
+        ("fedasync", {"discount": "linear"}, "discount"),
+        ("fedasync", {"mixing": 2}, "mixing"),
+        ("staleness-weighted", {"discount_power": -1}, "discount_power"),
+        ("fedbuff", {"server_rate": 0}, "server_rate"),
+    ],
+)
+def test_a_bad_option_is_named(name: str, options: dict[str, object], parameter: str) -> None:
+    with pytest.raises(InputError) as caught:
+        rule(name, **options)
+    assert caught.value.parameter == parameter
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "parameter"),
+    [
+        ("mean", {"mixing": 0.5}, "mixing"),
+        ("mean", {"discount": "hinge"}, "discount"),
+        ("mean", {"discount_power": 1}, "discount_power"),
+        ("mean", {"server_rate": 2}, "server_rate"),
+        ("fedasync", {"server_rate": 2}, "server_rate"),
+        ("fedasync", {"discount": "hinge", "discount_power": 1}, "discount_power"),
+        ("fedbuff", {"mixing": 0.5}, "mixing"),
+        ("fedbuff", {"discount": "constant"}, "discount"),
+        ("staleness-weighted", {"mixing": 0.5}, "mixing"),
+        ("my_rules:median", {"mixing": 0.5}, "mixing"),
+    ],
+)
+def test_an_option_that_the_rule_does_not_have_is_refused(
+    name: str, options: dict[str, object], parameter: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        rule(name, **options)
+    assert caught.value.parameter == parameter
+
+
+def test_default_values_of_other_rules_pass_because_run_json_lists_them() -> None:
+    for name in RULES:
+        rule(name, discount="polynomial", discount_power=0.5, mixing=0.6, server_rate=1.0)
+
+
+def test_a_new_rule_is_an_entry_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    def latest(model: Vector, contributions: Sequence[Contribution]) -> Vector:
+        return model - contributions[-1].update
+
+    monkeypatch.setitem(cast(dict[str, Any], RULES), "latest", latest)
+    assert rule("latest") is latest
+
+
+def test_a_rule_of_the_user_is_loaded_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / f"rules_{tmp_path.name}.py").write_text(
+        "def last(model, sent): return model - sent[-1].update\n"
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    assert rule(f"rules_{tmp_path.name}:last").__name__ == "last"
+
+
+def test_a_rule_that_cannot_be_loaded_is_refused_only_when_it_is_needed() -> None:
+    config = AggregationConfig(aggregation="no_such_module:f")  # a run of somebody else can still be shown
+    with pytest.raises(InputError) as caught:
+        config.rule()
+    assert caught.value.parameter == "aggregation"

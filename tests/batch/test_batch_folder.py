@@ -1,0 +1,132 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slotwise.batch import BatchFolder, BatchSpec, batch_folder
+from slotwise.batch.batch_folder import check_same_batch, write_spec
+from slotwise.errors import InputError, UserError
+
+Read = Callable[[str], BatchSpec]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> BatchFolder:
+    return BatchFolder(tmp_path / "out")
+
+
+def begin(folder: BatchFolder, spec: BatchSpec) -> None:
+    with folder.locked():
+        check_same_batch(folder, spec)
+        write_spec(folder, spec)
+
+
+def test_a_folder_remembers_its_batch(folder: BatchFolder, read: Read) -> None:
+    spec = read("channels = [[2], [3]]\nseeds = [0, 1]")
+    begin(folder, spec)
+    document = folder.read_manifest()
+    assert (document["made_by"], document["axes"]) == ("slotwise sweep", {"channels": [[2], [3]]})
+    assert document["points"][1:3] == [
+        ["", [[2]], 1, "channels=2,seed=1"],
+        ["", [[3]], 0, "channels=3,seed=0"],
+    ]
+
+
+def test_the_same_batch_writes_nothing(folder: BatchFolder, read: Read) -> None:
+    spec = read("channels = [[2], [3]]\nlearning-rate = [0.1]")
+    begin(folder, spec)
+    before = folder.manifest_path.stat()
+    begin(folder, spec)
+    assert folder.manifest_path.stat() == before
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "learning-rate = [0.1, 0.3]",
+        "learning-rate = [0.1]",
+        "group-size = [1, 2]",
+        "learning-rate = [0.1, 0.2]\nseeds = [1]",
+        "learning-rate = [0.1, 0.2]\nlocal-steps = 2",
+        "learning-rate = [0.1, 0.2]\n[[case]]\nname = 'a'",
+    ],
+)
+def test_another_batch_is_refused(folder: BatchFolder, read: Read, other: str) -> None:
+    begin(folder, read("learning-rate = [0.1, 0.2]"))
+    before = folder.manifest_path.read_bytes()
+    with pytest.raises(InputError, match="this one holds a batch with other") as error:
+        check_same_batch(folder, read(other))
+    assert error.value.parameter == "out"
+    assert folder.manifest_path.read_bytes() == before
+
+
+def test_a_batch_may_grow(folder: BatchFolder, read: Read) -> None:
+    case = "[[case]]\nname = 'a'\n"
+    begin(folder, read(f"learning-rate = [0.1, 0.2]\n{case}"))
+    begin(folder, read(f"learning-rate = [0.1, 0.2, 0.3]\nseeds = [1, 0]\n{case}"))
+    grown = (
+        f"learning-rate = [0.1, 0.2, 0.3]\nseeds = [1, 0]\n{case}[[case]]\nname = 'b'\ngroup-size = [1, 2]"
+    )
+    begin(folder, read(grown))
+    assert len(folder.read_manifest()["points"]) == 18
+
+
+def test_a_folder_of_something_else_is_refused(folder: BatchFolder, read: Read) -> None:
+    folder.path.mkdir()
+    (folder.path / "thesis.tex").write_text("precious")
+    with pytest.raises(InputError, match="a new or empty folder") as error:
+        check_same_batch(folder, read(""))
+    assert error.value.parameter == "out"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 1}', '{"format": 1, "points": [3]}'])
+def test_a_damaged_manifest_is_refused(folder: BatchFolder, read: Read, text: str) -> None:
+    folder.path.mkdir()
+    folder.manifest_path.write_text(text)
+    with pytest.raises(UserError, match=r"batch\.json: damaged"):
+        check_same_batch(folder, read(""))
+
+
+def test_an_option_with_its_default_changes_nothing(folder: BatchFolder, read: Read) -> None:
+    begin(folder, read(""))
+    check_same_batch(folder, read("mixing = 0.6"))
+    with pytest.raises(InputError):
+        check_same_batch(folder, read("mixing = 0.7"))
+
+
+def test_other_commands_have_manifests_of_their_own(tmp_path: Path) -> None:
+    folder = BatchFolder(tmp_path / "out", "slotwise test", "test.json", "pilots")
+    folder.write_manifest({"anything": [1, 2]})
+    assert folder.read_manifest() == {"format": 1, "made_by": "slotwise test", "anything": [1, 2]}
+    assert folder.run("a").path == tmp_path / "out/pilots/a"
+    folder.manifest_path.write_text('{"format": 2}')
+    with pytest.raises(UserError, match="format 2, this slotwise reads 1"):
+        folder.read_manifest()
+
+
+def forbidden(*arguments: object) -> bool:
+    raise PermissionError(13, "Permission denied")
+
+
+def test_a_name_too_long_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="File name too long"):
+        _ = BatchFolder(tmp_path / ("x" * 300)).is_new
+
+
+def test_a_folder_that_may_not_be_looked_into_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "is_file", forbidden)  # the tests may run as root, who may do everything
+    with pytest.raises(InputError, match="Permission denied"):
+        _ = BatchFolder(tmp_path).is_new
+
+
+def test_a_folder_that_may_not_be_opened_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_folder, "held", forbidden)
+    with pytest.raises(InputError, match="Permission denied"), BatchFolder(tmp_path / "out").locked():
+        pass
+
+
+def test_later_errors_are_not_blamed_on_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionError), BatchFolder(tmp_path / "out").locked():
+        raise ConnectionError

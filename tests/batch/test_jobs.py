@@ -1,0 +1,126 @@
+from collections import deque
+
+import pytest
+
+from slotwise.batch import BatchFolder, Executor, Job, JobProgress, Run, run_jobs
+from slotwise.batch.job import JobEnd
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig
+
+JOBS = [
+    Job(Run(name, RunConfig().with_options(seed=seed)), work)
+    for seed, (name, work) in enumerate([("small", 1.0), ("large", 9.0), ("middle", 5.0)])
+]
+
+
+class Script(Executor):
+    """An executor of one worker that ends each job as a test says."""
+
+    retries = 1
+    checkpoint_every = 7.0
+
+    def __init__(self, *ends: tuple[str | None, bool]) -> None:
+        self.ends = deque(ends)
+        self.submitted: list[str] = []
+        self.job: Job | None = None
+        self.stopped = self.closed = False
+
+    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: Observer) -> None:
+        self.opened, self.observer = (jobs, checkpoint_every), observer
+
+    def submit(self, job: Job, waiting: int) -> bool:
+        if self.job is not None:
+            return False
+        self.submitted.append(job.run.name)
+        self.job = job
+        return True
+
+    def wait(self, seconds: float) -> list[JobEnd]:
+        job, self.job = self.job, None
+        if job is None:
+            return []
+        self.observer.job_progress(job, JobProgress(1, 1))
+        return [JobEnd(job, *(self.ends.popleft() if self.ends else (None, False)))]
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Recorder(Observer):
+    def __init__(self, stop_after: int = 99) -> None:
+        self.lines: list[str] = []
+        self.stop_after = stop_after
+
+    def batch_started(self, jobs, finished: int) -> None:
+        self.lines.append(f"{len(jobs)} jobs, {finished} finished")
+
+    def job_started(self, job: Job) -> None:
+        self.lines.append(f"started {job.run.name}")
+
+    def job_ended(self, job: Job, reason: str | None) -> None:
+        self.lines.append(f"ended {job.run.name}")
+
+    def job_retried(self, job: Job, reason: str) -> None:
+        self.lines.append(f"retried {job.run.name}")
+
+    def wants_stop(self) -> bool:
+        return sum(line.startswith("ended") for line in self.lines) >= self.stop_after
+
+
+@pytest.fixture
+def folder(tmp_path) -> BatchFolder:
+    return BatchFolder(tmp_path)
+
+
+def test_all_are_trained_the_largest_first(folder: BatchFolder) -> None:
+    executor, recorder = Script(), Recorder()
+    assert run_jobs(folder, JOBS, executor, recorder, finished=4) == ()
+    assert executor.submitted == ["large", "middle", "small"]
+    assert recorder.lines[0] == "3 jobs, 4 finished"
+    assert executor.opened == (3, 7.0)
+    assert executor.closed
+
+
+def test_one_that_fails_stops_no_other(folder: BatchFolder) -> None:
+    executor = Script(("diverged", False))
+    (failure,) = run_jobs(folder, JOBS, executor)
+    assert (failure.run.name, failure.reason) == ("large", "diverged")
+    assert executor.submitted == ["large", "middle", "small"]
+
+
+def test_a_job_that_lost_its_worker_is_tried_again(folder: BatchFolder) -> None:
+    executor, recorder = Script(("killed", True)), Recorder()
+    assert run_jobs(folder, JOBS, executor, recorder) == ()
+    assert executor.submitted == ["large", "large", "middle", "small"]
+    assert recorder.lines[1:5] == ["started large", "retried large", "started large", "ended large"]
+
+
+def test_a_job_that_loses_every_worker_fails(folder: BatchFolder) -> None:
+    executor = Script(("killed", True), ("killed", True))
+    (failure,) = run_jobs(folder, JOBS, executor)
+    assert failure.reason == "killed, 2 times"
+    assert executor.submitted == ["large", "large", "middle", "small"]
+
+
+def test_when_asked_to_stop_no_other_job_is_started(folder: BatchFolder) -> None:
+    executor = Script()
+    assert run_jobs(folder, JOBS, executor, Recorder(stop_after=1), checkpoint_every=0.5) == ()
+    assert executor.submitted == ["large"]
+    assert executor.opened == (3, 0.5)
+    assert (executor.stopped, executor.closed) == (True, True)
+
+
+def test_an_interrupt_lets_jobs_save_and_closes_the_executor(folder: BatchFolder) -> None:
+    class Interrupted(Recorder):
+        def job_started(self, job: Job) -> None:
+            super().job_started(job)
+            raise KeyboardInterrupt
+
+    executor, recorder = Script(), Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(folder, JOBS, executor, recorder)
+    assert recorder.lines[1:] == ["started large", "ended large"]
+    assert (executor.stopped, executor.closed) == (True, True)

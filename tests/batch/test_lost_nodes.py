@@ -1,0 +1,141 @@
+"""Two nodes of a Ray cluster on this machine, of which one or the other is killed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from slotwise.batch import BatchFolder
+from slotwise.batch.ray_connection import _check_answers
+from slotwise.errors import UserError
+from slotwise.runs import RunFolder
+
+from .conftest import trained_here, with_tiny
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra slotwise[ray]"),
+]
+
+# The second trainer may come up many seconds after the first: there must be something left for it to lose.
+LONGER = "deadline = 16_000\nevaluate-every = 8000\nlearning-rate = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]"
+# A process of its own: Ray warns, forks and keeps threads, none of which these tests are about.
+CLUSTER = """
+import sys
+from ray.cluster_utils import Cluster
+head = {"num_cpus": 1, "include_dashboard": False, "ray_client_server_port": int(sys.argv[1])}
+cluster = Cluster(initialize_head=True, head_node_args=head)
+second = cluster.add_node(num_cpus=1)
+def pids(node, *kinds):
+    return [started.process.pid for kind in kinds for started in node.all_processes[kind]]
+found = pids(second, "raylet") + pids(cluster.head_node, "gcs_server", "ray_client_server")
+print("cluster", cluster.address, *found, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+
+
+class TwoNodes(NamedTuple):
+    address: str
+    second: int
+    """The process that is the second node."""
+    head: list[int]
+    """The processes that are the head."""
+    client: str
+    """The address for clients."""
+
+
+@pytest.fixture
+def cluster() -> Iterator[TwoNodes]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLUSTER, str(port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        words = next(line.split() for line in process.stdout or () if line.startswith("cluster "))
+        second, *head = map(int, words[2:])
+        await_clients_server(port)
+        yield TwoNodes(words[1], second, head, f"ray://127.0.0.1:{port}")
+    finally:
+        process.communicate(timeout=120)
+
+
+def await_clients_server(port: int) -> None:
+    """It comes up some time after the cluster does."""
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        with suppress(UserError):
+            _check_answers(f"127.0.0.1:{port}")
+            return
+        time.sleep(0.2)
+    pytest.fail("no server for clients")
+
+
+def command(grid: Path, out: Path, address: str) -> subprocess.Popen[str]:
+    arguments = ["sweep", str(grid), "--out", str(out), "--ray", address, "--checkpoint-every", "0.1"]
+    return subprocess.Popen(
+        [sys.executable, "-c", "from slotwise.cli import main; main()", *arguments],
+        env={**os.environ, "RAY_CLIENT_RECONNECT_GRACE_PERIOD": "2"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def under_way(folder: BatchFolder) -> int:
+    """How many points have sent a checkpoint and are not finished."""
+    begun = {path.parents[1] for path in folder.runs.glob("*/checkpoints/*.checkpoint")}
+    return sum(RunFolder(path).status == "running" for path in begun)
+
+
+def await_points(running: subprocess.Popen[str], folder: BatchFolder, count: int) -> None:
+    end = time.monotonic() + 300
+    while under_way(folder) < count and running.poll() is None:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    if running.poll() is not None:
+        pytest.fail(f"all was over before anything could be lost: {running.communicate()}")
+
+
+def test_the_numbers_are_those_of_this_machine_and_a_lost_node_costs_nothing_but_time(
+    cluster: TwoNodes, outcome, tmp_path: Path
+) -> None:
+    (tmp_path / "here").mkdir()
+    (grid, expected), away = trained_here(tmp_path / "here/grid.toml", LONGER), BatchFolder(tmp_path / "away")
+    running = command(grid, away.path, cluster.address)
+    await_points(running, away, 2)
+    os.kill(cluster.second, signal.SIGKILL)
+    out, err = running.communicate(timeout=300)
+    assert running.returncode == 0, err
+    assert "its node or its process was lost; it is resumed elsewhere" in err
+    assert outcome(away) == expected
+    assert "raylet" not in out + err
+
+
+def test_a_client_whose_head_is_lost_says_so_and_what_has_come_back_is_kept(
+    cluster: TwoNodes, tmp_path: Path
+) -> None:
+    grid, away = tmp_path / "grid.toml", BatchFolder(tmp_path / "away")
+    grid.write_text(with_tiny("deadline = 1_000_000\nevaluate-every = 500_000"))
+    running = command(grid, away.path, cluster.client)
+    await_points(running, away, 1)
+    for process in cluster.head:
+        os.kill(process, signal.SIGKILL)
+    _, err = running.communicate(timeout=300)
+    assert running.returncode == 2, err
+    assert f"lost the Ray cluster at {cluster.client}" in err.splitlines()[-1]
+    assert under_way(away) == 1

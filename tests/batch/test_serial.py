@@ -1,0 +1,149 @@
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from slotwise.aggregation import Vector
+from slotwise.batch import BatchFolder, Job, JobProgress, Run, SerialExecutor, run_jobs, unfinished
+from slotwise.batch.serial import TaskCache
+from slotwise.errors import UserError
+from slotwise.learning import Evaluation, Task
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig
+
+RUNS = [
+    Run(f"S{size}", RunConfig().with_options(group_size=size, deadline=400, evaluate_every=200))
+    for size in (1, 10, 50, 100)
+]
+
+
+class Halving:
+    """A model of three numbers that every update halves; the loss is its length."""
+
+    def __init__(self) -> None:
+        self.updates = 0
+
+    def initial_model(self) -> Vector:
+        return np.ones(3, dtype=np.float32)
+
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        self.updates += 1
+        return (model / 2).astype(np.float32)
+
+    def evaluate(self, model: Vector) -> Evaluation:
+        return Evaluation(float(np.linalg.norm(model)) + 0.1, 0.5)
+
+    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
+        return {"model": model}
+
+
+class Exploding(Halving):
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        return model * np.float32(np.inf)
+
+
+class StopAfter(Observer):
+    """Asks to stop once a job has made progress twice."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.left = 2
+
+    def job_started(self, job: Job) -> None:
+        self.seen.append(job.run.name)
+
+    def job_progress(self, job: Job, progress: JobProgress) -> None:
+        self.left -= 1
+
+    def wants_stop(self) -> bool:
+        return self.left <= 0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> BatchFolder:
+    return BatchFolder(tmp_path / "out")
+
+
+@pytest.fixture(autouse=True)
+def every_round_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slotwise.batch.serial.PROGRESS_INTERVAL", 0.0)
+
+
+@pytest.fixture
+def task() -> Halving:
+    return Halving()
+
+
+def executor(task: Task) -> SerialExecutor:
+    return SerialExecutor(make_task=lambda config: task)
+
+
+def test_all_runs_are_trained_once_and_then_kept(folder: BatchFolder, task: Halving) -> None:
+    assert run_jobs(folder, unfinished(folder, RUNS), executor(task)) == ()
+    assert [folder.run(run.name).status for run in RUNS] == ["finished"] * 4
+    assert task.updates == sum(len(run.config.simulate()) for run in RUNS)
+    assert unfinished(folder, RUNS) == ()
+
+
+def test_a_run_that_was_stopped_resumes_and_ends_the_same(
+    folder: BatchFolder, task: Halving, tmp_path: Path
+) -> None:
+    observer, first = StopAfter(), RUNS[0]
+    run_jobs(folder, unfinished(folder, RUNS[:1]), executor(task), observer)
+    assert observer.seen == [first.name]
+    assert folder.run(first.name).status == "interrupted"
+    before = task.updates
+    run_jobs(folder, unfinished(folder, RUNS[:1]), executor(task))
+    assert task.updates - before < len(first.config.simulate())
+    other = BatchFolder(tmp_path / "other")
+    run_jobs(other, unfinished(other, RUNS[:1]), executor(task))
+    assert folder.run(first.name).points() == other.run(first.name).points()
+
+
+def test_a_job_may_stop_after_some_rounds_and_be_resumed(folder: BatchFolder, task: Halving) -> None:
+    run = RUNS[0]
+    for until in (3, 5):
+        assert run_jobs(folder, [Job(run, until=until)], executor(task)) == ()
+        history, _ = folder.run(run.name).checkpoints.load()
+        assert history is not None
+        assert history.rounds == until
+    assert run_jobs(folder, unfinished(folder, [run]), executor(task)) == ()
+    assert folder.run(run.name).status == "finished"
+
+
+def test_a_run_that_diverges_or_fails_stops_no_other(folder: BatchFolder, task: Halving) -> None:
+    def make_task(config: RunConfig) -> Task:
+        if config.channel.group_size == 1:
+            return Exploding()
+        if config.channel.group_size == 10:
+            raise RuntimeError("no memory")
+        return task
+
+    failures = run_jobs(folder, unfinished(folder, RUNS), SerialExecutor(make_task=make_task))
+    assert {failure.run.name: failure.reason for failure in failures} == {
+        "S1": "diverged in round 0",
+        "S10": "RuntimeError: no memory",
+    }
+    assert [folder.run(run.name).status for run in RUNS] == ["diverged", "running", "finished", "finished"]
+    assert [job.run.name for job in unfinished(folder, RUNS)] == ["S10"]
+
+
+def test_a_run_folder_with_other_options_is_refused(folder: BatchFolder, task: Halving) -> None:
+    run_jobs(folder, unfinished(folder, RUNS[:1]), executor(task))
+    path = folder.run(RUNS[0].name).path / "run.json"
+    document = json.loads(path.read_text())
+    document["parameters"]["learning_rate"] = 0.5
+    path.write_text(json.dumps(document))
+    with pytest.raises(UserError, match="made with other options"):
+        unfinished(folder, RUNS)
+
+
+def test_runs_that_differ_in_their_schedule_share_a_task() -> None:
+    cache, config = TaskCache(), RunConfig().with_options(devices=4, group_size=2, samples_per_device=20)
+    task = cache.make(config)
+    assert cache.make(config.with_options(group_size=4, schedule="sync", aggregation="fedbuff")) is task
+    for other in ({"seed": 1}, {"devices": 5}, {"learning_rate": 0.5}, {"bits": 8}, {"hidden": (3,)}):
+        assert cache.make(config.with_options(**other)) is not task

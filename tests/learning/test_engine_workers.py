@@ -1,0 +1,115 @@
+import gc
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slotwise.aggregation import Vector
+from slotwise.learning import Task, Training, train
+from slotwise.learning.engine import AHEAD_PER_WORKER, _LocalUpdates
+from slotwise.observer import Observer
+from slotwise.scenario import Scenario
+from slotwise.schedule import simulate
+
+MakeTask = Callable[[int, int], Task]
+
+
+def models_held(scenario: Scenario, delay: int, task: Task) -> list[int]:
+    """The number of models held after each of 30 rounds."""
+    timeline = simulate(scenario, "idfl", delay=delay, rounds=30)
+    with Training(timeline, task, workers=2) as training:
+        return [len(training.history().models) for _ in training]
+
+
+@settings(max_examples=30)
+@given(data=st.data())
+def test_no_more_models_are_held_than_the_staleness_and_one(
+    data: st.DataObject, least_squares: MakeTask
+) -> None:
+    devices = data.draw(st.integers(1, 9))
+    scenario = Scenario(devices=devices, group_size=data.draw(st.integers(1, devices)), compute_slots=2)
+    delay = data.draw(st.integers(0, scenario.largest_delay))
+    staleness = simulate(scenario, "idfl", delay=delay, rounds=30).max_staleness()
+    assert max(models_held(scenario, delay, least_squares(devices, 0))) <= staleness + 1
+
+
+def test_the_last_model_stays(least_squares: MakeTask) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "idfl", delay=0, rounds=30)
+    assert 30 in train(timeline, least_squares(6, 0)).models
+
+
+class Alive:
+    """Counts the models in memory, whoever holds them: w_0 and what the aggregation made."""
+
+    def __init__(self) -> None:
+        self._references: list[weakref.ref[Vector]] = []
+        self.most = 0
+
+    def aggregate(self, model: Vector, contributions: list[object]) -> Vector:
+        updates = [c.update for c in contributions]  # type: ignore[attr-defined]
+        result = (model - np.mean(updates, axis=0)).astype(np.float32)
+        self._references.append(weakref.ref(result))
+        return result
+
+    def count(self) -> None:
+        gc.collect(0)
+        self._references = [r for r in self._references if r() is not None]
+        self.most = max(self.most, len(self._references))
+
+
+class CountingObserver(Observer):
+    def __init__(self, alive: Alive) -> None:
+        self._alive = alive
+
+    def round_done(self, round_number: int) -> None:
+        self._alive.count()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(("delay", "staleness"), [(0, 7), (4, 3), (7, 0)])
+def test_memory_holds_the_models_of_the_staleness_and_those_in_flight(
+    delay: int, staleness: int, workers: int, least_squares: MakeTask
+) -> None:
+    scenario = Scenario(devices=8, group_size=1, compute_slots=2)
+    timeline = simulate(scenario, "idfl", delay=delay, rounds=200)
+    assert timeline.max_staleness() == staleness
+    alive = Alive()
+    train(
+        timeline,
+        least_squares(8, 0),
+        aggregation=alive.aggregate,  # type: ignore[arg-type]
+        workers=workers,
+        observer=CountingObserver(alive),
+    )
+    # A worker that has just finished may still hold its model; one more is in the engine's hands.
+    assert staleness <= alive.most <= staleness + 1 + workers + 1
+
+
+def test_few_trainings_are_in_flight_however_large_a_round_is(least_squares: MakeTask) -> None:
+    scenario = Scenario(devices=100, group_size=100, compute_slots=2)
+    timeline, task = simulate(scenario, "async", rounds=1), least_squares(100, 0)
+    started = []
+
+    class Late:
+        """Runs nothing; only counts what it is handed."""
+
+        def submit(self, _: object, __: Vector, device: int, ___: int) -> None:
+            started.append(device)
+
+    updates = _LocalUpdates(timeline, task, Late(), 2, 0)  # type: ignore[arg-type]
+    updates.add_model(0, task.initial_model())
+    assert started == list(range(1, 2 * AHEAD_PER_WORKER + 1))
+
+
+def test_trainings_of_later_rounds_start_before_the_first_round_is_complete(least_squares: MakeTask) -> None:
+    # Staleness is parallelism: with S = 1 and eight devices that all have w_0, all eight can train at once.
+    scenario = Scenario(devices=8, group_size=1, compute_slots=2)
+    timeline, task = simulate(scenario, "async", rounds=20), least_squares(8, 0)
+    with ThreadPoolExecutor(2) as pool:
+        updates = _LocalUpdates(timeline, task, pool, 2, 0)
+        updates.add_model(0, task.initial_model())
+        assert len(updates._in_flight) == 8

@@ -1,0 +1,64 @@
+"""CheckedTask: mistakes in what a user's task returns become one line."""
+
+import numpy as np
+import pytest
+
+from slotwise.errors import UserError
+from slotwise.learning import Evaluation
+from slotwise.learning.task import CheckedTask
+
+
+class Odd:
+    """Gives what it is told to."""
+
+    def __init__(self, update: object = None, evaluation: object = None) -> None:
+        self.update, self.evaluation = update, evaluation
+
+    def initial_model(self) -> np.ndarray:
+        return np.zeros(3, dtype=np.float32)
+
+    def local_update(self, model: np.ndarray, device: int, training: int) -> object:
+        return self.update
+
+    def evaluate(self, model: np.ndarray) -> object:
+        return self.evaluation
+
+    def named_arrays(self, model: np.ndarray) -> dict[str, np.ndarray]:
+        return {"all": model}
+
+
+def odd(**gives: object) -> CheckedTask:
+    return CheckedTask("mine:make", Odd(**gives))
+
+
+@pytest.mark.parametrize(
+    ("update", "found"),
+    [
+        (None, "None"),
+        (1.5, "a float"),
+        ("text", "a str"),
+        (np.zeros(4, dtype=np.float32), r"float32\[4\]"),
+        (np.zeros((1, 3), dtype=np.float32), r"float32\[1, 3\]"),
+        (np.zeros(3, dtype=np.complex64), r"complex64\[3\]"),
+    ],
+)
+def test_an_update_that_is_none_is_told_in_a_line(update: object, found: str) -> None:
+    with pytest.raises(UserError, match=f"^task mine:make: local_update .* it returned {found}$"):
+        odd(update=update).local_update(np.zeros(3, dtype=np.float32), 1, 0)
+
+
+def test_an_update_in_other_floats_is_taken_in_float32() -> None:
+    update = odd(update=np.array([0.1, 0.2, 0.3])).local_update(np.zeros(3, dtype=np.float32), 1, 0)
+    assert update.dtype == np.float32
+
+
+@pytest.mark.parametrize("evaluation", [None, 1.0, ("much", 0.5), (1.0, 2.0, 3.0)])
+def test_an_evaluation_that_is_none_is_told_in_a_line(evaluation: object) -> None:
+    with pytest.raises(UserError, match="task mine:make: evaluate must return"):
+        odd(evaluation=evaluation).evaluate(np.zeros(3, dtype=np.float32))
+
+
+def test_an_evaluation_may_have_numbers_of_any_kind() -> None:
+    found = odd(evaluation=(np.float32(0.5), np.float64(0.25))).evaluate(np.zeros(3, dtype=np.float32))
+    assert found == Evaluation(0.5, 0.25)
+    assert {type(number) for number in found} == {float}

@@ -1,0 +1,72 @@
+from math import isnan, log
+
+import pytest
+
+from slotwise.learning import Point
+from slotwise.paper.criteria import (
+    below,
+    clearly_above,
+    every,
+    falls,
+    fluctuation,
+    losses_over_same_rounds,
+    lowest,
+    some,
+    unanimous,
+)
+from slotwise.runs.statistics import final_accuracy, final_loss
+
+
+def points(*losses: float, slots: int = 10) -> list[Point]:
+    return [Point(slots * i, i, loss, loss / 10, 0) for i, loss in enumerate(losses)]
+
+
+def test_the_final_loss_is_the_mean_of_the_last_tenth() -> None:
+    curve = points(*[9.0] * 19, 1.0, 3.0)  # slots 0 to 200: the last tenth begins after 180
+    assert final_loss(curve, 200) == 2.0
+    assert final_accuracy(curve, 200) == pytest.approx(0.2)
+
+
+def test_the_last_evaluation_counts_even_before_the_last_tenth() -> None:
+    assert final_loss(points(5.0, 4.0), 1000) == 4.0
+
+
+def test_fluctuation_is_of_the_log_and_leaves_out_the_trend() -> None:
+    assert fluctuation(points(8, 4, 2, 1), 0) == pytest.approx(0)
+    assert fluctuation(points(1, 2, 1, 2, 1), 0) == pytest.approx(log(2))
+    assert isnan(fluctuation(points(1, 2), 0))
+
+
+def test_only_the_second_half_fluctuates() -> None:
+    assert fluctuation(points(1, 9, 1, 9, 1, 1, 1, 1, 1), 80) == 0
+
+
+def test_two_curves_are_read_at_the_same_rounds() -> None:
+    shorter = [Point(10 * k, k, 5.0 if k < 10 else 1.0, 0, 0) for k in range(11)]
+    longer = [Point(2 * k, k, float(k), 0, 0) for k in range(0, 51, 5)]
+    assert losses_over_same_rounds(longer, shorter) == (10.0, 1.0)
+
+
+def test_ties_are_open() -> None:
+    assert below(1.0, 2.0) is True
+    assert below(2.0, 1.0) is False
+    assert below(1.0, 1.005) is None
+    assert lowest({1: 1.0, 5: 1.005, 10: 1.2}) == (1, 5)
+
+
+def test_clearly_is_a_tenth() -> None:
+    assert clearly_above(1.1, 1.0)
+    assert not clearly_above(1.09, 1.0)
+
+
+def test_falling_allows_a_tenth_but_must_get_somewhere() -> None:
+    assert falls([1.0, 1.05, 0.5])
+    assert not falls([1.0, 1.2, 0.5])
+    assert not falls([1.0, 1.0, 1.0])
+
+
+def test_three_valued_logic() -> None:
+    assert (every([True, True]), every([True, None]), every([None, False])) == (True, None, False)
+    assert (some([False, True]), some([None, False]), some([False])) == (True, None, False)
+    assert (unanimous([True, True]), unanimous([False]), unanimous([True, False])) == (True, False, None)
+    assert unanimous([True, None]) is None

@@ -1,0 +1,129 @@
+import pytest
+
+from slotwise.batch.job import Run
+from slotwise.errors import InputError
+from slotwise.paper.experiments import PAPER, QUICK, TABLE_1, Readings, all_runs, selected, worked_timelines
+from slotwise.runs import RunConfig
+
+
+def names(study: str, seeds: int = 1) -> list[str]:
+    return [run.name for run in all_runs(selected(PAPER, [study]), range(seeds))]
+
+
+def test_the_mnist_runs_are_these_and_keep_their_names() -> None:
+    assert names("mnist") == [
+        "mnist-async-S1-T50000-seed0",
+        "mnist-async-S5-T50000-seed0",
+        "mnist-async-S10-T50000-seed0",
+        "mnist-async-S25-T50000-seed0",
+        "mnist-async-S50-T50000-seed0",
+        "mnist-async-S100-T50000-seed0",
+        "mnist-idfl-S1-T50000-seed0",
+        "mnist-idfl-S5-T50000-seed0",
+        "mnist-idfl-S10-T50000-seed0",
+        "mnist-idfl-S25-T50000-seed0",
+        "mnist-async-S1-link5-T50000-seed0",
+        "mnist-idfl-S1-link5-T50000-seed0",
+        "mnist-async-S1-compute10-T50000-seed0",
+        "mnist-idfl-S1-compute10-T50000-seed0",
+        "mnist-async-S1-compute10-link5-T50000-seed0",
+        "mnist-idfl-S1-compute10-link5-T50000-seed0",
+    ]
+
+
+def test_the_cifar10_runs_are_these_and_keep_their_names() -> None:
+    assert names("cifar10") == [
+        *(f"cifar10-async-S{size}-T100000-seed0" for size in (1, 2, 5, 10, 20)),
+        *(f"cifar10-idfl-S{size}-T100000-seed0" for size in (1, 2, 5)),
+    ]
+
+
+def test_a_delay_of_nothing_is_the_asynchronous_run() -> None:
+    for size in (50, 100):
+        idfl = RunConfig.from_options({"schedule": "idfl", "group_size": size})
+        assert Run.of(idfl) == Run.of(RunConfig.from_options({"schedule": "async", "group_size": size}))
+
+
+def test_the_parameters_are_the_papers() -> None:
+    for run in all_runs(selected(PAPER, ["mnist"]), [0]):
+        config = run.config
+        assert (config.channel.devices, config.deadline, config.training.learning_rate) == (
+            100,
+            50_000,
+            0.01,
+        )
+        assert (
+            config.training.local_steps,
+            config.training.batch_size,
+            config.dataset.samples_per_device,
+        ) == (5, 64, 250)
+        assert (config.training.update, config.dataset.input_scale, config.model.channels) == (
+            "sum",
+            "standard",
+            (10, 20),
+        )
+    for run in all_runs(selected(PAPER, ["cifar10"]), [0]):
+        config = run.config
+        assert (config.channel.devices, config.deadline, config.channel.compute_slots) == (
+            20,
+            100_000,
+            4,
+        )
+        assert (config.training.local_steps, config.training.batch_size) == (8, 64)
+
+
+def test_seeds_come_one_after_the_other() -> None:
+    assert names("async-mnist", seeds=2)[5:7] == [
+        "mnist-async-S100-T50000-seed0",
+        "mnist-async-S1-T50000-seed1",
+    ]
+
+
+def test_every_name_belongs_to_one_run() -> None:
+    runs = all_runs(PAPER, [0, 1])
+    assert len({run.name for run in runs}) == len({run.config for run in runs}) == len(runs)
+
+
+def test_the_readings_are_all_combinations_with_the_default_first() -> None:
+    (experiment,) = selected(PAPER, ["readings"])
+    assert isinstance(experiment, Readings)
+    readings = experiment.readings()
+    assert len(set(readings)) == 8
+    assert readings[0] == ("standard", "sum", ((10, 20), (50,)))
+    assert len(names("readings")) == 8 * 8
+
+
+def test_the_quick_look_is_small_and_has_what_it_must_show() -> None:
+    runs = all_runs(QUICK, [0])
+    steps = sum(len(run.config.simulate()) * run.config.training.local_steps for run in runs)
+    assert steps == 68_250
+    found = {(run.config.policy.schedule, run.config.channel.group_size) for run in runs}
+    assert found >= {("async", 1), ("idfl", 1), ("async", 10), ("idfl", 10), ("async", 50), ("async", 100)}
+
+
+def test_a_deadline_reaches_all_runs_and_leaves_the_table_alone() -> None:
+    shorter = [experiment.with_deadline(300) for experiment in PAPER]
+    assert {run.config.deadline for run in all_runs(shorter, [0])} == {300}
+    assert shorter[:2] == list(PAPER[:2])
+
+
+def test_an_unknown_name_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InputError, match=r"all, .*tradeoff") as refused:
+        selected(PAPER, ["figure3"])
+    assert (refused.value.parameter, refused.value.value) == ("experiments", "figure3")
+
+
+def test_the_exact_schedule_gives_the_papers_table() -> None:
+    mnist, cifar10 = (row.computed() for row in TABLE_1)
+    assert list(mnist.values()) == [24976, 8326, 4541, 1922, 980, 332]
+    assert list(cifar10.values()) == [49999, 33333, 16667, 9091, 4001]
+    assert [mnist, cifar10] == [row.printed for row in TABLE_1]
+
+
+def test_the_worked_example_has_the_papers_slots_and_ages() -> None:
+    without, with_delay = worked_timelines()
+    assert without.device[:6].tolist() == [1, 2, 3, 4, 5, 6]
+    assert without.start[:6].tolist() == [2, 3, 5, 6, 8, 9]
+    assert without.version[:6].tolist() == [0] * 6
+    assert with_delay.version[:6].tolist() == [0, 0, 0, 0, 1, 1]
+    assert with_delay.delay == 1

@@ -1,0 +1,62 @@
+import re
+
+import pytest
+
+from slotwise import Scenario, simulate
+from slotwise.batch.job import Run
+from slotwise.costs import Powers, usage
+from slotwise.fleet import Fleet
+from slotwise.paper.report_costs import channel_shares, costs_section
+from slotwise.report.page import Section, html
+from slotwise.runs import RunConfig
+
+POWERS = Powers(computing=4.0, sending=2.0, receiving=1.0, idle=0.25, slot_seconds=0.5)
+
+
+def runs(*changes: dict[str, object]) -> list[Run]:
+    base = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": 14, "schedule": "async"}
+    return [Run.of(RunConfig().with_options(**(base | change))) for change in changes]  # type: ignore[arg-type]
+
+
+def rows(section: Section) -> list[list[str]]:
+    page = "\n".join(map(html, section.parts))
+    found = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", page)]
+    return [row for row in found if row]
+
+
+def test_a_row_has_the_channel_and_the_devices_of_a_schedule() -> None:
+    # Slots 2 to 13 are four rounds of two uplinks and a broadcast; in slots 0 and 1 the channel is unused.
+    (row,) = rows(costs_section(runs({})))
+    assert row == ["async", "2", "2", "1", "57.1%", "28.6%", "14.3%", "1 to 2", "28.6%", "52.4%"]
+
+
+def test_joules_are_there_only_with_powers_and_the_page_says_which() -> None:
+    section = costs_section(runs({}), POWERS)
+    assert rows(section)[0][-1] == "66"
+    assert "4 W computing, 2 W sending, 1 W receiving and 0.25 W waiting; a slot takes 0.5 s" in html(
+        section.parts[1]
+    )
+    assert "joules" not in "".join(map(html, costs_section(runs({})).parts))
+
+
+def test_seeds_and_partitions_share_a_row_and_deadlines_have_tables_of_their_own() -> None:
+    section = costs_section(runs({}, {"seed": 1}, {"partition": "iid"}, {"deadline": 20}))
+    assert len(rows(section)) == 2
+    assert [text for text in map(html, section.parts) if text.startswith("<h3>")] == [
+        "<h3>MNIST: N=6, T=14</h3>",
+        "<h3>MNIST: N=6, T=20</h3>",
+    ]
+
+
+def test_without_runs_there_is_no_section() -> None:
+    assert costs_section([]).parts == ()
+
+
+def test_lost_uplinks_take_the_channel_too() -> None:
+    scenario = Scenario(devices=4, group_size=2, compute_slots=3, link_slots=2, deadline=200)
+    fleet = Fleet(compute_slots=(3, 4, 5, 9), link_slots=(2, 1, 3, 2), loss=0.4, seed=1)
+    timeline = simulate(scenario, "async", fleet=fleet)
+    uplinks, broadcasts, unused = channel_shares(timeline)
+    assert uplinks == usage(timeline).total.sending / timeline.last_slot
+    assert broadcasts == 2 * timeline.rounds / timeline.last_slot
+    assert uplinks + broadcasts + unused == pytest.approx(1)

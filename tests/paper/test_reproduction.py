@@ -1,0 +1,114 @@
+"""The folder of a reproduction, and `reproduce` where nothing has to be trained."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slotwise.batch.batch_folder import BatchFolder
+from slotwise.errors import InputError, UserError
+from slotwise.paper.experiments import QUICK, selected
+from slotwise.paper.reproduction import (
+    Manifest,
+    Request,
+    add_requests,
+    reproduce,
+    reproduction_folder,
+)
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "results" / "paper"
+REQUEST = Request(400, 1, ("async-mnist",))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> BatchFolder:
+    return reproduction_folder(tmp_path / "out")
+
+
+def test_a_folder_remembers_and_joins_requests(folder: BatchFolder) -> None:
+    add_requests(folder, False, {"mnist": Request(None, 1, ("async-mnist",))})
+    add_requests(folder, False, {"cifar10": Request(500, 2, ("idfl-cifar10",))})
+    manifest = add_requests(folder, False, {"mnist": Request(None, 3, ("tradeoff",))})
+    assert Manifest.read(folder) == manifest
+    assert manifest.requests["mnist"] == Request(None, 3, ("async-mnist", "tradeoff"))
+    assert [e.name for e in manifest.experiments()] == ["async-mnist", "tradeoff", "idfl-cifar10"]
+    assert {r.config.deadline for e in manifest.experiments()[2:] for r in e.runs(0)} == {500}
+    assert (manifest.seeds("cifar10"), manifest.seeds("readings")) == (range(2), range(1))
+    assert len(manifest.runs()) == 3 * (6 + 7) + 2 * 5
+
+
+def test_a_folder_of_something_else_is_refused(folder: BatchFolder) -> None:
+    folder.path.mkdir()
+    (folder.path / "thesis.tex").write_text("precious")
+    with pytest.raises(InputError) as refused:
+        reproduce(folder.path, ["table1"])
+    assert refused.value.parameter == "out"
+    assert [path.name for path in folder.path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"format": 1}', '{"format": 1, "quick": 0, "studies": 3}']
+)
+def test_a_damaged_manifest_is_refused(folder: BatchFolder, text: str) -> None:
+    folder.path.mkdir()
+    folder.manifest_path.write_text(text)
+    with pytest.raises(UserError, match=r"reproduction\.json: damaged"):
+        reproduce(folder.path, ["table1"])
+
+
+def test_other_settings_are_refused(folder: BatchFolder) -> None:
+    add_requests(folder, True, {"mnist": REQUEST})
+    with pytest.raises(InputError, match="quick=True"):
+        add_requests(folder, False, {"mnist": REQUEST})
+    with pytest.raises(InputError, match="its mnist runs have deadline 400"):
+        add_requests(folder, True, {"mnist": Request(None, 1, ("async-mnist",))})
+
+
+def test_two_at_once_are_refused(folder: BatchFolder) -> None:
+    with folder.locked(), pytest.raises(UserError, match="another slotwise reproduce"):
+        reproduce(folder.path, ["table1"])
+
+
+def test_the_quick_look_has_no_cifar10_but_its_claims_still_know_the_runs_they_need() -> None:
+    manifest = Manifest(True, {"mnist": REQUEST})
+    assert selected(QUICK, ["mnist"])
+    assert {e.name for e in manifest.study("cifar10")} == {
+        "async-cifar10",
+        "idfl-cifar10",
+        "comparison-cifar10",
+    }
+
+
+@pytest.mark.parametrize(
+    ("parameters", "refused"),
+    [
+        ({"experiments": ["figure9"]}, "experiments"),
+        ({"experiments": ["cifar10"], "quick": True}, "experiments"),
+        ({"seeds": 0}, "seeds"),
+        ({"deadline": 0}, "deadline"),
+        ({"deadline": 100}, "deadline"),
+        ({"workers": 0}, "workers"),
+    ],
+)
+def test_mistakes_leave_nothing(tmp_path: Path, parameters: dict[str, object], refused: str) -> None:
+    with pytest.raises(InputError) as error:
+        reproduce(tmp_path / "out", **parameters)  # type: ignore[arg-type]
+    assert error.value.parameter == refused
+    assert not (tmp_path / "out").exists()
+
+
+def test_table_and_timeline_train_nothing(tmp_path: Path) -> None:
+    made = reproduce(tmp_path / "out", ["table1", "timeline"])
+    assert (made.failures, made.skipped, made.stopped) == ((), (), False)
+    assert '<td class="number">24976</td>' in made.report.read_text(encoding="utf-8")
+    assert not (made.path / "runs").exists()
+
+
+def test_the_published_manifest_is_read_and_all_its_runs_are_there() -> None:
+    manifest = Manifest.read(reproduction_folder(PUBLISHED))
+    assert not manifest.quick
+    runs = manifest.runs()
+    assert {run.name for run in runs} == {path.name for path in (PUBLISHED / "runs").iterdir()}
+    for run in runs:
+        saved = json.loads((PUBLISHED / "runs" / run.name / "run.json").read_text())
+        assert saved["status"] == "finished"

@@ -1,0 +1,110 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slotwise.errors import InputError, UserError
+from slotwise.report.gantt.chart import Window
+from slotwise.report.gantt.drawing import (
+    MOST_SLOTS,
+    check_picture_path,
+    compose,
+    fit,
+    picture_window,
+    write_gantt,
+)
+from slotwise.scenario import Scenario
+from slotwise.schedule import Timeline, simulate
+
+
+@pytest.mark.parametrize(
+    ("name", "beginning"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.html", b"<!doctype html>")]
+)
+def test_the_suffix_says_the_kind(six_async: Timeline, tmp_path: Path, name: str, beginning: bytes) -> None:
+    write_gantt(six_async, tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(beginning)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_suffix_in_capitals_is_understood(six_async: Timeline, tmp_path: Path) -> None:
+    write_gantt(six_async, tmp_path / "A.SVG")
+    assert (tmp_path / "A.SVG").read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a", "svg", ".svg"])
+def test_another_suffix_is_refused_with_those_allowed(name: str) -> None:
+    with pytest.raises(InputError, match=r"ends in \.svg, \.png or \.html"):
+        check_picture_path(Path(name))
+
+
+def test_a_missing_folder_is_refused(six_async: Timeline, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no folder"):
+        write_gantt(six_async, tmp_path / "no" / "a.svg")
+
+
+def test_a_long_timeline_is_cut_to_its_first_slots(hundred_alone: Timeline) -> None:
+    assert picture_window(hundred_alone) == Window(0, 400)
+
+
+def test_a_short_timeline_is_shown_whole(six_async: Timeline) -> None:
+    assert picture_window(six_async) == Window(0, 20)
+
+
+def test_more_slots_than_a_picture_holds_are_refused() -> None:
+    timeline = simulate(Scenario(devices=2, group_size=1, compute_slots=2), rounds=2000)
+    assert picture_window(timeline, Window(0, MOST_SLOTS)) == Window(0, MOST_SLOTS)
+    with pytest.raises(InputError, match="slots = 0:2001: must be at most 2,000 slots"):
+        picture_window(timeline, Window(0, MOST_SLOTS + 1))
+
+
+def test_importing_slotwise_and_its_command_line_loads_no_plotting_library() -> None:
+    program = "import sys, slotwise, slotwise.cli; print({'matplotlib', 'plotly'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_a_whole_timeline_leaves_nothing_to_say(six_async: Timeline) -> None:
+    assert len(compose(six_async, Window(0, 20)).head) == 2
+
+
+def test_a_part_says_which_slots_it_shows(hundred_alone: Timeline) -> None:
+    head = compose(hundred_alone, Window(0, 400)).head
+    assert head[-1] == "shown: slots 0–399 of 450"
+
+
+def test_of_very_many_devices_the_first_are_shown_and_said() -> None:
+    timeline = simulate(Scenario(devices=1000, group_size=500, compute_slots=5), rounds=1)
+    picture = compose(timeline, Window(0, timeline.last_slot))
+    assert picture.head[-1] == "shown: devices 1–200 of 1,000"
+    assert max(bar.interval.device for bar in picture.device_bars(5, 9, 4, 9)) == 200
+
+
+def test_only_intervals_of_the_window_are_visible(six_async: Timeline) -> None:
+    picture = compose(six_async, Window(0, 2))
+    assert len(list(picture.device_bars(5, 9, 4, 9))) == 6
+
+
+def test_a_label_with_room_is_written_sideways_at_the_largest_size() -> None:
+    assert fit(2, 100, 30, 5, 9) == (9, False)
+
+
+def test_a_label_shrinks_to_its_block() -> None:
+    found = fit(3, 15, 30, 5, 9)
+    assert found is not None
+    assert not found.upright
+    assert 5 <= found.size < 9
+
+
+def test_a_narrow_block_is_written_upright() -> None:
+    found = fit(3, 8, 30, 5, 9)
+    assert found is not None
+    assert found.upright
+
+
+def test_a_label_is_turned_where_that_makes_it_a_good_deal_larger() -> None:
+    assert fit(2, 9, 36, 4, 9) == (9, True)
+
+
+def test_a_label_without_room_is_left_out() -> None:
+    assert fit(3, 3, 30, 5, 9) is None

@@ -1,0 +1,190 @@
+"""Tables, plots and HTML of results in a notebook."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from slotwise.errors import UserError
+from slotwise.learning import History, Point
+from slotwise.notebook import Displayable
+from slotwise.planning import PlanTable, plan
+from slotwise.report.curves.run_curves import curves_figure
+from slotwise.runs import RunResult
+from slotwise.scenario import Scenario
+from slotwise.schedule import Timeline, simulate
+
+POINTS = tuple(Point(10 * k, k, 2.0 / (k + 1), k / 30, min(k, 3)) for k in range(21))
+
+
+class Batch(Displayable):
+    """A result of a higher layer: it brings its own columns and curves."""
+
+    def columns(self) -> dict[str, list[Any]]:
+        return {"case": ["<a>", "b"], "final_loss": [0.25, None]}
+
+    def curve_figure(self) -> Any:
+        return curves_figure({"a": POINTS, "b": POINTS})
+
+
+def timeline() -> Timeline:
+    return simulate(Scenario(devices=6, group_size=2, compute_slots=2), "idfl", rounds=6)
+
+
+def plans() -> PlanTable:
+    return plan(devices=100, compute_slots=50, deadline=50_000)
+
+
+def history() -> History:
+    return History(POINTS, {}, 20)
+
+
+def result() -> RunResult:
+    return RunResult("finished", history(), timeline(), Path("runs/a"))
+
+
+ALL = [timeline, plans, history, result, Batch]
+Make = Callable[[], Displayable]
+
+
+def test_a_timeline_has_a_row_for_each_uplink() -> None:
+    table = timeline().to_pandas()
+    assert list(table.columns) == ["round", "device", "version", "staleness", "start", "end"]
+    assert len(table) == 12
+    assert table.iloc[4].to_list() == [2, 5, 1, 1, 8, 9]
+
+
+def test_a_table_is_a_copy_of_the_timeline() -> None:
+    value = timeline()
+    table = value.to_pandas()
+    table.loc[0, "device"] = 99
+    assert value.device[0] == 1
+
+
+def test_plans_have_a_row_for_each_group_size() -> None:
+    table = plans().to_pandas().set_index("group_size")
+    assert table.loc[[1, 5, 10, 25, 50, 100], "models"].to_list() == [24976, 8326, 4541, 1922, 980, 332]
+    assert table.loc[10, "staleness_idfl"] == 5
+
+
+@pytest.mark.parametrize("make", [history, result], ids=["history", "result"])
+def test_a_history_has_a_row_for_each_evaluation(make: Make) -> None:
+    table = make().to_pandas()
+    assert list(table.columns) == list(Point._fields)
+    assert table.itertuples(index=False, name=None).__next__() == tuple(POINTS[0])
+    assert len(table) == len(POINTS)
+
+
+def test_results_of_higher_layers_bring_their_columns() -> None:
+    table = Batch().to_pandas()
+    assert table["case"].to_list() == ["<a>", "b"]
+    assert pd.isna(table["final_loss"][1])
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_without_pandas_the_error_names_the_extra(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UserError, match=re.escape("pip install 'slotwise[pandas]'")):
+        make().to_pandas()
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_every_result_has_a_figure_that_a_notebook_shows(make: Make) -> None:
+    figure = make().plot()
+    assert isinstance(figure, Figure)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_pyplot_is_never_loaded() -> None:
+    program = (
+        "import sys\n"
+        "from slotwise.planning import plan\n"
+        "figure = plan(devices=6, compute_slots=2, deadline=100).plot()\n"
+        "figure._repr_png_()\n"
+        "print('matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_a_history_plots_loss_and_accuracy_against_slots() -> None:
+    loss, accuracy = history().plot().axes
+    assert loss.lines[0].get_xdata().tolist() == [point.slot for point in POINTS]
+    assert loss.lines[0].get_ydata().tolist() == [point.loss for point in POINTS]
+    assert accuracy.lines[0].get_ydata().tolist() == pytest.approx([100 * p.accuracy for p in POINTS])
+
+
+def test_plans_plot_rounds_and_staleness_against_group_size() -> None:
+    rounds, staleness = plans().plot().axes
+    assert rounds.lines[0].get_xdata().tolist() == [1, 2, 4, 5, 10, 20, 25, 50, 100]
+    assert rounds.lines[0].get_ydata().tolist()[-1] == 331
+    assert [line.get_ydata().tolist()[0] for line in staleness.lines] == [99, 25]
+
+
+@pytest.mark.parametrize("devices", [1, 7, 5040])
+def test_labels_of_group_sizes_have_room(devices: int) -> None:
+    figure = plan(devices=devices, compute_slots=50, deadline=1_000_000).plot()
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+        assert boxes
+        assert not any(one.overlaps(other) for one in boxes for other in boxes if one is not other)
+
+
+class Reader(HTMLParser):
+    """Checks that tags are closed in order, and counts them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open.append(tag)
+        self.tags.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_html_is_well_formed(make: Make) -> None:
+    Reader(make()._repr_html_())
+
+
+def test_a_timeline_is_a_picture_and_a_long_one_is_cut() -> None:
+    text = timeline()._repr_html_()
+    assert "svg" in Reader(text).tags
+    assert "idfl, delay 1: 6 rounds in 20 slots" in text
+    large = simulate(Scenario(devices=100, group_size=10, compute_slots=50), "idfl", rounds=200)
+    assert "shown: slots 0–59 of 2,250, devices 1–20 of 100" in large._repr_html_()
+
+
+def test_a_long_table_omits_rows_in_the_middle_and_says_how_many_there_are() -> None:
+    text = history()._repr_html_()
+    assert Reader(text).tags.count("tr") == 1 + 10 + 1
+    assert "21 rows" in text
+
+
+def test_a_short_table_is_complete_and_escaped() -> None:
+    text = Batch()._repr_html_()
+    assert "&lt;a&gt;" in text
+    assert "<td>–</td>" in text
+    assert "rows" not in text
+
+
+def test_the_html_of_a_run_says_how_it_ended() -> None:
+    assert "finished" in result()._repr_html_()

@@ -1,0 +1,344 @@
+import errno
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slotwise.aggregation import Vector
+from slotwise.errors import InputError, UserError
+from slotwise.learning import Diverged, History, Point, Task
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig, RunFolder, RunResult, execute, model_sha256, resume, run
+from slotwise.runs.checkpoints import Checkpoints
+from slotwise.schedule import Timeline
+
+
+class StopAfter(Observer):
+    def __init__(self, rounds: int) -> None:
+        self._left = rounds
+
+    def round_done(self, round_number: int) -> None:
+        self._left -= 1
+
+    def wants_stop(self) -> bool:
+        return self._left <= 0
+
+
+@pytest.fixture
+def straight(tmp_path: Path, parameters: RunConfig, toy: Task) -> RunFolder:
+    """The same run, undisturbed."""
+    folder = RunFolder.create(tmp_path / "straight", parameters)
+    execute(folder, parameters, task=toy)
+    return folder
+
+
+def result(folder: RunFolder) -> tuple[object, ...]:
+    """Everything that must be the same, however the run went."""
+    document = folder.description()
+    files = [(folder.path / name).read_bytes() for name in ("history.csv", "model.npz")]
+    return (document["status"], document["rounds"], document["final"], document["model_sha256"], *files)
+
+
+def stopped(folder: RunFolder, parameters: RunConfig, toy: Task, rounds: int) -> RunResult:
+    return execute(folder, parameters, task=toy, checkpoint_every=0, observer=StopAfter(rounds))
+
+
+def test_a_finished_run_says_all_there_is_to_say(straight: RunFolder, toy: Task) -> None:
+    document = straight.description()
+    history, _ = straight.checkpoints.load()
+    assert history is not None
+    assert document["status"] == "finished"
+    assert document["rounds"] == history.rounds == 40
+    assert document["model_sha256"] == model_sha256(history.model)
+    assert document["final"] == straight.points()[-1]._asdict()
+    assert document["seconds"] >= 0
+    assert straight.points() == list(history.points)
+    with np.load(straight.path / "model.npz") as archive:
+        assert np.array_equal(archive["weight"], toy.named_arrays(history.model)["weight"])
+
+
+def test_the_history_has_no_gap_and_no_row_twice(straight: RunFolder) -> None:
+    rounds = [point.round for point in straight.points()]
+    assert rounds == sorted(set(rounds))
+    assert len(rounds) == 14  # 0, 10, …, 120 and the last, 122
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 17, 39])
+def test_a_stopped_run_goes_on_to_the_same_end(
+    rounds: int, folder: RunFolder, parameters: RunConfig, toy: Task, straight: RunFolder
+) -> None:
+    outcome = stopped(folder, parameters, toy, rounds)
+    assert outcome.status == folder.status == "interrupted"
+    assert outcome.history.rounds == rounds
+    history, _ = folder.checkpoints.load()
+    execute(folder, parameters, task=toy, workers=2, resume=history)
+    assert result(folder) == result(straight)
+
+
+def test_a_run_stopped_after_its_last_round_is_finished(
+    folder: RunFolder, parameters: RunConfig, toy: Task
+) -> None:
+    assert stopped(folder, parameters, toy, 40).status == "finished"
+
+
+def test_a_damaged_checkpoint_costs_rounds_but_changes_nothing(
+    folder: RunFolder, parameters: RunConfig, toy: Task, straight: RunFolder
+) -> None:
+    stopped(folder, parameters, toy, 20)
+    (folder.path / "checkpoints" / "round-000000020.checkpoint").write_bytes(b"\0" * 500)
+    history, damaged = folder.checkpoints.load()
+    assert history is not None
+    assert (history.rounds, len(damaged)) == (19, 1)
+    execute(folder, parameters, task=toy, resume=history)
+    assert result(folder) == result(straight)
+
+
+def test_a_copied_run_goes_on_elsewhere(
+    folder: RunFolder, parameters: RunConfig, toy: Task, straight: RunFolder
+) -> None:
+    stopped(folder, parameters, toy, 20)
+    copy = RunFolder(folder.path.rename(folder.path.with_name("elsewhere")))
+    history, _ = copy.checkpoints.load()
+    execute(copy, copy.parameters(), task=toy, resume=history)
+    assert result(copy) == result(straight)
+
+
+def test_zero_seconds_between_checkpoints_means_every_round(
+    folder: RunFolder, parameters: RunConfig, toy: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[int] = []
+    monkeypatch.setattr(Checkpoints, "save", lambda _, history: saved.append(history.rounds))
+    execute(folder, parameters, task=toy, checkpoint_every=0)
+    assert saved == [*range(1, 41), 40]
+
+
+def test_a_short_run_writes_one_checkpoint_at_its_end(
+    folder: RunFolder, parameters: RunConfig, toy: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[int] = []
+    monkeypatch.setattr(Checkpoints, "save", lambda _, history: saved.append(history.rounds))
+    execute(folder, parameters, task=toy, checkpoint_every=1000)
+    assert saved == [40]
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_seconds_between_checkpoints_must_be_some(
+    seconds: float, folder: RunFolder, parameters: RunConfig, toy: Task
+) -> None:
+    with pytest.raises(InputError, match="checkpoint_every"):
+        execute(folder, parameters, task=toy, checkpoint_every=seconds)
+
+
+def test_the_watcher_is_told_the_schedule_the_rounds_and_the_points(
+    folder: RunFolder, parameters: RunConfig, toy: Task
+) -> None:
+    class Diary(Observer):
+        def __init__(self) -> None:
+            self.entries: list[object] = []
+
+        def run_started(self, timeline: object, resumed: History | None) -> None:
+            self.entries.append((timeline, resumed))
+
+        def round_done(self, round_number: int) -> None:
+            self.entries.append(round_number)
+
+        def evaluated(self, point: Point) -> None:
+            self.entries.append(point)
+
+    diary = Diary()
+    outcome = execute(folder, parameters, task=toy, observer=diary)
+    assert diary.entries[0] == (parameters.simulate(), None)
+    assert [entry for entry in diary.entries if isinstance(entry, int)] == list(range(40))
+    assert tuple(entry for entry in diary.entries if isinstance(entry, Point)) == outcome.history.points
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_last_good_checkpoint(
+    failing: str,
+    folder: RunFolder,
+    parameters: RunConfig,
+    toy: Task,
+    straight: RunFolder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped(folder, parameters, toy, 20)
+    before, _ = folder.checkpoints.load()
+    target = os if failing == "fsync" else Path
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(target, failing, full)
+        with pytest.raises(UserError, match=r"^cannot write .*: No space left on device$"):
+            execute(folder, parameters, task=toy, checkpoint_every=0, resume=before)
+    after, damaged = folder.checkpoints.load()
+    assert damaged == []
+    assert after is not None
+    assert after.rounds == 20
+    execute(folder, parameters, task=toy, resume=after)
+    assert result(folder) == result(straight)
+
+
+class Poisoned:
+    """NaN from device 1 in its second training: round 3."""
+
+    def __init__(self, toy: Task) -> None:
+        self._toy = toy
+        self.initial_model, self.named_arrays = toy.initial_model, toy.named_arrays
+        self.evaluate = toy.evaluate
+
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        update = self._toy.local_update(model, device, training)
+        return update * np.float32("nan") if (device, training) == (1, 1) else update
+
+
+def test_a_diverged_run_keeps_what_there_was(folder: RunFolder, toy: Task, straight: RunFolder) -> None:
+    parameters = RunConfig().with_options(
+        schedule="async", devices=6, group_size=2, compute_slots=2, deadline=122, evaluate_every=1
+    )
+    with pytest.raises(Diverged, match="in round 3"):
+        execute(folder, parameters, task=Poisoned(toy))
+    document = json.loads((folder.path / "run.json").read_text())
+    history, _ = folder.checkpoints.load()
+    assert history is not None
+    assert (document["status"], document["diverged_in_round"], document["rounds"]) == ("diverged", 3, 3)
+    assert document["model_sha256"] == model_sha256(history.model)
+    assert [point.round for point in folder.points()] == [0, 1, 2, 3]
+    with np.load(folder.path / "model.npz") as archive:
+        assert all(np.isfinite(archive[name]).all() for name in archive.files)
+
+
+def test_one_process_trains_a_run_at_a_time(folder: RunFolder, parameters: RunConfig, toy: Task) -> None:
+    with folder.held(), pytest.raises(UserError, match="another process"):
+        execute(folder, parameters, task=toy)
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        History((), {41: np.zeros(7, np.float32)}, 41),  # more rounds than there are
+        History((), {20: np.zeros(7, np.float32)}, 20),  # without the models that round 20 needs
+        History((), {0: np.zeros(8, np.float32)}, 0),  # another network
+    ],
+    ids=["rounds", "models", "network"],
+)
+def test_a_checkpoint_of_another_run_is_refused(
+    history: History, folder: RunFolder, parameters: RunConfig, toy: Task
+) -> None:
+    with pytest.raises(UserError, match="belong to different runs"):
+        execute(folder, parameters, task=toy, resume=history)
+
+
+def test_run_makes_a_folder_and_trains_in_it(
+    tmp_path: Path, parameters: RunConfig, toy: Task, straight: RunFolder
+) -> None:
+    found = run(parameters, tmp_path / "new", task=toy)
+    assert (found.status, found.folder) == ("finished", tmp_path / "new")
+    assert found.timeline == parameters.simulate()
+    assert result(RunFolder.open(found.folder)) == result(straight)
+
+
+def test_a_run_simulates_its_timeline_once(
+    tmp_path: Path, parameters: RunConfig, toy: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated: list[RunConfig] = []
+    simulate = RunConfig.simulate
+
+    def counting(config: RunConfig) -> Timeline:
+        simulated.append(config)
+        return simulate(config)
+
+    monkeypatch.setattr(RunConfig, "simulate", counting)
+    run(parameters, tmp_path / "new", task=toy)
+    assert len(simulated) == 1
+
+
+def test_run_refuses_a_run_that_is_there_unless_asked_to_overwrite(
+    folder: RunFolder, parameters: RunConfig, toy: Task
+) -> None:
+    with pytest.raises(InputError) as caught:
+        run(parameters, folder.path, task=toy)
+    assert caught.value.parameter == "out"
+    assert run(parameters, folder.path, task=toy, overwrite=True).status == "finished"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"delay": 90}, {"aggregation": "no_such_module:f"}, {"channels": (1, 1, 1)}],
+    ids=["delay", "rule", "network"],
+)
+def test_a_mistake_is_told_before_a_folder_is_made(tmp_path: Path, options: dict[str, object]) -> None:
+    with pytest.raises(UserError):
+        run(RunConfig().with_options(**options), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("rounds", [1, 20])
+def test_resume_goes_on_from_the_newest_checkpoint(
+    rounds: int, folder: RunFolder, parameters: RunConfig, toy: Task, straight: RunFolder
+) -> None:
+    stopped(folder, parameters, toy, rounds)
+    resumed: list[History | None] = []
+
+    class Started(Observer):
+        def run_started(self, timeline: Timeline, history: History | None) -> None:
+            resumed.append(history)
+
+    assert resume(folder.path, task=toy, observer=Started()).status == "finished"
+    assert [history.rounds for history in resumed if history] == [rounds]
+    assert result(folder) == result(straight)
+
+
+def test_resume_starts_a_run_without_checkpoints_again(
+    folder: RunFolder, toy: Task, straight: RunFolder
+) -> None:
+    resume(folder, task=toy)
+    assert result(folder) == result(straight)
+
+
+def test_resume_tells_of_damaged_checkpoints(folder: RunFolder, parameters: RunConfig, toy: Task) -> None:
+    stopped(folder, parameters, toy, 20)
+    damaged = folder.path / "checkpoints" / "round-000000020.checkpoint"
+    damaged.write_bytes(b"\0")
+    notices: list[str] = []
+
+    class Notices(Observer):
+        def notice(self, message: str) -> None:
+            notices.append(message)
+
+    resume(folder, task=toy, observer=Notices())
+    assert len(notices) == 2
+    assert str(damaged) in notices[0]
+    assert "round 19" in notices[1]
+
+
+@pytest.mark.parametrize("with_checkpoints", [True, False])
+def test_a_finished_run_is_returned_as_it_is(straight: RunFolder, with_checkpoints: bool) -> None:
+    before = result(straight)
+    if not with_checkpoints:
+        straight.checkpoints.clear()
+    found = resume(straight.path)
+    assert (found.status, found.history.rounds) == ("finished", 40)
+    assert list(found.history.points) == straight.points()
+    assert result(straight) == before
+
+
+def test_a_diverged_run_is_not_resumed(folder: RunFolder, toy: Task) -> None:
+    with pytest.raises(Diverged):
+        execute(folder, folder.parameters(), task=Poisoned(toy))
+    with pytest.raises(UserError, match="diverged"):
+        resume(folder, task=toy)
+
+
+def test_a_live_run_is_not_resumed(tmp_path: Path, parameters: RunConfig, toy: Task) -> None:
+    folder = RunFolder.create(tmp_path / "live", parameters, live_run="abc")
+    with pytest.raises(UserError, match="live run"):
+        resume(folder, task=toy)
+
+
+def test_a_run_that_another_process_trains_is_not_resumed(folder: RunFolder, toy: Task) -> None:
+    with folder.held(), pytest.raises(UserError, match="another process"):
+        resume(folder, task=toy)
