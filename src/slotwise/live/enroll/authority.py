@@ -1,7 +1,7 @@
-"""A certificate authority of our own: the broker proves itself by it, and devices may.
+"""A certificate authority for one broker and its clients.
 
-Keys are on the curve P-256: small, fast on small devices, and known to every TLS library. Everything ends on
-the day the authority does, so there is one date to keep in mind.
+Keys are on the curve P-256: small, fast on small devices, and supported by every TLS library. All
+certificates expire with the authority, so there is one date to remember.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 Host = str | IPv4Address | IPv6Address
-EARLIER = timedelta(days=1)  # for devices whose clock is behind
+EARLIER = timedelta(days=1)  # certificates are valid from then on, for devices whose clock is behind
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A certificate and its key, as PEM."""
+    """A certificate and its key, both as PEM."""
 
     certificate: bytes
     key: bytes
@@ -43,7 +43,7 @@ class Authority:
 
     @classmethod
     def make(cls, name: str, days: int) -> Authority:
-        """A new one, for so many days."""
+        """Make a new authority that is valid for ``days`` days."""
         key, subject, now = _new_key(), _common_name(f"slotwise {name}"), datetime.now(UTC)
         builder = (
             x509.CertificateBuilder()
@@ -61,35 +61,31 @@ class Authority:
 
     @classmethod
     def read(cls, certificate: bytes, key: bytes) -> Authority:
-        """One that was kept as PEM.
-
-        Raises:
-            ValueError: they are no certificate and key, or do not belong together.
-        """
+        """Load an authority from PEM, or raise a ValueError if certificate and key do not match."""
         loaded, private = x509.load_pem_x509_certificate(certificate), load_pem_private_key(key, None)
         if not isinstance(private, ec.EllipticCurvePrivateKey) or loaded.public_key() != private.public_key():
-            raise ValueError("certificate and key do not belong together")
+            raise ValueError("certificate and key do not match")
         return cls(loaded, private)
 
     def certificate_pem(self) -> bytes:
-        """What everybody may have."""
+        """Return the certificate, which is public."""
         return self._certificate.public_bytes(Encoding.PEM)
 
     def key_pem(self) -> bytes:
-        """What nobody else may have."""
+        """Return the private key."""
         return _key_pem(self._key)
 
     def for_broker(self, hosts: Sequence[Host]) -> Pair:
-        """A certificate for whoever is reached under these names and addresses."""
+        """Issue a certificate for a broker with these names and addresses."""
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
         return self._issue("broker", ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def for_client(self, name: str) -> Pair:
-        """A certificate for a client; it does not make a broker of it."""
+        """Issue a certificate for a client, which cannot be used by a broker."""
         return self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def revocation_list(self, serials: Iterable[int]) -> bytes:
-        """The certificates that count no more; valid to the end, or brokers would shut everybody out."""
+        """Return the revoked certificates; the list never expires, or the broker would reject all clients."""
         now = datetime.now(UTC)
         builder = (
             x509.CertificateRevocationListBuilder()
