@@ -276,7 +276,7 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     ),
 }
 # Options the paper does not have: it knows only equal devices, the mean and unquantised updates.
-BEYOND_THE_PAPER = (*option_names(FleetConfig), *option_names(AggregationConfig), "bits", "task")
+BEYOND_THE_PAPER = (*option_names(FleetConfig), *option_names(AggregationConfig), "selection", "bits", "task")
 
 
 @cache
@@ -306,6 +306,8 @@ def is_list(name: str) -> bool:
 
 def checked_option(name: str, value: Any) -> Any:
     """Return ``value`` converted to the type of an option, or raise an InputError."""
+    if _homes()[name] == "policy":  # which also knows the short names
+        return getattr(PolicyConfig(**{name: value}), name)
     return checked(name, value, option_type(name))
 
 
