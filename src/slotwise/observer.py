@@ -50,9 +50,6 @@ class Observer:
     def devices_connected(self, present: int, expected: int) -> None:
         """``present`` of the ``expected`` devices are connected; the server waits for the others."""
 
-    def started_without(self, devices: Sequence[int]) -> None:
-        """The run starts without these devices; they may join later."""
-
     def message_rejected(self, topic: str, reason: str) -> None:
         """A message of a device was rejected."""
 

@@ -1,4 +1,4 @@
-"""slotwise device and slotwise fleet."""
+"""The commands slotwise device and slotwise fleet."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slotwise.cli.flags import OUTPUT, PANELS, command, flags_of, panel, whole_number
-from slotwise.cli.live_display import stderr_may_close
+from slotwise.cli.flags import OUTPUT, PANELS, Flag, command, flags_of, panel, whole_number
+from slotwise.cli.live_display import HOPELESS, INTERRUPTED, stderr_may_close
 from slotwise.live.device.device_host import DeviceConfig, Excluded, run_device, run_fleet
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.machine import available_cores
@@ -23,79 +23,50 @@ from slotwise.option_types import option_names
 from slotwise.report.progress import stop_on_signals
 from slotwise.scenario import whole
 
-HOPELESS = 3  # the server would exclude the device again: service managers must not restart it
-INTERRUPTED = 130
 BROKER, DEVICES = panel("Broker"), panel("Devices")
-DATA = ("data", "partition", "task")
 FLAGS = (
     *flags_of(BrokerOptions, BROKER, only=["broker"]),
     *flags_of(DeviceConfig, BROKER, only=["name", "keepalive"]),
-    *flags_of(DeviceConfig, PANELS["dataset"], only=DATA),
     *(replace(flag, alias="--patience") for flag in flags_of(DeviceConfig, BROKER, only=["timeout"])),
+    *flags_of(DeviceConfig, PANELS["dataset"], only=["data", "partition", "task"]),
 )
-LOGIN = flags_of(BrokerOptions, BROKER, only=["credentials", "user", "password_file", "ca"])
+LOGIN_FLAGS = flags_of(BrokerOptions, BROKER, only=["credentials", "user", "password_file", "ca"])
+FLEET_FLAGS = (
+    Flag("devices", int, "How many devices.", DEVICES, 20),
+    Flag("first", int, "Number of the first one.", DEVICES, 1),
+    Flag("processes", int, "Spread them over several processes.", DEVICES, 1),
+    Flag("workers", int, "Parallel trainings. Default: all cores.", DEVICES),
+    Flag("credentials", Path, "Folder with device-1.toml and so on, as slotwise enroll writes it.", BROKER),
+)
 QUIET = Parameter(help="Print errors only.", group=OUTPUT)
 
 
-@command(*FLAGS, *LOGIN)
+@command(*FLAGS, *LOGIN_FLAGS)
 def device(
     options: dict[str, Any],
     *,
-    number: Annotated[
-        int, Parameter(name="--id", help="Number of this device, from 1.", converter=whole_number)
-    ],
+    number: Annotated[int, Parameter(name="--id", help="Number, from 1.", converter=whole_number)],
     quiet: Annotated[bool, QUIET] = False,
 ) -> int:
     """Be one device: train what the server assigns, send when it grants the channel.
 
     It waits for broker and server, survives their restarts, and ends with the run.
     """
-    login, chosen = _split(options)
-    return _finish(lambda: run_device(number, broker=login, note=_printer(quiet), **chosen))
+    return _finish(lambda: run_device(number, **_how(options, quiet)))
 
 
-@command(*FLAGS)
-def fleet(
-    options: dict[str, Any],
-    *,
-    devices: Annotated[
-        int, Parameter(help="How many devices.", group=DEVICES, converter=whole_number, show_default=True)
-    ] = 20,
-    first: Annotated[
-        int, Parameter(help="Number of the first one.", group=DEVICES, converter=whole_number)
-    ] = 1,
-    processes: Annotated[
-        int, Parameter(help="Spread them over several processes.", group=DEVICES, converter=whole_number)
-    ] = 1,
-    workers: Annotated[
-        int | None,
-        Parameter(help="Parallel trainings. Default: all cores.", group=DEVICES, converter=whole_number),
-    ] = None,
-    credentials: Annotated[
-        Path | None,
-        Parameter(help="Folder with device-1.toml and so on, as slotwise enroll writes it.", group=BROKER),
-    ] = None,
-    quiet: Annotated[bool, QUIET] = False,
-) -> int:
+@command(*FLEET_FLAGS, *FLAGS)
+def fleet(options: dict[str, Any], *, quiet: Annotated[bool, QUIET] = False) -> int:
     """Be many devices at once, each with its own connection, for a trial on one machine."""
-    if whole("processes", processes) > 1:
-        return _spread(whole("devices", devices), first, min(processes, devices), workers)
-    login, chosen = _split(options)
-    broker = replace(login, credentials=credentials)
-    return _finish(
-        lambda: run_fleet(
-            devices, first=first, workers=workers, broker=broker, note=_printer(quiet), **chosen
-        )
-    )
+    if (processes := whole("processes", options.pop("processes", 1))) > 1:
+        return _spread(processes, options)
+    return _finish(lambda: run_fleet(**_how(options, quiet)))
 
 
-def _split(options: dict[str, Any]) -> tuple[BrokerOptions, dict[str, Any]]:
+def _how(options: dict[str, Any], quiet: bool) -> dict[str, Any]:
     login = {name: options.pop(name) for name in option_names(BrokerOptions) if name in options}
-    return BrokerOptions(**login), options
-
-
-def _printer(quiet: bool) -> Callable[[str], None]:
-    return (lambda _: None) if quiet else (lambda text: print(text, file=sys.stderr, flush=True))
+    notice = (lambda _: None) if quiet else (lambda text: print(text, file=sys.stderr, flush=True))
+    return {"broker": BrokerOptions(**login), "notice": notice, **options}
 
 
 def _finish(run: Callable[[], bool]) -> int:
@@ -112,24 +83,18 @@ def _finish(run: Callable[[], bool]) -> int:
     return 0
 
 
-def _spread(devices: int, first: int, processes: int, workers: int | None) -> int:
+def _spread(processes: int, options: dict[str, Any]) -> int:
     """Run the same command once for each process, with its share of the devices and of the cores."""
-    base, more = divmod(devices, processes)
-    threads = available_cores() if workers is None else whole("workers", workers)
-    arguments = _without_options(sys.argv[2:], {"--devices", "--first", "--processes", "--workers"})
+    devices, first = whole("devices", options.get("devices", 20)), options.get("first", 1)
+    processes = min(processes, devices)
+    workers = max(1, whole("workers", options.get("workers", available_cores())) // processes)
+    kept = _without_options(sys.argv[2:], {"--devices", "--first", "--processes", "--workers"})
     children = []
     for index in range(processes):
-        count = base + (index < more)
-        share = [
-            "--devices",
-            str(count),
-            "--first",
-            str(first),
-            "--workers",
-            str(max(1, threads // processes)),
-        ]
-        command = [sys.executable, "-c", "from slotwise.cli import main; main()", "fleet", *arguments, *share]
-        children.append(subprocess.Popen(command))
+        count = devices // processes + (index < devices % processes)
+        share = ["--devices", str(count), "--first", str(first), "--workers", str(workers)]
+        program = [sys.executable, "-c", "from slotwise.cli import main; main()", "fleet"]
+        children.append(subprocess.Popen([*program, *kept, *share]))
         first += count
     with stop_on_signals() as stopping:
         while any(child.poll() is None for child in children) and not stopping.requested:

@@ -1,4 +1,4 @@
-"""slotwise enroll."""
+"""The command slotwise enroll."""
 
 from __future__ import annotations
 
@@ -10,53 +10,33 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slotwise.cli.flags import command, flags_of, panel, refuse_with, whole_number, whole_numbers
+from slotwise.cli.flags import Flag, command, field_help, flags_of, panel, refuse_with, whole_numbers
 from slotwise.errors import InputError, UserError
 from slotwise.live.enroll.enrolment import Enrolment
 from slotwise.runs import RunConfig
 from slotwise.scenario import whole
 
 NEW, CHANGE = panel("New enrolment"), panel("Changes")
+LOGIN = "Clients log in with certificates or with passwords (the default)."
+REVOKE = (
+    "Revoke a device. May be repeated, and combined with --add, which gives its number to the next device."
+)
+FLAGS = (
+    Flag("devices", int, "How many devices, numbered from 1.", NEW),
+    *flags_of(Enrolment, NEW, only=["port", "name", "largest_model", "days"]),
+    Flag("add", int, "Add devices; nothing changes for the others.", CHANGE),
+)
 
 
-@command(*flags_of(Enrolment, NEW, only=["port", "name", "largest_model", "days"]))
+@command(*FLAGS)
 def enroll(
     options: dict[str, Any],
     folder: Annotated[Path, Parameter(help="Folder of the enrolment: created, or changed.")],
     /,
     *,
-    devices: Annotated[
-        int | None, Parameter(help="How many devices, numbered from 1.", group=NEW, converter=whole_number)
-    ] = None,
-    host: Annotated[
-        list[str] | None,
-        Parameter(
-            help="Name or address of the broker, as devices reach it. May be repeated; the first is written "
-            "into the credentials.",
-            group=NEW,
-        ),
-    ] = None,
-    certificates: Annotated[
-        bool | None,
-        Parameter(
-            negative="--passwords",
-            help="Clients log in with certificates or with passwords (the default).",
-            group=NEW,
-        ),
-    ] = None,
-    add: Annotated[
-        int | None,
-        Parameter(help="Add devices; nothing changes for the others.", group=CHANGE, converter=whole_number),
-    ] = None,
-    revoke: Annotated[
-        list[int] | None,
-        Parameter(
-            help="Revoke a device. May be repeated, and combined with --add: its number is then given to "
-            "the next device.",
-            group=CHANGE,
-            converter=whole_numbers,
-        ),
-    ] = None,
+    host: Annotated[list[str] | None, Parameter(help=field_help(Enrolment)["hosts"], group=NEW)] = None,
+    certificates: Annotated[bool | None, Parameter(negative="--passwords", help=LOGIN, group=NEW)] = None,
+    revoke: Annotated[list[int] | None, Parameter(help=REVOKE, group=CHANGE, converter=whole_numbers)] = None,
 ) -> None:
     """Write keys, passwords and access rules for a mosquitto broker with TLS, its server and its devices.
 
@@ -65,24 +45,23 @@ def enroll(
     """
     if find_spec("cryptography") is None:
         raise UserError("cryptography is not installed: pip install 'slotwise[mqtt]'")
+    add = options.pop("add", None)
     if add is None and not revoke:
-        chosen = options | {"hosts": host or [], "by_certificate": bool(certificates)}
-        _create(folder, devices, chosen)
+        _create(folder, {**options, "hosts": host or [], "by_certificate": bool(certificates)})
         return
-    given = {"devices": devices, "host": host, **options}
-    if certificates is not None:
-        given["certificates"] = "given"
-    refuse_with("revoke" if add is None else "add", given)
-    _change(folder, add, revoke or [])
+    login = None if certificates is None else "given"
+    refuse_with("revoke" if add is None else "add", {**options, "host": host, "certificates": login})
+    _change(folder, 0 if add is None else whole("add", add), revoke or [])
 
 
-def _create(folder: Path, devices: int | None, options: dict[str, Any]) -> None:
+def _create(folder: Path, options: dict[str, Any]) -> None:
     from slotwise.live.enroll.enrolment_folder import check_new, create_enrolment  # noqa: PLC0415
 
     check_new(folder)
-    if devices is None:
+    if "devices" not in options:
         raise InputError("devices", "missing", "the number of devices")
-    enrolment = create_enrolment(folder, Enrolment(**options), whole("devices", devices))
+    devices = whole("devices", options.pop("devices"))
+    enrolment = create_enrolment(folder, Enrolment(**options), devices)
     where, login = shlex.quote(str(folder)), "certificates" if enrolment.by_certificate else "passwords"
     group = " --group-size 1" if devices < RunConfig().channel.group_size else ""  # at most the fleet
     print(f"{folder}: {_counted(devices)}, broker at {enrolment.address}, {login}")
@@ -91,17 +70,16 @@ def _create(folder: Path, devices: int | None, options: dict[str, Any]) -> None:
     print(f"device:  slotwise device --id 1 --credentials {where}/device-1.toml")
 
 
-def _change(folder: Path, add: int | None, revoke: Sequence[int]) -> None:
+def _change(folder: Path, add: int, revoke: Sequence[int]) -> None:
     from slotwise.live.enroll.enrolment_folder import change_enrolment  # noqa: PLC0415
 
-    added = 0 if add is None else whole("add", add)
-    enrolment, numbers = change_enrolment(folder, revoke=revoke, add=added)
+    enrolment, numbers = change_enrolment(folder, revoke=revoke, add=add)
     if revoke:
         print(f"revoked: {_listed(sorted(set(revoke)))}")
     if numbers:
         print(f"added: {_listed(numbers)}")
-    print(f"{folder}: {_counted(len(enrolment.devices))}")
     files = "access and revoked.crl" if enrolment.by_certificate else "access and passwords"
+    print(f"{folder}: {_counted(len(enrolment.devices))}")
     print(
         f"this takes effect when mosquitto reloads {files} in {shlex.quote(str(folder))}/broker: "
         "send it SIGHUP, after copying them if it is on another machine"
@@ -109,8 +87,8 @@ def _change(folder: Path, add: int | None, revoke: Sequence[int]) -> None:
     replaced = sorted(set(revoke) & set(numbers))
     if enrolment.by_certificate and replaced:
         # It checks certificates only when a connection is made, and the new device has the same access rules.
-        who = _listed(replaced)
-        print(f"restart it instead if the old {who} may be connected: a SIGHUP does not end its connection")
+        old = _listed(replaced)
+        print(f"restart it instead if the old {old} may be connected: a SIGHUP does not end its connection")
 
 
 def _counted(devices: int) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
-from types import TracebackType
 from typing import Any, Self, TextIO, cast
 
 from rich.box import SIMPLE_HEAD
@@ -16,11 +15,13 @@ from rich.table import Table
 
 from slotwise.learning import History, Point
 from slotwise.live.server.inbox import READY_TWICE, Rejection
-from slotwise.live.server.results import Comparison, Figures
+from slotwise.live.server.live_results import Comparison
 from slotwise.observer import Observer
 from slotwise.report.progress import Stop
 from slotwise.schedule import Timeline
 
+HOPELESS = 3  # exit code of a run that would end like this again: service managers must not restart it
+INTERRUPTED = 130
 MAX_REPORTED = 1000  # different rejections
 
 
@@ -47,9 +48,7 @@ class LiveDisplay(Observer):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar.live.is_started:
             self._bar.stop()
 
@@ -62,16 +61,12 @@ class LiveDisplay(Observer):
         self._bar.start()
         self._bar.update(self._row, description="devices", total=expected, completed=present)
 
-    def started_without(self, devices: Sequence[int]) -> None:
-        """Name the missing devices."""
-        self.notice(f"starting without device {', '.join(map(str, devices))}")
-
     def run_started(self, timeline: Timeline, resumed: History | None) -> None:  # noqa: ARG002
         """Remember how many rounds there are."""
         self._rounds = timeline.rounds
 
     def round_done(self, round_number: int) -> None:
-        """Move the bar."""
+        """Move the progress bar."""
         self._bar.start()
         self._bar.update(self._row, description="rounds", total=self._rounds, completed=round_number + 1)
 
@@ -93,33 +88,28 @@ class LiveDisplay(Observer):
         return self._stopping.requested
 
 
+_ROWS = {  # figure: title and format
+    "rounds": ("rounds", ","),
+    "updates": ("updates", ","),
+    "lost": ("uplinks lost", ","),
+    "mean_staleness": ("mean staleness, rounds", ".3f"),
+    "max_staleness": ("largest staleness", ","),
+    "slots": ("slots", ","),
+    "slots_per_round": ("slots per round", ".2f"),
+    "channel_use": ("channel in use", ".1%"),
+}
+
+
 def comparison_table(comparison: Comparison) -> Table:
     """Return plan and measurement side by side."""
     table = Table("", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("planned", "measured"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, planned, measured in zip(
-        _ROWS, _cells(comparison.planned), _cells(comparison.measured), strict=True
-    ):
-        table.add_row(name, planned, measured)
+    for name, (title, shape) in _ROWS.items():
+        both = (getattr(figures, name) for figures in (comparison.planned, comparison.measured))
+        table.add_row(title, *(format(figure, shape) for figure in both))
     table.add_row("ms per round", *("–" if ms is None else f"{ms:,.1f}" for ms in comparison.round_ms))
     return table
-
-
-_ROWS = (
-    *("rounds", "updates", "uplinks lost", "mean staleness, rounds", "largest staleness"),
-    *("slots", "slots per round", "channel in use"),
-)
-
-
-def _cells(figures: Figures) -> list[str]:
-    return [
-        *(f"{count:,}" for count in (figures.rounds, figures.updates, figures.lost)),
-        f"{figures.mean_staleness:.3f}",
-        *(f"{count:,}" for count in (figures.max_staleness, figures.slots)),
-        f"{figures.slots_per_round:.2f}",
-        f"{figures.channel_use:.1%}",
-    ]
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:

@@ -1,4 +1,4 @@
-"""slotwise serve."""
+"""The command slotwise serve."""
 
 from __future__ import annotations
 
@@ -11,14 +11,22 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slotwise.cli.flags import NO_PROGRESS, OUTPUT, command, flags_of, panel, refuse_with, run_flags
-from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table, stderr_may_close
-from slotwise.errors import ConflictError, InputError
+from slotwise.cli.flags import NO_PROGRESS, OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
+from slotwise.cli.live_display import (
+    HOPELESS,
+    INTERRUPTED,
+    LiveDisplay,
+    comparison_lines,
+    comparison_table,
+    stderr_may_close,
+)
+from slotwise.errors import InputError
 from slotwise.learning.history import REMEDY
+from slotwise.live import ServerConfig, resume_live
+from slotwise.live import serve as serve_live
 from slotwise.live.server.live_run import LiveOutcome, Trouble
-from slotwise.live.server.server_config import SIMULATED_FAULTS, ServerConfig, live_plan
-from slotwise.live.server.serving import config_like, resume_live
-from slotwise.live.server.serving import serve as serve_live
+from slotwise.live.server.server_config import SIMULATED_FAULTS, live_plan
+from slotwise.live.server.serving import config_like
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.option_types import option_names
 from slotwise.report.cost_tables import table_console
@@ -26,15 +34,18 @@ from slotwise.report.progress import stop_on_signals
 from slotwise.runs import RunConfig, RunFolder, read_toml
 from slotwise.runs.config import blaming_file
 
-HOPELESS = 3  # it would end like this again: service managers must not restart it
-INTERRUPTED = 130
 BROKER, SERVER = panel("Broker"), panel("Server")
-BROKER_FLAGS = flags_of(BrokerOptions, BROKER)
 SERVER_FLAGS = tuple(
     replace(flag, alias="--patience") if flag.name == "timeout" else flag
     for flag in flags_of(ServerConfig, SERVER)
 )
 RUN_FLAGS = tuple(flag for flag in run_flags() if flag.name not in SIMULATED_FAULTS)
+FILE_FLAGS = (
+    Flag("out", Path, "Run folder; must not contain another run.", OUTPUT),
+    Flag("resume", Path, "Resume the run in this folder, also after a crash.", OUTPUT),
+    Flag("like", Path, "Run what was simulated in this folder; flags override its options.", OUTPUT),
+    Flag("config", Path, "TOML file with any option of slotwise train; flags override it.", OUTPUT),
+)
 _TROUBLES: dict[Trouble, str] = {
     "superseded": "another server was started on this channel, and devices follow the newer one; resume when "
     "it has ended, or with another --name",
@@ -43,30 +54,14 @@ _TROUBLES: dict[Trouble, str] = {
 }
 
 
-@command(*SERVER_FLAGS, *BROKER_FLAGS, *RUN_FLAGS)
+@command(*FILE_FLAGS, *SERVER_FLAGS, *flags_of(BrokerOptions, BROKER), *RUN_FLAGS)
 def serve(
     options: dict[str, Any],
     *,
-    out: Annotated[
-        Path | None, Parameter(help="Run folder; must not contain another run.", group=OUTPUT)
-    ] = None,
-    resume: Annotated[
-        Path | None, Parameter(help="Resume the run in this folder, also after a crash.", group=OUTPUT)
-    ] = None,
     go_on: Annotated[
         bool,
-        Parameter(
-            help="With --out: resume the run there if there is one. For services that restart.", group=OUTPUT
-        ),
+        Parameter(help="With --out: resume the run there if there is one, as services do.", group=OUTPUT),
     ] = False,
-    like: Annotated[
-        Path | None,
-        Parameter(help="Run what was simulated in this folder; flags override its options.", group=OUTPUT),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        Parameter(help="TOML file with any option of slotwise train; flags override it.", group=OUTPUT),
-    ] = None,
     as_fast_as_possible: Annotated[
         bool, Parameter(help="A slot lasts until its events have happened (the default).", group=SERVER)
     ] = False,
@@ -79,6 +74,8 @@ def serve(
 
     Ctrl-C ends after the current round; --resume continues, also after a crash.
     """
+    files: dict[str, Any] = {flag.name: options.get(flag.name) for flag in FILE_FLAGS}
+    out, resume, like, config = files.values()
     server, broker, run = (
         {name: options[name] for name in names if name in options}
         for names in (option_names(ServerConfig), option_names(BrokerOptions), [f.name for f in RUN_FLAGS])
@@ -90,36 +87,30 @@ def serve(
         refuse_with("go_on", {"resume": resume})
         if out is not None and RunFolder(out).is_run:
             resume, out, like, config, run = out, None, None, None, {}
-    if resume is not None:
-        refuse_with("resume", {"out": out, "like": like, "config": config, **run})
-    elif out is None:
-        raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
-    if like is not None and config is not None:
-        raise ConflictError("config", "like")
-    login, place = BrokerOptions(**broker), resume or out
-    assert place is not None
+    if like is not None:
+        refuse_with("like", {"config": config})
     with stderr_may_close(), stop_on_signals() as stopping, LiveDisplay(stopping, quiet=quiet) as display:
+        how: dict[str, Any] = {"broker": BrokerOptions(**broker), "observer": display, **server}
         if resume is not None:
-            outcome = resume_live(resume, broker=login, observer=display, **server)
+            refuse_with("resume", {"out": out, "like": like, "config": config, **run})
+            outcome = resume_live(resume, **how)
+        elif out is None:
+            raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
         else:
             with blaming_file(config, run):
-                chosen = config_like(like, run) if like else _configured(config, run)
+                from_file = read_toml(config) if config else {}
+                chosen = config_like(like, run) if like else RunConfig.from_options({**from_file, **run})
                 live_plan(chosen)
-            outcome = serve_live(chosen, place, broker=login, observer=display, **server)
+            outcome = serve_live(chosen, out, **how)
+    return report(out if resume is None else resume, outcome, options)
+
+
+def report(place: Path, outcome: LiveOutcome | None, options: Mapping[str, Any]) -> int:
+    """Print the outcome and return the exit code."""
     if outcome is None:
         shown = f"slotwise show {shlex.quote(str(place))} shows it"
         print(f"{place}: finished already; {shown}", file=sys.stderr)
         return 0
-    where = {**broker, **{name: server[name] for name in ("listen",) if name in server}}
-    return report(place, outcome, where)
-
-
-def _configured(file: Path | None, options: Mapping[str, Any]) -> RunConfig:
-    return RunConfig.from_options({**(read_toml(file) if file else {}), **options})
-
-
-def report(place: Path, outcome: LiveOutcome, where: Mapping[str, Any]) -> int:
-    """Print the outcome; ``where`` are the flags that name the broker. Return the exit code."""
     state, comparison = outcome.state, outcome.comparison
     if comparison is not None:
         table_console().print(comparison_table(comparison))
@@ -129,19 +120,20 @@ def report(place: Path, outcome: LiveOutcome, where: Mapping[str, Any]) -> int:
     if last and last.round != state.round:
         figures += f" at round {last.round}"
     print(f"{outcome.status} after {state.round} rounds{figures}  ({place})")
+    if outcome.status == "finished":
+        return 0
     if outcome.status == "diverged":
         reason = f"training diverged in round {state.round}: the model is not finite; {REMEDY}"
         print(f"slotwise: {reason}", file=sys.stderr)
         return HOPELESS
-    if outcome.status != "interrupted":
-        return 0
     if outcome.trouble is not None:
         paced = comparison is not None and comparison.slot_ms is not None
-        hint = "; slots may be too short for them (--slot-ms)" if paced else ""
+        hint = "; slots may be too short (--slot-ms)" if paced else ""
         print(f"slotwise: {_TROUBLES[outcome.trouble]}{hint}", file=sys.stderr)
     if outcome.trouble != "no devices left":
         again = ["slotwise", "serve", "--resume", str(place)]
-        for name, value in where.items():
-            again += ["--" + name.replace("_", "-"), str(value)]
+        for name in (*option_names(BrokerOptions), "listen"):
+            if name in options:
+                again += ["--" + name.replace("_", "-"), str(options[name])]
         print(f"resume with: {shlex.join(again)}", file=sys.stderr)
     return INTERRUPTED if outcome.trouble is None else HOPELESS

@@ -158,7 +158,7 @@ def test_a_snapshot_does_not_change_while_the_run_continues():
     live.on_round = keep
     play(live)
     assert encode_state(kept["snapshot"]) == kept["then"]
-    again = kept["snapshot"].restore(scheduler_for(WORKED_EXAMPLE, "idfl"))
+    again = kept["snapshot"].restore(scheduler_for(WORKED_EXAMPLE, "idfl"), WORKED_EXAMPLE.devices)
     assert saved(again) == kept["then"]
 
 

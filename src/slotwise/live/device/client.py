@@ -23,10 +23,7 @@ TaskMaker = Callable[[Mapping[str, str]], Awaitable[Task]]
 class Device:
     """Device ``number``: one client of the channel, from the announcement of a run to its end.
 
-    Attributes:
-        trainings: finished trainings.
-        ignored: messages that were not for this device, or not frames.
-        excluded: whether the server has excluded it.
+    It counts finished ``trainings`` and ``ignored`` messages, and knows whether the server has excluded it.
     """
 
     def __init__(
@@ -37,11 +34,11 @@ class Device:
         make_task: TaskMaker,
         executor: Executor,
         boot: str = "",
-        note: Callable[[str], None] = lambda _: None,
+        notice: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.number, self._topics, self._channel = number, topics, channel
         self._make_task, self._executor = make_task, executor
-        self._boot, self._note = boot, note
+        self._boot, self._notice = boot, notice
         self.trainings, self.ignored, self.excluded = 0, 0, False
         self._run_id = ""
         self._task: Task | None = None
@@ -130,7 +127,9 @@ class Device:
         """Return whether the run has fewer devices; this one then waits for another run."""
         surplus = re.fullmatch("[0-9]{1,10}", devices) is not None and self.number > int(devices)
         if surplus:
-            self._note(f"device {self.number}: the run only has devices 1 to {devices}; waiting for another")
+            self._notice(
+                f"device {self.number}: the run only has devices 1 to {devices}; waiting for another"
+            )
         return surplus
 
     async def _take_order(self, kind: str, frame: Frame) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 LAST_WILL_TIMEOUT = 5.0  # seconds
 MAX_KEEPALIVE = 65535  # MQTT has two bytes for it
+
+Notice = Callable[[str], None]  # called with lines about the connection and the run
 
 
 class Excluded(UserError):
@@ -71,28 +74,13 @@ class DeviceConfig:
         if self.task is not None:
             load_function("task", self.task)  # reported at once, not when a server announces a run
 
-    def run_options(self) -> dict[str, Any]:
-        """Return the options that override those of the server's run."""
-        options = {"data": self.data, "partition": self.partition, "task": self.task}
-        return {name: value for name, value in options.items() if value is not None}
-
 
 def run_device(
-    number: int,
-    *,
-    broker: BrokerOptions | None = None,
-    note: Callable[[str], None] = lambda _: None,
-    **options: Any,
+    number: int, *, broker: BrokerOptions | None = None, notice: Notice = lambda _: None, **options: Any
 ) -> bool:
-    """Be device ``number`` until the run is over.
+    """Be device ``number`` (from 1) until the run is over; ``options`` are fields of `DeviceConfig`.
 
-    It waits for broker and server and survives their restarts.
-
-    Args:
-        number: the device, from 1.
-        broker: the broker and the login; default: mqtt://127.0.0.1:1883.
-        note: called with lines about the connection and the run.
-        options: fields of `DeviceConfig`.
+    It waits for broker (default: mqtt://127.0.0.1:1883) and server, and survives their restarts.
 
     Returns:
         True if the run is over, False if SIGINT or SIGTERM came before.
@@ -100,10 +88,8 @@ def run_device(
     Raises:
         Excluded: the server has excluded the device.
     """
-    config = DeviceConfig(**options)
-    login = (broker or BrokerOptions()).login(f"device-{whole('id', number)}", DEFAULT_BROKER)
-    assert login is not None
-    return _run({number: login}, config, 1, note)
+    login = _login(broker or BrokerOptions(), whole("id", number))
+    return _run({number: login}, DeviceConfig(**options), 1, notice)
 
 
 def run_fleet(
@@ -112,117 +98,85 @@ def run_fleet(
     first: int = 1,
     workers: int | None = None,
     broker: BrokerOptions | None = None,
-    note: Callable[[str], None] = lambda _: None,
+    notice: Notice = lambda _: None,
     **options: Any,
 ) -> bool:
     """Be many devices in one process, each with its own connection, for a trial on one machine.
 
-    Args:
-        devices: how many devices.
-        first: number of the first one.
-        workers: parallel trainings; default: all cores.
-        broker: the broker and the login; its ``credentials`` name a folder with device-1.toml and so on.
-        note: called with lines about the connections and the run.
-        options: fields of `DeviceConfig`.
-
-    Returns:
-        True if the run is over, False if SIGINT or SIGTERM came before.
-
-    Raises:
-        Excluded: at the end, if the server has excluded devices.
+    Like `run_device`, with ``workers`` (default: all cores) parallel trainings. The ``credentials`` of the
+    broker, if given, are a folder with device-1.toml and so on.
     """
     if whole("devices", devices) > MAX_DEVICES:
         raise InputError("devices", devices, f"at most {MAX_DEVICES:,}, as each has its own connection")
     threads = available_cores() if workers is None else whole("workers", workers)
-    config, chosen = DeviceConfig(**options), broker or BrokerOptions()
-    logins: dict[int, Broker] = {}
+    chosen, logins = broker or BrokerOptions(), {}
     for number in range(whole("first", first), first + devices):
         file = None if chosen.credentials is None else Path(chosen.credentials) / f"device-{number}.toml"
-        login = replace(chosen, credentials=file).login(f"device-{number}", DEFAULT_BROKER)
-        assert login is not None
-        logins[number] = login
-    return _run(logins, config, threads, note)
+        logins[number] = _login(replace(chosen, credentials=file), number)
+    return _run(logins, DeviceConfig(**options), threads, notice)
 
 
-def _run(
-    logins: Mapping[int, Broker], config: DeviceConfig, workers: int, note: Callable[[str], None]
-) -> bool:
-    import signal  # noqa: PLC0415
+def _login(broker: BrokerOptions, number: int) -> Broker:
+    login = broker.login(f"device-{number}", DEFAULT_BROKER)
+    assert login is not None
+    return login
 
+
+def _run(logins: Mapping[int, Broker], config: DeviceConfig, workers: int, notice: Notice) -> bool:
     names = {channel_name(config.name, broker) for broker in logins.values()}
     if len(names) > 1:
         raise UserError(f"the credentials are for different channels: {', '.join(sorted(map(str, names)))}")
-    (name,) = names
-    topics = Topics(DEFAULT_NAME if name is None else name)
-
-    async def run() -> bool:
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        return await take_part(logins, topics, config, workers=workers, stop=stop, note=note)
-
-    return asyncio.run(run())
-
-
-async def take_part(
-    logins: Mapping[int, Broker],
-    topics: Topics,
-    config: DeviceConfig,
-    *,
-    workers: int,
-    stop: asyncio.Event,
-    note: Callable[[str], None],
-) -> bool:
-    """Be the devices in ``logins`` until the run is over; return False if ``stop`` was set before.
-
-    Raises:
-        Excluded: at the end, if the server has excluded devices.
-    """
-    from slotwise.live.transport.mqtt_connection import Outages  # noqa: PLC0415
-
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
-    task = SharedTask(config.run_options(), pool)
-    host = _DeviceHost(topics, task, pool, config, _without_repeats(note), Outages(note))
-    tasks = [asyncio.create_task(host.run(number, broker)) for number, broker in logins.items()]
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await _until_over(tasks, stopping)
-    finally:
-        for one in (*tasks, stopping):
-            one.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        pool.shutdown(wait=False, cancel_futures=True)  # a training under way is not needed any more
-    if stop.is_set():
+    devices = asyncio.run(_host(logins, Topics(names.pop() or DEFAULT_NAME), config, workers, notice))
+    if devices is None:
         return False
-    devices = [one.result() for one in tasks]
     trainings, ignored = sum(one.trainings for one in devices), sum(one.ignored for one in devices)
     more = f"; {ignored} messages ignored that were not for them" if ignored else ""
-    note(f"the run is over: {trainings} trainings by {len(tasks)} device{'s' * (len(tasks) > 1)}{more}")
+    notice(f"the run is over: {trainings} trainings by {len(devices)} device{'s' * (len(devices) > 1)}{more}")
     if excluded := [device.number for device in devices if device.excluded]:
         raise Excluded(excluded)
     return True
 
 
-async def _until_over(tasks: Sequence[asyncio.Task[Device]], stopping: asyncio.Task[bool]) -> None:
-    """Wait for all devices to end, for one to fail, or for the signal to stop."""
+async def _host(
+    logins: Mapping[int, Broker], topics: Topics, config: DeviceConfig, workers: int, notice: Notice
+) -> list[Device] | None:
+    """Run devices until the run is over; None if a signal comes before."""
+    from slotwise.live.transport.mqtt_connection import Outages  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
+    overrides = {"data": config.data, "partition": config.partition, "task": config.task}
+    host = _DeviceHost(
+        topics, config, pool, _SharedTask(overrides, pool), _without_repeats(notice), Outages(notice)
+    )
+    tasks = [asyncio.create_task(host.run(number, broker)) for number, broker in logins.items()]
+    stopping = asyncio.create_task(stop.wait())
     waiting: set[asyncio.Task[Any]] = set(tasks)
-    while waiting and not stopping.done():
-        done, _ = await asyncio.wait({*waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        for task in done & waiting:
-            task.result()
-        waiting -= done
+    try:
+        while waiting and not stop.is_set():
+            done, _ = await asyncio.wait({*waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done & waiting:
+                task.result()  # one device that fails ends all
+            waiting -= done
+    finally:
+        for task in (*tasks, stopping):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        pool.shutdown(wait=False, cancel_futures=True)  # a training under way is not needed any more
+    return None if stop.is_set() else [task.result() for task in tasks]
 
 
-class SharedTask:
+class _SharedTask:
     """The task of all devices in this process, made when the first of them learns of the run."""
 
     def __init__(self, overrides: Mapping[str, Any], pool: Executor) -> None:
-        self._overrides, self._pool = overrides, pool
-        self._lock = asyncio.Lock()
+        self._overrides = {name: value for name, value in overrides.items() if value is not None}
+        self._pool, self._lock = pool, asyncio.Lock()
         self._made: tuple[str, Task] | None = None
 
     async def make(self, fields: Mapping[str, str]) -> Task:
-        """Return the task of the announced run, with this side's options on top."""
         announced = fields.get("parameters", "")
         async with self._lock:
             if self._made is None or self._made[0] != announced:
@@ -244,13 +198,13 @@ class SharedTask:
 
 @dataclass(frozen=True)
 class _DeviceHost:
-    """What the devices of one process share."""
+    """Shared resources of the devices in one process."""
 
     topics: Topics
-    task: SharedTask
-    pool: Executor
     config: DeviceConfig
-    note: Callable[[str], None]
+    pool: Executor
+    task: _SharedTask
+    notice: Notice
     outages: Outages
 
     async def run(self, number: int, broker: Broker) -> Device:
@@ -265,11 +219,11 @@ class _DeviceHost:
             will=will,
             keepalive=self.config.keepalive,
             timeout=self.config.timeout,
-            note=self.note,
+            notice=self.notice,
             outages=self.outages,
         ) as channel:
-            self.note(f"connected to {broker}")
-            device = Device(number, self.topics, channel, self.task.make, self.pool, boot, self.note)
+            self.notice(f"connected to {broker}")
+            device = Device(number, self.topics, channel, self.task.make, self.pool, boot, self.notice)
             try:
                 await device.run()
             except BaseException:
@@ -282,13 +236,13 @@ class _DeviceHost:
             return device
 
 
-def _without_repeats(note: Callable[[str], None]) -> Callable[[str], None]:
+def _without_repeats(notice: Notice) -> Notice:
     """Return a callback that passes each line on once."""
-    noted: set[str] = set()
+    known: set[str] = set()
 
-    def note_once(text: str) -> None:
-        if text not in noted:
-            noted.add(text)
-            note(text)
+    def once(text: str) -> None:
+        if text not in known:
+            known.add(text)
+            notice(text)
 
-    return note_once
+    return once

@@ -163,7 +163,7 @@ def password_file(hashes: Mapping[str, str]) -> str:
 
 
 def broker_configuration(enrolment: Enrolment) -> str:
-    """Return mosquitto.conf."""
+    """Return the text of mosquitto.conf."""
     login = _CERTIFICATE_LOGIN if enrolment.by_certificate else _PASSWORD_LOGIN
     return (_LISTENER + login + _LIMITS).format(
         port=enrolment.port,

@@ -25,21 +25,13 @@ class BadFrame(ValueError):
 
 
 class Label(NamedTuple):
-    """The part that every message has, so that nothing is inferred from its time of arrival.
-
-    Attributes:
-        run: identifier of the run.
-        device: sender or receiver; 0 for all devices.
-        round: round the message belongs to.
-        version: model version.
-        training: how many updates the device has delivered before.
-    """
+    """The part that every message has, so that nothing is inferred from its time of arrival."""
 
     run: str
-    device: int = 0
+    device: int = 0  # sender or receiver; 0 for all devices
     round: int = 0
-    version: int = 0
-    training: int = 0
+    version: int = 0  # of the model
+    training: int = 0  # updates that the device has delivered before
 
 
 class Work(NamedTuple):

@@ -16,7 +16,7 @@ MAX_STRIKES = 3  # bad or missing updates in a row after which a device is exclu
 
 
 class Presence:
-    """Which devices are connected, and which are excluded for the rest of the run.
+    """Owner of who is connected, and who is excluded for the rest of the run.
 
     A device identifies each of its starts by a random ``boot`` text. A last will says that a connection is
     lost, not that the device is: a broker that is stopped in order publishes the last wills of all clients,
@@ -105,13 +105,9 @@ class Presence:
         """Note a good update."""
         self._strikes.pop(device, None)
 
-    def copy(self) -> Presence:
-        """Return a copy of the part that checkpoints hold."""
-        return Presence(self._connected, self._changes, self._excluded)
-
 
 class Assignments:
-    """Which device computes on which model, who is ready, and how many updates each has delivered."""
+    """Owner of which device computes on which model, who is ready, and the updates each has delivered."""
 
     def __init__(self, work: Mapping[int, Work] | None = None, delivered: Mapping[int, int] | None = None):
         self._work, self._delivered = dict(work or {}), Counter(delivered or {})
@@ -161,12 +157,8 @@ class Assignments:
 
     @property
     def delivered(self) -> dict[int, int]:
-        """A copy of the number of updates that each device has delivered."""
+        """A copy of the updates that each device has delivered."""
         return dict(self._delivered)
-
-    def copy(self) -> Assignments:
-        """Return a copy of the part that checkpoints hold."""
-        return Assignments(self._work, self._delivered)
 
 
 class Grant(NamedTuple):
@@ -187,7 +179,7 @@ class EndedGrant(NamedTuple):
 
 
 class ChannelGrant:
-    """Who holds the channel, and the update that came.
+    """Owner of who holds the channel, and of the update that came.
 
     The Scheduler decides who is granted the channel; this is the only place that remembers the grant while
     its slots last. The slots stay taken if the device leaves, but then no update is awaited any more.
@@ -240,7 +232,7 @@ class ChannelGrant:
             self._awaited = False
 
     def end(self) -> EndedGrant:
-        """Release the channel."""
+        """Release the channel and return what came."""
         assert self._grant is not None
         spoiled = self._awaited and self._spoiled and self._update is None
         ended = EndedGrant(self._grant, self._update, spoiled, self.is_waiting)

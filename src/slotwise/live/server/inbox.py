@@ -22,7 +22,7 @@ READY_TWICE = "ready reported twice"  # harmless: a device that is asked again a
 
 
 class Rejection(NamedTuple):
-    """A rejected message."""
+    """A rejected message and the reason."""
 
     topic: str
     reason: str
@@ -42,10 +42,7 @@ class Reply(NamedTuple):
 class Rejected(Exception):
     """Raised for a message that does not count.
 
-    Attributes:
-        reason: why.
-        spoils: whether it was sent as the update that the channel waits for.
-        reply: whether the sender needs an answer.
+    ``spoils``: it was sent as the update that the channel waits for. ``reply``: the sender needs an answer.
     """
 
     def __init__(self, reason: str, *, spoils: bool = False, reply: bool = False) -> None:
@@ -54,17 +51,11 @@ class Rejected(Exception):
 
 
 class UpdateCheck(NamedTuple):
-    """Requirements on an update.
+    """Requirements on an update."""
 
-    Attributes:
-        size: numbers of the model.
-        clip_norm: L2 norm to which longer updates are scaled; None leaves them unchanged.
-        packing: how updates are packed; None for float32.
-    """
-
-    size: int
-    clip_norm: float | None = None
-    packing: Packing | None = None
+    size: int  # numbers of the model
+    clip_norm: float | None = None  # L2 norm to which longer updates are scaled
+    packing: Packing | None = None  # None for float32
 
     @property
     def limit(self) -> int:

@@ -14,9 +14,9 @@ from slotwise.learning.quantisation import packing_of
 from slotwise.live.clock import Clock, SlotClock
 from slotwise.live.protocol.topics import Topics
 from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
+from slotwise.live.server.live_results import Comparison, Evaluator, LiveFolder, compare, measured_timeline
 from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
 from slotwise.live.server.outbox import Superseded
-from slotwise.live.server.results import Comparison, Evaluator, LiveFolder, compare, measured_timeline
 from slotwise.live.server.rounds import NoDevicesLeft, NotFinite, RoundDriver
 from slotwise.live.server.server_config import ServerConfig, live_plan, live_scheduler
 from slotwise.live.server.state import LiveState, Snapshot
@@ -168,7 +168,7 @@ class _LiveRun:
             state.presence.take_changes()  # the Scheduler begins with those that are connected
             missing = sorted(set(range(1, expected + 1)) - state.presence.connected)
             if missing:
-                self._observer.started_without(missing)
+                self._observer.notice(f"starting without device {', '.join(map(str, missing))}")
                 state.scheduler = live_scheduler(self._config, missing)
         try:
             await rounds.play(self._observer.wants_stop)
@@ -208,7 +208,7 @@ class _LiveRun:
         """Return the state at the end of the last round, or at the start."""
         if self._boundary is None:
             return self._first_state()
-        return self._boundary.restore(live_scheduler(self._config))
+        return self._boundary.restore(live_scheduler(self._config), self._config.channel.devices)
 
     def _round_done(self) -> None:
         """Evaluate the model if it is due, and save a checkpoint every few seconds."""

@@ -22,27 +22,16 @@ LAST_WILL_POLL = 0.1  # seconds
 
 @dataclass(frozen=True)
 class RunSpec:
-    """Parameters of a live run.
+    """Parameters of a live run."""
 
-    Attributes:
-        run: identifier of the run.
-        rounds: number of rounds.
-        fleet: slots of every device's training and uplink.
-        broadcast_slots: slots of a broadcast (r).
-        aggregation: the aggregation rule.
-        timeout: seconds of silence after which a device counts as disconnected.
-        return_timeout: seconds within which a device may return after its last will.
-        announcement: what devices are told about the run.
-    """
-
-    run: str
+    run: str  # its identifier
     rounds: int
-    fleet: Fleet
+    fleet: Fleet  # the slots of every device's training and uplink
     broadcast_slots: int
     aggregation: Aggregation
-    timeout: float = 60.0
-    return_timeout: float = RETURN_TIMEOUT
-    announcement: dict[str, str] = field(default_factory=dict)
+    timeout: float = 60.0  # seconds of silence after which a device counts as disconnected
+    return_timeout: float = RETURN_TIMEOUT  # seconds within which a device may return after its last will
+    announcement: dict[str, str] = field(default_factory=dict)  # what devices are told about the run
 
 
 class DeviceMonitor:

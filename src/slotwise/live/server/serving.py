@@ -151,7 +151,7 @@ def _run(
                     f"broker at {used}; start devices with: {_fleet_command(config, server, used)}"
                 )
             channel = await stack.enter_async_context(
-                connected_channel(used, _client_id(server), note=observer.notice)
+                connected_channel(used, _client_id(server), notice=observer.notice)
             )
             folder = RunFolder(place)
             if not folder.is_run:  # nothing is written before there is a broker

@@ -7,7 +7,7 @@ import json
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ from slotwise.schedule import (
     Sent,
 )
 
-ROWS_AT_ONCE = 10_000  # a few milliseconds, so that saving does not hold up the other threads
+_TABLES = {"uplinks": 5, "lost": 5, "broadcasts": 2}  # columns
 _EVENTS: dict[str, type[Event]] = {
     kind.__name__: kind for kind in (Ready, Sent, Lost, Delivered, Left, Joined)
 }
@@ -48,39 +48,24 @@ class Late(NamedTuple):
 
 @dataclass
 class LiveState:
-    """The state of a live run between two instants.
-
-    Attributes:
-        scheduler: decides who uses the channel next.
-        agenda: planned events of the coming slots.
-        slot: the last slot in which something happened.
-        models: models that devices compute on, and the newest.
-        presence: owner of who is connected.
-        assignments: owner of who computes what.
-        grant: owner of who holds the channel.
-        record: uplinks, losses and broadcasts of the completed rounds.
-        points: evaluated models.
-        unevaluated: models that will be evaluated.
-        rejected: number of rejected messages by reason.
-        late: devices that were late.
-        overdue: devices that should be ready by now and are not, with their model version.
-        round_seconds: when each round was complete, in seconds since the start.
-    """
+    """The state of a live run between two instants."""
 
     scheduler: Scheduler
-    agenda: Agenda = field(default_factory=Agenda)
-    slot: int = 0
-    models: dict[int, Vector] = field(default_factory=dict)
+    agenda: Agenda = field(default_factory=Agenda)  # planned events of the coming slots
+    slot: int = 0  # the last one in which something happened
+    models: dict[int, Vector] = field(default_factory=dict)  # those that devices compute on, and the newest
     presence: Presence = field(default_factory=Presence)
     assignments: Assignments = field(default_factory=Assignments)
     grant: ChannelGrant = field(default_factory=ChannelGrant)
     record: Record = field(default_factory=lambda: Record([], [], [], []))
-    points: list[Point] = field(default_factory=list)
-    unevaluated: dict[int, Vector] = field(default_factory=dict)
-    rejected: Counter[str] = field(default_factory=Counter)
+    points: list[Point] = field(default_factory=list)  # evaluated models
+    unevaluated: dict[int, Vector] = field(default_factory=dict)  # models that will be evaluated
+    rejected: Counter[str] = field(default_factory=Counter)  # messages by reason
     late: list[Late] = field(default_factory=list)
-    overdue: dict[int, int] = field(default_factory=dict)
-    round_seconds: list[float] = field(default_factory=list)
+    overdue: dict[int, int] = field(
+        default_factory=dict
+    )  # model version of devices that are not ready in time
+    round_seconds: list[float] = field(default_factory=list)  # when each round was complete, from the start
 
     @property
     def round(self) -> int:
@@ -104,135 +89,93 @@ class LiveState:
         self.models = {version: model for version, model in self.models.items() if version in needed}
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A state as it was at one moment: saved while the run continues, or restored.
+class Snapshot(NamedTuple):
+    """A copy of a state: saved while the run continues, or restored."""
 
-    Attributes:
-        scheduler: state of the Scheduler.
-        entries: events of the agenda.
-        lengths: lengths of the lists that only grow, which are not copied.
-    """
-
-    scheduler: SchedulerState
-    entries: list[tuple[int, Event]]
-    lengths: list[int]
-    _rest: LiveState
+    document: dict[str, Any]  # plain values
+    models: dict[int, Vector]
+    unevaluated: dict[int, Vector]
 
     @classmethod
     def of(cls, state: LiveState) -> Snapshot:
         """Copy everything that may change."""
-        rest = replace(
-            state,
-            models=dict(state.models),
-            presence=state.presence.copy(),
-            assignments=state.assignments.copy(),
-            grant=ChannelGrant(state.grant.count),
-            unevaluated=dict(state.unevaluated),
-            rejected=Counter(state.rejected),
-            overdue=dict(state.overdue),
-        )
-        lengths = [len(rows) for rows in _growing(state)]
-        return cls(state.scheduler.state, state.agenda.entries(), lengths, rest)
+        document = {
+            "scheduler": state.scheduler.state._asdict(),
+            "agenda": [(slot, type(event).__name__, *event) for slot, event in state.agenda.entries()],
+            "slot": state.slot,
+            "assigned": state.assignments.table,
+            "unplanned": [(type(event).__name__, *event) for event in state.presence.changes],
+            "sent": state.assignments.delivered,
+            "points": list(state.points),
+            "rejected": dict(state.rejected),
+            "late": list(state.late),
+            "overdue": dict(state.overdue),
+            "barred": sorted(state.presence.excluded),
+            "grants": state.grant.count,
+            "round_seconds": list(state.round_seconds),
+            **{name: list(rows) for name, rows in state.record._asdict().items()},
+        }
+        return cls(document, dict(state.models), dict(state.unevaluated))
 
-    def restore(self, scheduler: Scheduler) -> LiveState:
+    def restore(self, scheduler: Scheduler, devices: int) -> LiveState:
         """Return the state; ``scheduler``, of the same run, becomes its Scheduler."""
-        scheduler.restore(self.scheduler)
-        return replace(self.values(), scheduler=scheduler, agenda=_agenda(self.entries))
-
-    def values(self) -> LiveState:
-        """Return the state except for Scheduler and agenda, which are those of now."""
-        rows: list[Any] = [rows[:end] for rows, end in zip(_growing(self._rest), self.lengths, strict=True)]
-        points, late, seconds, *record = rows
-        return replace(self._rest, points=points, late=late, round_seconds=seconds, record=Record(*record))
-
-
-def _growing(state: LiveState) -> list[Sequence[object]]:
-    return [state.points, state.late, state.round_seconds, *state.record]
-
-
-def _agenda(entries: Sequence[tuple[int, Event]]) -> Agenda:
-    agenda = Agenda()
-    for slot, event in entries:
-        agenda.add(slot, event)
-    return agenda
+        document = self.document
+        scheduler.restore(_scheduler_state(document["scheduler"]))
+        agenda = Agenda()
+        for slot, name, *values in document["agenda"]:
+            agenda.add(slot, _EVENTS[name](*values))
+        changes = [(Left if name == "Left" else Joined)(*values) for name, *values in document["unplanned"]]
+        absent = _absent(scheduler, [*(event for _, event in agenda.entries()), *changes])
+        work = {n: Work(*work) for n, work in _by_number(document["assigned"]).items()}
+        return LiveState(
+            scheduler=scheduler,
+            agenda=agenda,
+            slot=document["slot"],
+            models=dict(self.models),
+            presence=Presence(set(range(1, devices + 1)) - absent, changes, document["barred"]),
+            assignments=Assignments(work, _by_number(document["sent"])),
+            grant=ChannelGrant(document["grants"]),
+            record=Record(*(list(document[name]) for name in Record._fields)),
+            points=[Point(*point) for point in document["points"]],
+            unevaluated=dict(self.unevaluated),
+            rejected=Counter(document["rejected"]),
+            late=[Late(*late) for late in document["late"]],
+            overdue=_by_number(document["overdue"]),
+            round_seconds=list(document["round_seconds"]),
+        )
 
 
 def encode_state(snapshot: Snapshot) -> bytes:
     """Return a numpy archive without pickles: models and the long record as arrays, the rest as JSON."""
-    state = snapshot.values()
-    document = {
-        "scheduler": snapshot.scheduler._asdict(),
-        "agenda": [(slot, type(event).__name__, *event) for slot, event in snapshot.entries],
-        "slot": state.slot,
-        "assigned": state.assignments.table,
-        "unplanned": [(type(event).__name__, *event) for event in state.presence.changes],
-        "sent": state.assignments.delivered,
-        "points": state.points,
-        "rejected": state.rejected,
-        "late": state.late,
-        "overdue": state.overdue,
-        "barred": sorted(state.presence.excluded),
-        "grants": state.grant.count,
-    }
-    record = state.record
+    document = dict(snapshot.document)
+    receivers = document.pop("receivers")
     arrays: dict[str, NDArray[Any]] = {
-        "document": np.frombuffer(json.dumps(document).encode(), dtype=np.uint8),
-        "round_seconds": np.array(state.round_seconds, dtype=np.float64),
-        "uplinks": _table(record.uplinks).reshape(-1, 5),
-        "lost": _table(record.lost).reshape(-1, 5),
-        "broadcasts": _table(record.broadcasts).reshape(-1, 2),
-        "receivers": _table(record.receivers),
-        "receiver_counts": np.array([*map(len, record.receivers)], dtype=np.int64),
-        **_model_arrays("models", state.models),
-        **_model_arrays("unevaluated", state.unevaluated),
+        "round_seconds": np.array(document.pop("round_seconds"), dtype=np.float64),
+        **{name: _numbers(document.pop(name)).reshape(-1, width) for name, width in _TABLES.items()},
+        "receivers": _numbers(receivers),
+        "receiver_counts": np.array([*map(len, receivers)], dtype=np.int64),
+        **_model_arrays("models", snapshot.models),
+        **_model_arrays("unevaluated", snapshot.unevaluated),
     }
+    text = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
+    np.savez(buffer, allow_pickle=False, document=text, **arrays)
     return buffer.getvalue()
 
 
 def decode_state(data: bytes, scheduler: Scheduler, devices: int) -> LiveState | None:
-    """Return the state that `encode_state` wrote, or None if it is damaged.
-
-    ``scheduler``, of the same run, becomes its Scheduler.
-    """
+    """Return the state that `encode_state` wrote, or None if it is damaged."""
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             document = json.loads(archive["document"].tobytes())
-            scheduler.restore(_scheduler_state(document["scheduler"]))
-            return _decoded(document, archive, scheduler, devices)
+            document |= {name: [*map(tuple, archive[name].tolist())] for name in _TABLES}
+            ends = np.cumsum(archive["receiver_counts"])
+            document["receivers"] = [group.tolist() for group in np.split(archive["receivers"], ends)[:-1]]
+            document["round_seconds"] = archive["round_seconds"].tolist()
+            models, unevaluated = (_models(name, archive) for name in ("models", "unevaluated"))
+        return Snapshot(document, models, unevaluated).restore(scheduler, devices)
     except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError):
         return None
-
-
-def _decoded(document: dict[str, Any], archive: Any, scheduler: Scheduler, devices: int) -> LiveState:
-    agenda = _agenda([(slot, _EVENTS[name](*values)) for slot, name, *values in document["agenda"]])
-    changes = [(Left if name == "Left" else Joined)(*values) for name, *values in document["unplanned"]]
-    absent = _absent(scheduler, [*(event for _, event in agenda.entries()), *changes])
-    connected = set(range(1, devices + 1)) - absent
-    assigned = {n: Work(*work) for n, work in _by_number(document["assigned"]).items()}
-    uplinks, lost, broadcasts = (
-        [*map(tuple, archive[name].tolist())] for name in ("uplinks", "lost", "broadcasts")
-    )
-    ends = np.cumsum(archive["receiver_counts"])
-    receivers = [group.tolist() for group in np.split(archive["receivers"], ends)[:-1]]
-    return LiveState(
-        scheduler=scheduler,
-        agenda=agenda,
-        slot=document["slot"],
-        models=_models("models", archive),
-        presence=Presence(connected, changes, document["barred"]),
-        assignments=Assignments(assigned, _by_number(document["sent"])),
-        grant=ChannelGrant(document["grants"]),
-        record=Record(uplinks, lost, broadcasts, receivers),
-        points=[Point(*point) for point in document["points"]],
-        unevaluated=_models("unevaluated", archive),
-        rejected=Counter(document["rejected"]),
-        late=[Late(*late) for late in document["late"]],
-        overdue=_by_number(document["overdue"]),
-        round_seconds=archive["round_seconds"].tolist(),
-    )
 
 
 def _absent(scheduler: Scheduler, events: Sequence[Event]) -> set[int]:
@@ -261,11 +204,8 @@ def _by_number(table: dict[Any, Any]) -> dict[int, Any]:
     return {int(key): value for key, value in table.items()}
 
 
-def _table(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    """Return all numbers of all rows."""
-    parts = [rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE)]
-    empty = np.empty(0, dtype=np.int64)
-    return np.concatenate([empty, *(np.fromiter(chain.from_iterable(part), np.int64) for part in parts)])
+def _numbers(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    return np.fromiter(chain.from_iterable(rows), np.int64)
 
 
 def _model_arrays(name: str, models: dict[int, Vector]) -> dict[str, NDArray[Any]]:

@@ -30,18 +30,10 @@ LEAVE_POLL = 0.1  # seconds
 
 @dataclass(frozen=True)
 class Broker:
-    """A broker and how to log in.
+    """A broker and how to log in: anonymously, with user and password, or with a certificate and its key.
 
-    Attributes:
-        host: name or address.
-        port: port.
-        tls: whether to use TLS and accept only a valid certificate.
-        user: user name; None for a broker without logins.
-        password: password.
-        ca: file of the certificates to trust; None for those of the system.
-        certificate: file of this client's certificate, if the broker asks for one.
-        key: file of its private key.
-        channel: name of the only channel that this client may use; None for any.
+    ``ca`` is the file of the certificates to trust (None: those of the system), ``channel`` the name of the
+    only channel that this client may use (None: any).
     """
 
     host: str

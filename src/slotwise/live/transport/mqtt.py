@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -86,14 +87,14 @@ class MqttChannel:
 
     def __init__(
         self,
-        make_client: Callable[[type[asyncio.Queue[Any]]], Client],
+        make_client: Callable[..., Client],
         identifier: str,
         broker: Broker,
         outages: Outages,
-        note: Callable[[str], None],
+        notice: Callable[[str], None],
     ) -> None:
         self._make_client, self._identifier, self._broker = make_client, identifier, broker
-        self._outages, self._note = outages, note
+        self._outages, self._notice = outages, notice
         self._client: Client | None = None
         self._writer: _Writer | None = None
         self._up = asyncio.Event()
@@ -182,12 +183,12 @@ class MqttChannel:
                 why = None if reason is None else rejection(reason, self._broker)
                 self._outages.lost(self._identifier, why)
             if short == MANY:
-                self._note("connections do not last; is there another client with the same number?")
+                self._notice("connections do not last; is there another client with the same number?")
             await asyncio.sleep(RETRY_INTERVAL)
 
     async def _one_connection(self) -> None:
         try:
-            async with self._make_client(_forwarding_to(self._inbox)) as client:
+            async with self._make_client(queue_type=_forwarding_to(self._inbox)) as client:
                 self.connections += 1
                 self._inbox.put_nowait(Connected(self.connections))
                 self._writer, self._client = _Writer(client), client
@@ -237,7 +238,7 @@ async def connected_channel(
     will: Message | None = None,
     keepalive: int = KEEPALIVE,
     timeout: float = 0.0,
-    note: Callable[[str], None] = lambda _: None,
+    notice: Callable[[str], None] = lambda _: None,
     outages: Outages | None = None,
 ) -> AsyncIterator[MqttChannel]:
     """Open a channel that has been connected once; from then on lost connections are made again.
@@ -248,42 +249,19 @@ async def connected_channel(
         will: the last will, which the broker publishes when the connection is lost.
         keepalive: seconds of silence after which client and broker check the connection.
         timeout: seconds for which a broker that does not answer is retried.
-        note: called with lines about the connection.
-        outages: reports lost connections, shared by the clients of a process; default: to ``note``.
+        notice: called with lines about the connection.
+        outages: shared by the clients of a process, so that an outage is reported once.
 
     Raises:
         UserError: the broker cannot be reached, or rejects this client.
     """
-    context = broker.tls_context()
-
-    def make_client(
-        *,
-        will: Message | None = None,
-        logger: logging.Logger = _SILENT_LOGGER,
-        queue_type: type[asyncio.Queue[Any]] | None = None,
-    ) -> Client:
-        return Client(
-            broker.host,
-            broker.port,
-            username=broker.user,
-            password=broker.password,
-            identifier=identifier,
-            will=None if will is None else Will(will.topic, will.payload, qos=1),
-            keepalive=keepalive,
-            tls_context=context,
-            max_inflight_messages=100,
-            queue_type=queue_type,
-            socket_options=NO_DELAY,
-            logger=logger,
-        )
-
-    await try_connecting(make_client, broker, timeout, note)
+    make_client = partial(
+        _client, broker, identifier=identifier, keepalive=keepalive, tls_context=broker.tls_context()
+    )
+    await try_connecting(make_client, broker, timeout, notice)
+    last_will = None if will is None else Will(will.topic, will.payload, qos=1)
     channel = MqttChannel(
-        lambda queue_type: make_client(will=will, queue_type=queue_type),
-        identifier,
-        broker,
-        outages or Outages(note),
-        note,
+        partial(make_client, will=last_will), identifier, broker, outages or Outages(notice), notice
     )
     staying = asyncio.create_task(channel.stay_connected())
     try:
@@ -292,3 +270,16 @@ async def connected_channel(
         staying.cancel()
         with suppress(asyncio.CancelledError):
             await staying
+
+
+def _client(broker: Broker, *, logger: logging.Logger = _SILENT_LOGGER, **options: Any) -> Client:
+    return Client(
+        broker.host,
+        broker.port,
+        username=broker.user,
+        password=broker.password,
+        max_inflight_messages=100,
+        socket_options=NO_DELAY,
+        logger=logger,
+        **options,
+    )

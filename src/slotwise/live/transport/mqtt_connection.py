@@ -61,7 +61,7 @@ async def _connect_once(make_client: MakeClient) -> None:
 
 
 async def try_connecting(
-    make_client: MakeClient, broker: Broker, timeout: float, note: Callable[[str], None]
+    make_client: MakeClient, broker: Broker, timeout: float, notice: Callable[[str], None]
 ) -> None:
     """Connect once and disconnect; a broker that does not answer is retried for ``timeout`` seconds.
 
@@ -78,7 +78,7 @@ async def try_connecting(
                 raise UserError(f"{broker}: {why}") from None
             if loop.time() >= until:
                 raise UserError(f"cannot reach a broker at {broker} ({error})") from None
-            note(f"waiting for the broker at {broker} ({error})")
+            notice(f"waiting for the broker at {broker} ({error})")
         else:
             return
         await asyncio.sleep(RETRY_INTERVAL)
@@ -104,19 +104,19 @@ class Outages:
     All clients of a process share one: they lose the same broker, and it is reported once.
     """
 
-    def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
+    def __init__(self, notice: Callable[[str], None]) -> None:
+        self._notice = notice
         self._disconnected: set[str] = set()
         self._rejections: set[str] = set()
 
     def lost(self, client: str, why: str | None) -> None:
         """Report that a client has no connection, and why the broker rejects it if it does."""
         if not self._disconnected:
-            self._note("connection to the broker lost; reconnecting")
+            self._notice("connection to the broker lost; reconnecting")
         self._disconnected.add(client)
         if why is not None and why not in self._rejections:
             self._rejections.add(why)
-            self._note(f"{why}; retrying")
+            self._notice(f"{why}; retrying")
 
     def over(self, client: str) -> None:
         """Report that a client is connected, for the first time or again."""
@@ -125,4 +125,4 @@ class Outages:
         self._disconnected.remove(client)
         if not self._disconnected:
             self._rejections.clear()
-            self._note("connected again")
+            self._notice("connected again")

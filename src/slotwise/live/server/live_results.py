@@ -28,18 +28,7 @@ LOG_LIMIT = 10 << 20  # bytes; further rejections are only counted
 
 @dataclass(frozen=True)
 class Figures:
-    """Figures of one timeline.
-
-    Attributes:
-        rounds: completed rounds.
-        updates: applied updates.
-        lost: lost uplinks.
-        mean_staleness: mean staleness of the updates in rounds.
-        max_staleness: largest staleness.
-        slots: slots until the last round was complete.
-        slots_per_round: mean slots of a round.
-        channel_use: share of slots in which the channel is used.
-    """
+    """Figures of one timeline; staleness in rounds, ``channel_use`` as a share of slots."""
 
     rounds: int
     updates: int
@@ -70,15 +59,12 @@ class Figures:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Plan and measurement.
+    """Comparison of the plan, as far as the run went, with what was measured.
 
     Attributes:
-        planned: figures of the plan, as far as the run went.
-        measured: figures of what happened.
         as_planned: updates of the planned device, round and staleness.
         first_difference: description of the first update that differs; None if none does.
         late: how often each device was late.
-        seconds: time from the first slot to the last.
         rejected: number of rejected messages by reason.
         slot_ms: milliseconds of a slot; None if slots have no fixed length.
     """
@@ -207,9 +193,8 @@ class LiveFolder:
 
     def save(self, snapshot: Snapshot) -> None:
         """Write a checkpoint and history.csv."""
-        state = snapshot.values()
-        self._states.save(state.round, encode_state(snapshot))
-        self.folder.write_points(state.points)
+        self._states.save(len(snapshot.document["broadcasts"]), encode_state(snapshot))
+        self.folder.write_points(snapshot.document["points"])
 
     def write_results(self, timeline: Timeline, comparison: Comparison) -> None:
         """Write timeline.json and live.json."""

@@ -3,7 +3,7 @@
 import pytest
 
 from live import play, prepare
-from slotwise.live.server.results import Figures, compare, measured_timeline
+from slotwise.live.server.live_results import Figures, compare, measured_timeline
 from slotwise.live.server.state import Late
 from slotwise.runs import RunConfig
 
