@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.cli.app import app
+from slotwise.cli.app import build_app
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 
 
 def options_of(command: str) -> set[str]:
-    return {name for argument in app[command].assemble_argument_collection() for name in argument.names}
+    return {name for argument in build_app(command)[command].assemble_argument_collection() for name in argument.names}
 
 
 def check(words: list[str]) -> None:
