@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise import InputError, Scenario, simulate
-from slotwise.costs import Costs, Powers, Spread, TotalUsage, joules, usage, usage_until
+from slotwise.costs import Costs, Powers, Spread, Usage, joules, usage, usage_until
 from slotwise.fleet import Absence, Fleet
 from slotwise.fleet.distributions import random_absences
 
@@ -26,7 +26,7 @@ def test_slots_of_the_worked_example_by_hand() -> None:
     assert counted.sending.tolist() == [2, 2, 1, 1, 1, 1]
     assert counted.receiving.tolist() == [2, 2, 1, 1, 1, 1]
     assert counted.idle.tolist() == [6, 6, 8, 8, 8, 8]
-    assert counted.total == TotalUsage(computing=24, sending=8, receiving=8, idle=44)
+    assert counted.total == Usage(computing=24, sending=8, receiving=8, idle=44)
 
 
 def test_a_training_cut_short_by_the_end_counts_as_far_as_it_goes() -> None:
@@ -80,23 +80,24 @@ def test_the_worked_example_in_joules() -> None:
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "much", True])
 def test_powers_are_finite_numbers(name: str, value: Any) -> None:
     given = dict.fromkeys(Powers.__dataclass_fields__, 1.0)
-    with pytest.raises(InputError, match=rf"^{name} = .*: must be a finite number, at least 0$"):
+    with pytest.raises(InputError) as caught:
         Powers(**given | {name: value})
+    assert caught.value.parameter == name
 
 
 def test_a_slot_takes_time() -> None:
-    with pytest.raises(InputError, match=r"^slot_seconds = 0: must be above 0$"):
+    with pytest.raises(InputError, match="slot_seconds"):
         Powers(computing=1, sending=1, receiving=1, idle=1, slot_seconds=0)
 
 
 def test_powers_no_device_has_are_refused_before_their_sum_overflows() -> None:
-    with pytest.raises(InputError, match=r"^sending = 1e\+300: must be at most 1,000,000,000$"):
+    with pytest.raises(InputError, match="sending"):
         Powers(computing=1, sending=1e300, receiving=1)
 
 
 def test_the_worked_example_in_all() -> None:
     costs = Costs.of(FOUR_ROUNDS)
-    assert (costs.slots, costs.total) == (14, TotalUsage(24, 8, 8, 44))
+    assert (costs.slots, costs.total) == (14, Usage(24, 8, 8, 44))
     assert costs.shares == {"computing": 24 / 84, "sending": 8 / 84, "receiving": 8 / 84, "idle": 44 / 84}
     assert costs.air_slots == Spread(1, 8 / 6, 2)
     assert (costs.joules, costs.joules_of_a_device) == (None, None)

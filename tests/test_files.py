@@ -4,8 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.errors import UserError
-from slotwise.files import check_writable, leftovers, new_folder, write_atomically
+from slotwise.errors import InputError, UserError
+from slotwise.files import (
+    check_writable,
+    csv_text,
+    leftovers,
+    load_toml,
+    new_folder,
+    read_document,
+    write_atomically,
+    write_csv,
+    write_document,
+)
 
 
 def test_text_is_written_as_utf_8(tmp_path: Path) -> None:
@@ -151,3 +161,39 @@ def test_a_new_folder_does_not_replace_one_that_came_meanwhile(tmp_path: Path) -
     with pytest.raises(UserError, match="File exists"), new_folder(tmp_path / "a"):
         (tmp_path / "a").mkdir()
     assert list(tmp_path.iterdir()) == [tmp_path / "a"]
+
+
+def test_csv_keeps_floats_to_the_bit(tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", ("x", "y"), [(1, 0.1 + 0.2), (2, None)])
+    assert (tmp_path / "a.csv").read_bytes() == b"x,y\n1,0.30000000000000004\n2,\n"
+    assert csv_text(("x",), []) == "x\n"
+
+
+def test_a_document_comes_back(tmp_path: Path) -> None:
+    write_document(tmp_path / "a.json", {"format": 3, "axes": [1, 2]})
+    assert read_document(tmp_path / "a.json", 3, "axes") == {"format": 3, "axes": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1]", "null", "{}", '{"format": 2, "axes": 1}', '{"format": 3}', "\udcff"]
+)
+def test_a_damaged_or_foreign_document_is_one_line_with_its_path(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(UserError, match=f"^{path}: ") as caught:
+        read_document(path, 3, "axes")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_document_that_is_not_there_is_a_user_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="No such file"):
+        read_document(tmp_path / "a.json", 3)
+
+
+def test_toml_errors_name_the_parameter_if_there_is_one(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("a = ")
+    with pytest.raises(InputError) as caught:
+        load_toml(tmp_path / "a.toml", "config")
+    assert caught.value.parameter == "config"
+    with pytest.raises(UserError, match="valid TOML"):
+        load_toml(tmp_path / "a.toml")

@@ -1,4 +1,4 @@
-"""A task of one's own: logistic regression in numpy, on data that is made up here.
+"""An own task: logistic regression in numpy, on generated data.
 
 slotwise train --task examples.own_task.logistic:make_task --devices 20 --group-size 4 --out runs/own
 """
@@ -17,31 +17,29 @@ from slotwise.runs import RunConfig
 Array = NDArray[np.float32]
 FEATURES = 8
 TEST_SAMPLES = 2_000
-SPREAD = 1.5  # how far a device's data lies from the others': the larger, the more staleness hurts
+SPREAD = 1.5  # distance between the devices' data: the larger, the more harm staleness does
 
 
 class Logistic:
-    """Two classes, a plane between them, and devices that each see another corner of the space."""
+    """Two classes with a plane between them; each device has samples around another centre."""
 
-    def __init__(self, parameters: RunConfig) -> None:
-        self._parameters = parameters
-        draw = generator(parameters.seed, Purpose.PARTITION)
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+        draw = generator(config.seed, Purpose.PARTITION)
         self._truth = draw.normal(size=FEATURES)
-        centres = SPREAD * draw.normal(size=(parameters.channel.devices, 1, FEATURES))
-        scattered = draw.normal(
-            size=(parameters.channel.devices, parameters.dataset.samples_per_device, FEATURES)
-        )
+        centres = SPREAD * draw.normal(size=(config.channel.devices, 1, FEATURES))
+        scattered = draw.normal(size=(config.channel.devices, config.dataset.samples_per_device, FEATURES))
         self._inputs = (centres + scattered).astype(np.float32)
         self._labels = self._inputs @ self._truth > draw.logistic(size=self._inputs.shape[:2])
         self._test = (SPREAD * draw.normal(size=(TEST_SAMPLES, FEATURES))).astype(np.float32)
 
     def initial_model(self) -> Array:
-        """The plane through the origin that says nothing: weights, then the bias."""
+        """Return zero weights, then a zero bias."""
         return np.zeros(FEATURES + 1, dtype=np.float32)
 
     def local_update(self, model: Array, device: int, training: int) -> Array:
-        """H steps of SGD; batches depend on (seed, device, training) alone, never on a shared generator."""
-        own = self._parameters
+        """Return w_start − w_end of H steps of SGD; batches depend on (seed, device, training) alone."""
+        own = self._config
         weights = model.copy()
         sgd, samples = own.training, own.dataset.samples_per_device
         batches = draw_batches(own.seed, device, training, samples, sgd.local_steps, sgd.batch_size)
@@ -53,20 +51,20 @@ class Logistic:
         return model - weights
 
     def evaluate(self, model: Array) -> Evaluation:
-        """The mean loss over all devices' samples, and how often the plane is right on fresh ones."""
+        """Return the mean loss over all devices' samples, and the accuracy on fresh ones."""
         scores = self._inputs.reshape(-1, FEATURES) @ model[:-1] + model[-1]
         loss = np.logaddexp(0, np.where(self._labels.ravel(), -scores, scores)).mean()
         right = (self._test @ model[:-1] + model[-1] > 0) == (self._test @ self._truth > 0)
         return Evaluation(float(loss), float(right.mean()))
 
     def named_arrays(self, model: Array) -> Mapping[str, Array]:
-        """For model.npz."""
+        """Return the arrays of model.npz."""
         return {"weight": model[:-1], "bias": model[-1:]}
 
 
-def make_task(parameters: RunConfig) -> Task:
-    """What --task names."""
-    return Logistic(parameters)
+def make_task(config: RunConfig) -> Task:
+    """Return the task of a run: the function that --task names."""
+    return Logistic(config)
 
 
 def _probability(weights: Array, inputs: Array) -> Array:

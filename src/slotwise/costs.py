@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from math import inf
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,17 +45,10 @@ class Powers:
             raise InputError("slot_seconds", self.slot_seconds, "above 0")
 
 
-class TotalUsage(NamedTuple):
-    """Slots of all devices together."""
-
-    computing: int
-    sending: int
-    receiving: int
-    idle: int
-
-
 class Usage(NamedTuple):
     """Slots that each device is present until the last round ends, by activity; device n is entry n−1.
+
+    The fields are arrays, or numbers for all devices together (`total`).
 
     Attributes:
         computing: local training, including trainings that a departure breaks off.
@@ -64,15 +57,15 @@ class Usage(NamedTuple):
         idle: present, and waiting for the channel or for a model.
     """
 
-    computing: Column
-    sending: Column
-    receiving: Column
-    idle: Column
+    computing: Any
+    sending: Any
+    receiving: Any
+    idle: Any
 
     @property
-    def total(self) -> TotalUsage:
+    def total(self) -> Usage:
         """The sums over all devices."""
-        return TotalUsage(*(int(slots.sum()) for slots in self))
+        return Usage(*(int(slots.sum()) for slots in self))
 
 
 def usage(timeline: Timeline) -> Usage:
@@ -93,12 +86,8 @@ def usage_until(timeline: Timeline, slots: Sequence[int]) -> Usage:
     return Usage(computing, sending, receiving, idle)
 
 
-@overload
-def joules(usage: Usage, powers: Powers) -> NDArray[np.float64]: ...
-@overload
-def joules(usage: TotalUsage, powers: Powers) -> float: ...
-def joules(usage: Usage | TotalUsage, powers: Powers) -> Any:
-    """Return the energy of each entry of ``usage``, or of a total; absent devices use none."""
+def joules(usage: Usage, powers: Powers) -> Any:
+    """Return the energy of each entry of ``usage``, or of a total as one number; absent devices use none."""
     active = usage.computing * powers.computing + usage.sending * powers.sending
     return (active + usage.receiving * powers.receiving + usage.idle * powers.idle) * powers.slot_seconds
 
@@ -136,7 +125,7 @@ class Costs:
         return cls(timeline.last_slot, usage(timeline), powers)
 
     @property
-    def total(self) -> TotalUsage:
+    def total(self) -> Usage:
         """Slots of all devices together."""
         return self.usage.total
 

@@ -40,7 +40,7 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         if value not in get_args(hint):
             raise InputError(name, value, _either(get_args(hint)))
     elif get_origin(hint) in (Union, UnionType):
-        return _number_or_word(name, value, hint)
+        return _number_or_name(name, value, hint)
     elif hint is float:
         return _number(name, value)
     elif get_origin(hint) is tuple:
@@ -56,13 +56,13 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     return value
 
 
-def _number_or_word(name: str, value: Any, hint: Any) -> Any:
+def _number_or_name(name: str, value: Any, hint: Any) -> Any:
     """Check a value of type ``int | Literal[...]``."""
-    words = tuple(word for kind in get_args(hint) for word in get_args(kind))
+    allowed = tuple(text for kind in get_args(hint) for text in get_args(kind))
     if _is_whole(value):
         return int(value)
-    if value not in words:
-        raise InputError(name, value, f"{', '.join(words)} or a whole number")
+    if value not in allowed:
+        raise InputError(name, value, f"{', '.join(allowed)} or a whole number")
     return value
 
 

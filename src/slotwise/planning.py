@@ -1,4 +1,4 @@
-"""plan(...): what every group size costs, how stale updates get, and which intentional delay is free."""
+"""plan(...): rounds, staleness, the free intentional delay and costs of every group size."""
 
 from __future__ import annotations
 
@@ -11,43 +11,49 @@ from typing import Any, get_args
 from slotwise import theory
 from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError
-from slotwise.fleet import Fleet
+from slotwise.fleet import Fleet, FleetConfig
 from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario, whole
-from slotwise.schedule import Schedule, automatic_delay, completed_rounds, simulate
+from slotwise.schedule import POLICIES, Schedule, automatic_delay, completed_rounds, simulate
+from slotwise.schedule.simulation import most_uplinks, refuse_too_many_uplinks
 
-SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
+SCHEDULES: tuple[str, ...] = get_args(Schedule)
+QUICKLY_COUNTED = 2_000_000  # uplinks or devices of all rows together: a second or two
+
+CostsBySchedule = Mapping[str, Costs | None]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One group size within one deadline.
+    """One group size within one deadline, for equal devices.
 
     Attributes:
         scenario: the parameters, with this group size.
-        round_slots: average slots of an asynchronous round, in the long run where S does not divide N.
+        round_slots: average slots of an asynchronous round, in the long run if S does not divide N.
         rounds: asynchronous rounds completed by the deadline.
-        delay: the intentional delay to choose.
+        delay: the largest intentional delay that costs nothing.
+        costs: costs by schedule, if asked for; None for a schedule in which no round ends.
     """
 
     scenario: Scenario
     round_slots: Fraction
     rounds: int
     delay: int
+    costs: CostsBySchedule = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def fits(self) -> bool:
-        """Whether at least one round ends by the deadline."""
+        """True if at least one round ends by the deadline."""
         return self.rounds > 0
 
-    def as_dict(self) -> dict[str, Any]:
-        """The figures by name; staleness is that of the oldest updates once every device has sent."""
-        scenario = self.scenario
+    def figures(self) -> dict[str, int | float]:
+        """Return the figures by name; staleness is that of the oldest updates once every device has sent."""
+        scenario, slots = self.scenario, self.round_slots
         oldest = scenario.groups - 1
         return {
             "group_size": scenario.group_size,
             "groups": scenario.groups,
-            "round_slots": _number(self.round_slots),
+            "round_slots": slots.numerator if slots.denominator == 1 else float(slots),
             "rounds": self.rounds,
             "models": self.rounds + 1,
             "staleness_async": oldest,
@@ -57,9 +63,62 @@ class Plan:
             "sync_rounds": theory.sync_rounds(scenario, scenario.deadline or 0),
         }
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures and, if there are costs, the usage of each schedule."""
+        return self.figures() | _usage_as_dict(self.costs)
 
-class PlanTable(list[Plan], Displayable):
-    """Plans of several group sizes: a list that can be shown as a table and as a plot."""
+
+@dataclass(frozen=True)
+class Outcome:
+    """The simulation of one schedule; staleness is over the whole run.
+
+    Attributes:
+        rounds: rounds completed by the deadline.
+        updates: updates applied.
+        lost: uplinks lost.
+        mean_staleness: mean age of the updates applied, in rounds.
+        max_staleness: age of the oldest.
+        costs: slots and joules of the devices; None if no round ends.
+    """
+
+    rounds: int = 0
+    updates: int = 0
+    lost: int = 0
+    mean_staleness: float = 0.0
+    max_staleness: int = 0
+    costs: Costs | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    """One group size within one deadline, for unequal devices; intentional delay is just in time.
+
+    Attributes:
+        scenario: the parameters, with this group size.
+        schedules: the simulation of each schedule.
+        costs: costs by schedule, if asked for; None for a schedule in which no round ends.
+    """
+
+    scenario: Scenario
+    schedules: Mapping[str, Outcome]
+    costs: CostsBySchedule = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def fits(self) -> bool:
+        """True if a round of any schedule ends by the deadline."""
+        return any(outcome.rounds for outcome in self.schedules.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures by name, schedule by schedule."""
+        figures: dict[str, Any] = {name: dict(vars(outcome)) for name, outcome in self.schedules.items()}
+        for outcome in figures.values():
+            del outcome["costs"]
+        sizes = {"group_size": self.scenario.group_size, "groups": self.scenario.groups}
+        return {**sizes, **figures, **_usage_as_dict(self.costs)}
+
+
+class PlanTable(list[Plan | FleetPlan], Displayable):
+    """The plans of several group sizes: `Plan`s for equal devices, `FleetPlan`s for unequal ones."""
 
 
 def plan(
@@ -69,135 +128,95 @@ def plan(
     link_slots: int = 1,
     deadline: int,
     group_sizes: Iterable[int] | None = None,
+    fleet: Fleet | FleetConfig | None = None,
+    seed: int = 0,
+    usage: bool | None = False,
+    powers: Powers | None = None,
 ) -> PlanTable:
-    """One Plan per group size; all divisors of ``devices`` unless told otherwise.
+    """Return one plan per group size; equal devices need no simulation unless costs are asked for.
+
+    Args:
+        devices: N, the number of devices.
+        compute_slots: slots of one local training.
+        link_slots: slots of one uplink and of one broadcast.
+        deadline: T, the slots available for training.
+        group_sizes: values of S; all divisors of N by default.
+        fleet: the devices, if they are unequal: every schedule is then simulated.
+        seed: seed of a FleetConfig.
+        usage: True computes the costs of every schedule, None those of idfl alone and only if that takes at
+            most a few seconds, False none.
+        powers: watts of a device, for costs in joules; they imply usage.
 
     Raises:
-        InputError: a parameter is out of range.
+        InputError: a parameter is out of range, no round ends by the deadline, or there is too much to
+            simulate.
     """
-    scenarios = scenarios_of(
-        devices=devices,
-        compute_slots=compute_slots,
-        link_slots=link_slots,
-        deadline=deadline,
-        group_sizes=group_sizes,
-    )
-    return plan_scenarios(scenarios)
-
-
-def plan_scenarios(scenarios: Iterable[Scenario]) -> PlanTable:
-    """One Plan per scenario."""
-    return PlanTable(_plan(scenario) for scenario in scenarios)
-
-
-def scenarios_of(*, devices: int, group_sizes: Iterable[int] | None = None, **channel: int) -> list[Scenario]:
-    """The same channel with each group size; all divisors of ``devices`` unless told otherwise."""
     count = whole("devices", devices)
     sizes = divisors(count) if group_sizes is None else list(group_sizes)
-    return [Scenario(devices=count, group_size=size, **channel) for size in sizes]
+    channel = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
+    scenarios = [Scenario(devices=count, group_size=size, **channel) for size in sizes]
+    unequal = fleet.fleet(scenarios[0], seed) if isinstance(fleet, FleetConfig) else fleet
+    if unequal is not None and unequal.is_equal_to(scenarios[0]):
+        unequal = None
+    counted = SCHEDULES if usage or powers is not None else ("idfl",) if usage is None else ()
+    if unequal is None and usage is None and sum(map(_size, scenarios)) > QUICKLY_COUNTED:
+        counted = ()
+    for scenario in scenarios if counted or unequal else ():
+        refuse_too_many_uplinks(scenario, fleet=unequal)
+    table = PlanTable(_plan(scenario, unequal, counted, powers) for scenario in scenarios)
+    if not any(row.fits for row in table):
+        shortest = (
+            f"at least {min(map(theory.sync_round_slots, scenarios))}, the slots of the shortest first round"
+        )
+        allowed = "long enough for a first round of the fleet to end" if unequal else shortest
+        raise InputError("deadline", deadline, allowed)
+    return table
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """What one schedule comes to; staleness is over the whole run.
-
-    Attributes:
-        rounds: completed by the deadline.
-        updates: applied.
-        lost: uplinks in vain.
-        mean_staleness: of the updates applied, in rounds.
-        max_staleness: of the oldest.
-        spending: slots of the devices, and joules if powers are known; None where no round ends.
-    """
-
-    rounds: int = 0
-    updates: int = 0
-    lost: int = 0
-    mean_staleness: float = 0.0
-    max_staleness: int = 0
-    spending: Costs | None = field(default=None, repr=False, compare=False)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures by name, without the spending."""
-        return {name: value for name, value in vars(self).items() if name != "spending"}
+def divisors(number: int) -> list[int]:
+    """Return all divisors of a number, ascending."""
+    small = [d for d in range(1, isqrt(number) + 1) if number % d == 0]
+    return sorted({*small, *(number // d for d in small)})
 
 
-@dataclass(frozen=True)
-class SimulatedPlan:
-    """One group size within one deadline, schedule by schedule, from the exact schedule.
-
-    For an unequal fleet intentional delay is just in time.
-    """
-
-    scenario: Scenario
-    schedules: Mapping[Schedule, Simulated]
-
-    @property
-    def fits(self) -> bool:
-        """Whether a round of any schedule ends by the deadline."""
-        return any(simulated.rounds for simulated in self.schedules.values())
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures by name."""
-        figures: dict[str, Any] = {name: simulated.as_dict() for name, simulated in self.schedules.items()}
-        return {"group_size": self.scenario.group_size, "groups": self.scenario.groups, **figures}
-
-    def usage_as_dict(self) -> dict[str, Any]:
-        """Slots and joules, schedule by schedule; None for one in which no round ends."""
-        spendings = {name: simulated.spending for name, simulated in self.schedules.items()}
-        return {name: None if found is None else found.as_dict() for name, found in spendings.items()}
+def _size(scenario: Scenario) -> int:
+    return max(most_uplinks(scenario), scenario.devices)
 
 
-def simulate_plans(
-    scenarios: Iterable[Scenario],
-    fleet: Fleet | None = None,
-    *,
-    seed: int = 0,
-    schedules: Sequence[Schedule] = SCHEDULES,
-    powers: Powers | None = None,
-) -> list[SimulatedPlan]:
-    """One SimulatedPlan per scenario: what no closed form knows, unequal devices and the slots of each."""
-    return [
-        SimulatedPlan(scenario, {name: _simulated(scenario, name, fleet, seed, powers) for name in schedules})
-        for scenario in scenarios
-    ]
+def _plan(
+    scenario: Scenario, fleet: Fleet | None, counted: Sequence[str], powers: Powers | None
+) -> Plan | FleetPlan:
+    """Use closed forms for equal devices if S divides N, and the exact schedule otherwise."""
+    simulated: Sequence[str] = counted if fleet is None else SCHEDULES
+    outcomes = {name: _outcome(scenario, name, fleet, powers) for name in simulated}
+    costs = {name: outcomes[name].costs for name in counted}
+    if fleet is not None:
+        return FleetPlan(scenario, outcomes, costs)
+    delay = theory.free_delay(scenario)
+    if scenario.divides:
+        rounds = theory.rounds_within(scenario, scenario.deadline or 0)
+    else:
+        rounds, delay = completed_rounds(scenario), automatic_delay(scenario, free=delay)
+    return Plan(scenario, theory.round_slots(scenario), rounds, delay, costs)
 
 
-def _simulated(
-    scenario: Scenario, schedule: Schedule, fleet: Fleet | None, seed: int, powers: Powers | None
-) -> Simulated:
+def _outcome(scenario: Scenario, schedule: str, fleet: Fleet | None, powers: Powers | None) -> Outcome:
     try:
-        timeline = simulate(scenario, schedule, fleet=fleet, seed=seed)
+        timeline = simulate(scenario, POLICIES[schedule](), fleet=fleet)
     except InputError as error:
         if error.parameter != "deadline":
             raise
-        return Simulated()
-    return Simulated(
+        return Outcome()
+    return Outcome(
         rounds=timeline.rounds,
         updates=len(timeline),
         lost=len(timeline.lost),
         mean_staleness=timeline.mean_staleness(),
         max_staleness=timeline.max_staleness(),
-        spending=Costs.of(timeline, powers),
+        costs=Costs.of(timeline, powers),
     )
 
 
-def divisors(number: int) -> list[int]:
-    """All divisors, ascending."""
-    small = [d for d in range(1, isqrt(number) + 1) if number % d == 0]
-    return sorted({*small, *(number // d for d in small)})
-
-
-def _plan(scenario: Scenario) -> Plan:
-    """Closed forms where they hold, the exact schedule where they do not."""
-    deadline = scenario.deadline or 0
-    delay = theory.free_delay(scenario)
-    if scenario.divides:
-        rounds = theory.rounds_within(scenario, deadline)
-    else:
-        rounds, delay = completed_rounds(scenario), automatic_delay(scenario, free=delay)
-    return Plan(scenario, theory.round_slots(scenario), rounds, delay)
-
-
-def _number(fraction: Fraction) -> int | float:
-    return fraction.numerator if fraction.denominator == 1 else float(fraction)
+def _usage_as_dict(costs: CostsBySchedule) -> dict[str, Any]:
+    figures = {name: None if found is None else found.as_dict() for name, found in costs.items()}
+    return {"usage": figures} if figures else {}

@@ -1,4 +1,4 @@
-"""The parameters of one slotted channel and its devices, validated once."""
+"""Scenario: the parameters of a slotted channel and its devices, validated once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Scenario:
 
     @property
     def divides(self) -> bool:
-        """Whether S divides N, as the paper's closed forms assume."""
+        """True if S divides N, as the paper's closed forms assume."""
         return self.devices % self.group_size == 0
 
     @property
@@ -58,26 +58,33 @@ class Scenario:
     def largest_delay(self) -> int:
         """The largest intentional delay with which S devices are always left to send.
 
-        A delay of ``a`` rounds keeps a·S devices waiting, so N − a·S must be at least S. That is G−1 where S
-        divides N, and one less where it does not.
+        A delay of ``a`` rounds keeps a·S devices waiting, so N − a·S must be at least S. That is G−1 if S
+        divides N, and one less otherwise.
         """
         return self.devices // self.group_size - 1
 
     def checked_delay(self, delay: object) -> int:
-        """``delay`` as an int, or an InputError that says which delays leave S devices to send."""
+        """Return ``delay`` as an int, or raise an InputError if it does not leave S devices to send."""
         largest = self.largest_delay
         number = _integer(delay)
         if number is None or not 0 <= number <= largest:
             raise InputError("delay", delay, f"a whole number from 0 to {largest}")
         return number
 
+    def check_horizon(self, rounds: int | None) -> None:
+        """Refuse to play without an end: a number of rounds, or a deadline."""
+        if rounds is not None:
+            whole("rounds", rounds)
+        elif self.deadline is None:
+            raise InputError("rounds", None, "given, unless the scenario has a deadline")
+
     def as_dict(self) -> dict[str, Any]:
-        """The parameters by name, as JSON and tables show them."""
+        """Return the parameters by name, as JSON and tables show them."""
         return asdict(self)
 
 
 def compute_slots(local_steps: int, batch_size: int, samples_per_slot: float | Rational) -> int:
-    """tau_comp = ceil(H·B/q) (eq. 4), exact: 7 samples at 0.7 a slot are 10 slots, not 11.
+    """Return tau_comp = ceil(H·B/q) (eq. 4), exactly: 7 samples at 0.7 a slot are 10 slots, not 11.
 
     A float is read as the decimal number a person wrote, not as its nearest binary fraction.
     """
@@ -91,16 +98,18 @@ def compute_slots(local_steps: int, batch_size: int, samples_per_slot: float | R
     return -(-steps * batch // speed)
 
 
-def whole(name: str, value: object, smallest: int = 1) -> int:
-    """``value`` as an int, or an InputError that says a whole number of at least ``smallest`` is needed."""
+def whole(name: str, value: object, smallest: int = 1, largest: int = LARGEST) -> int:
+    """Return ``value`` as an int, or raise an InputError if it is no whole number in this range."""
     number = _integer(value)
+    if largest != LARGEST and (number is None or not smallest <= number <= largest):
+        raise InputError(name, value, f"a whole number from {smallest} to {largest}")
     if number is None or number < smallest:
         raise InputError(name, value, f"a whole number of at least {smallest}")
-    if number > LARGEST:
-        raise InputError(name, value, f"a whole number of at most {LARGEST:,}")
+    if number > largest:
+        raise InputError(name, value, f"a whole number of at most {largest:,}")
     return number
 
 
 def _integer(value: object) -> int | None:
-    """``value`` if it is a whole number, numpy's included; True is none, and neither is 2.0."""
+    """Return ``value`` if it is a whole number, also numpy's; True and 2.0 are not."""
     return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None

@@ -89,9 +89,9 @@ def test_a_damaged_manifest_is_refused(folder: BatchFolder, read: Read, text: st
 
 def test_an_option_with_its_default_changes_nothing(folder: BatchFolder, read: Read) -> None:
     begin(folder, read(""))
-    check_same_batch(folder, read("mixing = 0.6"))
+    check_same_batch(folder, read("bits = 32"))
     with pytest.raises(InputError):
-        check_same_batch(folder, read("mixing = 0.7"))
+        check_same_batch(folder, read("bits = 8"))
 
 
 def test_other_commands_have_manifests_of_their_own(tmp_path: Path) -> None:

@@ -1,7 +1,17 @@
 import pytest
 
-from slotwise.bench.job import NETWORK
-from slotwise.bench.suite import LOOP, ONE, SGEMM, TWO, Results, summary
+from slotwise.bench.common_job import NETWORK
+from slotwise.bench.suite import (
+    LOOP,
+    ONE,
+    SGEMM,
+    TWO,
+    Results,
+    interleaved,
+    median_ratio,
+    sgemm_rate,
+    summary,
+)
 
 RATES = {SGEMM: [100.0, 100.0], LOOP: [50.0, 100.0], ONE: [200.0, 300.0], TWO: [400.0, 600.0]}
 
@@ -22,3 +32,23 @@ def test_without_torch_nothing_is_compared_with_its_loop() -> None:
     rates = {name: values for name, values in RATES.items() if name != LOOP}
     figures = summary(Results(rates))
     assert figures["ways"][1]["against_loop"] is None
+
+
+def test_ways_are_measured_in_turns_after_a_warm_up() -> None:
+    calls: list[str] = []
+
+    def way(name: str) -> float:
+        calls.append(name)
+        return float(len(calls))
+
+    results = interleaved({"a": lambda: way("a"), "b": lambda: way("b")}, repeats=2)
+    assert calls == ["a", "b"] * 3
+    assert results == {"a": [3.0, 5.0], "b": [4.0, 6.0]}
+
+
+def test_a_ratio_compares_measurements_of_the_same_turn() -> None:
+    assert median_ratio([10.0, 1.0, 30.0], [5.0, 1.0, 10.0]) == 2.0
+
+
+def test_the_matrix_product_has_a_rate() -> None:
+    assert sgemm_rate() > 0.1

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slotwise.data.cifar10_expected import Expected
+from slotwise.data.cifar10_formats import Expected
 from slotwise.data.dataset import Dataset
 
 PER_BATCH = 10

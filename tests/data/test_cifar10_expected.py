@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from slotwise.data import DataError, Dataset
-from slotwise.data.cifar10_expected import OFFICIAL, check_cifar10
+from slotwise.data.cifar10_formats import OFFICIAL, check_cifar10
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slotwise.data.cifar10_pickle import decode_pickle
-from slotwise.data.errors import DataError
+from slotwise.data.dataset import DataError
 
 LABELS = [3, 1]
 PIXELS = np.random.default_rng(0).integers(256, size=(2, 3, 32, 32)).astype(np.uint8)

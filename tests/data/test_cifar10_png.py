@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from slotwise.data.cifar10_png import decode_png
-from slotwise.data.errors import DataError
+from slotwise.data.cifar10_formats import decode_png
+from slotwise.data.dataset import DataError
 
 PIXELS = np.random.default_rng(0).integers(256, size=(4, 3, 32, 32)).astype(np.uint8)
 Encode = Callable[[np.ndarray], bytes]

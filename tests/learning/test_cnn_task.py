@@ -10,7 +10,8 @@ from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
 from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.scenario import Scenario
-from slotwise.schedule import Participation, Schedule, Synchronous, simulate
+from slotwise.schedule import Participation, Schedule, simulate
+from slotwise.schedule.policies.synchronous import Participants
 
 SMALL = Architecture(input_shape=(1, 28, 28), convolutions=((3, 5), (4, 5)), hidden=(8,), classes=10)
 SGD = LocalSgd(local_steps=2, batch_size=16, learning_rate=0.05)
@@ -43,7 +44,7 @@ def test_engine_and_reference_agree_on_synchronous_rounds(
 ) -> None:
     scenario = Scenario(devices=devices, group_size=2, compute_slots=2)
     timeline = simulate(scenario, "sync", participation=participation, seed=3, rounds=7)
-    turns = Synchronous(devices, 2, participation, 3)
+    turns = Participants(devices, 2, participation, 3)
     *_, expected = synchronous(task, 7, lambda k: list(turns.participants(k)))
     assert np.array_equal(train(timeline, task, workers=2).model, expected)
 

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from slotwise.learning import packing
-from slotwise.learning.packing import Packing
-from slotwise.learning.quantised import link_slots_of, quantise
+from slotwise.learning import quantisation
+from slotwise.learning.quantisation import Packing, link_slots_of, quantise
 
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
 PARTS = st.lists(arrays(np.float32, st.integers(0, 30), elements=FINITE), min_size=1, max_size=4).filter(
@@ -42,7 +41,7 @@ def test_an_update_takes_the_bits_that_the_plan_counts(parts, bits):
 @pytest.mark.parametrize("bits", [2, 3, 8, 16, 31])
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_long_updates_are_packed_block_by_block(monkeypatch, bits, more):
-    monkeypatch.setattr(packing, "BLOCK", 64)
+    monkeypatch.setattr(quantisation, "BLOCK", 64)
     numbers = np.random.default_rng(1).normal(size=3 * 64 + more).astype(np.float32)
     update, own = quantised([numbers], bits), packing_for([numbers], bits)
     assert own.unpack(own.pack(update)).tobytes() == update.tobytes()
@@ -60,11 +59,11 @@ def test_any_bytes_of_the_right_number_are_unpacked(noise):
     assert len(Packing(np.array([5], dtype=np.int64), 8).unpack(noise.tobytes())) == 5
 
 
-@pytest.mark.parametrize("bits", packing.WHOLE_BYTES)
+@pytest.mark.parametrize("bits", quantisation.WHOLE_BYTES)
 def test_whole_bytes_are_the_same_as_bit_by_bit(monkeypatch, bits):
     numbers = np.random.default_rng(2).normal(size=100).astype(np.float32)
     update, own = quantised([numbers], bits), packing_for([numbers], bits)
     packed = own.pack(update)
-    monkeypatch.setattr(packing, "WHOLE_BYTES", {})
+    monkeypatch.setattr(quantisation, "WHOLE_BYTES", {})
     assert own.pack(update) == packed
     assert own.unpack(packed).tobytes() == update.tobytes()

@@ -10,7 +10,7 @@ from processes import PATIENT, Embedded, Mosquitto, Trial, accepts, until
 from tasks import Arithmetic
 
 from live import simulated_models
-from slotwise.learning.quantised import Quantised
+from slotwise.learning.quantisation import Quantised
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import model_sha256
 from slotwise.runs.tasks import build_task

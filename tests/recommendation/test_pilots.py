@@ -39,5 +39,5 @@ def test_a_pilot_stops_with_the_last_round_of_its_rung(tasks: Tasks, tmp_path: P
     pilot = train(tmp_path, tasks, rounds)
     history, _ = pilot.checkpoints.load()
     assert history is not None
-    assert (history.round, pilot.status) == (rounds, "interrupted")
+    assert (history.rounds, pilot.status) == (rounds, "interrupted")
     assert pilot.points()[0].round == 0

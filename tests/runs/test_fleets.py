@@ -8,7 +8,7 @@ import pytest
 
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.learning import Task
-from slotwise.learning.quantised import Quantised
+from slotwise.learning.quantisation import Quantised
 from slotwise.runs import RunConfig, RunFolder, execute, read_toml
 from slotwise.runs.config import BEYOND_THE_PAPER
 from slotwise.runs.tasks import build_task
@@ -53,7 +53,7 @@ def test_a_run_json_of_before_there_were_fleets_means_the_same(tmp_path: Path) -
     }
     (folder.path / "run.json").write_text(json.dumps(document))
     assert folder.parameters() == parameters
-    assert len(document["parameters"]) == len(parameters.options()) - len(BEYOND_THE_PAPER) == 24
+    assert len(document["parameters"]) == len(parameters.options()) - len(BEYOND_THE_PAPER) == 23
 
 
 @pytest.mark.parametrize("seed", [0, 3])

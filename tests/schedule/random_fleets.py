@@ -1,6 +1,7 @@
 """Random scenarios, fleets and schedules, and what their timelines say in plain rows."""
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from hypothesis import settings
@@ -8,8 +9,20 @@ from hypothesis import strategies as st
 
 from slotwise import InputError, Scenario, Scheduler, Timeline, simulate
 from slotwise.fleet import Absence, Fleet
-from slotwise.schedule import Delivery, Record
+from slotwise.fleet.fleet import chance
+from slotwise.schedule import (
+    Asynchronous,
+    Delivery,
+    Policy,
+    RandomSelection,
+    Record,
+    Synchronous,
+    Waiting,
+    first_ready,
+    round_robin,
+)
 from slotwise.schedule.events import Drive
+from slotwise.schedule.policy import Booking
 
 MANY = settings(max_examples=300)
 DEADLINE = 120
@@ -71,10 +84,66 @@ def schedules(draw: st.DrawFn, scenario: Scenario) -> dict[str, Any]:
     return {"policy": schedule}
 
 
+def last_ready(waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:
+    return max(waiting)
+
+
+def arbitrary(waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:
+    """As good as random: it depends on everything it is given."""
+    key = [number for update in waiting for number in update]
+    return waiting[int(chance(round_number, last_sender, *key) * len(waiting))]
+
+
+@dataclass(frozen=True)
+class ArbitraryBookings(Delivery):
+    """Every device waits another number of rounds, also at the beginning, and after joining."""
+
+    devices: int
+    seed: int
+    waits_for_all: bool
+
+    def initial(self, absent: Set[int]) -> Iterable[Booking]:
+        return [(self._wait(n, 0), [n]) for n in range(1, self.devices + 1)]
+
+    def after(self, round_number: int, senders: Sequence[int], absent: Set[int]) -> Iterable[Booking]:
+        return [(round_number + 1 + self._wait(n, round_number), [n]) for n in senders]
+
+    def joining(self, round_number: int) -> int:
+        return round_number + 1 + self._wait(0, round_number)
+
+    def _wait(self, device: int, round_number: int) -> int:
+        return int(4 * chance(self.seed, device, round_number))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArbitraryPolicy(Policy):
+    name = "arbitrary"
+    seed: int = 0
+    waits_for_all: bool = False
+
+    def delivery(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Delivery:
+        return ArbitraryBookings(scenario.devices, self.seed, self.waits_for_all)
+
+
+selections = st.sampled_from([first_ready, round_robin, last_ready, arbitrary]) | st.builds(
+    RandomSelection, st.integers(0, 9)
+)
+policies = st.one_of(
+    st.builds(ArbitraryPolicy, selection=selections, seed=st.integers(0, 99), waits_for_all=st.booleans()),
+    st.builds(Asynchronous, selection=selections),
+    st.builds(Synchronous, selection=selections, participation=st.sampled_from(["round-robin", "random"])),
+)
+
+
 class Case(NamedTuple):
     scenario: Scenario
     fleet: Fleet
     options: dict[str, Any]
+
+    @property
+    def waits_for_all(self) -> bool:
+        policy = self.options["policy"]
+        return policy == "sync" or getattr(policy, "waits_for_all", isinstance(policy, Synchronous))
 
     def play(self, **changes: Any) -> Timeline | None:
         """The timeline; None where no round fits."""
@@ -90,6 +159,13 @@ def cases(draw: st.DrawFn, *, planned: bool = True) -> Case:
     just_in_time = st.just({"policy": "idfl", "delay": "auto"})
     options = draw(schedules(scenario) | just_in_time if planned else schedules(scenario))
     return Case(scenario, draw(fleets(scenario)), options)
+
+
+@st.composite
+def own_cases(draw: st.DrawFn) -> Case:
+    """Policies and selections that are not built in."""
+    scenario = draw(scenarios())
+    return Case(scenario, draw(fleets(scenario)), {"policy": draw(policies)})
 
 
 def uplink_rows(timeline: Timeline) -> list[tuple[int, ...]]:

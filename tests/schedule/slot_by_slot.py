@@ -8,7 +8,9 @@ from random_fleets import DEADLINE, Case
 
 from slotwise import Scenario, Timeline
 from slotwise.fleet import Fleet
-from slotwise.schedule import Booking, Delivery, Participants, Selection, Waiting
+from slotwise.schedule import Delivery, Selection, Waiting
+from slotwise.schedule.policies.synchronous import Participants
+from slotwise.schedule.policy import Booking
 
 
 @dataclass

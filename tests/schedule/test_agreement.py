@@ -9,8 +9,9 @@ from random_fleets import schedules
 
 from slotwise import Scenario, Scheduler, Timeline, simulate
 from slotwise.fleet import Fleet
-from slotwise.schedule import FixedDelay, Participants
 from slotwise.schedule.events import Drive
+from slotwise.schedule.policies.asynchronous import FixedDelay
+from slotwise.schedule.policies.synchronous import Participants
 
 
 @dataclass

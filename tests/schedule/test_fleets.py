@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from random_fleets import DEADLINE, MANY, Case, cases, driven, lost_rows, uplink_rows
+from random_fleets import DEADLINE, MANY, Case, cases, driven, lost_rows, own_cases, uplink_rows
 
 from slotwise import Scheduler, Timeline, simulate
 from slotwise.costs import usage, usage_until
 from slotwise.fleet import Fleet
-from slotwise.schedule import FixedDelay, Participants, Planned
+from slotwise.schedule.policies.asynchronous import FixedDelay
+from slotwise.schedule.policies.intentional_delay import Planned
+from slotwise.schedule.policies.synchronous import Participants
 from slotwise.schedule.scheduler import Action, Event
 
 
@@ -23,6 +25,9 @@ from slotwise.schedule.scheduler import Action, Event
 def test_the_beginning_of_all_rounds_is_the_whole(case: Case) -> None:
     if (timeline := case.play()) is not None:
         assert timeline.first(timeline.rounds) == timeline
+
+
+ANY = cases() | own_cases()
 
 
 class Training(NamedTuple):
@@ -71,7 +76,7 @@ def apart(intervals: Iterable[tuple[int, int]]) -> bool:
 
 
 @MANY
-@given(cases())
+@given(ANY)
 def test_every_update_is_applied_once_or_counted_as_lost_or_its_device_has_left(case: Case) -> None:
     if (timeline := case.play()) is None:
         return
@@ -86,11 +91,11 @@ def test_every_update_is_applied_once_or_counted_as_lost_or_its_device_has_left(
             continue
         # Neither applied nor gone: it waits, and others have had the channel since.
         since = max([t.ready, *(end for _, end, _ in tries)])
-        assert timeline.schedule == "sync" or busy >= set(range(since, timeline.last_slot))
+        assert case.waits_for_all or busy >= set(range(since, timeline.last_slot))
 
 
 @MANY
-@given(cases())
+@given(ANY)
 def test_the_channel_is_never_booked_twice_and_never_for_longer_than_a_devices_slots(case: Case) -> None:
     if (timeline := case.play()) is None:
         return
@@ -103,7 +108,7 @@ def test_the_channel_is_never_booked_twice_and_never_for_longer_than_a_devices_s
 
 
 @MANY
-@given(cases())
+@given(ANY)
 def test_a_device_does_one_thing_at_a_time_and_only_while_it_is_there(case: Case) -> None:
     if (timeline := case.play()) is None:
         return
@@ -122,7 +127,7 @@ def test_a_device_does_one_thing_at_a_time_and_only_while_it_is_there(case: Case
 
 
 @MANY
-@given(cases())
+@given(ANY)
 def test_staleness_is_what_the_slots_say(case: Case) -> None:
     if (timeline := case.play()) is None:
         return
@@ -138,7 +143,7 @@ def test_staleness_is_what_the_slots_say(case: Case) -> None:
 
 
 @MANY
-@given(cases())
+@given(ANY)
 def test_losses_are_those_the_seed_gives_and_departures(case: Case) -> None:
     if (timeline := case.play()) is None:
         return
@@ -240,7 +245,7 @@ def test_the_order_of_events_within_a_slot_means_nothing(case: Case, shuffle: ra
     assert driven(scenario, case.fleet, policy, Shuffling) == driven(scenario, case.fleet, policy)
 
 
-@given(case=cases(), seed=st.integers())
+@given(case=ANY, seed=st.integers())
 def test_a_timeline_depends_on_its_parameters_alone(case: Case, seed: int) -> None:
     first = case.play()
     random.seed(seed)
@@ -260,7 +265,7 @@ def test_a_shorter_run_is_the_beginning_of_a_longer_one(case: Case, rounds: int)
 
 
 @MANY
-@given(cases())
+@given(ANY)
 def test_the_run_goes_on_while_anyone_is_there(case: Case) -> None:
     endless = case._replace(scenario=replace(case.scenario, deadline=None))
     timeline = endless.play(rounds=30)
@@ -269,7 +274,7 @@ def test_the_run_goes_on_while_anyone_is_there(case: Case) -> None:
         assert gone == set(range(1, case.scenario.devices + 1))
 
 
-@given(case=cases())
+@given(case=ANY)
 def test_json_gives_the_timeline_of_a_fleet_back(case: Case) -> None:
     if (timeline := case.play()) is None:
         return
@@ -280,7 +285,7 @@ def test_json_gives_the_timeline_of_a_fleet_back(case: Case) -> None:
 
 
 @MANY
-@given(cases())
+@given(ANY)
 def test_slots_of_each_device_are_counted_as_the_rows_say(case: Case) -> None:
     if (timeline := case.play()) is None:
         return

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from slotwise import Scenario, Scheduler, Timeline, simulate
 from slotwise.fleet import Absence, Fleet
-from slotwise.schedule import FixedDelay, IntentionalDelay, Planned
+from slotwise.schedule import IntentionalDelay
 from slotwise.schedule.events import Drive
-from slotwise.schedule.policies.intentional_delay import just_in_time
+from slotwise.schedule.policies.asynchronous import FixedDelay
+from slotwise.schedule.policies.intentional_delay import Planned, just_in_time
 from slotwise.schedule.timeline import COLUMNS
 
 MANY = settings(max_examples=300)

@@ -1,6 +1,7 @@
 import pytest
 
-from slotwise.schedule import FixedDelay, Participants
+from slotwise.schedule.policies.asynchronous import FixedDelay
+from slotwise.schedule.policies.synchronous import Participants
 
 
 def initial(devices: int, size: int, delay: int) -> list[tuple[int, list[int]]]:

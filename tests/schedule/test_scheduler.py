@@ -10,15 +10,15 @@ from slotwise.schedule import (
     Delivered,
     Delivery,
     Event,
-    FixedDelay,
     Grant,
     Joined,
     Left,
     Lost,
-    Participants,
     Ready,
     Sent,
 )
+from slotwise.schedule.policies.asynchronous import FixedDelay
+from slotwise.schedule.policies.synchronous import Participants
 
 
 def ready(*devices: int, slot: int = 2, version: int = 0) -> list[Ready]:

@@ -14,7 +14,7 @@ import slotwise
 from slotwise import InputError, Scenario, Timeline, simulate
 from slotwise.fleet import Fleet
 from slotwise.schedule import Asynchronous, automatic_delay, scheduler_for
-from slotwise.schedule.policies.intentional_delay import round_ends
+from slotwise.schedule.equal_devices import round_ends
 
 EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=2)
 

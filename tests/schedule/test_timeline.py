@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from slotwise import InputError, Scenario, Timeline, UserError, simulate
 from slotwise.fleet import Absence, Fleet
-from slotwise.schedule import Trainings
-from slotwise.schedule.timeline import COLUMNS, NEVER, NONE
+from slotwise.schedule.timeline import COLUMNS, NEVER, NONE, Trainings
 
 EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=2)
 

@@ -8,6 +8,7 @@ noises divided by sqrt(B).
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 import pytest
@@ -25,7 +26,6 @@ from slotwise.theory.bound import (
     corrected,
     published,
     published_beta,
-    root_of_published_q1,
     round_robin,
 )
 
@@ -43,6 +43,14 @@ CONSTANTS = Constants(
     initial_gap=1.5,
     initial_gradient2=0.75,
 )
+
+
+def root_of_published_q1(constants: Constants, setting: Setting) -> float:
+    """S/(2LN)·(sqrt(1 + 8NB/M) − 1): the step size at which the Q1 printed in Appendix D is zero."""
+    size = setting.scenario.group_size
+    devices = (setting.staleness + 1) * size
+    root = sqrt(1 + 8 * devices * setting.batch_size / constants.noise_growth)
+    return size / (2 * constants.smoothness * devices) * (root - 1)
 
 
 def setting(

@@ -107,5 +107,5 @@ def test_a_delay_that_leaves_nobody_to_send_is_refused(function: object, delay: 
 )
 def test_single_rounds_have_no_closed_form_where_the_group_size_does_not_divide(closed_form: object) -> None:
     scenario = Scenario(devices=7, group_size=2, compute_slots=2)
-    with pytest.raises(InputError, match=r"^group_size = 2: must be a divisor of 7 for the closed forms"):
+    with pytest.raises(InputError, match=r"^group_size = 2: must be a divisor of 7"):
         closed_form(scenario)  # type: ignore[operator]

@@ -31,7 +31,7 @@ class Polynomial:
             raise InputError("power", self.power, "a number from 0 to 16")
 
     def __call__(self, staleness: int) -> float:
-        """Return s(d)."""
+        """Return the weight s(d)."""
         return float((1.0 + staleness) ** -self.power)
 
 
@@ -49,5 +49,5 @@ class Hinge:
             raise InputError("grace", self.grace, "a finite number of rounds, at least 0")
 
     def __call__(self, staleness: int) -> float:
-        """Return s(d)."""
+        """Return the weight s(d)."""
         return 1.0 / (self.slope * max(0.0, staleness - self.grace) + 1.0)

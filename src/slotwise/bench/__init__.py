@@ -1,1 +1,1 @@
-"""Benchmarks that users can run: the common job, in several ways, in one interleaved run."""
+"""Benchmarks that users can run: several ways to do one common job, measured in turns."""

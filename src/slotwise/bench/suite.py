@@ -1,20 +1,34 @@
-"""The suite behind `slotwise bench`: every way of doing the common job, and what the ratios say."""
+"""Measurements of `slotwise bench`: ways to do the common job, measured in turns, and their ratios.
+
+The ways take turns, so that other load on the machine affects all of them.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from slotwise.bench.job import NETWORK, SGD, common_samples, common_timeline, steps_per_second
-from slotwise.bench.measure import interleaved, machine, median_ratio, sgemm_rate
+import numpy as np
+
+from slotwise.bench.common_job import (
+    NETWORK,
+    SGD,
+    common_samples,
+    common_timeline,
+    steps_per_second,
+    torch_loop_steps_per_second,
+)
 from slotwise.data import load_mnist
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.local_sgd import DeviceSamples
+from slotwise.machine import describe_machine
 
+SGEMM_SIZE = 1024
 SGEMM = "sgemm, all cores (GFLOP/s)"
 LOOP = "PyTorch loop, 2 threads"
 TORCH_TASK = "TorchTask, 2 workers"
@@ -31,35 +45,35 @@ Ways = dict[str, Callable[[], float]]
 
 @dataclass(frozen=True)
 class Results:
-    """Rates by name (SGD steps/s; GFLOP/s for sgemm), one for each repeat."""
+    """Rates of each way by name (SGD steps/s; GFLOP/s for sgemm), one for each repeat."""
 
     rates: dict[str, list[float]]
 
     def rate(self, name: str) -> float:
-        """The median rate."""
+        """Return the median rate of a way."""
         return statistics.median(self.rates[name])
 
     def ratio(self, above: str, below: str) -> float | None:
-        """The median ratio of two ways, if both were measured."""
+        """Return the median ratio of two ways, if both were measured."""
         if above not in self.rates or below not in self.rates:
             return None
         return median_ratio(self.rates[above], self.rates[below])
 
     def share_of_sgemm(self, name: str, multiply_adds: int) -> float:
-        """The arithmetic of a way (2·multiply-adds per sample) against sgemm on all cores."""
+        """Return the arithmetic of a way, 2·multiply-adds per sample, relative to sgemm on all cores."""
         flops = 2 * multiply_adds * SGD.batch_size / 1e9
         return median_ratio([rate * flops for rate in self.rates[name]], self.rates[SGEMM])
 
 
 def measure_suite(repeats: int, seconds: float, done: Callable[[], None]) -> Results:
-    """Measure everything, interleaved; each single measurement takes about ``seconds``."""
+    """Measure all ways in turns; a single measurement takes about ``seconds``."""
     return Results(interleaved(_ways(seconds), repeats, done))
 
 
 def summary(results: Results) -> dict[str, Any]:
-    """The figures: a row for each way, and the ratios that matter."""
+    """Return a row for each way, and the ratios that matter."""
     return {
-        "machine": machine(),
+        "machine": describe_machine(),
         "ways": [_row(results, name) for name in results.rates],
         "ratios": {f"{a} / {b}": results.ratio(a, b) for a, b in RATIOS if {a, b} <= results.rates.keys()},
     }
@@ -75,7 +89,7 @@ def _row(results: Results, name: str) -> dict[str, Any]:
 
 
 def number_of_measurements(repeats: int) -> int:
-    """How often ``done`` will be called."""
+    """Return the number of calls of ``done``."""
     return (repeats + 1) * (8 if find_spec("torch") else 6)
 
 
@@ -100,7 +114,6 @@ def _ways(seconds: float) -> Ways:
 
 
 def _torch_ways(samples: DeviceSamples, rounds: int) -> Ways:
-    from slotwise.bench.torch_loop import torch_loop_steps_per_second  # noqa: PLC0415
     from slotwise.learning.torch_task import TorchTask, sequential  # noqa: PLC0415
 
     task = TorchTask(sequential(NETWORK), samples, SGD)
@@ -113,3 +126,33 @@ def _torch_ways(samples: DeviceSamples, rounds: int) -> Ways:
 def _rounds_for(seconds: float, rate: float) -> int:
     per_round = common_timeline(1).scenario.group_size * SGD.local_steps
     return max(10, round(seconds * rate / per_round))
+
+
+def interleaved(
+    ways: Mapping[str, Callable[[], float]], repeats: int, done: Callable[[], None] = lambda: None
+) -> dict[str, list[float]]:
+    """Measure every way once to warm up, then all of them in turn, ``repeats`` times."""
+    results: dict[str, list[float]] = {name: [] for name in ways}
+    for repeat in range(-1, repeats):
+        for name, way in ways.items():
+            rate = way()
+            if repeat >= 0:
+                results[name].append(rate)
+            done()
+    return results
+
+
+def median_ratio(above: list[float], below: list[float]) -> float:
+    """Return the median of the ratios of measurements taken in the same turn."""
+    return statistics.median(a / b for a, b in zip(above, below, strict=True))
+
+
+def sgemm_rate() -> float:
+    """Return the GFLOP/s of a single-precision matrix product with all the threads numpy's BLAS uses."""
+    generator = np.random.default_rng(0)
+    left, right = (generator.random((SGEMM_SIZE, SGEMM_SIZE), dtype=np.float32) for _ in range(2))
+    product = left @ right
+    rounds, began = 20, time.perf_counter()
+    for _ in range(rounds):
+        np.matmul(left, right, out=product)
+    return 2 * SGEMM_SIZE**3 * rounds / (time.perf_counter() - began) / 1e9

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.batch.specification import read_powers
 from slotwise.cli.flags import AS_JSON, NO_PROGRESS, OUTPUT, Flag, command, panel, run_flags
 from slotwise.cli.jobs import INTERRUPTED
 from slotwise.errors import InputError, UserError
 from slotwise.files import load_toml
-from slotwise.recommendation import summary
-from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.metric import MetricName
-from slotwise.recommendation.recommending import recommend as search
-from slotwise.recommendation.search import SEARCHED, Stopped
-from slotwise.report.batch_progress import BatchProgress
 from slotwise.report.cost_tables import table_console
 from slotwise.report.progress import stop_on_signals
 from slotwise.runs import RunConfig
 from slotwise.runs.config import checked_toml_options
+
+if TYPE_CHECKING:
+    from slotwise.recommendation.answer import Recommendation
 
 SEARCH = panel("Search")
 RUN_FLAGS = run_flags(only=("devices", "compute_slots", "link_slots", "deadline", "data", "task"))
@@ -62,14 +58,16 @@ def recommend(
 
     Ctrl-C ends early with a checkpoint; the same command resumes.
     """
+    # Imported here: other commands, and --help, do without.
+    from slotwise.recommendation.recommending import recommend as search  # noqa: PLC0415
+    from slotwise.recommendation.search import Stopped  # noqa: PLC0415
+    from slotwise.report.batch_progress import BatchProgress  # noqa: PLC0415
+
     asked = {flag.name: options.pop(flag.name) for flag in SEARCH_FLAGS if flag.name in options}
     in_file, powers = _read(config)
     try:
         base = _base({**in_file, **options})
-        with (
-            stop_on_signals() as stopping,
-            SearchProgress(lambda: stopping.requested, quiet=quiet) as progress,
-        ):
+        with stop_on_signals() as stop, BatchProgress(lambda: stop.requested, quiet=quiet) as progress:
             answer = search(base, **asked, powers=powers, out=out, observer=progress)
     except Stopped:
         print("interrupted; the same command resumes", file=sys.stderr)
@@ -82,16 +80,10 @@ def recommend(
     return 0
 
 
-class SearchProgress(BatchProgress):
-    """Progress bars, and a line for each rung."""
-
-    def rung_started(self, slot: int, candidates: Sequence[str]) -> None:
-        """Print the candidates that are trained up to a slot."""
-        self.message(f"to slot {slot:,}: {', '.join(candidates)}")
-
-
 def _read(path: Path | None) -> tuple[dict[str, Any], Any]:
     """Return the options and the powers of a TOML file; the options are checked together with the flags."""
+    from slotwise.batch.specification import read_powers  # noqa: PLC0415
+
     if path is None:
         return {}, None
     document = load_toml(path, "config")
@@ -103,6 +95,8 @@ def _read(path: Path | None) -> tuple[dict[str, Any], Any]:
 
 
 def _base(options: dict[str, Any]) -> RunConfig:
+    from slotwise.recommendation.search import SEARCHED  # noqa: PLC0415
+
     for name in SEARCHED:
         if name in options:
             raise InputError(name, options[name], "omitted, because it is searched")
@@ -110,6 +104,8 @@ def _base(options: dict[str, Any]) -> RunConfig:
 
 
 def _print(answer: Recommendation, as_json: bool) -> None:
+    from slotwise.recommendation import summary  # noqa: PLC0415
+
     if as_json:
         print(answer.to_json(), end="")
         return

@@ -8,11 +8,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slotwise.batch.jobs import FETCH_CIFAR10
 from slotwise.cli.flags import NO_PROGRESS, OUTPUT, Flag, command, panel, power_flags, take_powers
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
 from slotwise.errors import InputError, UserError
-from slotwise.report.batch_progress import BatchProgress
 from slotwise.report.progress import stop_on_signals
 
 TRAINED = panel("Experiments")
@@ -45,14 +43,14 @@ def reproduce(
 
     Ctrl-C ends early with a checkpoint; the same command resumes.
     """
-    from slotwise.paper.reproduction import reproduce as make  # noqa: PLC0415  (not needed for --help)
+    # Imported here: other commands, and --help, do without.
+    from slotwise.batch.jobs import FETCH_CIFAR10  # noqa: PLC0415
+    from slotwise.paper.reproduction import reproduce as make  # noqa: PLC0415
+    from slotwise.report.batch_progress import BatchProgress  # noqa: PLC0415
 
     powers = take_powers(options)
     try:
-        with (
-            stop_on_signals() as stopping,
-            BatchProgress(lambda: stopping.requested, quiet=quiet) as progress,
-        ):
+        with stop_on_signals() as stop, BatchProgress(lambda: stop.requested, quiet=quiet) as progress:
             made = make(out, names or ("all",), quick=quick, powers=powers, observer=progress, **options)
     except InputError as error:
         if error.parameter == "experiments":  # a positional argument, not an option

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.batch.jobs import make_executor, run_batch
-from slotwise.batch.results import BatchResults, mean_statistics
-from slotwise.batch.specification import BatchSpec
 from slotwise.cli.flags import NO_PROGRESS, OUTPUT, whole_number
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
 from slotwise.errors import UserError
-from slotwise.report.batch_progress import BatchProgress
 from slotwise.report.cost_tables import table_console
 from slotwise.report.progress import stop_on_signals
+
+if TYPE_CHECKING:
+    from slotwise.batch import BatchResults
 
 CAPTION = (
     "means over the finished seeds; loss and acc: over the last tenth of the slots; "
@@ -65,6 +64,11 @@ def sweep(
     Trains what is missing, keeps what is finished, resumes what was interrupted. Ctrl-C ends cleanly; the
     same command resumes later. slotwise show draws the result.
     """
+    # Imported here: other commands, and --help, do without.
+    from slotwise.batch.jobs import make_executor, run_batch  # noqa: PLC0415
+    from slotwise.batch.specification import BatchSpec  # noqa: PLC0415
+    from slotwise.report.batch_progress import BatchProgress  # noqa: PLC0415
+
     spec = BatchSpec.read(file)
     if spec.skipped:
         skipped = f"skipped {spec.skipped.points} impossible points; the first: {spec.skipped.reason}"
@@ -92,6 +96,8 @@ def compare(file: Annotated[str, Parameter(show=False)] = "FILE", *_: str) -> No
 
 def results_table(results: BatchResults) -> Table:
     """Return a row for each combination: means over its finished seeds."""
+    from slotwise.batch.results import mean_statistics  # noqa: PLC0415
+
     table = Table(
         box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=CAPTION, caption_justify="left"
     )

@@ -20,7 +20,6 @@ from slotwise.cli.flags import (
     take_powers,
     whole_number,
 )
-from slotwise.cli.options import refuse_too_many
 from slotwise.costs import Costs
 from slotwise.errors import InputError
 from slotwise.report.cost_tables import cost_line, costs_as_dict, device_table, table_console
@@ -33,7 +32,7 @@ from slotwise.report.gantt import (
     write_gantt,
 )
 from slotwise.runs.config import RunConfig
-from slotwise.schedule import Timeline
+from slotwise.schedule import Timeline, refuse_too_many_uplinks
 
 # The worked example of the paper.
 EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
@@ -82,34 +81,34 @@ def timeline(
     config = RunConfig.from_options(options, defaults=EXAMPLE)
     if rounds is None and config.channel.deadline is None:
         rounds = 2 * config.channel.groups
-    refuse_too_many(config.channel, rounds, config.make_fleet())
+    refuse_too_many_uplinks(config.channel, rounds, config.make_fleet())
     result = config.simulate(rounds)
     window = None if slots is None else window_of(slots, result)
     if out is not None:
         write_gantt(result, out, picture_window(result, window))
-    spending = Costs.of(result, powers)
+    costs = Costs.of(result, powers)
     if as_json:
-        print(_json(result, spending, per_device or powers is not None, per_device))
+        print(_json(result, costs, per_device or powers is not None, per_device))
     elif out is not None:
         print(f"wrote {out}")
     else:
         _print_chart(result, window)
-        _print_spending(spending, per_device)
+        _print_costs(costs, per_device)
 
 
-def _json(result: Timeline, spending: Costs, with_usage: bool, per_device: bool) -> str:
-    """The timeline; what the devices spend only if it was asked for, so that others read what they know."""
+def _json(result: Timeline, costs: Costs, with_usage: bool, per_device: bool) -> str:
+    """Return the timeline as JSON, with usage only on request: other readers expect what they know."""
     if not with_usage:
         return result.to_json()
-    return json.dumps(result.as_dict() | {"usage": costs_as_dict(spending, per_device)})
+    return json.dumps(result.as_dict() | {"usage": costs_as_dict(costs, per_device)})
 
 
-def _print_spending(spending: Costs, per_device: bool) -> None:
+def _print_costs(costs: Costs, per_device: bool) -> None:
     console = table_console()
     console.print()
-    console.print(cost_line(spending))
+    console.print(cost_line(costs))
     if per_device:
-        console.print(device_table(spending, f"Each device, in {spending.slots:,} slots"))
+        console.print(device_table(costs, f"Each device, in {costs.slots:,} slots"))
 
 
 def _print_chart(result: Timeline, window: Window | None) -> None:

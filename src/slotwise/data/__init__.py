@@ -1,14 +1,23 @@
-"""Data sets and how they are divided among devices."""
+"""Data sets, and their partition among devices."""
 
 from slotwise.data.cifar10 import cifar10_path, fetch_cifar10, import_cifar10, load_cifar10
-from slotwise.data.dataset import Dataset
-from slotwise.data.dataset_config import IMAGE_SHAPES, DataName, DatasetConfig, PartitionName
-from slotwise.data.errors import DataError
+from slotwise.data.dataset import DataError, Dataset
+from slotwise.data.dataset_config import (
+    IMAGE_SHAPES,
+    TITLES,
+    DataName,
+    DatasetConfig,
+    PartitionName,
+    dirichlet,
+    iid,
+    k_labels,
+    one_label,
+)
 from slotwise.data.mnist import load_mnist
-from slotwise.data.partition import dirichlet, iid, k_labels, one_label
 
 __all__ = [
     "IMAGE_SHAPES",
+    "TITLES",
     "DataError",
     "DataName",
     "Dataset",

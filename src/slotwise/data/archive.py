@@ -1,4 +1,4 @@
-"""Files out of a folder or a tar archive, into memory and never onto the disk."""
+"""Read files of a folder or a tar archive into memory, without extracting them."""
 
 import lzma
 import tarfile
@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from slotwise.data.errors import DataError
+from slotwise.data.dataset import DataError
 
 _FILE_LIMIT = 64 * 2**20
 _ARCHIVE_LIMIT = 2**30
@@ -18,13 +18,10 @@ def read_members(path: Path, wanted: frozenset[str], allowed: str) -> Iterator[t
     Members of an archive are known by their last name only and are never extracted, so no path in an
     archive can lead anywhere. Compression is recognised by content.
 
-    Args:
-        path: A folder, or a tar archive, compressed or not.
-        wanted: The file names to yield; all others are passed over.
-        allowed: What messages say `path` must be.
+    ``allowed`` describes in messages what ``path`` must be.
 
     Raises:
-        DataError: If `path` is neither, cannot be read, or holds more than the limits on sizes allow.
+        DataError: ``path`` is neither, cannot be read, or exceeds the limits on sizes.
     """
     if path.is_dir():
         yield from _from_folder(path, wanted)
@@ -69,7 +66,7 @@ def _member_content(path: Path, archive: tarfile.TarFile, member: tarfile.TarInf
 
 
 def _check_extent(path: Path, member: tarfile.TarInfo) -> None:
-    """Bound what is decompressed on the way to the next member, wanted or not."""
+    """Limit what is decompressed on the way to the next member, wanted or not."""
     if member.offset_data + member.size > _ARCHIVE_LIMIT:
         raise DataError(f"{path} unpacks to more than {_ARCHIVE_LIMIT} bytes, must be at most that")
 

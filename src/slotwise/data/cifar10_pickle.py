@@ -1,4 +1,4 @@
-"""Batches of CIFAR-10's python archive, read without running anything a pickle says."""
+"""Read batches of CIFAR-10's python archive without running any code that a pickle names."""
 
 import io
 import pickle
@@ -7,7 +7,7 @@ import pickletools
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.data.errors import DataError
+from slotwise.data.dataset import DataError
 
 _STANDS_FOR = frozenset(
     {
@@ -20,9 +20,9 @@ _STANDS_FOR = frozenset(
 
 
 class _Record:
-    """Stands for whatever of numpy a batch names: keeps what it is given and does nothing.
+    """Placeholder for the numpy objects in a pickle: keeps its arguments and does nothing.
 
-    Numpy's own array and type would trust what a pickle sets on them, down to raw pointers, so none of
+    Numpy's own array and dtype would trust the state that a pickle sets, down to raw pointers, so none of
     numpy's code sees the file; the array is made here from the recorded shape and bytes.
     """
 
@@ -37,7 +37,7 @@ class _Record:
 
 
 class _BatchUnpickler(pickle.Unpickler):
-    """Knows dicts, lists, numbers, strings and the names a numpy array of bytes is pickled with."""
+    """Unpickler for dicts, lists, numbers, strings and the names in a pickled numpy array of bytes."""
 
     def find_class(self, module: str, name: str) -> type[_Record]:
         if (module, name) in _STANDS_FOR:
@@ -46,15 +46,10 @@ class _BatchUnpickler(pickle.Unpickler):
 
 
 def decode_pickle(raw: bytes, images: int, source: str) -> tuple[NDArray[np.uint8], object]:
-    """The pixels [images, 3, 32, 32] and the labels, still to be checked, of one pickled batch.
-
-    Args:
-        raw: The content of the batch.
-        images: How many images it must hold.
-        source: How messages name the batch.
+    """Return the pixels [images, 3, 32, 32] and the unchecked labels of one pickled batch.
 
     Raises:
-        DataError: If the pickle names anything but a numpy array, or is not a batch of CIFAR-10.
+        DataError: the pickle names anything but a numpy array, or is not a batch of CIFAR-10.
     """
     content = _unpickled(raw, source)
     if not isinstance(content, dict):
@@ -79,7 +74,7 @@ def _check_numbering(raw: bytes) -> None:
 
 
 def _field(content: dict[object, object], name: str) -> object:
-    """Python 2 wrote the names as bytes; a batch saved again by Python 3 has strings."""
+    """Return a field by name; Python 2 wrote names as bytes, a batch saved by Python 3 has strings."""
     return content.get(name.encode(), content.get(name))
 
 

@@ -1,4 +1,4 @@
-"""What every data set looks like to the rest of the program."""
+"""Dataset: labelled images as the rest of the program sees them, and DataError."""
 
 import hashlib
 from dataclasses import dataclass
@@ -7,21 +7,25 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.data.errors import DataError
+from slotwise.errors import UserError
 
 Bytes = NDArray[np.uint8]
 _ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
+
+
+class DataError(UserError, ValueError):
+    """Data that is missing or damaged, or a partition that is not possible."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Labelled images for training and testing, as bytes and read-only.
 
-    Pixels stay uint8 because that is a quarter of the memory of floats; `offset` and `scale` say how a task
-    standardises them. Two data sets are the same if their `content_hash` is.
+    Pixels stay uint8, a quarter of the memory of floats; a task standardises them with `offset` and `scale`.
+    Two data sets are the same if their `content_hash` is.
 
     Attributes:
-        name: What people call it, for example `mnist`.
+        name: Short name, for example `mnist`.
         train_images: uint8 [n, channels, height, width], C-contiguous.
         train_labels: uint8 [n], each less than `classes`.
         test_images: Like `train_images`.
@@ -74,7 +78,7 @@ class Dataset:
 
     @cached_property
     def content_hash(self) -> str:
-        """sha256 over the shapes, pixels and labels, in hexadecimal: the identity of the data."""
+        """Identity of the data: sha256 over the shapes, pixels and labels, in hexadecimal."""
         digest = hashlib.sha256()
         for name in _ARRAYS:
             array = getattr(self, name)
@@ -88,7 +92,7 @@ def _described(array: Bytes) -> str:
 
 
 def _read_only(array: Bytes) -> Bytes:
-    """A read-only view, so that the caller's own array keeps its flags."""
+    """Return a read-only view, so that the caller's array keeps its flags."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

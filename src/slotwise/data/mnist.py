@@ -1,17 +1,17 @@
-"""MNIST, shipped inside the package so that the main experiments need no download."""
+"""MNIST (LeCun, Cortes and Burges), shipped inside the package: no download is needed."""
 
 import gzip
 import hashlib
+import struct
 import zlib
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.data.dataset import Dataset
-from slotwise.data.errors import DataError
-from slotwise.data.idx import parse_idx
+from slotwise.data.dataset import DataError, Dataset
 
 _MD5 = {
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
@@ -19,19 +19,20 @@ _MD5 = {
     "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
     "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
 }
+_UNSIGNED_BYTE = 0x08
 
 
 def load_mnist() -> Dataset:
-    """MNIST (LeCun, Cortes and Burges): 60,000 training and 10,000 test images of 28 x 28 pixels.
+    """Return MNIST: 60,000 training and 10,000 test images of 28 x 28 pixels.
 
     Raises:
-        DataError: If a shipped file is missing or not the original one.
+        DataError: a shipped file is missing or not the original one.
     """
     return read_mnist(files("slotwise.data") / "mnist_files")
 
 
 def read_mnist(folder: Traversable) -> Dataset:
-    """MNIST from the four gzipped idx files in `folder`, each checked against the original's md5."""
+    """Read MNIST from four gzipped idx files, each checked against the md5 sum of the original."""
     return Dataset(
         name="mnist",
         train_images=_images(folder, "train-images-idx3-ubyte"),
@@ -62,3 +63,27 @@ def _content(folder: Traversable, name: str) -> bytes:
     if found != _MD5[name]:
         raise DataError(f"{source} has content of md5 {found}, must be {_MD5[name]}: install slotwise again")
     return raw
+
+
+def parse_idx(raw: bytes, dimensions: int, source: str) -> NDArray[np.uint8]:
+    """Parse an idx file of unsigned bytes: a magic number, big-endian dimensions, then the bytes.
+
+    Args:
+        raw: The whole, uncompressed content.
+        dimensions: Dimensions that the array must have.
+        source: Name of the content in messages.
+
+    Raises:
+        DataError: the magic number, the dimensions or the length is wrong.
+    """
+    expected = bytes((0, 0, _UNSIGNED_BYTE, dimensions))
+    if raw[:4] != expected:
+        raise DataError(f"{source} starts with bytes {raw[:4].hex()}, must start with {expected.hex()}")
+    header = 4 + 4 * dimensions
+    if len(raw) < header:
+        raise DataError(f"{source} is {len(raw)} bytes long, an idx header alone must be {header}")
+    shape = struct.unpack(f">{dimensions}I", raw[4:header])
+    length = header + prod(shape)
+    if len(raw) != length:
+        raise DataError(f"{source} is {len(raw)} bytes long, must be {length} for shape {shape}")
+    return np.frombuffer(raw, np.uint8, offset=header).reshape(shape)

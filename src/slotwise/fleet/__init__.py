@@ -1,4 +1,4 @@
-"""Devices that are not equal: speeds, links, losses, and who is there when."""
+"""Unequal devices: speeds, links, losses and absences."""
 
 from slotwise.fleet.fleet import Absence, Fleet, Retransmission
 from slotwise.fleet.fleet_config import FleetConfig

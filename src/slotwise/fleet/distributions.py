@@ -1,4 +1,4 @@
-"""Fleets drawn at random: slots per device, and who is away when.
+"""Random fleets: slots per device and absences.
 
 Everything is a function of the seed and the device. So device 7 is the same in a fleet of 10 and of 1000, and
 a larger fleet is the smaller one with more devices.
@@ -17,7 +17,7 @@ from slotwise.fleet.fleet import Absence, chance
 from slotwise.scenario import LARGEST, whole
 
 Distribution = Callable[[float], int]
-"""Whole slots, at least 1, from a number in [0, 1): the inverse of a distribution function."""
+"""The inverse of a distribution function: whole slots, at least 1, from a number in [0, 1)."""
 
 Quantity = Literal["compute", "link"]
 _QUANTITIES = {"compute": 3, "link": 4}  # 1 and 2 are the fleet's jitter and losses
@@ -26,7 +26,7 @@ _PRESENT, _AWAY = 5, 6
 
 @dataclass(frozen=True)
 class Constant:
-    """Everybody takes ``slots``."""
+    """The same number of slots for every device."""
 
     slots: int
 
@@ -34,13 +34,13 @@ class Constant:
         whole("slots", self.slots)
 
     def __call__(self, number: float) -> int:  # noqa: ARG002
-        """The slots at ``number`` in [0, 1)."""
+        """Return the slots at ``number`` in [0, 1)."""
         return self.slots
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """Every whole number from ``low`` to ``high``, both included, is equally likely."""
+    """Whole numbers from ``low`` to ``high``, both included, equally likely."""
 
     low: int
     high: int
@@ -52,13 +52,13 @@ class Uniform:
             raise InputError("high", self.high, f"at least low, {self.low}")
 
     def __call__(self, number: float) -> int:
-        """The slots at ``number`` in [0, 1)."""
+        """Return the slots at ``number`` in [0, 1)."""
         return self.low + int(number * (self.high - self.low + 1))
 
 
 @dataclass(frozen=True)
 class Lognormal:
-    """median · exp(sigma · z) with z normal, rounded: half are faster than the median, a few far slower."""
+    """Rounded median · exp(sigma · z) with z normal: half are faster than the median, a few far slower."""
 
     median: float
     sigma: float
@@ -70,7 +70,7 @@ class Lognormal:
             raise InputError("sigma", self.sigma, "a number from 0 to 10")
 
     def __call__(self, number: float) -> int:
-        """The slots at ``number`` in [0, 1)."""
+        """Return the slots at ``number`` in [0, 1)."""
         deviations = NormalDist().inv_cdf(max(number, 2.0**-54))  # which has no value at 0
         return min(max(1, round(self.median * exp(self.sigma * deviations))), LARGEST)
 
@@ -92,14 +92,14 @@ class TwoClasses:
             raise InputError("slow_share", self.slow_share, "a share from 0 to 1")
 
     def __call__(self, number: float) -> int:
-        """The slots at ``number`` in [0, 1)."""
+        """Return the slots at ``number`` in [0, 1)."""
         return self.slow if number < self.slow_share else self.fast
 
 
 def draw_slots(
     distribution: Distribution, devices: int, *, seed: int = 0, of: Quantity = "compute"
 ) -> tuple[int, ...]:
-    """Slots of devices 1 to N for a `Fleet`; ``of`` keeps fast computing and fast links independent."""
+    """Draw the slots of devices 1 to N; ``of`` makes fast computing and fast links independent."""
     whole("devices", devices)
     whole("seed", seed, smallest=0)
     if of not in get_args(Quantity):
@@ -108,15 +108,7 @@ def draw_slots(
 
 
 def distribution_from(parameter: str, text: str) -> Distribution:
-    """The distribution a person writes: its name and its numbers, as in ``lognormal:50:0.5``.
-
-    Args:
-        parameter: what it is for; errors name it.
-        text: constant:SLOTS, uniform:LOW:HIGH, lognormal:MEDIAN:SIGMA or two-classes:FAST:SLOW:SLOW_SHARE.
-
-    Raises:
-        InputError: the text is none of these, or a number is out of its range.
-    """
+    """Build a distribution from its name and numbers, as in ``lognormal:50:0.5``."""
     try:
         match text.split(":"):
             case ["constant", slots]:
@@ -138,9 +130,9 @@ def distribution_from(parameter: str, text: str) -> Distribution:
 def random_absences(
     devices: int, horizon: int, *, mean_present: float, mean_away: float, seed: int = 0
 ) -> tuple[Absence, ...]:
-    """Every device is there and away in turns of exponential length, in whole slots, at least one each.
+    """Draw absences: every device is present and absent in turns of exponential length, in whole slots.
 
-    All are there at slot 0. Absences that begin before ``horizon`` are given; a longer one only adds some.
+    All are present at slot 0. A longer ``horizon`` only adds absences.
     """
     whole("devices", devices)
     whole("horizon", horizon)
@@ -167,5 +159,5 @@ def _absences_of(
 
 
 def _turn(mean: float, number: float) -> int:
-    """Whole slots at ``number`` in [0, 1) of the exponential distribution, rounded up: still memoryless."""
+    """Return exponential slots at ``number`` in [0, 1), rounded up, which keeps them memoryless."""
     return max(1, ceil(-mean * log1p(-number)))

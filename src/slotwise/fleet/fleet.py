@@ -1,7 +1,7 @@
-"""Fleet: what each device is like, as one frozen value.
+"""Fleet: the speed, link, losses and absences of every device, as one frozen value.
 
 Everything random about a fleet is a function of its seed, the device and the number of the training or of the
-attempt. So a schedule does not depend on who asks first, and running it again gives it again.
+attempt. So a schedule does not depend on the order of questions, and running it again gives it again.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def chance(*key: int) -> float:
 
 
 class Absence(NamedTuple):
-    """Device ``device`` is away from slot ``leaves`` until slot ``returns``; for good if that is None.
+    """An absence from slot ``leaves`` until slot ``returns``; for good if that is None.
 
-    A device that joins anew is one that is away from slot 0 on.
+    A device that joins late is absent from slot 0 on.
     """
 
     device: int
@@ -51,9 +51,9 @@ class Fleet:
         link_slots: slots of one uplink, device by device; a broadcast takes the scenario's.
         jitter: a training takes up to this share longer or shorter, drawn anew for each.
         loss: the probability that an uplink arrives damaged and has to be sent again.
-        retransmission: whether it is sent again at once, or when its turn comes next.
-        absences: who is away when.
-        seed: of jitter and losses.
+        retransmission: when it is sent again: at once, or when its turn comes next.
+        absences: the absences of all devices.
+        seed: the seed of jitter and losses.
     """
 
     compute_slots: tuple[int, ...]
@@ -81,33 +81,33 @@ class Fleet:
 
     @classmethod
     def equal(cls, scenario: Scenario) -> Fleet:
-        """The devices of the paper: all alike, and without fault."""
+        """Return the devices of the paper: all equal and without faults."""
         n = scenario.devices
         return cls(compute_slots=(scenario.compute_slots,) * n, link_slots=(scenario.link_slots,) * n)
 
     @property
     def devices(self) -> int:
-        """N."""
+        """The number of devices N."""
         return len(self.compute_slots)
 
     @property
     def faultless(self) -> bool:
-        """Whether everything happens as the slots say: no jitter, no loss, nobody away."""
+        """True if there are no jitter, losses and absences."""
         return not (self.jitter or self.loss or self.absences)
 
     def is_equal_to(self, scenario: Scenario) -> bool:
-        """Whether these are the scenario's own equal, faultless devices; chance then never has a say."""
+        """Return whether these are the scenario's equal devices, without faults."""
         alike = set(self.compute_slots) == {scenario.compute_slots}
         return self.faultless and alike and set(self.link_slots) == {scenario.link_slots}
 
     def check_size(self, scenario: Scenario) -> None:
-        """Refuse a scenario of more or fewer devices."""
+        """Raise an InputError for a scenario of more or fewer devices."""
         if self.devices != scenario.devices:
             allowed = f"of {scenario.devices}, the number of devices"
             raise InputError("fleet", f"of {self.devices} devices", allowed)
 
     def slots_of_training(self, device: int, training: int) -> int:
-        """Slots of the device's training number ``training`` (from 0), jitter included."""
+        """Return the slots of the device's training number ``training`` (from 0), jitter included."""
         slots = self.compute_slots[device - 1]
         if not self.jitter:
             return slots
@@ -115,20 +115,20 @@ class Fleet:
         return max(1, round(slots * (1 + share)))
 
     def without_faults(self) -> Fleet:
-        """The same devices, never away, with neither loss nor jitter: trainings as long as they may take."""
+        """Return the same devices without faults; each training takes as long as jitter permits."""
         longest = tuple(max(1, round(slots * (1 + self.jitter))) for slots in self.compute_slots)
         return replace(self, compute_slots=longest, jitter=0.0, loss=0.0, absences=())
 
     def slots_of_uplink(self, device: int) -> int:
-        """Slots of one uplink of the device."""
+        """Return the slots of one uplink of the device."""
         return self.link_slots[device - 1]
 
     def loses(self, device: int, attempt: int) -> bool:
-        """Whether the device's uplink number ``attempt`` (from 0, over the whole run) is lost."""
+        """Return whether the device's uplink number ``attempt`` (from 0, over the whole run) is lost."""
         return self.loss > 0 and chance(self.seed, _LOSS, device, attempt) < self.loss
 
     def leaves_within(self, device: int, slot: int, end: int) -> bool:
-        """Whether the device goes away after ``slot`` and before ``end``."""
+        """Return whether the device leaves after ``slot`` and before ``end``."""
         return any(slot < absence.leaves < end for absence in self.absences_of.get(device, ()))
 
     @cached_property
@@ -141,17 +141,17 @@ class Fleet:
 
     @property
     def absent_at_first(self) -> frozenset[int]:
-        """The devices that are not there in slot 0."""
+        """The devices that are absent in slot 0."""
         return frozenset(absence.device for absence in self.absences if absence.leaves == 0)
 
     def as_dict(self) -> dict[str, Any]:
-        """By name, as JSON shows it."""
+        """Return the fields by name, for JSON."""
         lists = {"compute_slots": list(self.compute_slots), "link_slots": list(self.link_slots)}
         return asdict(self) | lists | {"absences": [absence._asdict() for absence in self.absences]}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Fleet:
-        """The fleet that `as_dict` describes."""
+        """Return the fleet that `as_dict` describes."""
         absences = tuple(Absence(**absence) for absence in document.get("absences", ()))
         return cls(**{**document, "absences": absences})
 
@@ -166,7 +166,7 @@ def _whole_numbers(name: str, numbers: Iterable[object]) -> tuple[int, ...]:
 
 
 def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absence, ...]:
-    """In order of time; a device must be there for a slot between two of them."""
+    """Return absences in order of time; a device must be present for a slot between two of them."""
     ordered = sorted((_checked_absence(*absence) for absence in absences), key=lambda a: (a.leaves, a.device))
     until: dict[int, int | None] = {}
     for device, leaves, returns in ordered:

@@ -10,14 +10,14 @@ from typing import Any
 from slotwise.errors import ConflictError, InputError
 from slotwise.fleet.distributions import Quantity, distribution_from, draw_slots, random_absences
 from slotwise.fleet.fleet import Absence, Fleet, Retransmission
-from slotwise.fleet.table import read_fleet
+from slotwise.fleet.fleet_file import read_fleet
 from slotwise.option_types import check_fields
 from slotwise.scenario import Scenario, whole
 
 
 @dataclass(frozen=True, kw_only=True)
 class FleetConfig:
-    """How devices differ; by default all are equal and without faults.
+    """Options for unequal devices; by default all are equal and without faults.
 
     Attributes:
         compute_distribution: Compute slots drawn for each device: constant:SLOTS, uniform:LOW:HIGH,
@@ -51,38 +51,23 @@ class FleetConfig:
         object.__setattr__(self, "absences", tuple(map(_absence, self.absences)))
         if self.uplink_slots is not None:
             whole("uplink_slots", self.uplink_slots)
-        self._refuse_both("compute_distribution", "device_compute_slots")
-        self._refuse_both("link_distribution", "device_link_slots")
-        self._refuse_both("mean_present", "absences")
-        self._refuse_both("link_distribution", "uplink_slots")
-        self._refuse_both("uplink_slots", "device_link_slots")
+        for one, other in CONFLICTS:
+            if getattr(self, one) is not None and getattr(self, other):
+                raise ConflictError(one, other)
         for one, other in (("mean_present", "mean_away"), ("mean_away", "mean_present")):
             if getattr(self, one) is not None and getattr(self, other) is None:
-                raise InputError(other, "missing", f"given where {one} is")
+                raise InputError(other, "missing", f"given together with {one}")
 
     def fleet(self, scenario: Scenario, seed: int = 0) -> Fleet | None:
-        """The devices, or None if nothing is said about them.
-
-        Raises:
-            InputError: an option is out of its range, or a list has not a number for each device.
-        """
+        """Return the devices, or None if no option makes them unequal or faulty."""
         if self == FleetConfig(retransmission=self.retransmission):
             return None
+        count = scenario.devices
+        compute = self.device_compute_slots or (scenario.compute_slots,) * count
+        link = self.device_link_slots or (self.uplink_slots or scenario.link_slots,) * count
         return Fleet(
-            compute_slots=_slots(
-                "compute",
-                self.compute_distribution,
-                self.device_compute_slots or (scenario.compute_slots,) * scenario.devices,
-                scenario.devices,
-                seed,
-            ),
-            link_slots=_slots(
-                "link",
-                self.link_distribution,
-                self.device_link_slots or (self.uplink_slots or scenario.link_slots,) * scenario.devices,
-                scenario.devices,
-                seed,
-            ),
+            compute_slots=_slots("compute", self.compute_distribution, compute, count, seed),
+            link_slots=_slots("link", self.link_distribution, link, count, seed),
             jitter=self.jitter,
             loss=self.loss,
             retransmission=self.retransmission,
@@ -94,7 +79,7 @@ class FleetConfig:
         if self.mean_present is None or self.mean_away is None:
             return tuple(Absence(*absence) for absence in self.absences)
         if scenario.deadline is None:
-            raise InputError("mean_present", self.mean_present, "left out where there is no deadline")
+            raise InputError("mean_present", self.mean_present, "omitted if there is no deadline")
         return random_absences(
             scenario.devices,
             scenario.deadline,
@@ -103,16 +88,20 @@ class FleetConfig:
             seed=seed,
         )
 
-    def _refuse_both(self, one: str, other: str) -> None:
-        value = getattr(self, one)
-        if value is not None and getattr(self, other):
-            raise ConflictError(one, other)
+
+CONFLICTS = (
+    ("compute_distribution", "device_compute_slots"),
+    ("link_distribution", "device_link_slots"),
+    ("mean_present", "absences"),
+    ("link_distribution", "uplink_slots"),
+    ("uplink_slots", "device_link_slots"),
+)
 
 
 def _slots(
     of: Quantity, distribution: str | None, each: Sequence[int], devices: int, seed: int
 ) -> tuple[int, ...]:
-    """Drawn, or as ``each`` says, one for each device."""
+    """Return slots drawn from the distribution or, without one, ``each``."""
     if distribution is not None:
         return draw_slots(distribution_from(f"{of}_distribution", distribution), devices, seed=seed, of=of)
     name = f"device_{of}_slots"
@@ -135,21 +124,17 @@ def _absence(value: Any) -> tuple[int, int, int | None]:
 
 
 def options_of_file(path: Path, *, link_slots: int, devices: int | None = None) -> dict[str, Any]:
-    """The options that say what a CSV file says, so that nothing depends on the file any more.
+    """Return the options that say what a CSV file says, so that nothing depends on the file any more.
 
     Args:
         path: the file, as `read_fleet` reads it.
-        link_slots: of an uplink, if the file does not say.
-        devices: how many there must be; None takes as many as there are.
+        link_slots: slots of an uplink, if the file does not say.
+        devices: the number of devices there must be; None accepts any.
     """
     fleet = read_fleet(path, link_slots=link_slots, devices=devices)
     return {
         "devices": fleet.devices,
         "device_compute_slots": fleet.compute_slots,
-        "device_link_slots": () if _all(fleet.link_slots, link_slots) else fleet.link_slots,
+        "device_link_slots": () if set(fleet.link_slots) == {link_slots} else fleet.link_slots,
         "absences": tuple(tuple(absence) for absence in fleet.absences),
     }
-
-
-def _all(numbers: Sequence[int], number: int) -> bool:
-    return set(numbers) == {number}

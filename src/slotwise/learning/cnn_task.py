@@ -1,17 +1,20 @@
-"""CnnTask: the built-in convolutional network on images, with the numba kernels."""
+"""CnnTask: the built-in convolutional network on images; FastCnn: that network on the numba kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import prod
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.data.dataset import Bytes
+from slotwise.learning.fastcnn import passes
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.fastcnn.network import FastCnn
+from slotwise.learning.fastcnn.memory_layout import Workspace, make_plan, make_workspace
 from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import Evaluation
@@ -31,17 +34,17 @@ class CnnTask:
         offset: tuple[float, ...] | None = None,
         scale: tuple[float, ...] | None = None,
     ) -> None:
-        """``offset`` and ``scale`` standardise the pixels; by default as the data set says."""
+        """Standardise pixels with ``offset`` and ``scale``; by default those of the data set."""
         self.samples, self.architecture, self.sgd = samples, architecture, sgd
         dataset = samples.dataset
         self._network = FastCnn(architecture, offset=offset or dataset.offset, scale=scale or dataset.scale)
 
     def initial_model(self) -> Vector:
-        """Uniform ±1/sqrt(fan-in), drawn from the seed."""
+        """Return weights and biases uniform in ±1/sqrt(fan-in), drawn from the seed."""
         return self.architecture.initial_parameters(generator(self.sgd.seed, Purpose.MODEL))
 
     def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        """w_start − w_end of H steps of SGD on the device's samples."""
+        """Return w_start − w_end of H steps of SGD on the device's samples."""
         batches = self.samples.batches(self.sgd, device, training)
         dataset = self.samples.dataset
         end = self._network.train(
@@ -53,7 +56,7 @@ class CnnTask:
         return update
 
     def evaluate(self, model: Vector) -> Evaluation:
-        """Mean loss over the union of the devices' data; accuracy over the test images."""
+        """Return the mean loss over the union of the devices' data, and the accuracy on the test images."""
         dataset, union = self.samples.dataset, self.samples.union
         train = (dataset.train_images, dataset.train_labels)
         loss = sum(self._network.evaluate(model, *part)[0] for part in _chunks(*train, union))
@@ -63,12 +66,12 @@ class CnnTask:
         return Evaluation(loss / len(union), correct / len(everything))
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
-        """The arrays under the names of the matching ``torch.nn.Sequential``'s state_dict."""
+        """Return the arrays by their names in the state_dict of the same ``torch.nn.Sequential``."""
         return dict(_named_arrays(self.architecture, model))
 
 
 def _named_arrays(architecture: Architecture, model: Vector) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Sequential(Conv2d, MaxPool2d, ReLU, …, Flatten, Linear, ReLU, …) numbers its layers in this order."""
+    """Yield the arrays; Sequential(Conv2d, MaxPool2d, ReLU, …, Flatten, Linear, …) has these numbers."""
     filters, layers = len(architecture.convolutions), len(architecture.weight_shapes)
     numbers = [3 * i if i < filters else 3 * filters + 1 + 2 * (i - filters) for i in range(layers)]
     names = [f"{number}.{kind}" for number in numbers for kind in ("weight", "bias")]
@@ -83,3 +86,108 @@ def _chunks(images: Bytes, labels: Bytes, rows: NDArray[np.integer]) -> Iterator
     for first in range(0, len(rows), CHUNK):
         part = rows[first : first + CHUNK]
         yield images[part], labels[part]
+
+
+class FastCnn:
+    """The network of an `Architecture`, for models given as flat float32 vectors in PyTorch's order.
+
+    A call uses one core and releases the interpreter lock, so several threads can call at once. The result
+    depends on the arguments only, to the last bit.
+    """
+
+    def __init__(
+        self, architecture: Architecture, *, offset: Sequence[float], scale: Sequence[float]
+    ) -> None:
+        """Standardise a pixel x of channel c (0..255) as (x / 255 - offset[c]) / scale[c]."""
+        channels = architecture.input_shape[0]
+        if len(offset) != channels or len(scale) != channels:
+            raise ValueError(f"offset and scale need one number for each of the {channels} channels")
+        if not all(deviation > 0 for deviation in scale):
+            raise ValueError(f"scale must be positive, not {list(scale)}")
+        self.architecture = architecture
+        self._plan = make_plan(architecture, offset, scale)
+        self._idle: list[Workspace] = []
+
+    def train(
+        self, model: Vector, images: Bytes, labels: ArrayLike, batches: ArrayLike, learning_rate: float
+    ) -> Vector:
+        """Take one step of gradient descent on the mean cross-entropy of each batch; return the new model.
+
+        `batches` is [steps, batch]: numbers of images.
+        """
+        steps = _frozen(batches, np.int64)
+        if steps.ndim != 2 or steps.shape[1] == 0:
+            raise ValueError(
+                f"batches must be [steps, batch] with at least one sample, not {list(steps.shape)}"
+            )
+        if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
+            raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
+        answers = self._answers(labels, len(images), steps)
+        with self._workspace() as work:
+            passes.descend(
+                self._plan, work, *self._given(model, images), steps, answers, float(learning_rate)
+            )
+            return self._as_model(work.parameters)
+
+    def gradient(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, Vector]:
+        """Return the mean cross-entropy over the images, and its gradient as a model vector."""
+        if len(images) == 0:
+            raise ValueError("a gradient needs at least one image")
+        everything = _frozen(np.arange(len(images))[np.newaxis], np.int64)
+        answers = self._answers(labels, len(images), everything)
+        with self._workspace() as work:
+            loss = passes.descend(self._plan, work, *self._given(model, images), everything, answers, 0.0)
+            return loss, self._as_model(work.gradient)
+
+    def evaluate(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, int]:
+        """Return the sum of the cross-entropies over the images, and the number classified correctly."""
+        answers = self._answers(labels, len(images), np.arange(len(images)))
+        with self._workspace() as work:
+            return passes.evaluate(self._plan, work, *self._given(model, images), answers)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Pickle everything but the workspaces, which another process makes for itself."""
+        return {**self.__dict__, "_idle": []}
+
+    @contextmanager
+    def _workspace(self) -> Iterator[Workspace]:
+        """Take an idle workspace of an earlier call, or make one if all are in use."""
+        try:
+            work = self._idle.pop()
+        except IndexError:
+            work = make_workspace(self._plan)
+        try:
+            yield work
+        finally:
+            self._idle.append(work)
+
+    def _as_model(self, values: Vector) -> Vector:
+        model = np.empty(self.architecture.parameters, np.float32)
+        passes.write_model(self._plan.source, values, model)
+        return model
+
+    def _given(self, model: Vector, images: Bytes) -> tuple[Vector, Bytes]:
+        """Check model and images for the kernels, which check nothing themselves."""
+        shape = self.architecture.input_shape
+        if model.shape != (self.architecture.parameters,):
+            raise ValueError(f"the model must have {self.architecture.parameters} numbers, not {model.shape}")
+        if images.dtype != np.uint8 or images.shape[1:] != shape:
+            raise ValueError(f"images must be uint8, [n, {shape[0]}, {shape[1]}, {shape[2]}]")
+        return _frozen(model, np.float32), _frozen(images.reshape(len(images), prod(shape)), np.uint8)
+
+    def _answers(self, labels: ArrayLike, images: int, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the checked labels of the chosen images."""
+        every = np.asarray(labels)
+        if every.shape != (images,):
+            raise ValueError(f"{images} images need as many labels, not {every.shape}")
+        answers = _frozen(every[chosen], np.int64)
+        if answers.size and not 0 <= answers.min() <= answers.max() < self.architecture.classes:
+            raise ValueError(f"labels must be 0 to {self.architecture.classes - 1}")
+        return answers
+
+
+def _frozen(array: ArrayLike, kind: type[np.generic]) -> NDArray[Any]:
+    """Return a read-only view: for writable arrays, numba would compile the kernels a second time."""
+    view = np.require(array, kind, ["C", "A"]).view()
+    view.flags.writeable = False
+    return view

@@ -118,7 +118,7 @@ class Training:
 
     @property
     def finished(self) -> bool:
-        """Whether all rounds of the timeline are applied."""
+        """True once all rounds of the timeline are applied."""
         return self.rounds == self._timeline.rounds
 
     @property

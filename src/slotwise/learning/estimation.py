@@ -65,7 +65,7 @@ class TaskGradients:
         self.variance_factor = batch * (held - 1) / (held - batch) if held > batch else 0.0
 
     def full(self, model: Vector, device: int) -> Vector:
-        """Return ∇f_n(w)."""
+        """Return the gradient ∇f_n(w)."""
         return self._full.local_update(model, device, 0)
 
     def sampled(self, model: Vector, device: int, draw: int) -> Vector:

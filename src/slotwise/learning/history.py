@@ -15,7 +15,7 @@ from slotwise.notebook import Displayable
 
 
 class Point(NamedTuple):
-    """One evaluation.
+    """Evaluation of one model.
 
     Attributes:
         slot: Slot in which the model was complete.

@@ -1,4 +1,4 @@
-"""What a device does with a model: plain SGD on its own samples. Shared by every image task."""
+"""Local training of a device: plain SGD on its own samples, shared by all image tasks."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ class LocalSgd:
 
     @property
     def divisor(self) -> int:
-        """What w_start − w_end is divided by."""
+        """Divisor of w_start − w_end."""
         return self.local_steps if self.update == "mean" else 1
 
 
 class DeviceSamples:
-    """Which samples belong to whom: indices into the data set's shared arrays, and no copies of them."""
+    """Samples of each device, as indices into the arrays of one data set that all share."""
 
     def __init__(self, dataset: Dataset, rows: NDArray[np.int32]) -> None:
         self.dataset = dataset
         self.rows = rows
         self.union = np.unique(rows)
-        """All devices' samples, each once: what the global loss is over."""
+        """Samples of all devices, each once: the training loss is the mean over them."""
 
     def batches(self, sgd: LocalSgd, device: int, training: int) -> NDArray[np.int32]:
-        """Rows of the data set, [steps, batch], of one local training."""
+        """Return the rows of the data set, [steps, batch], of one local training."""
         own = self.rows[device - 1]
         positions = draw_batches(sgd.seed, device, training, len(own), sgd.local_steps, sgd.batch_size)
         batches: NDArray[np.int32] = own[positions]

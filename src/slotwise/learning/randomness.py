@@ -1,7 +1,7 @@
-"""Randomness is a function: a counter-based generator for each purpose, device and training.
+"""Random numbers as a function of purpose, device and training: counter-based generators.
 
-Nothing is drawn from a shared stream, so results do not depend on who draws first, and a checkpoint has
-nothing to save of it.
+Nothing is drawn from a shared stream, so results do not depend on the order of the draws, and a checkpoint
+need not save any generator state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LARGEST_SEED = 2**64 - 1
 
 
 class Purpose(IntEnum):
-    """What random numbers are for; purposes never share numbers."""
+    """Purpose of random numbers; purposes never share numbers."""
 
     MODEL = 1
     PARTITION = 2
@@ -24,9 +24,9 @@ class Purpose(IntEnum):
 
 
 def generator(seed: int, purpose: Purpose, device: int = 0, training: int = 0) -> np.random.Generator:
-    """The generator of one purpose, device and training: Philox keyed by (seed, purpose).
+    """Return the generator of one purpose, device and training: Philox with the key (seed, purpose).
 
-    Device and training are the high words of its counter; the low words count the numbers drawn.
+    Device and training are the upper half of its counter; the lower half counts the numbers drawn.
     """
     key = np.array([seed, purpose], dtype=np.uint64)  # a list would become floats from 2**63 on
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, device, training]))
@@ -35,7 +35,7 @@ def generator(seed: int, purpose: Purpose, device: int = 0, training: int = 0) -
 def draw_batches(
     seed: int, device: int, training: int, samples: int, steps: int, batch_size: int
 ) -> NDArray[np.int64]:
-    """Positions of the mini-batches of one local training, [steps, batch]: each drawn without replacement.
+    """Return the mini-batches of one local training as positions [steps, batch], without replacement.
 
     A device with fewer samples than the batch size uses all of them in every step.
     """

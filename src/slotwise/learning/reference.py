@@ -1,6 +1,6 @@
-"""The slow twin: Algorithms 1 and 2 as the paper writes them, one device at a time.
+"""Reference implementation: Algorithms 1 and 2 as the paper writes them, one device at a time.
 
-It knows no slots and no timeline: it follows the pseudocode's sets. The engine, which follows a Timeline,
+It has no slots and no timeline, but follows the sets of the pseudocode. The engine, which follows a Timeline,
 must give the same models to the bit.
 """
 
@@ -16,7 +16,7 @@ from slotwise.scenario import Scenario
 def asynchronous(
     scenario: Scenario, task: Task, rounds: int, delay: int = 0, aggregation: Aggregation = mean
 ) -> Iterator[Vector]:
-    """Algorithm 2: yields w_0, w_1, …, w_rounds. With delay 0 it is Algorithm 1."""
+    """Yield w_0, w_1, …, w_rounds of Algorithm 2. With delay 0 it is Algorithm 1."""
     size, groups = scenario.group_size, scenario.groups
     everyone = range(1, scenario.devices + 1)
     # Line 1: S_{−delay−1} starts from w_0, and S_{k−delay−1} receives w_k for k = 1..delay.
@@ -46,7 +46,7 @@ def asynchronous(
 def synchronous(
     task: Task, rounds: int, participants: Callable[[int], list[int]], aggregation: Aggregation = mean
 ) -> Iterator[Vector]:
-    """Vanilla FL (eq. 7): every participant of round k trains on w_k. Yields w_0, w_1, …, w_rounds."""
+    """Yield w_0, w_1, …, w_rounds of vanilla FL (eq. 7): every participant of round k trains on w_k."""
     model = task.initial_model()
     yield model
     trainings: dict[int, int] = {}

@@ -28,7 +28,7 @@ class Task(Protocol):
     """
 
     def initial_model(self) -> Vector:
-        """Return w_0."""
+        """Return the first model, w_0."""
 
     def local_update(self, model: Vector, device: int, training: int) -> Vector:
         """Return w_start − w_end of the device's training number ``training`` (from 0) on ``model``."""

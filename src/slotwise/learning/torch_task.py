@@ -1,7 +1,7 @@
 """TorchTask: any torch.nn.Module as a Task. Needs the extra ``slotwise[torch]``.
 
-The module's parameters travel as one flat float32 vector. Each worker thread has its own copy of the module
-and one intra-op thread: many local trainings at once beat many threads per operation. Images are kept
+A model is the module's parameters as one flat float32 vector. Each worker thread has its own copy of the
+module and one intra-op thread: parallel local trainings are faster than parallel operations. Images are kept
 channels-last, which the CPU's convolution kernels prefer.
 """
 
@@ -33,7 +33,7 @@ CHUNK = 2048  # images of an evaluation at once
 
 
 class TorchTask:
-    """Image classification with a module and a loss of your own.
+    """Image classification with any module and loss.
 
     The module must not draw random numbers while it trains (no dropout): an update has to be a function of
     the model, the device and the number of its training. Buffers, such as the statistics of a batch
@@ -51,10 +51,10 @@ class TorchTask:
         scale: tuple[float, ...] | None = None,
         device: str | None = None,
     ) -> None:
-        """``device`` is torch's name for where to compute; by default the GPU if there is one."""
+        """Compute on the torch device ``device``; by default the GPU if there is one."""
         if any(True for _ in module.buffers()):
             raise UserError(
-                "TorchTask: the module has buffers (batch normalisation?), which no update carries"
+                "TorchTask: the module has buffers (batch normalisation?), which are not part of an update"
             )
         self.samples, self.sgd, self._loss = samples, sgd, loss
         self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -65,7 +65,7 @@ class TorchTask:
         self._local = threading.local()
 
     def initial_model(self) -> Vector:
-        """The module's parameters drawn anew from the seed: uniform ±1/sqrt(fan-in), layer after layer."""
+        """Return parameters drawn from the seed: uniform in ±1/sqrt(fan-in), layer after layer."""
         draw = generator(self.sgd.seed, Purpose.MODEL)
         parts, bound = [], 1.0
         for parameter in self._module.parameters():
@@ -75,7 +75,7 @@ class TorchTask:
         return np.concatenate(parts).astype(np.float32)
 
     def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        """w_start − w_end of H steps of SGD on the device's samples."""
+        """Return w_start − w_end of H steps of SGD on the device's samples."""
         module = self._worker_module()
         start = self._load(module, model)
         rows = self.samples.batches(self.sgd, device, training)
@@ -95,7 +95,7 @@ class TorchTask:
         return result
 
     def evaluate(self, model: Vector) -> Evaluation:
-        """Mean loss over the union of the devices' data; accuracy over the test images."""
+        """Return the mean loss over the union of the devices' data, and the accuracy on the test images."""
         with torch.no_grad():
             return self._evaluate(model)
 
@@ -116,7 +116,7 @@ class TorchTask:
         return Evaluation(loss / len(union), correct / len(dataset.test_labels))
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
-        """The arrays under the names of the module's state_dict."""
+        """Return the arrays by their names in the module's state_dict."""
         arrays, first = {}, 0
         for name, parameter in self._module.named_parameters():
             last = first + parameter.numel()
@@ -125,9 +125,9 @@ class TorchTask:
         return arrays
 
     def _worker_module(self) -> nn.Module:
-        """This thread's own copy of the module."""
+        """Return this thread's copy of the module."""
         if not hasattr(self._local, "module"):
-            torch.set_num_threads(1)  # per thread, so each worker has to say it
+            torch.set_num_threads(1)  # a setting of the thread, so each worker makes it
             self._local.module = copy.deepcopy(self._module)
         module: nn.Module = self._local.module
         return module
@@ -153,7 +153,7 @@ class TorchTask:
 
 
 def sequential(architecture: Architecture) -> nn.Sequential:
-    """The built-in network as a torch module; their flat vectors mean the same model."""
+    """Return the built-in network as a torch module; a flat vector is the same model in both."""
     layers: list[nn.Module] = []
     channels = architecture.input_shape[0]
     for out, kernel in architecture.convolutions:

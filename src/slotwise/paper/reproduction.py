@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.job import Failure, Job, Run
+from slotwise.batch.job import Failure, Run
 from slotwise.batch.jobs import can_train, run_jobs, unfinished
-from slotwise.batch.serial import SerialExecutor, TaskCache
+from slotwise.batch.serial import SerialExecutor
 from slotwise.costs import Powers
 from slotwise.errors import InputError
 from slotwise.machine import available_cores
@@ -187,8 +186,8 @@ def reproduce(
         runs = all_runs(chosen, range(seeds))
         trainable = [run for run in runs if can_train(run)]
         jobs = unfinished(folder, trainable)
-        watch.batch_started(jobs, len(trainable) - len(jobs))
-        failures = _train(folder, jobs, threads, watch)
+        finished = len(trainable) - len(jobs)
+        failures = run_jobs(folder, jobs, SerialExecutor(threads), watch, finished=finished)
         stopped = watch.wants_stop()
 
         from slotwise.paper.report_page import write_report  # noqa: PLC0415  (plotting is slow to import)
@@ -196,15 +195,6 @@ def reproduce(
         report = write_report(folder.path, manifest, failures, figure_files=not stopped, powers=powers)
     skipped = tuple(run for run in runs if run not in trainable)
     return Reproduction(folder.path, report, failures, skipped, stopped)
-
-
-def _train(folder: BatchFolder, jobs: Sequence[Job], threads: int, observer: Observer) -> tuple[Failure, ...]:
-    """Train seed after seed, so that an early end leaves whole figures of the first seeds."""
-    failures: list[Failure] = []
-    make_task = TaskCache().make
-    for _, same_seed in groupby(jobs, lambda job: job.run.config.seed):
-        failures += run_jobs(folder, same_seed, SerialExecutor(threads, make_task), observer)
-    return tuple(failures)
 
 
 def _with_deadline(experiments: Iterable[Experiment], deadline: int) -> tuple[Experiment, ...]:

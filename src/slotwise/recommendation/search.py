@@ -186,13 +186,11 @@ class Search:
     def _train(self, index: int, sixteenths: int, candidates: Sequence[Candidate]) -> None:
         """Train the pilots of one seed up to a rung, where that can change how a candidate is judged."""
         seed, settled = self._seeds[index], self._question.metric.settled
-        wanted = {
-            candidate: Job(
-                self._question.pilot(candidate, seed), until=candidate.prospects[index].rounds[sixteenths]
-            )
-            for candidate in candidates
-            if candidate not in self._diverged and not settled(self._curves.get((candidate, seed), ()))
-        }
+        wanted = {}
+        for candidate in candidates:
+            if candidate not in self._diverged and not settled(self._curves.get((candidate, seed), ())):
+                prospect, run = candidate.prospects[index], self._question.pilot(candidate, seed)
+                wanted[candidate] = Job(run, prospect.updates[sixteenths], prospect.rounds[sixteenths])
         missing = [job for candidate, job in wanted.items() if not self._read(candidate, seed, job)]
         executor = SerialExecutor(self._workers, self._make_task)
         failures = run_jobs(self._folder, missing, executor, self._observer) if missing else ()

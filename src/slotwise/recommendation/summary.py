@@ -89,7 +89,7 @@ def _comparison(answer: Recommendation) -> Iterator[str]:
         return
     means = [text(one.mean) for one in (answer.best, other) if one.mean is not None]
     line = f"compared with {other.candidate.label}"
-    line += f" ({' to '.join(means)})" if answer.best.mean is not None else ""
+    line += f" ({' versus '.join(means)})" if answer.best.mean is not None else ""
     line += f": better in {sure.seeds_won} of {sure.seeds} seeds"
     if sure.resamples_won is not None:
         line += f", in {sure.resamples_won:.0%} of resamples"

@@ -67,6 +67,10 @@ class BatchProgress(Observer):
         self._bar.start()
         self._all = self._bar.add_task(self._title(), total=self._total, text="waiting for a worker")
 
+    def rung_started(self, slot: int, candidates: Sequence[str]) -> None:
+        """Print the candidates that a search trains up to a slot."""
+        self.message(f"to slot {slot:,}: {', '.join(candidates)}")
+
     def job_started(self, job: Job) -> None:
         """Show the bar of a job, if there is room."""
         row = None

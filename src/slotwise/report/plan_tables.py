@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.table import Table
 
-from slotwise.planning import SCHEDULES, Plan, SimulatedPlan
+from slotwise.planning import FleetPlan, Plan, PlanTable
 from slotwise.report.cost_tables import CostRow, add_columns, cost_table, plain_table
 from slotwise.scenario import Scenario
-from slotwise.schedule import Schedule
 
 PLAN_COLUMNS = (
     *("group\nsize", "groups", "slots/\nround", "rounds", "models"),
@@ -34,12 +33,12 @@ def plan_table(plans: Sequence[Plan]) -> Table:
     table = plain_table(plan_title(plans[0].scenario), _caption(plans), gap=0)
     add_columns(table, PLAN_COLUMNS)
     for plan in plans:
-        cells = map(_cell, plan.as_dict().values())
+        cells = map(_cell, plan.figures().values())
         table.add_row(*cells, style=None if plan.fits else "dim strike")
     return table
 
 
-def fleet_plan_table(plans: Sequence[SimulatedPlan]) -> Table:
+def fleet_plan_table(plans: Sequence[FleetPlan]) -> Table:
     """Return the plan of unequal devices, with a row for each group size."""
     scenario = plans[0].scenario
     table = plain_table(
@@ -57,14 +56,22 @@ def fleet_plan_table(plans: Sequence[SimulatedPlan]) -> Table:
     return table
 
 
-def plan_cost_table(plans: Iterable[SimulatedPlan], schedules: Sequence[Schedule] = SCHEDULES) -> Table:
-    """Return the costs of every group size under the given schedules."""
+def plan_cost_table(plans: Iterable[Plan | FleetPlan]) -> Table:
+    """Return the costs of every group size and schedule for which they were computed."""
     rows = [
-        CostRow((f"{plan.scenario.group_size:,}", name), plan.schedules[name].spending)
+        CostRow((f"{plan.scenario.group_size:,}", name), costs)
         for plan in plans
-        for name in schedules
+        for name, costs in plan.costs.items()
     ]
     return cost_table(("group\nsize", "schedule"), rows, "Costs of the devices")
+
+
+def plan_tables(plans: PlanTable) -> Iterator[Table]:
+    """Return the table of rounds and staleness and, if they were computed, that of the costs."""
+    unequal = [plan for plan in plans if isinstance(plan, FleetPlan)]
+    yield fleet_plan_table(unequal) if unequal else plan_table([p for p in plans if isinstance(p, Plan)])
+    if plans[0].costs:
+        yield plan_cost_table(plans)
 
 
 def _cell(value: float) -> str:

@@ -14,7 +14,7 @@ from slotwise.runs.config import BEYOND_THE_PAPER, RunConfig
 from slotwise.runs.run_folder import RunFolder
 from slotwise.runs.tasks import build_task
 from slotwise.scenario import whole
-from slotwise.schedule import Timeline, simulate
+from slotwise.schedule import POLICIES, Timeline
 from slotwise.theory.bound import Bound, Constants, Setting, corrected, published, round_robin
 
 # Gradients of so many samples are computed, for training and for measuring: about a minute on two cores.
@@ -75,7 +75,7 @@ def estimate_constants(
     """Estimate the constants of the analysis for a run: train its task again, with one gradient per update.
 
     Args:
-        folder: A run of equal devices without faults, with the rule mean and 32 bits, in the paper's terms.
+        folder: A run of equal devices without faults, with the rule mean and 32 bits.
         known: Constants that are given and not estimated.
         rounds: Rounds to train. Default: what takes about a minute.
         learning_rate: Step size. Default: the run's.
@@ -97,12 +97,7 @@ def estimate_constants(
     saved, _ = folder.checkpoints.load()
     measurement = measure(
         task,
-        simulate(
-            replace(setting.scenario, deadline=None),
-            config.policy.schedule,
-            delay=setting.delay if config.policy.schedule == "idfl" else "auto",
-            rounds=setting.rounds,
-        ),
+        timeline.first(setting.rounds),
         points=points,
         others=[] if saved is None else [saved.model],
         workers=available_cores() if workers is None else workers,
@@ -116,8 +111,8 @@ def estimate_constants(
 
 
 def _refuse_other_runs(folder: RunFolder, config: RunConfig) -> None:
-    if config.policy.schedule == "sync" and config.policy.participation == "random":
-        raise InputError("estimate", folder.path, "a run with participation round-robin")
+    if config.policy.schedule not in POLICIES or config.policy.depends_on_seed:
+        raise InputError("estimate", folder.path, "a run of a built-in schedule without random participation")
     options, usual = config.options(), RunConfig().options()
     if any(options[name] != usual[name] for name in BEYOND_THE_PAPER):
         allowed = "a run of equal devices without faults, with aggregation mean, bits 32 and no task"

@@ -23,7 +23,7 @@ from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_config import options_of_file
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_sgd import LocalSgd
-from slotwise.learning.quantised import UNQUANTISED, checked_bits, link_slots_of
+from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
 from slotwise.option_types import check_fields, checked, field_types, option_names
 from slotwise.scenario import Scenario, compute_slots, whole
 from slotwise.schedule import PolicyConfig, Timeline, simulate
@@ -101,7 +101,7 @@ class RunConfig:
     evaluate_every: int | None = None
 
     def __post_init__(self) -> None:
-        checked_bits(self.bits)
+        whole("bits", self.bits, FEWEST_BITS, UNQUANTISED)
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
         self.make_fleet()
@@ -295,8 +295,8 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
     ),
 }
-# Options the paper does not have: it knows only equal devices, the mean and unquantised updates.
-BEYOND_THE_PAPER = (*option_names(FleetConfig), *option_names(AggregationConfig), "bits", "task")
+# Options the paper does not have: it has only equal devices, the mean and unquantised updates.
+BEYOND_THE_PAPER = (*option_names(FleetConfig), *option_names(AggregationConfig), "selection", "bits", "task")
 
 
 @cache
@@ -337,6 +337,8 @@ def is_list(name: str) -> bool:
 
 def checked_option(name: str, value: Any) -> Any:
     """Return ``value`` converted to the type of an option, or raise an InputError."""
+    if _homes()[name] == "policy":  # which also knows the short names
+        return getattr(PolicyConfig(**{name: value}), name)
     return checked(name, value, option_type(name))
 
 

@@ -72,7 +72,7 @@ class RunFolder:
 
     @property
     def is_run(self) -> bool:
-        """Whether the folder contains a run."""
+        """True if the folder contains a run."""
         try:
             return (self.path / "run.json").is_file()
         except OSError:  # a name too long to be a file's
@@ -89,12 +89,12 @@ class RunFolder:
 
     @property
     def status(self) -> Status:
-        """Status in run.json."""
+        """Status of the run, as in run.json."""
         status: Status = self.description()["status"]
         return status
 
     def description(self) -> dict[str, Any]:
-        """Read run.json."""
+        """Return the content of run.json."""
         path = self.path / "run.json"
         document = read_document(path, FORMAT, "status", "parameters")
         if document["status"] not in get_args(Status) or not isinstance(document["parameters"], dict):
@@ -110,7 +110,7 @@ class RunFolder:
             raise UserError(f"{self.path / 'run.json'}: {error}") from None
 
     def write_description(self, config: RunConfig, status: Status, **results: Any) -> None:
-        """Write run.json."""
+        """Write run.json with the given results."""
         options, versions = config.options(), _versions()
         document = {
             "format": FORMAT,
@@ -122,7 +122,7 @@ class RunFolder:
         write_document(self.path / "run.json", document)
 
     def write_points(self, points: Sequence[Point]) -> None:
-        """Write history.csv."""
+        """Write history.csv, one line an evaluation."""
         write_csv(self.path / "history.csv", Point._fields, points)
 
     def points(self) -> list[Point]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slotwise.data import Dataset
 from slotwise.errors import UserError
 from slotwise.learning.local_sgd import DeviceSamples
-from slotwise.learning.quantised import UNQUANTISED, Quantised
+from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import CheckedTask, Task
 from slotwise.runs.config import RunConfig

@@ -11,7 +11,7 @@ Policies use this as their fast path. It must equal the Scheduler driven event b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count, islice, tee
+from itertools import chain, count, islice, repeat, tee
 from typing import NamedTuple
 
 import numpy as np
@@ -105,3 +105,43 @@ def equal_devices_timeline(
         receiver=devices,
         receiver_offsets=offsets,
     )
+
+
+def fixed_delay_timeline(scenario: Scenario, name: str, delay: int, rounds: int | None) -> Timeline:
+    """Return the timeline of equal devices with a fixed intentional delay; 0 is asynchronous FL."""
+
+    def queue(length: int) -> Column:
+        return _queue_of_senders(scenario.devices, scenario.group_size, length)
+
+    return equal_devices_timeline(scenario, name, delay, _batches(scenario, delay), queue, rounds)
+
+
+def round_ends(scenario: Scenario, delay: int = 0, rounds: int | None = None) -> Iterator[int]:
+    """Yield the slot at which each round with a fixed delay ends, without the rest of the timeline."""
+    return (played.end for played in play_rounds(scenario, _batches(scenario, delay), rounds))
+
+
+def _batches(scenario: Scenario, delay: int) -> Iterator[int]:
+    """Yield the number of receivers of w_0, w_1, …: Algorithm 2's initial sets, then S each."""
+    size, left = scenario.group_size, scenario.devices
+    first = min((scenario.groups - delay) * size, left)
+    initial = (min(size, left - first - i * size) for i in range(delay))
+    return chain([first], initial, repeat(size))
+
+
+def _queue_of_senders(devices: int, size: int, length: int) -> Column:
+    """Return devices in the order in which they send: 1..N, then each round's senders again.
+
+    The senders of a round are sorted, because they all receive the same model and then tie. It only matters
+    if S does not divide N. All rounds within N places of the known part are sorted at once.
+    """
+    queue = np.empty(max(length, devices), dtype=np.int32)
+    queue[:devices] = np.arange(1, devices + 1)
+    known, copied = devices, 0
+    while known < length:
+        rounds = min((known - copied) // size, -(-(length - known) // size))
+        block = np.sort(queue[copied : copied + rounds * size].reshape(rounds, size), axis=1).ravel()
+        part = block[: length - known]
+        queue[known : known + len(part)] = part
+        known, copied = known + len(part), copied + rounds * size
+    return queue[:length]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from math import inf
 
-from slotwise.errors import InputError, UserError
+from slotwise.errors import UserError
 from slotwise.fleet import Fleet
-from slotwise.scenario import Scenario, whole
+from slotwise.scenario import Scenario
 from slotwise.schedule.policy import Policy
 from slotwise.schedule.scheduler import (
     Deliver,
@@ -26,17 +26,9 @@ from slotwise.schedule.scheduler import (
 from slotwise.schedule.timeline import Record, Timeline, Uplink
 
 
-def check_horizon(scenario: Scenario, rounds: int | None) -> None:
-    """Refuse to play without an end: a number of rounds, or a deadline."""
-    if rounds is None and scenario.deadline is None:
-        raise InputError("rounds", None, "given, unless the scenario has a deadline")
-    if rounds is not None:
-        whole("rounds", rounds)
-
-
 def event_timeline(scenario: Scenario, policy: Policy, fleet: Fleet | None, rounds: int | None) -> Timeline:
     """Return what a Scheduler makes of a policy; the timeline is empty if no round fits."""
-    check_horizon(scenario, rounds)
+    scenario.check_horizon(rounds)
     delivery, devices = policy.delivery(scenario, fleet, rounds), fleet or Fleet.equal(scenario)
     scheduler = Scheduler(
         scenario.group_size,
@@ -58,7 +50,7 @@ class Agenda:
         self._events: dict[int, list[Event]] = {}
 
     def add(self, slot: int, event: Event) -> None:
-        """Add an event."""
+        """Add an event that happens in a slot."""
         events = self._events.get(slot)
         if events is None:
             heappush(self._slots, slot)

@@ -63,7 +63,7 @@ class Policy(ABC):
 
     @property
     def depends_on_seed(self) -> bool:
-        """Whether another seed gives another schedule of the same devices."""
+        """True if another seed gives another schedule of the same devices."""
         return bool(getattr(self.selection, "depends_on_seed", False))
 
     @abstractmethod

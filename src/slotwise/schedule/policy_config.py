@@ -1,7 +1,8 @@
-"""PolicyConfig: the options that name a policy and its selection."""
+"""PolicyConfig: short names of policies and selections, and their options."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -11,13 +12,19 @@ from slotwise.schedule.policies import POLICIES
 from slotwise.schedule.policies.intentional_delay import Delay
 from slotwise.schedule.policies.synchronous import Participation
 from slotwise.schedule.policy import Policy
-from slotwise.schedule.selection import check_selection_name, selection_named
+from slotwise.schedule.selection import RandomSelection, Selection, first_ready, round_robin
 from slotwise.user_code import describe_error, is_function_name, load_function
+
+SELECTIONS: Mapping[str, Selection] = {
+    "first-ready": first_ready,
+    "round-robin": round_robin,
+    "random": RandomSelection(),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyConfig:
-    """Who receives which model and who sends when.
+    """The schedule and its options.
 
     Attributes:
         schedule: The schedule: sync, async, idfl, or your own policy as module:function.
@@ -33,13 +40,14 @@ class PolicyConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.schedule not in POLICIES and not is_function_name(self.schedule):
-            raise InputError("schedule", self.schedule, f"{', '.join(POLICIES)} or module:function")
-        check_selection_name(self.selection)
+        for name, known in (("schedule", POLICIES), ("selection", SELECTIONS)):
+            value = getattr(self, name)
+            if value not in known and not is_function_name(value):
+                raise InputError(name, value, f"{', '.join(known)} or module:function")
 
     @property
     def depends_on_seed(self) -> bool:
-        """Whether another seed gives another schedule of the same devices."""
+        """True if another seed gives another schedule of the same devices."""
         return self.policy().depends_on_seed
 
     def policy(self, seed: int = 0) -> Policy:
@@ -53,14 +61,20 @@ class PolicyConfig:
         names = {field.name for field in fields(chosen)} if chosen else set()
         for field in fields(self)[1:]:
             value = getattr(self, field.name)
-            if field.name not in names and value != field.default and (field.name, value) != ("delay", 0):
-                allowed = f"{field.default} for the schedule {self.schedule}"
-                raise InputError(field.name, value, allowed)
+            usual = (field.default, 0) if field.name == "delay" else (field.default,)
+            if field.name not in names and value not in usual:
+                allowed = " or ".join(map(str, usual))
+                raise InputError(field.name, value, f"{allowed} for the schedule {self.schedule}")
         if chosen is None:
             return self._user_policy(seed)
         options = {"delay": self.delay, "participation": self.participation, "seed": seed}
         given: dict[str, Any] = {name: value for name, value in options.items() if name in names}
-        return chosen(selection=selection_named(self.selection, seed), **given)
+        return chosen(selection=self._selection(seed), **given)
+
+    def _selection(self, seed: int) -> Selection:
+        if self.selection == "random":
+            return RandomSelection(seed)
+        return SELECTIONS.get(self.selection) or load_function("selection", self.selection)
 
     def _user_policy(self, seed: int) -> Policy:
         make_policy = load_function("schedule", self.schedule)

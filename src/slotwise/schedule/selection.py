@@ -11,9 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from slotwise.errors import InputError
 from slotwise.fleet.fleet import chance
-from slotwise.user_code import is_function_name, load_function
 
 _RANDOM_SELECTION = 7  # 1 to 6 are the purposes that slotwise.fleet draws numbers for
 
@@ -56,19 +54,3 @@ class RandomSelection:
         """Choose the update whose device draws the lowest number."""
         key = (self.seed, _RANDOM_SELECTION, round_number, last_sender)
         return min(waiting, key=lambda update: (chance(*key, update.device), update.device))
-
-
-def selection_named(name: str, seed: int = 0) -> Selection:
-    """Return the selection with a short name, or the user's own function ``module:function``."""
-    if is_function_name(name):
-        return load_function("selection", name)
-    check_selection_name(name)
-    if name == "random":
-        return RandomSelection(seed)
-    return round_robin if name == "round-robin" else first_ready
-
-
-def check_selection_name(name: str) -> None:
-    """Refuse a name that is neither a short name nor of the form ``module:function``."""
-    if name not in ("first-ready", "round-robin", "random") and not is_function_name(name):
-        raise InputError("selection", name, "first-ready, round-robin, random or module:function")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from typing import Any
 
 from slotwise.errors import ConflictError, InputError
 from slotwise.fleet import Fleet
 from slotwise.scenario import LARGEST, Scenario
-from slotwise.schedule.events import check_horizon, event_timeline
+from slotwise.schedule.events import event_timeline
 from slotwise.schedule.policies.intentional_delay import Delay
 from slotwise.schedule.policies.synchronous import Participation
 from slotwise.schedule.policy import Policy
@@ -51,8 +51,8 @@ def simulate(
     Raises:
         InputError: a parameter is out of range, has no effect, or no round fits.
     """
-    chosen = _policy(policy, delay, participation, selection, seed)
-    check_horizon(scenario, rounds)
+    chosen = _policy(policy, delay=delay, participation=participation, selection=selection, seed=seed)
+    scenario.check_horizon(rounds)
     if fleet is not None:
         fleet.check_size(scenario)
         fleet = None if fleet.is_equal_to(scenario) else fleet
@@ -69,25 +69,19 @@ def scheduler_for(
     policy: Policy | str,
     *,
     fleet: Fleet | None = None,
-    delay: Delay = "auto",
-    participation: Participation = "round-robin",
-    selection: str = "first-ready",
-    seed: int = 0,
     absent: Iterable[int] = (),
+    **options: Any,
 ) -> Scheduler:
     """Return the Scheduler that `simulate` drives, for a driver on a real network.
 
     Args:
         scenario: devices and channel. Just-in-time delivery needs a deadline: the plan ends there.
-        policy: as for `simulate`, and so are the other options.
+        policy: as for `simulate`.
         fleet: the devices, if they are not all equal.
-        delay: with the short name "idfl".
-        participation: with the short name "sync".
-        selection: with a short name.
-        seed: with a short name.
         absent: the devices that are not present at the start.
+        options: delay, participation, selection and seed, as for `simulate`.
     """
-    chosen = _policy(policy, delay, participation, selection, seed)
+    chosen = _policy(policy, **options)
     devices = None if fleet is None or fleet.is_equal_to(scenario) else fleet
     return Scheduler(
         scenario.group_size,
@@ -114,21 +108,17 @@ def refuse_too_many_uplinks(
     """Raise an InputError if a timeline could be too long to be kept in memory."""
     if most_uplinks(scenario, rounds, fleet) > MOST_UPLINKS:
         name, value = ("deadline", scenario.deadline) if rounds is None else ("rounds", rounds)
-        raise InputError(name, value, f"shorter: more than {MOST_UPLINKS:,} uplinks are too many")
+        raise InputError(
+            name, value, f"shorter: more than {MOST_UPLINKS:,} uplinks are too many for a timeline"
+        )
 
 
-def _policy(
-    policy: Policy | str, delay: Delay, participation: Participation, selection: str, seed: int
-) -> Policy:
-    config = PolicyConfig(delay=delay, participation=participation, selection=selection)
+def _policy(policy: Policy | str, *, seed: int = 0, **options: Any) -> Policy:
     if isinstance(policy, str):
-        return replace(config, schedule=policy).policy(seed)
-    usual = PolicyConfig()
-    for name in ("delay", "participation", "selection"):
-        if getattr(config, name) != getattr(usual, name):
+        return PolicyConfig(schedule=policy, **options).policy(seed)
+    for name, value in {**options, "seed": seed}.items():
+        if value != getattr(PolicyConfig, name, 0):
             raise ConflictError(name, "policy", "a policy object has its own options")
-    if seed:
-        raise ConflictError("seed", "policy", "a policy object has its own seed")
     return policy
 
 

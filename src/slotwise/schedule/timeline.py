@@ -42,7 +42,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key)
-    """Who sent and received what in which slot, for every completed round.
+    """Uplinks and broadcasts of every completed round, slot by slot.
 
     Uplink columns have one row per uplink in the order of the channel; broadcast columns one row per round.
     Slots are half-open: an uplink takes [start, end). Devices are numbered from 1. Round k applies the
@@ -121,7 +121,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
 
     @property
     def rounds(self) -> int:
-        """Completed rounds K."""
+        """The number of completed rounds K."""
         return len(self.broadcast_end)
 
     @property

@@ -1,14 +1,16 @@
-"""The paper's closed forms: instant, exact, and honest about where they stop."""
+"""The paper's closed forms and the convergence bound."""
 
-from slotwise.theory.delay import effective_staleness, free_delay
-from slotwise.theory.staleness import staleness, version
-from slotwise.theory.timing import (
+from slotwise.theory.closed_forms import (
     cycle_slots,
+    effective_staleness,
+    free_delay,
     round_end,
     round_slots,
     rounds_within,
+    staleness,
     sync_round_slots,
     sync_rounds,
+    version,
 )
 
 __all__ = [

@@ -1,12 +1,12 @@
 """Theorem 1 in numbers: the bound on the mean squared gradient norm, as published and as it can be proved.
 
-Each function gives Q1..Q4 of Appendix D, such that
+Each function returns Q1..Q4 of Appendix D, such that
 
     (1/(K+1)) · sum over k = 0..K of E‖∇f(w_k)‖²  ≤  (Q2 + Q3 + Q4) / Q1
 
-where the function's conditions hold. `published` is the paper's, to the letter. `corrected` is a theorem
+if the function's conditions hold. `published` is the paper's, to the letter. `corrected` is a theorem
 under the paper's assumptions. `round_robin` is one under an assumption more, and its bound vanishes as the
-rounds grow. docs/bound.md derives both and says what is the matter with the first. A delay enters through
+rounds grow. docs/bound.md derives both and explains what is wrong with the first. A delay enters through
 G → d*+1.
 """
 
@@ -24,7 +24,7 @@ LARGEST_CONSTANT = 1e30  # products of several constants must stay within the ra
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """What the analysis knows of a learning task.
+    """Constants of a learning task in the convergence analysis.
 
     Attributes:
         smoothness: L, with ‖∇f(w) − ∇f(w')‖ ≤ L‖w − w'‖ (assumption 1).
@@ -61,7 +61,7 @@ class Constants:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is trained along which schedule: K+1 = ``rounds`` rounds with one gradient per update (H = 1).
+    """A training along a schedule: K+1 = ``rounds`` rounds with one gradient per update (H = 1).
 
     The theorem supposes equal devices and that S divides N; synchronous rounds are the largest delay, G−1.
     """
@@ -89,10 +89,10 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """(Q2 + Q3 + Q4) / Q1, and whether the theorem says it of this case.
+    """The bound (Q2 + Q3 + Q4) / Q1, and whether the theorem covers the case.
 
     Attributes:
-        q1: what the mean squared gradient norm is multiplied with.
+        q1: the factor of the mean squared gradient norm.
         q2: the part of the first gradient.
         q3: the part of the initial gap.
         q4: the part of noise and heterogeneity.
@@ -109,25 +109,25 @@ class Bound:
 
     @property
     def covered(self) -> bool:
-        """Whether the theorem speaks of this case."""
+        """True if the theorem covers this case."""
         return not self.uncovered
 
     @property
     def value(self) -> float:
-        """The bound; infinite where Q1 is not positive, which bounds nothing."""
+        """The bound; infinite if Q1 is not positive."""
         return (self.q2 + self.q3 + self.q4) / self.q1 if self.q1 > 0 else inf
 
     def as_dict(self) -> dict[str, Any]:
-        """By name, as JSON holds it: no value where there is none."""
+        """Return the parts by name for JSON; an infinite value is None."""
         parts = {name: getattr(self, name) for name in ("q1", "q2", "q3", "q4", "largest_rate")}
         value = self.value if isfinite(self.value) else None
         return {**parts, "value": value, "covered": self.covered, "uncovered": list(self.uncovered)}
 
 
 def published(constants: Constants, setting: Setting) -> Bound:
-    """Theorem 1 and Appendix D as printed, mistakes included; N stands for (d*+1)·S where there is a delay.
+    """Return Theorem 1 and Appendix D as printed, mistakes included; N is (d*+1)·S if there is a delay.
 
-    It asks for eta ≤ beta/sqrt(K+1) and K ≥ 2G.
+    It requires eta ≤ beta/sqrt(K+1) and K ≥ 2G.
     """
     rate, rounds, batch = setting.learning_rate, setting.rounds, setting.batch_size
     size, groups = setting.scenario.group_size, setting.staleness + 1
@@ -143,6 +143,7 @@ def published(constants: Constants, setting: Setting) -> Bound:
         - (rate * smooth) ** 2 * growth * devices / (size**2 * batch)
     )
     limit = published_beta(constants, setting) / sqrt(rounds)
+    too_short = [f"K = {rounds - 1:,} is below 2G = {2 * groups:,}"] if rounds - 1 < 2 * groups else []
     return Bound(
         q1=q1,
         q2=(first - second) / (devices * batch * rounds) * constants.initial_gradient2,
@@ -150,12 +151,12 @@ def published(constants: Constants, setting: Setting) -> Bound:
         q4=rate**3 * smooth**2 * spread * aged / (size * batch * rounds)
         + rate**2 * smooth * spread / (size * batch),
         largest_rate=limit,
-        uncovered=(*_too_fast(rate, limit, "beta/sqrt(K+1)"), *_too_short(rounds, groups), *_no_bound(q1)),
+        uncovered=(*_uncovered(rate, limit, "beta/sqrt(K+1)", q1), *too_short),
     )
 
 
 def published_beta(constants: Constants, setting: Setting) -> float:
-    """beta = SB/(2LN)·(sqrt(1 + 8N/(BM)) − 1) of Theorem 1.
+    """Return beta = SB/(2LN)·(sqrt(1 + 8N/(BM)) − 1) of Theorem 1.
 
     It is the root of 2 − eta·ML/S − eta²·L²MN/(S²B): the linear term of Q1 without its 1/B.
     """
@@ -165,18 +166,10 @@ def published_beta(constants: Constants, setting: Setting) -> float:
     return size * batch / (2 * constants.smoothness * devices) * (root - 1)
 
 
-def root_of_published_q1(constants: Constants, setting: Setting) -> float:
-    """S/(2LN)·(sqrt(1 + 8NB/M) − 1): the step size at which the Q1 printed in Appendix D is zero."""
-    size = setting.scenario.group_size
-    devices = (setting.staleness + 1) * size
-    root = sqrt(1 + 8 * devices * setting.batch_size / constants.noise_growth)
-    return size / (2 * constants.smoothness * devices) * (root - 1)
-
-
 def corrected(constants: Constants, setting: Setting) -> Bound:
-    """What the paper's assumptions prove (docs/bound.md, theorem A): a floor of 2Γ² stays.
+    """Return the bound that follows from the paper's assumptions (docs/bound.md, theorem A).
 
-    It asks for L·eta + 2(L·eta·d*)² ≤ 1 and Q1 > 0, for any number of rounds.
+    A floor of 2Γ² stays. It requires L·eta + 2(L·eta·d*)² ≤ 1 and Q1 > 0, for any number of rounds.
     """
     age = setting.staleness
     return _bound(
@@ -190,10 +183,10 @@ def corrected(constants: Constants, setting: Setting) -> Bound:
 
 
 def round_robin(constants: Constants, setting: Setting) -> Bound:
-    """What groups taking turns prove if every device's loss is L-smooth (docs/bound.md, theorem B).
+    """Return the bound for groups that take turns if every f_n is L-smooth (docs/bound.md, theorem B).
 
     Devices hold equally many samples, so that f is the mean of the f_n. The heterogeneity of a whole cycle of
-    G rounds cancels, and what is left of it is of the order (eta·L·G)². It asks for
+    G rounds cancels, and what is left of it is of the order (eta·L·G)². It requires
     2L·eta + 16(L·eta)²·G(G−1) ≤ 1 and Q1 > 0; L·eta·G ≤ 1/4 is enough for the first.
     """
     groups, rate = setting.scenario.groups, setting.learning_rate
@@ -211,7 +204,7 @@ def round_robin(constants: Constants, setting: Setting) -> Bound:
 def _bound(
     constants: Constants, setting: Setting, *, smoothness: float, descent: float, drift: float, floor: float
 ) -> Bound:
-    """The common shape of both theorems, with a = L·eta + drift·(L·eta)², v = (M−1)/(SB) and s = σ²/(SB).
+    """Return the form of both theorems, with a = L·eta + drift·(L·eta)², v = (M−1)/(SB) and s = σ²/(SB).
 
     Q1 = eta(1 − 2va), Q2 = 2va·eta·d*‖∇f(w_0)‖²/(K+1), Q3 = 2·gap/(K+1), Q4 = floor + a·eta(s + 2vΓ²);
     L·eta must not exceed ``descent``.
@@ -230,25 +223,18 @@ def _bound(
         q3=2 * constants.initial_gap / setting.rounds,
         q4=floor + carried * rate * (noise + 2 * growth * constants.heterogeneity),
         largest_rate=limit,
-        uncovered=(*_too_fast(rate, limit, "its limit"), *_no_bound(q1)),
+        uncovered=tuple(_uncovered(rate, limit, "its limit", q1)),
     )
 
 
 def _positive_root(square: float, linear: float, target: float) -> float:
-    """The x > 0 with square·x² + linear·x = target, also for square = 0."""
+    """Return the x > 0 with square·x² + linear·x = target, also for square = 0."""
     return 2 * target / (linear + sqrt(linear**2 + 4 * square * target))
 
 
-def _too_fast(rate: float, limit: float, name: str) -> list[str]:
-    return [f"step size {rate:.3g} is above {name} = {limit:.3g}"] if rate > limit else []
-
-
-def _too_short(rounds: int, groups: int) -> list[str]:
-    return [f"K = {rounds - 1:,} is below 2G = {2 * groups:,}"] if rounds - 1 < 2 * groups else []
-
-
-def _no_bound(q1: float) -> list[str]:
-    return [] if q1 > 0 else ["Q1 is not positive"]
+def _uncovered(rate: float, limit: float, name: str, q1: float) -> list[str]:
+    too_fast = [f"step size {rate:.3g} is above {name} = {limit:.3g}"] if rate > limit else []
+    return too_fast if q1 > 0 else [*too_fast, "Q1 is not positive"]
 
 
 def _above_0(name: str, value: float) -> None:

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
-from slotwise.learning.fastcnn import network
+from slotwise.learning import cnn_task
+from slotwise.learning.cnn_task import FastCnn
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.fastcnn.network import FastCnn
-from slotwise.learning.fastcnn.plan import Plan, Workspace, make_workspace
+from slotwise.learning.fastcnn.memory_layout import Plan, Workspace, make_workspace
 
 OFFSET, SCALE = 4 * (0.25, 0.5, 0.0), 4 * (0.5, 1.0, 0.25)
 few = settings(max_examples=80, deadline=None, derandomize=True)
@@ -218,7 +218,7 @@ def test_kernels_neither_write_outside_their_workspace_nor_use_what_lies_there(c
         return Workspace(*map(surround, make_workspace(plan)))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(network, "make_workspace", make_surrounded_workspace)
+        patch.setattr(cnn_task, "make_workspace", make_surrounded_workspace)
         found = fast_gradient(case)
     assert_same(found, naive_gradient(case))
     for array in surrounded:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from live import TOPICS
-from slotwise.learning.packing import Packing
+from slotwise.learning.quantisation import Packing
 from slotwise.live.clock import Clock
 from slotwise.live.protocol.wire import Frame, Label, Work, encode
 from slotwise.live.server.device_state import MAX_STRIKES

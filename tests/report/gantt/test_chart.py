@@ -26,7 +26,7 @@ from slotwise.report.gantt.chart import (
     window_of,
 )
 from slotwise.scenario import Scenario
-from slotwise.schedule import Timeline, simulate
+from slotwise.schedule import Asynchronous, IntentionalDelay, Synchronous, Timeline, simulate
 
 COMPUTING, SENDING, RECEIVING = Activity.COMPUTING, Activity.SENDING, Activity.RECEIVING
 CHANNEL, MODEL = Activity.WAITING_FOR_CHANNEL, Activity.WAITING_FOR_MODEL
@@ -116,9 +116,8 @@ def timelines(draw: st.DrawFn) -> Timeline:
         compute_slots=draw(st.integers(1, 12)),
         link_slots=draw(st.integers(1, 3)),
     )
-    policy = draw(st.sampled_from(["sync", "async", "idfl"]))
-    options = {"participation": draw(st.sampled_from(["round-robin", "random"]))} if policy == "sync" else {}
-    return simulate(scenario, policy, rounds=draw(st.integers(1, 12)), **options)
+    policies = [Synchronous(), Synchronous(participation="random"), Asynchronous(), IntentionalDelay()]
+    return simulate(scenario, draw(st.sampled_from(policies)), rounds=draw(st.integers(1, 12)))
 
 
 def check_cover(timeline: Timeline) -> dict[int, list[Interval]]:

@@ -1,1 +1,1 @@
-"""A small convolutional network at full machine speed, in Python and numba."""
+"""Numba kernels that train a small convolutional network at nearly the speed of the machine."""

@@ -1,4 +1,4 @@
-"""The shape of a small convolutional network and of its flat parameter vector (numpy only)."""
+"""Architecture: the shape of a small convolutional network and of its parameter vector (numpy only)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Architecture:
-    """Convolutions (each followed by max-pool 2 and relu), then dense layers (relu between them).
+    """Network of convolutions, each with max-pool 2 and relu, then dense layers with relu between them.
 
     The same network in PyTorch is ``Sequential(Conv2d, MaxPool2d(2), ReLU, ..., Flatten, Linear, ReLU, ...,
     Linear)``, and a model is one float32 vector in the order of its ``parameters_to_vector``.
@@ -43,7 +43,7 @@ class Architecture:
             raise ValueError(f"a classifier needs at least two classes, not {self.classes}")
         for number, (_, height, width) in enumerate(self.feature_shapes[1:], start=1):
             if min(height, width) < 1:
-                raise ValueError(f"convolution {number} does not fit: nothing is left of the image after it")
+                raise ValueError(f"convolution {number} does not fit: no pixel of the image is left after it")
 
     @property
     def feature_shapes(self) -> tuple[tuple[int, int, int], ...]:
@@ -81,7 +81,7 @@ class Architecture:
         return sum(prod(shape) for shape in self.parameter_shapes)
 
     def initial_parameters(self, generator: np.random.Generator) -> NDArray[np.float32]:
-        """Weights and biases uniform in ±1/sqrt(fan-in), PyTorch's default, layer after layer."""
+        """Return weights and biases uniform in ±1/sqrt(fan-in), PyTorch's default, layer after layer."""
         values = []
         for weight in self.weight_shapes:
             bound = 1.0 / np.sqrt(prod(weight[1:]))
@@ -90,17 +90,17 @@ class Architecture:
 
     @property
     def dense_multiply_adds(self) -> int:
-        """Multiply-adds per sample of forward and backward as in a textbook.
+        """Multiply-adds per sample of a textbook forward and backward pass.
 
         Each layer costs its forward pass once more for the gradient of its weights and once more for the
-        gradient of its inputs, except that nobody asks for the gradient of the images.
+        gradient of its inputs; the gradient of the images is not needed.
         """
         forward = [self._forward_multiply_adds(number) for number in range(len(self.weight_shapes))]
         return 3 * sum(forward) - forward[0]
 
     @property
     def needed_multiply_adds(self) -> int:
-        """The same, with convolution gradients at the one position in four that max-pool lets through."""
+        """Multiply-adds per sample, with convolution gradients only where max-pool passes them."""
         total = 0
         for number, weight in enumerate(self.weight_shapes):
             gradients = 1 if number == 0 else 2

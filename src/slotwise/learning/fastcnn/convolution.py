@@ -5,6 +5,16 @@
 The eight samples are the lanes of a vector, so every multiply-add below is eight. One window and three output
 channels are twelve sums that stay in registers; each tap takes four loads of inputs and three of weights for
 twelve multiply-adds, which is what keeps the two multiply-add units of a core busy.
+
+Gradients are computed only where they are not zero: of four convolution outputs max-pool lets one through,
+and relu stops about half of those. The rest is listed first, without zeros, then processed:
+
+- gradient of a filter: for one output, the list of all patches (of all samples) it was let through at, each
+  with an amount; filter gradient += amount * patch.
+- gradient of the inputs: for one window of one sample, the list of filters let through there, each with an
+  amount; input gradient under the window += amount * filter, moved to where in the window it won.
+
+Both run over neighbouring values of one sample, channels last, eight at a time.
 """
 
 from __future__ import annotations
@@ -14,12 +24,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.learning.fastcnn.compilation import compiled, inlined
-from slotwise.learning.fastcnn.plan import LANES
-from slotwise.learning.fastcnn.tiles import Tile, window_add
+from slotwise.learning.fastcnn.memory_layout import LANES
+from slotwise.learning.fastcnn.tiles import (
+    Tile,
+    gather_add,
+    load_steps,
+    load_tile,
+    scaled_add,
+    store_tile,
+    window_add,
+)
 from slotwise.learning.fastcnn.vectors import (
     Vector,
+    add,
+    address,
     broadcast,
+    compiled,
+    inlined,
+    lane_sum,
+    load,
     repeat,
     store,
     store_whole,
@@ -33,7 +56,7 @@ Places = NDArray[np.int32]
 
 @inlined
 def group_size(filters: int, output: int) -> int:
-    """How many outputs to work on together from this one on: three, or two so that none is left alone."""
+    """Return how many outputs to process together: three, or two so that no single one is left."""
     left = filters - output
     return 3 if left == 3 or left > 4 else 2
 
@@ -94,7 +117,7 @@ def convolve(
 
 @inlined
 def window_places(right: int, down: int) -> Tile:
-    """Distance of the four positions of a window from its corner, in rows."""
+    """Return the distances of the four positions of a window from its corner, in rows."""
     return (
         repeat(np.float32(0)),
         repeat(np.float32(right)),
@@ -123,3 +146,165 @@ def pool(
     zero = repeat(np.float32(0))
     store(pooled, at, where_greater(zero, greatest, zero, greatest))
     store_whole(winners, at, where_greater(lower, upper, lower_place, upper_place))
+
+
+@compiled
+def add_bias_gradient(outputs: int, windows: int, errors: Floats, gradient: Floats) -> None:
+    """gradient[o] += sum over windows p and samples s of errors[p, o, s]; a dense layer has one window."""
+    for output in range(outputs):
+        total = repeat(np.float32(0))
+        for window in range(windows):
+            total = add(total, load(errors, LANES * (window * outputs + output)))
+        gradient[output] += lane_sum(total)
+
+
+@compiled
+def list_patches(
+    layer: Any, output: int, errors: Floats, winners: Places, patches: Places, amounts: Floats
+) -> int:
+    """List where one output has an error, as corners of patches in rows; return how many there are."""
+    stride, filters, channels = layer.input_stride, layer.filters, layer.channels
+    bits = errors.view(np.int32)
+    at = LANES * output
+    count = 0
+    for row in range(layer.pooled_height):
+        corner = 2 * row * layer.width * channels
+        for _ in range(layer.pooled_width):
+            patch = corner
+            for lane in range(LANES):
+                here = np.uintp(at + lane)
+                # Always written, and kept only if not zero: there is no branch to predict wrongly.
+                patches[np.uintp(count)] = patch + winners[here]
+                amounts[np.uintp(count)] = errors[here]
+                count += bits[here] != 0
+                patch += stride
+            at += LANES * filters
+            corner += 2 * channels
+    return count
+
+
+@compiled
+def add_filter_gradient(
+    layer: Any, steps: Steps, patches: Places, amounts: Floats, count: int, rows: Floats, gradient: Floats
+) -> None:
+    """Add the listed patches, each times its amount, to the gradient of one filter."""
+    zero = repeat(np.float32(0))
+    for piece in range(0, layer.pieces, layer.tile):
+        if layer.tile == 5:
+            five = (zero, zero, zero, zero, zero)
+            _add_patches(five, piece, steps, patches, amounts, count, rows, gradient)
+        else:
+            eight = (zero, zero, zero, zero, zero, zero, zero, zero)
+            _add_patches(eight, piece, steps, patches, amounts, count, rows, gradient)
+
+
+@compiled
+def _add_patches(
+    like: Tile,
+    piece: int,
+    steps: Steps,
+    patches: Places,
+    amounts: Floats,
+    count: int,
+    rows: Floats,
+    gradient: Floats,
+) -> None:
+    """Do `add_filter_gradient` for as many pieces of the filter as `like` has vectors."""
+    tile_steps = load_steps(steps, piece, like)
+    total = load_tile(gradient, LANES * piece, LANES, like)
+    for number in range(count):
+        total = gather_add(total, broadcast(amounts, number), rows, address(patches, number), tile_steps)
+    store_tile(gradient, LANES * piece, LANES, total)
+
+
+@compiled
+def shift_filters(layer: Any, weights: Floats, shifted: Floats) -> None:
+    """Copy filters to [kernel row, 0 or 1 columns to the right, output, column and channel].
+
+    A row of zeros stays before the first kernel row and after the last, so that a filter can also be moved
+    down by one: added to kernel + 1 rows of inputs, one of them is zero.
+    """
+    for kernel_row in range(layer.kernel):
+        for right in range(2):
+            for output in range(layer.filters):
+                source = output * layer.pieces * LANES + kernel_row * layer.padded_row
+                target = (((kernel_row + 1) * 2 + right) * layer.filters + output) * layer.span
+                for number in range(0, layer.padded_row, LANES):
+                    store(shifted, target + right * layer.channels + number, load(weights, source + number))
+
+
+@compiled
+def list_filters(
+    layer: Any, errors: Floats, winners: Places, moved: Places, amounts: Floats, ends: Places
+) -> None:
+    """List the filters that have an error, window by window and sample by sample, as starts in `shifted`.
+
+    The list of window p and sample s ends before number ends[8 * p + s], where the next begins.
+    """
+    down, filters, span = layer.width * layer.channels, layer.filters, layer.span
+    bits = errors.view(np.int32)
+    count = 0
+    for number in range(LANES * layer.pooled_height * layer.pooled_width):
+        at = number // LANES * LANES * filters + number % LANES
+        start = 0
+        for _ in range(filters):
+            here = np.uintp(at)
+            below = winners[here] >= down
+            right = winners[here] - below * down > 0
+            moved[np.uintp(count)] = start + (2 * (1 - below) + right) * filters * span
+            amounts[np.uintp(count)] = errors[here]
+            count += bits[here] != 0
+            start += span
+            at += LANES
+        ends[number] = count
+
+
+@compiled
+def add_input_gradient(
+    layer: Any, moved: Places, amounts: Floats, ends: Places, shifted: Floats, error_rows: Floats
+) -> None:
+    """Add the listed filters, each times its amount, to the gradient of the inputs under their windows.
+
+    Row by row of the inputs under a window: the filter rows needed for one of them stay in the nearest cache.
+    """
+    zero = repeat(np.float32(0))
+    for row in range(layer.kernel + 1):
+        for start in range(0, layer.span, LANES * layer.span_tile):
+            if layer.span_tile == 5:
+                five = (zero, zero, zero, zero, zero)
+                _add_filters(five, layer, row, start, moved, amounts, ends, shifted, error_rows)
+            else:
+                eight = (zero, zero, zero, zero, zero, zero, zero, zero)
+                _add_filters(eight, layer, row, start, moved, amounts, ends, shifted, error_rows)
+
+
+@compiled
+def _add_filters(
+    like: Tile,
+    layer: Any,
+    row: int,
+    start: int,
+    moved: Places,
+    amounts: Floats,
+    ends: Places,
+    shifted: Floats,
+    error_rows: Floats,
+) -> None:
+    """Do `add_input_gradient` for one row under each window, from `start` on."""
+    channels, width, stride = layer.channels, layer.width, layer.input_stride
+    filter_row = row * 2 * layer.filters * layer.span + start
+    number, entry = 0, 0
+    for window_row in range(layer.pooled_height):
+        for column in range(layer.pooled_width):
+            at = ((2 * window_row + row) * width + 2 * column) * channels + start
+            for _ in range(LANES):
+                total = load_tile(error_rows, at, LANES, like)
+                end = address(ends, number)
+                while entry < end:
+                    total = scaled_add(
+                        total, broadcast(amounts, entry), shifted, filter_row + address(moved, entry)
+                    )
+                    entry += 1
+                store_tile(error_rows, at, LANES, total)
+                at += stride
+                number += 1

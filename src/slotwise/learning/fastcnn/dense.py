@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.learning.fastcnn.compilation import compiled
-from slotwise.learning.fastcnn.plan import LANES
+from slotwise.learning.fastcnn.memory_layout import LANES
 from slotwise.learning.fastcnn.tiles import load_tile, outer_add, scaled_add, store_tile, where_positive
-from slotwise.learning.fastcnn.vectors import broadcast, load, repeat, store, where_greater
+from slotwise.learning.fastcnn.vectors import broadcast, compiled, load, repeat, store, where_greater
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -70,7 +69,7 @@ def input_errors(layer: Any, weights: Floats, errors: Floats, inputs: Floats, fo
 def output_errors(
     classes: int, scores: Floats, labels: Labels, samples: int, weight: float, errors: Floats
 ) -> float:
-    """Cross-entropy summed over samples; its gradient with respect to the scores, times `weight`.
+    """Return the cross-entropy summed over samples; store its gradient by the scores, times `weight`.
 
     loss = log(sum over c of exp(score[c])) - score[label], error[c] = exp(score[c]) / sum - (c == label).
     """
@@ -96,7 +95,7 @@ def output_errors(
 
 @compiled
 def count_correct(classes: int, scores: Floats, labels: Labels, samples: int) -> int:
-    """How many samples have their highest score at their label (the first of equal scores counts)."""
+    """Count the samples whose highest score is at their label; the first of equal scores counts."""
     correct = 0
     for lane in range(samples):
         best = 0

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.learning.fastcnn.backward import (
+from slotwise.learning.fastcnn.convolution import (
     add_bias_gradient,
     add_filter_gradient,
     add_input_gradient,
+    convolve,
     list_filters,
     list_patches,
+    pack_filters,
     shift_filters,
 )
-from slotwise.learning.fastcnn.compilation import SOURCES, compiled, entry, inlined
-from slotwise.learning.fastcnn.convolution import convolve, pack_filters
 from slotwise.learning.fastcnn.dense import (
     add_weight_gradient,
     count_correct,
@@ -28,8 +28,9 @@ from slotwise.learning.fastcnn.dense import (
     input_errors,
     output_errors,
 )
-from slotwise.learning.fastcnn.layouts import errors_to_lanes, lanes_to_rows, read_images
-from slotwise.learning.fastcnn.plan import LANES, Plan, Workspace
+from slotwise.learning.fastcnn.memory_layout import LANES, Plan, Workspace
+from slotwise.learning.fastcnn.tiles import load_tile, store_tile, transpose, where_positive
+from slotwise.learning.fastcnn.vectors import SOURCES, compiled, entry, inlined, repeat
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
@@ -198,3 +199,52 @@ def convolution_backward(plan: Plan, work: Workspace, layer: Any, first: bool) -
         list_filters(layer, errors, winners, places, amounts, work.ends)
         add_input_gradient(layer, places, amounts, work.ends, shifted, work.error_rows)
         errors_to_lanes(layer.values, layer.input_stride, work.error_rows, lanes, found)
+
+
+@compiled
+def read_images(
+    plan: Plan, images: NDArray[np.uint8], chosen: NDArray[np.int64], planes: Floats, lanes: Floats
+) -> None:
+    """Normalise up to eight images into lanes, channels last; missing samples are blank.
+
+    `planes` is room for eight images, channels first as they come.
+    """
+    stride, channels = plan.image_stride, plan.factor.size
+    pixels = images.shape[1] // channels
+    for sample in range(LANES):
+        for channel in range(channels):
+            start = sample * stride + channel * pixels
+            plane = planes[start : start + pixels]
+            if sample < chosen.size:
+                factor, shift = plan.factor[channel], plan.shift[channel]
+                image = images[chosen[sample], channel * pixels : (channel + 1) * pixels]
+                for pixel in range(pixels):
+                    plane[pixel] = factor * np.float32(image[pixel]) + shift
+            else:
+                plane[:] = 0
+    zero = repeat(np.float32(0))
+    eight = (zero, zero, zero, zero, zero, zero, zero, zero)
+    step = LANES * channels
+    for channel in range(channels):
+        for pixel in range(0, pixels, LANES):
+            found = transpose(load_tile(planes, channel * pixels + pixel, stride, eight))
+            store_tile(lanes, step * pixel + LANES * channel, step, found)
+
+
+@compiled
+def lanes_to_rows(values: int, stride: int, lanes: Floats, rows: Floats) -> None:
+    """rows[sample, value] = lanes[value, sample]."""
+    zero = repeat(np.float32(0))
+    eight = (zero, zero, zero, zero, zero, zero, zero, zero)
+    for value in range(0, values, LANES):
+        store_tile(rows, value, stride, transpose(load_tile(lanes, LANES * value, LANES, eight)))
+
+
+@compiled
+def errors_to_lanes(values: int, stride: int, rows: Floats, activations: Floats, errors: Floats) -> None:
+    """errors[value, sample] = rows[sample, value] where the activation > 0, else 0: back through relu."""
+    zero = repeat(np.float32(0))
+    eight = (zero, zero, zero, zero, zero, zero, zero, zero)
+    for value in range(0, values, LANES):
+        found = transpose(load_tile(rows, value, stride, eight))
+        store_tile(errors, LANES * value, LANES, where_positive(found, activations, LANES * value))

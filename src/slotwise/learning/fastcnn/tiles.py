@@ -11,7 +11,7 @@ from typing import Any, cast
 from llvmlite import ir
 from numba import types
 
-from slotwise.learning.fastcnn.plan import LANES
+from slotwise.learning.fastcnn.memory_layout import LANES
 from slotwise.learning.fastcnn.vectors import (
     FLOATS,
     GIVEN,

@@ -1,4 +1,4 @@
-"""Eight float32 side by side: the one machine type the kernels need and numba does not have.
+"""The language of the kernels: numba's decorators, and vectors of eight float32, which numba does not have.
 
 A `Vector` lives in one register (AVX: one ymm). It exists only inside compiled code, where each function
 below turns into one or two machine instructions. The lanes of a vector are usually eight samples of the
@@ -11,15 +11,17 @@ from the end: that is what makes these loads cheaper than indexing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from inspect import signature
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
-from slotwise.learning.fastcnn.plan import LANES
+from slotwise.learning.fastcnn.memory_layout import LANES
 
 Vector = Any
 Builder = Any
@@ -28,10 +30,46 @@ Value = Any
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 FLOATS = ir.VectorType(ir.FloatType(), LANES)
 INT32 = ir.IntType(32)
 INT64 = ir.IntType(64)
+
+
+def compiled(function: Function) -> Function:
+    """Compile a kernel that other compiled code calls."""
+    return cast(Function, njit(function, error_model="numpy"))
+
+
+def inlined(function: Function) -> Function:
+    """Copy a function into those that call it.
+
+    For the passes above the kernels. Numba optimises a function once more in each function that calls it, so
+    every level of calls between kernels and entry that is not there saves seconds of compilation.
+    """
+    return cast(Function, njit(function, error_model="numpy", inline="always"))
+
+
+def entry(function: Function) -> Function:
+    """Compile a function that Python calls: it runs without the interpreter lock, and is kept on disk.
+
+    Give it a last parameter ``_sources: str = SOURCES``, see there.
+    """
+    return cast(Function, njit(function, error_model="numpy", nogil=True, cache=True))
+
+
+def _fingerprint() -> str:
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+
+
+SOURCES = _fingerprint()
+"""Changes with every file of this package.
+
+Numba compiles again what it kept on disk only if the file of the entry changed, not those of the kernels it
+calls. The types of the arguments always count, and the value of a default is part of its type.
+"""
 
 
 class VectorType(types.Type):
@@ -50,11 +88,11 @@ vector = VectorType()
 index = types.intp
 
 GIVEN = None
-"""In a signature: an argument of whatever type is given, for arrays and tiles."""
+"""Declares, in a signature, an argument of any type: an array or a tile."""
 
 
 def type_of(argument: int) -> Callable[..., Any]:
-    """In a signature: the result has the type of this argument."""
+    """Declare, in a signature, that the result has the type of an argument."""
     return lambda *given: given[argument]
 
 
@@ -158,7 +196,7 @@ def address(builder: Builder, array: Any, at: Any) -> Any:
 
 @instruction(vector, vector, vector)
 def add(builder: Builder, one: Vector, other: Vector) -> Vector:
-    """one + other."""
+    """Return one + other, lane by lane."""
     return builder.fadd(one, other)
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning import Task
-from slotwise.learning.packing import Packing
-from slotwise.learning.quantised import packing_of
+from slotwise.learning.quantisation import Packing, packing_of
 from slotwise.live.protocol.topics import FromDevice, Topics
 from slotwise.live.protocol.wire import BadFrame, Frame, Label, Work, decode, digest, encode
 from slotwise.live.transport import Arrival, Channel, Connected, Message

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slotwise.aggregation import Vector
-from slotwise.learning.packing import Packing
+from slotwise.learning.quantisation import Packing
 from slotwise.live.clock import Clock, Signal
 from slotwise.live.protocol.topics import Topics
 from slotwise.live.protocol.wire import BadFrame, Frame, decode

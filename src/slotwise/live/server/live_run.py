@@ -10,7 +10,7 @@ from typing import Any, Literal
 from slotwise.fleet import Fleet
 from slotwise.learning import Task
 from slotwise.learning.engine import evaluation_rounds
-from slotwise.learning.quantised import packing_of
+from slotwise.learning.quantisation import packing_of
 from slotwise.live.clock import Clock, SlotClock
 from slotwise.live.protocol.topics import Topics
 from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck

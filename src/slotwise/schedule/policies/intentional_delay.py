@@ -24,25 +24,25 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
-from slotwise.schedule.equal_devices import equal_devices_timeline, play_rounds
+from slotwise.schedule.equal_devices import fixed_delay_timeline, round_ends
 from slotwise.schedule.events import event_timeline
+from slotwise.schedule.policies.asynchronous import FixedDelay
 from slotwise.schedule.policy import Booking, Delivery, Policy
 from slotwise.schedule.selection import first_ready
-from slotwise.schedule.timeline import Column, Timeline, Trainings
+from slotwise.schedule.timeline import NEVER, Column, Timeline, Trainings
 
 Delay = int | Literal["auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntentionalDelay(Policy):
-    """Intentional delay.
+    """Intentional delay, fixed or just in time.
 
     Attributes:
         delay: the delay in rounds. "auto" is the largest that costs nothing, and just in time for each device
@@ -56,8 +56,8 @@ class IntentionalDelay(Policy):
         """Return a fixed delay, or the plan of just-in-time delivery."""
         if self._is_just_in_time(fleet):
             devices = (fleet or Fleet.equal(scenario)).without_faults()
-            _, plain = self._without_delay(scenario, devices, rounds)
-            return Planned.of(just_in_time(plain, devices.compute_slots, plain.rounds))
+            shown, plain = self._without_delay(scenario, devices, rounds)
+            return Planned.of(just_in_time(plain, devices.compute_slots, plain.rounds), shown)
         return FixedDelay(scenario.devices, scenario.group_size, self._chosen_delay(scenario))
 
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
@@ -92,71 +92,6 @@ class IntentionalDelay(Policy):
         shortest = scenario.group_size * min(fleet.link_slots) + scenario.link_slots
         beyond = shown + max(fleet.compute_slots) // shortest + scenario.groups + 2
         return shown, event_timeline(replace(scenario, deadline=None), plain, fleet, beyond)
-
-
-@dataclass(frozen=True)
-class FixedDelay(Delivery):
-    """Algorithms 1 and 2: the senders of round k receive w_{k+delay+1}; delay 0 is asynchronous FL.
-
-    Devices 1..(G−delay)S start from w_0 and the next groups of S receive w_1, …, w_delay. If S does not
-    divide N, the last group is the short one.
-    """
-
-    devices: int
-    group_size: int
-    delay: int = 0
-
-    def initial(self, absent: Set[int] = frozenset()) -> Iterable[Booking]:  # noqa: ARG002
-        """Return Algorithm 2's initial sets: S_{−alpha−1}, then one group for each of w_1, …, w_alpha."""
-        groups = -(-self.devices // self.group_size)
-        last = min((groups - self.delay) * self.group_size, self.devices)
-        yield 0, range(1, last + 1)
-        for version in range(1, self.delay + 1):
-            first, last = last + 1, min(last + self.group_size, self.devices)
-            yield version, range(first, last + 1)
-
-    def after(
-        self,
-        round_number: int,
-        senders: Sequence[int],
-        absent: Set[int] = frozenset(),  # noqa: ARG002
-    ) -> Iterable[Booking]:
-        """Follow line 13 of Algorithm 2: the server sends w_{k+1} to S_{k−alpha}."""
-        yield round_number + self.delay + 1, senders
-
-    def batch_sizes(self) -> Iterator[int]:
-        """Yield the number of receivers of w_0, w_1, … if no device fails: the initial sets, then S each."""
-        return chain((len(devices) for _, devices in self.initial()), repeat(self.group_size))
-
-    def queue(self, length: int) -> Column:
-        """Return devices in the order in which equal ones send: 1..N, then each round's senders again.
-
-        The senders of a round are sorted, because they all receive the same model and then tie. It only
-        matters if S does not divide N. All rounds within N places of the known part are sorted at once.
-        """
-        size = self.group_size
-        devices = np.empty(max(length, self.devices), dtype=np.int32)
-        devices[: self.devices] = np.arange(1, self.devices + 1)
-        known, copied = self.devices, 0
-        while known < length:
-            rounds = min((known - copied) // size, -(-(length - known) // size))
-            block = np.sort(devices[copied : copied + rounds * size].reshape(rounds, size), axis=1).ravel()
-            part = block[: length - known]
-            devices[known : known + len(part)] = part
-            known, copied = known + len(part), copied + rounds * size
-        return devices[:length]
-
-
-def fixed_delay_timeline(scenario: Scenario, name: str, delay: int, rounds: int | None) -> Timeline:
-    """Return the timeline of equal devices with a fixed delay."""
-    delivery = FixedDelay(scenario.devices, scenario.group_size, delay)
-    return equal_devices_timeline(scenario, name, delay, delivery.batch_sizes(), delivery.queue, rounds)
-
-
-def round_ends(scenario: Scenario, delay: int = 0, rounds: int | None = None) -> Iterator[int]:
-    """Yield the slot at which each round of equal devices ends, without the rest of the timeline."""
-    sizes = FixedDelay(scenario.devices, scenario.group_size, delay).batch_sizes()
-    return (played.end for played in play_rounds(scenario, sizes, rounds))
 
 
 def automatic_delay(scenario: Scenario, free: int = 0) -> int:
@@ -273,14 +208,19 @@ class Planned(Delivery):
     turns: Mapping[tuple[int, int], int]
 
     @classmethod
-    def of(cls, plan: Timeline) -> Planned:
-        """Follow a timeline of the same devices."""
+    def of(cls, plan: Timeline, rounds: int = -1) -> Planned:
+        """Follow a timeline of the same devices.
+
+        The selection may have left devices out for good. If they received one of the first ``rounds`` models
+        and never send in the plan, they come last, not in the order in which they got ready.
+        """
         received: defaultdict[int, list[int]] = defaultdict(list)
         for version in range(plan.models):
             for device in plan.receivers(version).tolist():
                 received[device].append(version)
         sent: defaultdict[int, list[int]] = defaultdict(list)
-        turns = {}
+        early = [(n, version) for n in received for version in received[n] if version <= rounds]
+        turns = dict.fromkeys(early, int(NEVER))  # those that send get their slot below
         columns = (plan.round, plan.device, plan.version, plan.start)
         for k, device, version, start in zip(*(column.tolist() for column in columns), strict=True):
             sent[device].append(k)

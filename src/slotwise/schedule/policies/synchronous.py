@@ -40,7 +40,7 @@ class Synchronous(Policy):
 
     @property
     def depends_on_seed(self) -> bool:
-        """Whether another seed gives another schedule of the same devices."""
+        """True if another seed gives another schedule of the same devices."""
         return self.participation == "random" or super().depends_on_seed
 
     def delivery(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Participants:  # noqa: ARG002

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError
 from slotwise.learning import Diverged, Evaluation, Task, train
-from slotwise.learning.quantised import Quantised, link_slots_of, quantise
+from slotwise.learning.quantisation import Quantised, link_slots_of, quantise
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate

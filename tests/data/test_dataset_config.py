@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.data import DataError, dirichlet, iid, k_labels, one_label
+from slotwise.errors import InputError
 
 Partition = Callable[[np.ndarray, int, int, np.random.Generator], np.ndarray]
 
@@ -189,7 +190,7 @@ def test_there_must_be_a_sample(partition: Partition, samples: int) -> None:
 
 @pytest.mark.parametrize("partition", [one_label, two_labels, mixed])
 def test_a_label_with_too_few_samples_is_named(partition: Partition) -> None:
-    with pytest.raises(DataError, match=r"label \d has 5 samples, must have \d+ for one device to hold"):
+    with pytest.raises(InputError, match=r"label \d has only 5 samples"):
         partition(shuffled_labels(2, 5), 20, 12, np.random.default_rng(0))
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from slotwise.bench.job import NETWORK, common_samples, common_timeline
+from slotwise.bench.common_job import NETWORK, common_samples, common_timeline
 from slotwise.data import Dataset, load_mnist
 
 

@@ -1,17 +1,17 @@
-"""Where everything lies in memory while a network is trained (numpy only).
+"""Memory layout of a network and of its activations while it is trained (numpy only).
 
 Eight samples go through the network together. Their activations are kept in two layouts:
 
 - *lanes*: [value, sample], eight samples side by side, for passes that do the same to every sample;
-- *rows*: [sample, value], for the gradients of convolutions, where every sample goes its own way because
-  max-pool let other positions through.
+- *rows*: [sample, value], for the gradients of convolutions, where every sample differs because max-pool
+  passed other positions.
 
 In both, the values of an image or feature map lie channels last: [row, column, channel].
 
 Parameters have an order of their own too: filters are [output, kernel row, kernel column and channel] with
 every kernel row padded to whole vectors; dense weights are [block of eight inputs, output, input of the
-block], the inputs of the first in the order of the channels-last feature map. `Plan.source` tells which of
-the model's each one is.
+block], the inputs of the first in the order of the channels-last feature map. `Plan.source` maps each
+one to its position in the model.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Plan(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """What one call computes with; nothing in it outlives the call."""
+    """Memory of one call; nothing in it is used after the call."""
 
     lanes: NDArray[np.float32]
     """Activations of all layers, [value, sample]."""
@@ -93,13 +93,13 @@ class Workspace(NamedTuple):
     packed: NDArray[np.float32]
     """Filters in the order the forward pass reads them: [group of outputs, tap, output of the group]."""
     shifted: NDArray[np.float32]
-    """Filters in the order the gradient of the inputs reads them: see `backward.shift_filters`."""
+    """Filters in the order the gradient of the inputs reads them: see `convolution.shift_filters`."""
     parameters: NDArray[np.float32]
     gradient: NDArray[np.float32]
 
 
 def make_plan(architecture: Architecture, offset: Sequence[float], scale: Sequence[float]) -> Plan:
-    """Lay out a network whose pixel x of channel c (0..255) becomes (x / 255 - offset[c]) / scale[c]."""
+    """Return the layout of a network; a pixel x of channel c becomes (x / 255 - offset[c]) / scale[c]."""
     channels, height, width = architecture.input_shape
     # Images are read eight pixels at a time, so the last pixels of every channel may be padding.
     sizes = [channels * _round_up(height * width, LANES)]
@@ -126,7 +126,7 @@ def make_plan(architecture: Architecture, offset: Sequence[float], scale: Sequen
 
 
 def make_workspace(plan: Plan) -> Workspace:
-    """Room to compute in for one call at a time."""
+    """Allocate the memory of one call."""
     last = plan.denses[-1]
     values = LANES * (int(last["output_start"]) + _padded(int(last["outputs"])))
     layers = plan.convolutions
@@ -149,7 +149,7 @@ def make_workspace(plan: Plan) -> Workspace:
 
 
 def _aligned(size: int) -> NDArray[np.float32]:
-    """Zeros from the start of a cache line, with room to read one tile past the end."""
+    """Return zeros that start at a cache line, with room to read one tile past the end."""
     line = 16
     memory = np.zeros(size + COLUMNS + line, np.float32)
     start = -(memory.ctypes.data // 4) % line
@@ -157,7 +157,7 @@ def _aligned(size: int) -> NDArray[np.float32]:
 
 
 class _Layout:
-    """What has been laid out so far, layer after layer."""
+    """Layers and parameters that have their place already."""
 
     def __init__(self) -> None:
         self.convolutions: list[Mapping[str, int]] = []
@@ -170,13 +170,13 @@ class _Layout:
         self._taken = 0
 
     def take(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """Numbers, in the model's vector, of its next parameters."""
+        """Return the positions of the next parameters in the model's vector."""
         numbers = self._taken + np.arange(prod(shape), dtype=np.int64).reshape(shape)
         self._taken += prod(shape)
         return numbers
 
     def place(self, numbers: NDArray[np.int64]) -> int:
-        """Put parameters after those already placed, filled up to whole vectors; tell where they start."""
+        """Append parameters, padded to whole vectors; return their start."""
         start = sum(part.size for part in self.source)
         self.source.append(_filled(numbers.reshape(1, -1), 1, LANES).ravel())
         return start
@@ -255,22 +255,25 @@ def _records(kind: np.dtype[np.void], layers: Sequence[Mapping[str, int]]) -> ND
 
 
 def _round_up(number: int, multiple: int) -> int:
-    """The smallest multiple that is not below the number."""
+    """Return the smallest multiple that is not below the number."""
     return -(-number // multiple) * multiple
 
 
 def _filled(numbers: NDArray[np.int64], axis: int, multiple: int) -> NDArray[np.int64]:
-    """Parameters with padding at the end of an axis, up to a multiple."""
+    """Return parameters padded at the end of an axis, up to a multiple."""
     missing = _round_up(numbers.shape[axis], multiple) - numbers.shape[axis]
     widths = [(0, missing if number == axis else 0) for number in range(numbers.ndim)]
     return np.pad(numbers, widths, constant_values=-1)
 
 
 def _padded(values: int) -> int:
-    """Room for one sample: whole vectors, slack to read past the end, and never a large power of two."""
+    """Return the values reserved for one sample: whole vectors, slack to read past the end.
+
+    It is never a large power of two: samples that far apart would share cache lines.
+    """
     return _round_up(values, 2 * LANES) + 2 * LANES
 
 
 def _tile(vectors: int) -> int:
-    """How many vectors to work on together, 5 or 8, so that as few as possible are padding."""
+    """Return how many vectors to process together, 5 or 8, so that as few as possible are padding."""
     return min((8, 5), key=lambda size: _round_up(vectors, size))

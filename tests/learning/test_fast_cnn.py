@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from slotwise.learning.cnn_task import FastCnn
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.fastcnn.network import FastCnn
 
 ARCHITECTURE = Architecture((2, 14, 13), ((5, 3), (4, 3)), (9,), 4)
 NETWORK = FastCnn(ARCHITECTURE, offset=(0.1, 0.2), scale=(0.3, 0.4))
@@ -164,7 +164,7 @@ def test_the_next_process_starts_without_compiling() -> None:
 import numpy as np
 from numba.core import event
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.fastcnn.network import FastCnn
+from slotwise.learning.cnn_task import FastCnn
 
 class Listener(event.Listener):
     def on_start(self, seen):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from slotwise.errors import InputError, UserError
 from slotwise.fleet import Absence, Fleet
-from slotwise.fleet.table import read_fleet
+from slotwise.fleet.fleet_file import read_fleet
 
 Write = Callable[[str], Path]
 
@@ -90,7 +90,7 @@ def test_what_is_written_is_read(
             "fleet.csv, row 1, column colour: unknown: "
             "allowed are device, compute_slots, link_slots, leaves, returns",
         ),
-        ("device,device,compute_slots\n1,1,50\n", "fleet.csv, row 1, column device: is there twice"),
+        ("device,device,compute_slots\n1,1,50\n", "fleet.csv, row 1, column device: occurs twice"),
         ("compute_slots\n50\n", "fleet.csv, row 1, column device: missing"),
         ("device\n1\n", "fleet.csv, row 1, column compute_slots: missing"),
         ("device,compute_slots,returns\n1,50,9\n", "fleet.csv, row 1, column leaves: missing"),
@@ -117,9 +117,9 @@ def test_a_wrong_header_is_refused(write: Write, text: str, message: str) -> Non
         ("2,5,0,,", "column link_slots: 0: must be a whole number from 1 to 1,000,000,000"),
         ("2,5,,,", "column link_slots: empty: must be a whole number from 1 to 1,000,000,000"),
         ("0,5,1,,", "column device: 0: must be a whole number from 1 to 1,000,000,000"),
-        ("1,5,1,,", "column device: 1: is there twice"),
+        ("1,5,1,,", "column device: 1: occurs twice"),
         ("2,5,1,-1,", "column leaves: -1: must be a whole number from 0 to 1,000,000,000"),
-        ("2,5,1,,9", "column leaves: missing: must be given where returns is"),
+        ("2,5,1,,9", "column leaves: missing: must be given together with returns"),
         ("2,5,1,9,9", "column returns: 9: must be after leaves, 9"),
     ],
 )

@@ -1,8 +1,8 @@
-"""A fleet from a table: one row for each device, in a CSV file.
+"""Reading a fleet from a CSV file with one row for each device.
 
 The columns are ``device`` (1 to N, in any order) and ``compute_slots``; ``link_slots``, ``leaves`` and
-``returns`` may be added. A device without ``leaves`` is always there; one without ``returns`` stays away for
-good. Rows are counted as an editor counts lines, the header being row 1.
+``returns`` are optional. A device without ``leaves`` is always present; one without ``returns`` stays away
+for good. Rows are counted as an editor counts lines, the header being row 1.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from slotwise.fleet.fleet import Absence, Fleet
 from slotwise.scenario import LARGEST, whole
 
 REQUIRED = ("device", "compute_slots")
-OPTIONAL = ("link_slots", "leaves", "returns")
-_SMALLEST = {"device": 1, "compute_slots": 1, "link_slots": 1, "leaves": 0, "returns": 1}
+COLUMNS = (*REQUIRED, "link_slots", "leaves", "returns")
 
 
 def read_fleet(path: Path, *, link_slots: int = 1, devices: int | None = None) -> Fleet:
-    """The fleet a CSV file describes.
+    """Read the fleet that a CSV file describes.
 
     Args:
         path: the file.
-        link_slots: of every device, if the file has no such column.
-        devices: how many there must be; None takes as many as there are.
+        link_slots: slots of an uplink of every device, if the file has no such column.
+        devices: the number of devices there must be; None accepts any.
 
     Raises:
-        UserError: one line that names the file and, where there is one, the row and the column.
+        UserError: the file is malformed; the message names the file, row and column.
     """
     whole("link_slots", link_slots)
     table = _Table(path, list(_lines(path)))
@@ -47,7 +46,7 @@ def read_fleet(path: Path, *, link_slots: int = 1, devices: int | None = None) -
 
 
 def _lines(path: Path) -> Iterable[tuple[int, list[str]]]:
-    """The number and the fields of every line that is not blank; blanks within a field become one."""
+    """Yield number and fields of every line that is not blank; spaces within a field become one."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
@@ -62,13 +61,13 @@ def _lines(path: Path) -> Iterable[tuple[int, list[str]]]:
 
 @dataclass(frozen=True)
 class _Table:
-    """The lines of one file, and how to complain about them."""
+    """The lines of one file, checked on the way to numbers."""
 
     path: Path
     lines: list[tuple[int, list[str]]]
 
     def rows(self) -> dict[int, dict[str, int]]:
-        """The numbers of each row by column, empty fields left out, under the row's device."""
+        """Return the numbers of each row by column, without empty fields, by device."""
         columns = self._columns()
         result: dict[int, dict[str, int]] = {}
         for number, fields in self.lines[1:]:
@@ -76,12 +75,12 @@ class _Table:
                 raise self._error(number, None, f"{len(fields)} fields: must be {len(columns)}, one a column")
             row = self._numbers(number, dict(zip(columns, fields, strict=True)))
             if row["device"] in result:
-                raise self._error(number, "device", f"{row['device']}: is there twice")
+                raise self._error(number, "device", f"{row['device']}: occurs twice")
             result[row["device"]] = row
         return result
 
     def checked_count(self, rows: Mapping[int, object], devices: int | None) -> int:
-        """N, if there is a row for each of devices 1 to N; ``rows`` are in the order of the file."""
+        """Return N if there is a row for each of devices 1 to N; ``rows`` are in the order of the file."""
         count = len(rows)
         if not count:
             raise UserError(f"{self.path}: no devices: must have a row for each")
@@ -99,11 +98,11 @@ class _Table:
             raise UserError(f"{self.path}: empty: must have a header row and a row for each device")
         number, columns = self.lines[0]
         for name in columns:
-            if name not in REQUIRED + OPTIONAL:
-                allowed = f"allowed are {', '.join(REQUIRED + OPTIONAL)}"
+            if name not in COLUMNS:
+                allowed = f"allowed are {', '.join(COLUMNS)}"
                 raise self._error(number, name, f"unknown: {allowed}")
             if columns.count(name) > 1:
-                raise self._error(number, name, "is there twice")
+                raise self._error(number, name, "occurs twice")
         for name in (*REQUIRED, *(["leaves"] if "returns" in columns else [])):
             if name not in columns:
                 raise self._error(number, name, "missing")
@@ -116,14 +115,14 @@ class _Table:
             if text or name not in ("leaves", "returns")
         }
         if "returns" in row and "leaves" not in row:
-            raise self._error(number, "leaves", "missing: must be given where returns is")
+            raise self._error(number, "leaves", "missing: must be given together with returns")
         if "returns" in row and row["returns"] <= row["leaves"]:
             allowed = f"must be after leaves, {row['leaves']}"
             raise self._error(number, "returns", f"{row['returns']}: {allowed}")
         return row
 
     def _whole(self, number: int, column: str, text: str) -> int:
-        smallest = _SMALLEST[column]
+        smallest = 0 if column == "leaves" else 1
         value = int(text) if re.fullmatch("[0-9]{1,10}", text) else -1
         if not smallest <= value <= LARGEST:
             allowed = f"must be a whole number from {smallest} to {LARGEST:,}"
@@ -136,5 +135,5 @@ class _Table:
 
 
 def _printable(text: str) -> str:
-    """What a terminal can show of a field, and no more of it than is needed to find it."""
+    """Return the printable beginning of a field: enough to find it."""
     return "".join(character if character.isprintable() else "?" for character in text[:40])

@@ -1,0 +1,201 @@
+"""Quantised updates: fewer bits on the channel, more noise in the model.
+
+FedPAQ (Reisizadeh, Mokhtari, Hassani, Jadbabaie and Pedarsani, "FedPAQ: A Communication-Efficient Federated
+Learning Method with Periodic Averaging and Quantization", AISTATS 2020, arXiv:1909.13014) sends Q(w_start −
+w_end) in place of the update, where Q is unbiased and E‖Q(x) − x‖² ≤ q‖x‖². Q is QSGD's (Alistarh, Grubic,
+Li, Tomioka and Vojnovic, "QSGD: Communication-Efficient SGD via Gradient Quantization and Encoding", NIPS
+2017, arXiv:1610.02132).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.aggregation import Vector
+from slotwise.errors import InputError
+from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
+from slotwise.learning.task import Evaluation, Task
+from slotwise.scenario import whole
+
+UNQUANTISED = 32
+FEWEST_BITS = 2  # a sign and one bit
+SCALE = np.dtype("<f4")
+WHOLE_BYTES: dict[int, str] = {8: "u1", 16: ">u2"}  # the same bytes as bit by bit, much faster
+BLOCK = 1 << 16  # numbers that are encoded at once; a multiple of eight, so that blocks end with a byte
+
+
+class Quantised:
+    """A task whose devices send every number of an update in ``bits`` bits; 32 bits leave it unchanged.
+
+    Each array of the model is scaled by its own largest number. The updates of one layer are alike in size,
+    those of two layers are not, so one scale for the whole vector would leave the small layers few levels.
+    This costs 32 bits an array.
+
+    The largest number takes the place of the Euclidean length. It keeps QSGD's bound, q = min(n/s², √n/s) for
+    n numbers and s levels, and uses all levels: in a layer of 16,000 numbers and 8 bits, one of average size
+    is 1/126 of the length, which is level 1 of 127. What the length brings is zeros that a variable-length
+    code makes short, and that is worth nothing where the slots of an uplink are fixed in advance.
+    """
+
+    def __init__(self, task: Task, bits: int, seed: int = 0) -> None:
+        if not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+            raise InputError("seed", seed, f"a whole number from 0 to {LARGEST_SEED}")
+        self._task, self.bits, self._seed = task, whole("bits", bits, FEWEST_BITS, UNQUANTISED), seed
+        self._ends = _array_ends(task)
+
+    @property
+    def packing(self) -> Packing | None:
+        """Encoding of its updates in a message; None for plain float32."""
+        return None if self.bits == UNQUANTISED else Packing(self._ends, self.bits)
+
+    def initial_model(self) -> Vector:
+        """Delegate to the task."""
+        return self._task.initial_model()
+
+    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        """Return the device's update after quantisation, as the server decodes it."""
+        update = self._task.local_update(model, device, training)
+        if self.bits == UNQUANTISED:
+            return update
+        draw = generator(self._seed, Purpose.QUANTISATION, device, training)
+        parts = np.split(update, self._ends[:-1])
+        return np.concatenate([quantise(part, self.bits, draw) for part in parts])
+
+    def evaluate(self, model: Vector) -> Evaluation:
+        """Delegate to the task."""
+        return self._task.evaluate(model)
+
+    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
+        """Delegate to the task."""
+        return self._task.named_arrays(model)
+
+
+def packing_of(task: Task) -> Packing | None:
+    """Return the encoding of a task's updates in a message; None for plain float32."""
+    return task.packing if isinstance(task, Quantised) else None
+
+
+def quantise(numbers: Vector, bits: int, draw: np.random.Generator) -> Vector:
+    """Round each number up or down at random to one of 2^bits − 1 levels; the mean is exact.
+
+    A sign and bits − 1 bits of magnitude give the levels 0, ±m/s, ±2m/s, …, ±m, where m is the largest
+    magnitude and s = 2^(bits−1) − 1. A number x between two of them becomes the outer one with the
+    probability that makes its mean x. An array with a number that is not finite is returned unchanged, so
+    that divergence is noticed.
+    """
+    largest = float(np.abs(numbers).max(initial=0.0))
+    if not 0 < largest < inf:
+        return numbers
+    steps = 2 ** (bits - 1) - 1
+    exact = np.abs(numbers).astype(np.float64) / largest * steps
+    lower = np.floor(exact)
+    levels = lower + (draw.random(len(numbers)) < exact - lower)
+    rounded: Vector = np.copysign(levels * largest / steps, numbers).astype(np.float32)
+    return rounded
+
+
+def link_slots_of(parameters: int, bits: int, bits_per_slot: int, arrays: int = 1) -> int:
+    """Return the slots r of one update of ``parameters`` numbers, ceil((parameters·bits + scales) / rate).
+
+    ``arrays`` scales of 32 bits each are sent with the numbers, unless these have 32 bits themselves.
+    """
+    numbers = whole("parameters", parameters) * whole("bits", bits, FEWEST_BITS, UNQUANTISED)
+    scales = whole("arrays", arrays) * 32 if bits != UNQUANTISED else 0
+    return -(-(numbers + scales) // whole("bits_per_slot", bits_per_slot))
+
+
+def _array_ends(task: Task) -> NDArray[np.int64]:
+    """Return the end of each array in the flat model."""
+    model = task.initial_model()
+    ends = np.cumsum([array.size for array in task.named_arrays(model).values()], dtype=np.int64)
+    if not len(ends) or ends[-1] != len(model):
+        raise ValueError("the task's named arrays are not the whole of its model")
+    return ends
+
+
+class Packing:
+    """Encoding of a model's updates as bytes: a scale for each array, then ``bits`` bits a number.
+
+    A number is a sign and a level; its array's scale is the largest magnitude in it, which `quantise` does
+    not change. Unpacking gives the quantised update to the bit. An array with a number that is not finite
+    has a scale that is not finite, and unpacks to numbers that are not finite.
+    """
+
+    def __init__(self, ends: NDArray[np.int64], bits: int) -> None:
+        self._ends, self._bits = ends, bits
+        self._steps = 2 ** (bits - 1) - 1
+
+    @property
+    def size(self) -> int:
+        """Length of a packed update in bytes."""
+        return SCALE.itemsize * len(self._ends) + -(-int(self._ends[-1]) * self._bits // 8)
+
+    def pack(self, update: Vector) -> bytes:
+        """Return the bytes of an update that was quantised with the same number of bits."""
+        scales = np.array([np.abs(update[part]).max(initial=0.0) for part in self._parts()], dtype=SCALE)
+        codes = np.empty(len(update), dtype=np.uint32)
+        for part, scale in zip(self._parts(), scales, strict=True):
+            codes[part] = self._codes(update[part], float(scale))
+        blocks = [_bits_of(codes[at : at + BLOCK], self._bits) for at in range(0, len(codes), BLOCK)]
+        return b"".join([scales.tobytes(), *blocks])
+
+    def unpack(self, packed: bytes) -> Vector:
+        """Return the update in ``packed``, which must have the right `size`."""
+        head = SCALE.itemsize * len(self._ends)
+        scales = np.frombuffer(packed[:head], dtype=SCALE)
+        raw, count = np.frombuffer(packed, dtype=np.uint8, offset=head), int(self._ends[-1])
+        bytes_of_block = BLOCK * self._bits // 8
+        blocks = [
+            _codes_of(raw[at // BLOCK * bytes_of_block :], min(BLOCK, count - at), self._bits)
+            for at in range(0, count, BLOCK)
+        ]
+        codes = np.concatenate(blocks)
+        update = np.empty(count, dtype=np.float32)
+        for part, scale in zip(self._parts(), scales, strict=True):
+            update[part] = self._numbers(codes[part], float(scale))
+        return update
+
+    def _parts(self) -> Iterator[slice]:
+        start = 0
+        for end in self._ends.tolist():
+            yield slice(start, end)
+            start = end
+
+    def _codes(self, numbers: Vector, scale: float) -> NDArray[np.uint32]:
+        """Return sign and level of each number; the level is 0 if the scale is 0 or not finite."""
+        levels = np.zeros(len(numbers), dtype=np.uint32)
+        if 0 < scale < np.inf:
+            levels = np.rint(np.abs(numbers).astype(np.float64) / scale * self._steps).astype(np.uint32)
+        signs = np.signbit(numbers).astype(np.uint32)
+        return levels | signs << np.uint32(self._bits - 1)
+
+    def _numbers(self, codes: NDArray[np.uint32], scale: float) -> Vector:
+        """Return the numbers, computed in the same order of operations as in `quantise`."""
+        levels = (codes & np.uint32(self._steps)).astype(np.float64)
+        signs = np.where(codes > self._steps, -1.0, 1.0)
+        with np.errstate(invalid="ignore", over="ignore"):
+            numbers: Vector = np.copysign(levels * scale / self._steps, signs).astype(np.float32)
+        return numbers
+
+
+def _bits_of(codes: NDArray[np.uint32], bits: int) -> bytes:
+    """Return the last ``bits`` bits of every code, one after another."""
+    if bits in WHOLE_BYTES:
+        return codes.astype(WHOLE_BYTES[bits]).tobytes()
+    rows = np.unpackbits(codes.astype(">u4").view(np.uint8).reshape(-1, 4), axis=1)
+    return np.packbits(rows[:, 32 - bits :]).tobytes()
+
+
+def _codes_of(packed: NDArray[np.uint8], count: int, bits: int) -> NDArray[np.uint32]:
+    """Return the first ``count`` codes in ``packed``."""
+    if bits in WHOLE_BYTES:
+        return np.frombuffer(packed, dtype=WHOLE_BYTES[bits], count=count).astype(np.uint32)
+    rows = np.zeros((count, 32), dtype=np.uint8)
+    rows[:, 32 - bits :] = np.unpackbits(packed[: -(-count * bits // 8)], count=count * bits).reshape(
+        -1, bits
+    )
+    return np.packbits(rows, axis=1).view(">u4").reshape(-1).astype(np.uint32)
