@@ -76,7 +76,7 @@ def resume_live(
     if folder.status == "diverged":
         raise UserError(f"{path}: diverged, and would again; start anew with other options")
     kept = dict(description.get("live_options", {}))
-    if "patience" in kept:  # the name of the timeout until version 0.3
+    if "patience" in kept:  # its name in folders of earlier builds
         kept["timeout"] = kept.pop("patience")
     kept = {name: value for name, value in kept.items() if name in KEPT and value is not None}
     login, server = _server(options, broker, {"wait": RESUMED_WAIT, **kept})
