@@ -11,7 +11,8 @@ DEPLOY = Path(__file__).parents[1] / "deploy"
 
 
 def options_of(command: str) -> set[str]:
-    return {name for argument in build_app(command)[command].assemble_argument_collection() for name in argument.names}
+    arguments = build_app(command)[command].assemble_argument_collection()
+    return {name for argument in arguments for name in argument.names}
 
 
 def check(words: list[str]) -> None:
