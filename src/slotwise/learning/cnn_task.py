@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from slotwise.aggregation import Vector
 from slotwise.data.dataset import Bytes
 from slotwise.learning.fastcnn import passes
-from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.fastcnn.memory_layout import Workspace, make_plan, make_workspace
+from slotwise.learning.fastcnn.architecture import Architecture, Workspace, make_plan, make_workspace
 from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import Evaluation
