@@ -31,7 +31,7 @@ from slotwise.cli.serve_options import (
 from slotwise.cli.unread import stderr_may_go_unread
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Task
-from slotwise.learning.history import REMEDY
+from slotwise.learning.engine import REMEDY
 from slotwise.live.call import say_end_again
 from slotwise.live.plan import live_plan
 from slotwise.live.run import LONGEST_GOODBYE, LiveOutcome, ServerOptions, Trouble, new_live_folder

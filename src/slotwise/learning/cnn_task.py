@@ -44,11 +44,9 @@ class CnnTask:
 
     def local_update(self, model: Vector, device: int, training: int) -> Vector:
         """Return w_start − w_end of H steps of SGD on the device's samples."""
+        images, labels = self.samples.dataset.train_images, self.samples.dataset.train_labels
         batches = self.samples.batches(self.sgd, device, training)
-        dataset = self.samples.dataset
-        end = self._network.train(
-            model, dataset.train_images, dataset.train_labels, batches, self.sgd.learning_rate
-        )
+        end = self._network.train(model, images, labels, batches, self.sgd.learning_rate)
         update: Vector = np.subtract(model, end, out=end)
         if self.sgd.divisor != 1:
             update /= np.float32(self.sgd.divisor)
@@ -57,34 +55,30 @@ class CnnTask:
     def evaluate(self, model: Vector) -> Evaluation:
         """Return the mean loss over the union of the devices' data, and the accuracy on the test images."""
         dataset, union = self.samples.dataset, self.samples.union
-        train = (dataset.train_images, dataset.train_labels)
-        loss = sum(self._network.evaluate(model, *part)[0] for part in _chunks(*train, union))
-        test = (dataset.test_images, dataset.test_labels)
-        everything = np.arange(len(dataset.test_labels))
-        correct = sum(self._network.evaluate(model, *part)[1] for part in _chunks(*test, everything))
-        return Evaluation(loss / len(union), correct / len(everything))
+        loss, _ = self._sums(model, dataset.train_images, dataset.train_labels, union)
+        tests = len(dataset.test_labels)
+        _, correct = self._sums(model, dataset.test_images, dataset.test_labels, np.arange(tests))
+        return Evaluation(loss / len(union), correct / tests)
+
+    def _sums(
+        self, model: Vector, images: Bytes, labels: Bytes, rows: NDArray[np.integer]
+    ) -> tuple[float, int]:
+        loss, correct = 0.0, 0
+        for first in range(0, len(rows), CHUNK):
+            part = rows[first : first + CHUNK]
+            found = self._network.evaluate(model, images[part], labels[part])
+            loss, correct = loss + found[0], correct + found[1]
+        return loss, correct
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays by their names in the state_dict of the same ``torch.nn.Sequential``."""
-        return dict(_named_arrays(self.architecture, model))
-
-
-def _named_arrays(architecture: Architecture, model: Vector) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Yield the arrays; Sequential(Conv2d, MaxPool2d, ReLU, …, Flatten, Linear, …) has these numbers."""
-    filters, layers = len(architecture.convolutions), len(architecture.weight_shapes)
-    numbers = [3 * i if i < filters else 3 * filters + 1 + 2 * (i - filters) for i in range(layers)]
-    names = [f"{number}.{kind}" for number in numbers for kind in ("weight", "bias")]
-    first = 0
-    for name, shape in zip(names, architecture.parameter_shapes, strict=True):
-        last = first + prod(shape)
-        yield name, model[first:last].reshape(shape)
-        first = last
-
-
-def _chunks(images: Bytes, labels: Bytes, rows: NDArray[np.integer]) -> Iterator[tuple[Bytes, Bytes]]:
-    for first in range(0, len(rows), CHUNK):
-        part = rows[first : first + CHUNK]
-        yield images[part], labels[part]
+        # Sequential(Conv2d, MaxPool2d, ReLU, …, Flatten, Linear, ReLU, …) has these numbers.
+        filters, layers = len(self.architecture.convolutions), len(self.architecture.weight_shapes)
+        numbers = [3 * i if i < filters else 3 * filters + 1 + 2 * (i - filters) for i in range(layers)]
+        names = [f"{number}.{kind}" for number in numbers for kind in ("weight", "bias")]
+        shapes = self.architecture.parameter_shapes
+        parts = np.split(model, np.cumsum([prod(shape) for shape in shapes])[:-1])
+        return {n: part.reshape(shape) for n, part, shape in zip(names, parts, shapes, strict=True)}
 
 
 class FastCnn:
@@ -116,16 +110,13 @@ class FastCnn:
         """
         steps = _frozen(batches, np.int64)
         if steps.ndim != 2 or steps.shape[1] == 0:
-            raise ValueError(
-                f"batches must be [steps, batch] with at least one sample, not {list(steps.shape)}"
-            )
+            raise ValueError(f"batches must be [steps, batch], at least one sample, not {list(steps.shape)}")
         if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
             raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
         answers = self._answers(labels, len(images), steps)
+        given = self._given(model, images)
         with self._workspace() as work:
-            passes.descend(
-                self._plan, work, *self._given(model, images), steps, answers, float(learning_rate)
-            )
+            passes.descend(self._plan, work, *given, steps, answers, float(learning_rate))
             return self._as_model(work.parameters)
 
     def gradient(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, Vector]:
@@ -153,7 +144,7 @@ class FastCnn:
         """Take an idle workspace of an earlier call, or make one if all are in use."""
         try:
             work = self._idle.pop()
-        except IndexError:
+        except IndexError:  # not asked beforehand: another thread may take the last one
             work = make_workspace(self._plan)
         try:
             yield work
