@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
-from slotwise.aggregation.discount import Discount, Hinge, Polynomial, constant
+from slotwise.aggregation.discount import Hinge, Polynomial, constant
 from slotwise.aggregation.fedasync import FedAsync
 from slotwise.aggregation.fedbuff import FedBuff
 from slotwise.aggregation.rule import Aggregation, mean
@@ -75,19 +75,15 @@ class AggregationConfig:
         """
         if self.aggregation not in RULES:
             return load_function("aggregation", self.aggregation)
-        rule = RULES[self.aggregation]
+        rule, discount = RULES[self.aggregation], DISCOUNTS[self.discount]
         options = {name: getattr(self, name) for name in _options(rule)}
         if "discount" in options:
-            options["discount"] = self._discount()
+            parameters = {name: getattr(self, f"discount_{name}") for name in _options(discount)}
+            try:
+                options["discount"] = discount(**parameters) if parameters else discount
+            except InputError as error:
+                raise InputError(f"discount_{error.parameter}", error.value, error.allowed) from None
         return rule(**options) if options else rule
-
-    def _discount(self) -> Discount:
-        discount = DISCOUNTS[self.discount]
-        options = {name: getattr(self, f"discount_{name}") for name in _options(discount)}
-        try:
-            return discount(**options) if options else discount
-        except InputError as error:
-            raise InputError(f"discount_{error.parameter}", error.value, error.allowed) from None
 
 
 def _options(rule: Callable[..., Any] | None) -> tuple[str, ...]:

@@ -113,10 +113,9 @@ class FastCnn:
             raise ValueError(f"batches must be [steps, batch], at least one sample, not {list(steps.shape)}")
         if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
             raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
-        answers = self._answers(labels, len(images), steps)
-        given = self._given(model, images)
+        start, pixels, answers = self._checked(model, images, labels, steps)
         with self._workspace() as work:
-            passes.descend(self._plan, work, *given, steps, answers, float(learning_rate))
+            passes.descend(self._plan, work, start, pixels, steps, answers, float(learning_rate))
             return self._as_model(work.parameters)
 
     def gradient(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, Vector]:
@@ -124,16 +123,16 @@ class FastCnn:
         if len(images) == 0:
             raise ValueError("a gradient needs at least one image")
         everything = _frozen(np.arange(len(images))[np.newaxis], np.int64)
-        answers = self._answers(labels, len(images), everything)
+        start, pixels, answers = self._checked(model, images, labels, everything)
         with self._workspace() as work:
-            loss = passes.descend(self._plan, work, *self._given(model, images), everything, answers, 0.0)
+            loss = passes.descend(self._plan, work, start, pixels, everything, answers, 0.0)
             return loss, self._as_model(work.gradient)
 
     def evaluate(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, int]:
         """Return the sum of the cross-entropies over the images, and the number classified correctly."""
-        answers = self._answers(labels, len(images), np.arange(len(images)))
+        given = self._checked(model, images, labels, np.arange(len(images)))
         with self._workspace() as work:
-            return passes.evaluate(self._plan, work, *self._given(model, images), answers)
+            return passes.evaluate(self._plan, work, *given)
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle everything but the workspaces, which another process makes for itself."""
@@ -156,24 +155,22 @@ class FastCnn:
         passes.write_model(self._plan.source, values, model)
         return model
 
-    def _given(self, model: Vector, images: Bytes) -> tuple[Vector, Bytes]:
-        """Check model and images for the kernels, which check nothing themselves."""
-        shape = self.architecture.input_shape
-        if model.shape != (self.architecture.parameters,):
-            raise ValueError(f"the model must have {self.architecture.parameters} numbers, not {model.shape}")
-        if images.dtype != np.uint8 or images.shape[1:] != shape:
-            raise ValueError(f"images must be uint8, [n, {shape[0]}, {shape[1]}, {shape[2]}]")
-        return _frozen(model, np.float32), _frozen(images.reshape(len(images), prod(shape)), np.uint8)
-
-    def _answers(self, labels: ArrayLike, images: int, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the checked labels of the chosen images."""
-        every = np.asarray(labels)
-        if every.shape != (images,):
-            raise ValueError(f"{images} images need as many labels, not {every.shape}")
+    def _checked(
+        self, model: Vector, images: Bytes, labels: ArrayLike, chosen: NDArray[np.int64]
+    ) -> tuple[Vector, Bytes, NDArray[np.int64]]:
+        """Return model, images and labels of the chosen images for the kernels, which check nothing."""
+        shape, size, every = self.architecture.input_shape, self.architecture.parameters, np.asarray(labels)
+        if every.shape != (len(images),):
+            raise ValueError(f"{len(images)} images need as many labels, not {every.shape}")
         answers = _frozen(every[chosen], np.int64)
         if answers.size and not 0 <= answers.min() <= answers.max() < self.architecture.classes:
             raise ValueError(f"labels must be 0 to {self.architecture.classes - 1}")
-        return answers
+        if model.shape != (size,):
+            raise ValueError(f"the model must have {size} numbers, not {model.shape}")
+        if images.dtype != np.uint8 or images.shape[1:] != shape:
+            raise ValueError(f"images must be uint8, [n, {shape[0]}, {shape[1]}, {shape[2]}]")
+        pixels = images.reshape(len(images), prod(shape))
+        return _frozen(model, np.float32), _frozen(pixels, np.uint8), answers
 
 
 def _frozen(array: ArrayLike, kind: type[np.generic]) -> NDArray[Any]:

@@ -75,8 +75,7 @@ class TorchTask:
 
     def local_update(self, model: Vector, device: int, training: int) -> Vector:
         """Return w_start − w_end of H steps of SGD on the device's samples."""
-        module = self._worker_module()
-        start = self._load(module, model)
+        module, start = self._worker_module(model)
         rows = self.samples.batches(self.sgd, device, training)
         images, labels = self._training_data(rows.ravel())
         parameters = list(module.parameters())
@@ -94,8 +93,7 @@ class TorchTask:
     @torch.no_grad()
     def evaluate(self, model: Vector) -> Evaluation:
         """Return the mean loss over the union of the devices' data, and the accuracy on the test images."""
-        module = self._worker_module()
-        self._load(module, model)
+        module, _ = self._worker_module(model)
         dataset, union = self.samples.dataset, self.samples.union
         loss = 0.0
         for first in range(0, len(union), CHUNK):
@@ -116,22 +114,18 @@ class TorchTask:
         shaped = zip(parameters, parts, strict=True)
         return {name: part.reshape(tuple(parameter.shape)) for (name, parameter), part in shaped}
 
-    def _worker_module(self) -> nn.Module:
-        """Return this thread's copy of the module."""
+    @torch.no_grad()
+    def _worker_module(self, model: Vector) -> tuple[nn.Module, Tensor]:
+        """Return this thread's copy of the module with the parameters of a model, and the model."""
         if not hasattr(self._local, "module"):
             torch.set_num_threads(1)  # a setting of the thread, so each worker makes it
             self._local.module = copy.deepcopy(self._module)
-        module: nn.Module = self._local.module
-        return module
-
-    def _load(self, module: nn.Module, model: Vector) -> Tensor:
         vector = torch.from_numpy(np.array(model)).to(self._device)
-        with torch.no_grad():
-            parameters = list(module.parameters())
-            parts = torch.split(vector, [parameter.numel() for parameter in parameters])
-            for parameter, part in zip(parameters, parts, strict=True):
-                parameter.copy_(part.view(parameter.shape))
-        return vector
+        parameters = list(self._local.module.parameters())
+        parts = torch.split(vector, [parameter.numel() for parameter in parameters])
+        for parameter, part in zip(parameters, parts, strict=True):
+            parameter.copy_(part.view(parameter.shape))
+        return self._local.module, vector
 
     def _training_data(self, rows: NDArray[np.integer]) -> tuple[Tensor, Tensor]:
         """Return images and labels of some rows of the data set."""

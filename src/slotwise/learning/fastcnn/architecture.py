@@ -148,46 +148,34 @@ class Plan(NamedTuple):
 
     convolutions: NDArray[np.void]
     denses: NDArray[np.void]
-    tap_steps: NDArray[np.int64]
-    """Distance in lanes from the corner of a patch to each tap."""
-    piece_steps: NDArray[np.int64]
-    """Distance in rows from the corner of a patch to each piece."""
-    source: NDArray[np.int32]
-    """Number in the model's vector of each parameter, -1 where there is only padding."""
-    factor: NDArray[np.float32]
-    """A pixel x of channel c becomes factor[c] * x + shift[c]."""
+    tap_steps: NDArray[np.int64]  # distance in lanes from the corner of a patch to each tap
+    piece_steps: NDArray[np.int64]  # distance in rows from the corner of a patch to each piece
+    source: NDArray[np.int32]  # number in the model's vector of each parameter, -1 for padding
+    factor: NDArray[np.float32]  # a pixel x of channel c becomes factor[c] * x + shift[c]
     shift: NDArray[np.float32]
-    image_stride: int
-    """Padded number of values of one image."""
+    image_stride: int  # padded number of values of one image
     packed_size: int
-    """Room for the filters as the forward pass reads them, see `Workspace.packed`."""
     shifted_size: int
-    """Room for the filters as the backward pass reads them, see `Workspace.shifted`."""
 
 
 class Workspace(NamedTuple):
     """Memory of one call; nothing in it is used after the call."""
 
-    lanes: NDArray[np.float32]
-    """Activations of all layers, [value, sample]."""
-    rows: NDArray[np.float32]
-    """The same as [sample, value]."""
-    winners: NDArray[np.int32]
-    """Distance in rows from the corner of each pooling window to its maximum, as lanes."""
-    errors: NDArray[np.float32]
-    """Gradient of the loss with respect to every activation, as lanes."""
+    lanes: NDArray[np.float32]  # activations of all layers, [value, sample]
+    rows: NDArray[np.float32]  # the same as [sample, value]
+    winners: NDArray[np.int32]  # distance in rows from the corner of each window to its maximum, as lanes
+    errors: NDArray[np.float32]  # gradient of the loss with respect to every activation, as lanes
+    # The same for the inputs of one convolution, as rows; before that, room to read images.
     error_rows: NDArray[np.float32]
-    """The same for the inputs of one convolution, as rows; before that, room to read images."""
+    # A list of what gets a gradient (starts of patches, or of filters), and how much, and where the part of
+    # each window and sample ends.
     places: NDArray[np.int32]
-    """A list of what gets a gradient: starts of patches, or of filters..."""
     amounts: NDArray[np.float32]
-    """... and how much..."""
     ends: NDArray[np.int32]
-    """... and where the part of each window and sample ends."""
+    # Filters in the order the forward pass reads them, [group of outputs, tap, output of the group], and in
+    # the order the gradient of the inputs reads them, see `convolution.shift_filters`.
     packed: NDArray[np.float32]
-    """Filters in the order the forward pass reads them: [group of outputs, tap, output of the group]."""
     shifted: NDArray[np.float32]
-    """Filters in the order the gradient of the inputs reads them: see `convolution.shift_filters`."""
     parameters: NDArray[np.float32]
     gradient: NDArray[np.float32]
 
@@ -222,8 +210,8 @@ def make_plan(architecture: Architecture, offset: Sequence[float], scale: Sequen
 
 
 def _records(names: Sequence[str], layers: list[dict[str, int]]) -> NDArray[np.void]:
-    kind = np.dtype([(name, np.int64) for name in names])
-    return np.array([tuple(layer[name] for name in names) for layer in layers], kind)
+    rows = [tuple(layer[name] for name in names) for layer in layers]
+    return np.array(rows, [(name, np.int64) for name in names])
 
 
 def make_workspace(plan: Plan) -> Workspace:
@@ -251,9 +239,8 @@ def make_workspace(plan: Plan) -> Workspace:
 
 def _aligned(size: int) -> NDArray[np.float32]:
     """Return zeros that start at a cache line, with room to read one tile past the end."""
-    line = 16
-    memory = np.zeros(size + COLUMNS + line, np.float32)
-    start = -(memory.ctypes.data // 4) % line
+    memory = np.zeros(size + COLUMNS + 16, np.float32)
+    start = -(memory.ctypes.data // 4) % 16
     return memory[start : start + size + COLUMNS]
 
 

@@ -140,24 +140,14 @@ def forward_pass(plan: Plan, work: Workspace, images: Images, chosen: Numbers) -
     """Scores of up to eight images, as lanes."""
     read_images(plan, images, chosen, work.error_rows, work.lanes)
     for layer in plan.convolutions:
-        convolution.convolve(
-            layer,
-            plan.tap_steps[layer.taps_start :],
-            work.packed[layer.packed_start :],
-            work.parameters[layer.bias_start :],
-            work.lanes[LANES * layer.input_start :],
-            work.lanes[LANES * layer.output_start :],
-            work.winners[LANES * layer.output_start :],
-        )
+        steps, packed = plan.tap_steps[layer.taps_start :], work.packed[layer.packed_start :]
+        bias, inputs = work.parameters[layer.bias_start :], work.lanes[LANES * layer.input_start :]
+        start = LANES * layer.output_start
+        convolution.convolve(layer, steps, packed, bias, inputs, work.lanes[start:], work.winners[start:])
     for number, dense in enumerate(plan.denses):
-        dense_forward(
-            dense,
-            work.parameters[dense.weight_start :],
-            work.parameters[dense.bias_start :],
-            work.lanes[LANES * dense.input_start :],
-            work.lanes[LANES * dense.output_start :],
-            number < len(plan.denses) - 1,
-        )
+        weights, bias = work.parameters[dense.weight_start :], work.parameters[dense.bias_start :]
+        inputs, outputs = work.lanes[LANES * dense.input_start :], work.lanes[LANES * dense.output_start :]
+        dense_forward(dense, weights, bias, inputs, outputs, number < len(plan.denses) - 1)
     return work.lanes[LANES * plan.denses[-1].output_start :]
 
 
