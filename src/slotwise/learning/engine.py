@@ -140,7 +140,7 @@ def train(
 class Training:
     """A training in progress: each `advance`, or each step of an iteration, applies one round.
 
-    Local trainings and evaluations run in threads meanwhile. Use it as a context manager, or call `close`.
+    Local trainings and evaluations run in threads meanwhile. Use it as a context manager.
     """
 
     def __init__(
@@ -181,10 +181,7 @@ class Training:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Drop queued local trainings and evaluations, and wait for those that are running."""
+        # Drop queued local trainings and evaluations, and wait for those that are running.
         self._pool.shutdown(cancel_futures=True)
 
     def __iter__(self) -> Iterator[int]:

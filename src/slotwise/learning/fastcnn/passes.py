@@ -79,7 +79,12 @@ def evaluate(
         scores = forward_pass(plan, work, images, chosen[:samples])
         answers = labels[start : start + samples]
         loss += output_errors(classes, scores, answers, samples, 1.0, work.errors)
-        correct += count_correct(classes, scores, answers, samples)
+        for lane in range(samples):
+            best = 0  # the first of equal scores counts
+            for number in range(1, classes):
+                if scores[LANES * number + lane] > scores[LANES * best + lane]:
+                    best = number
+            correct += best == answers[lane]
     return loss, correct
 
 
@@ -313,16 +318,3 @@ def output_errors(
         errors[right] = weight * (exp(below) / total - 1.0)
         loss += log(total) - below
     return loss
-
-
-@compiled
-def count_correct(classes: int, scores: Floats, labels: Numbers, samples: int) -> int:
-    """Count the samples whose highest score is at their label; the first of equal scores counts."""
-    correct = 0
-    for lane in range(samples):
-        best = 0
-        for number in range(1, classes):
-            if scores[LANES * number + lane] > scores[LANES * best + lane]:
-                best = number
-        correct += best == labels[lane]
-    return correct

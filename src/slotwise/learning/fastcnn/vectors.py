@@ -146,23 +146,9 @@ def _add_product(builder: Builder, tile: Value, number: int, factor: Value, valu
     return builder.insert_value(tile, total, number)
 
 
-@instruction(vector, GIVEN, index)
-def load(builder: Builder, array: Any, at: Any) -> Vector:
-    """array[at : at + 8]."""
-    return _read(builder, array, at)
-
-
-@instruction(types.void, GIVEN, index, vector)
-def store(builder: Builder, array: Any, at: Any, value: Vector) -> None:
-    """array[at : at + 8] = value."""
-    _write(builder, array, at, value)
-
-
-@instruction(types.void, GIVEN, index, vector)
-def store_whole(builder: Builder, array: Any, at: Any, value: Vector) -> None:
-    """array[at : at + 8] = value, for whole numbers and an array of int32."""
-    address = builder.bitcast(builder.gep(array, [at]), WHOLES.as_pointer())
-    builder.store(builder.fptosi(value, WHOLES), address, align=4)
+load = instruction(vector, GIVEN, index)(_read)  # array[at : at + 8]
+store = instruction(types.void, GIVEN, index, vector)(_write)  # array[at : at + 8] = value
+repeat = instruction(vector, types.float32)(_spread)  # one number in all lanes
 
 
 @instruction(vector, GIVEN, index)
@@ -171,16 +157,17 @@ def broadcast(builder: Builder, array: Any, at: Any) -> Vector:
     return _spread(builder, _number(builder, array, at))
 
 
-@instruction(vector, types.float32)
-def repeat(builder: Builder, number: Any) -> Vector:
-    """One number in all lanes."""
-    return _spread(builder, number)
-
-
 @instruction(index, GIVEN, index)
 def address(builder: Builder, array: Any, at: Any) -> Any:
     """array[at] of an array of int32, to be used as an address."""
     return builder.sext(_number(builder, array, at), INT64)
+
+
+@instruction(types.void, GIVEN, index, vector)
+def store_whole(builder: Builder, array: Any, at: Any, value: Vector) -> None:
+    """array[at : at + 8] = value, for whole numbers and an array of int32."""
+    address = builder.bitcast(builder.gep(array, [at]), WHOLES.as_pointer())
+    builder.store(builder.fptosi(value, WHOLES), address, align=4)
 
 
 @instruction(vector, vector, vector)
