@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from slotwise.batch.job import Job, JobProgress
-    from slotwise.learning.history import History, Point
+    from slotwise.learning.engine import History, Point
     from slotwise.schedule import Timeline
 
 

@@ -1,17 +1,21 @@
+import numpy as np
 import pytest
 
-from slotwise.bench.common_job import NETWORK
 from slotwise.bench.suite import (
     LOOP,
+    NETWORK,
     ONE,
     SGEMM,
     TWO,
     Results,
+    common_samples,
+    common_timeline,
     interleaved,
     median_ratio,
     sgemm_rate,
     summary,
 )
+from slotwise.data import Dataset, load_mnist
 
 RATES = {SGEMM: [100.0, 100.0], LOOP: [50.0, 100.0], ONE: [200.0, 300.0], TWO: [400.0, 600.0]}
 
@@ -41,7 +45,7 @@ def test_ways_are_measured_in_turns_after_a_warm_up() -> None:
         calls.append(name)
         return float(len(calls))
 
-    results = interleaved({"a": lambda: way("a"), "b": lambda: way("b")}, repeats=2)
+    results = interleaved({"a": lambda: way("a"), "b": lambda: way("b")}, 2, lambda: None)
     assert calls == ["a", "b"] * 3
     assert results == {"a": [3.0, 5.0], "b": [4.0, 6.0]}
 
@@ -52,3 +56,34 @@ def test_a_ratio_compares_measurements_of_the_same_turn() -> None:
 
 def test_the_matrix_product_has_a_rate() -> None:
     assert sgemm_rate() > 0.1
+
+
+@pytest.fixture(scope="module")
+def mnist() -> Dataset:
+    return load_mnist()
+
+
+def test_device_i_holds_250_samples_of_label_i_mod_10(mnist: Dataset) -> None:
+    rows = common_samples(mnist).rows
+    assert rows.shape == (100, 250)
+    assert np.array_equal(mnist.train_labels[rows], np.tile((np.arange(100) % 10)[:, None], 250))
+
+
+def test_a_hundred_devices_share_no_sample(mnist: Dataset) -> None:
+    assert len(common_samples(mnist).union) == 100 * 250
+
+
+def test_ten_thousand_devices_hold_indices_only(mnist: Dataset) -> None:
+    samples = common_samples(mnist, 10_000)
+    assert samples.rows.nbytes == 10_000 * 250 * 4
+    assert samples.dataset is mnist
+
+
+def test_devices_take_turns_ten_a_round() -> None:
+    timeline = common_timeline(rounds=10)
+    assert timeline.device.tolist() == list(range(1, 101))
+    assert timeline.max_staleness() == 0
+
+
+def test_the_network_is_the_papers() -> None:
+    assert NETWORK.parameters == 21_840

@@ -1,7 +1,6 @@
 import gc
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotwise.aggregation import Vector
-from slotwise.learning import Task, Training, train
-from slotwise.learning.engine import AHEAD_PER_WORKER, _LocalUpdates
+from slotwise.learning import Task, Training, engine, train
+from slotwise.learning.engine import AHEAD_PER_WORKER
 from slotwise.observer import Observer
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
@@ -89,7 +88,9 @@ def test_memory_holds_the_models_of_the_staleness_and_those_in_flight(
     assert staleness <= alive.most <= staleness + 1 + workers + 1
 
 
-def test_few_trainings_are_in_flight_however_large_a_round_is(least_squares: MakeTask) -> None:
+def test_few_trainings_are_in_flight_however_large_a_round_is(
+    least_squares: MakeTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scenario = Scenario(devices=100, group_size=100, compute_slots=2)
     timeline, task = simulate(scenario, "async", rounds=1), least_squares(100, 0)
     started = []
@@ -97,11 +98,14 @@ def test_few_trainings_are_in_flight_however_large_a_round_is(least_squares: Mak
     class Late:
         """Runs nothing; only counts what it is handed."""
 
-        def submit(self, _: object, __: Vector, device: int, ___: int) -> None:
-            started.append(device)
+        def __init__(self, workers: int, thread_name_prefix: str) -> None:
+            assert workers == 2
 
-    updates = _LocalUpdates(timeline, task, Late(), 2, 0)  # type: ignore[arg-type]
-    updates.add_model(0, task.initial_model())
+        def submit(self, _: object, __: Vector, *training: int) -> None:
+            started.extend(training[:1])
+
+    monkeypatch.setattr(engine, "ThreadPoolExecutor", Late)
+    Training(timeline, task, workers=2)
     assert started == list(range(1, 2 * AHEAD_PER_WORKER + 1))
 
 
@@ -109,7 +113,5 @@ def test_trainings_of_later_rounds_start_before_the_first_round_is_complete(leas
     # Staleness is parallelism: with S = 1 and eight devices that all have w_0, all eight can train at once.
     scenario = Scenario(devices=8, group_size=1, compute_slots=2)
     timeline, task = simulate(scenario, "async", rounds=20), least_squares(8, 0)
-    with ThreadPoolExecutor(2) as pool:
-        updates = _LocalUpdates(timeline, task, pool, 2, 0)
-        updates.add_model(0, task.initial_model())
-        assert len(updates._in_flight) == 8
+    with Training(timeline, task, workers=2) as training:
+        assert len(training._in_flight) == 8

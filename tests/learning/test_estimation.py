@@ -19,7 +19,6 @@ from slotwise.learning import Evaluation
 from slotwise.learning.estimation import (
     Estimator,
     Measurement,
-    TaskGradients,
     measure,
     noise_line,
     one_step,
@@ -78,7 +77,7 @@ def task() -> PointsTask:
 @pytest.fixture
 def estimator(task: PointsTask) -> Estimator:
     with ThreadPoolExecutor(2) as pool:
-        result = Estimator(TaskGradients(task), pool)
+        result = Estimator(task, pool)
         for distance in range(40):
             result.visit(np.full(DIMENSION, distance / 4, dtype=np.float32))
         result.sharpen(task.initial_model())
@@ -92,7 +91,7 @@ def found(estimator: Estimator) -> Constants:
 def test_a_visit_returns_the_squared_gradient_norm(task: PointsTask) -> None:
     model = task.initial_model()
     with ThreadPoolExecutor(1) as pool:
-        square = Estimator(TaskGradients(task), pool).visit(model)
+        square = Estimator(task, pool).visit(model)
     assert square == pytest.approx((task.slope(model) ** 2).sum(), rel=1e-5)
 
 
@@ -117,16 +116,17 @@ def test_the_noise_is_found_where_it_does_not_grow(estimator: Estimator, task: P
 @pytest.mark.parametrize("held", [9, 20, 200])
 def test_the_variance_of_small_batches_is_brought_to_that_of_one_sample(held: int) -> None:
     task = PointsTask(held)
-    gradients, model = TaskGradients(task), task.initial_model()
-    full = gradients.full(model, 1)
-    deviations = [((gradients.sampled(model, 1, draw) - full) ** 2).sum() for draw in range(2000)]
+    estimator, model = Estimator(task, cast(Any, None)), task.initial_model()
+    full = estimator.full.local_update(model, 1, 0)
+    samples = (estimator.sampled.local_update(model, 1, draw) for draw in range(2000))
+    deviations = [((sample - full) ** 2).sum() for sample in samples]
     points = task.device_points()[0]
     variance = ((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()
-    assert np.mean(deviations) * gradients.variance_factor == pytest.approx(variance, rel=0.1)
+    assert np.mean(deviations) * estimator.variance_factor == pytest.approx(variance, rel=0.1)
 
 
 def test_a_device_with_one_sample_has_no_noise() -> None:
-    assert TaskGradients(PointsTask(1)).variance_factor == 0.0
+    assert Estimator(PointsTask(1), cast(Any, None)).variance_factor == 0.0
 
 
 def test_the_one_step_variant_leaves_the_task_alone(task: PointsTask) -> None:
@@ -137,15 +137,9 @@ def test_the_one_step_variant_leaves_the_task_alone(task: PointsTask) -> None:
 
 
 def test_sharpening_finds_the_steepest_of_many_directions() -> None:
-    class Valley:
-        devices = 1
-        variance_factor = 0.0
-
-        def full(self, model: Vector, device: int) -> Vector:
+    class Valley(PointsTask):
+        def local_update(self, model: Vector, device: int, training: int) -> Vector:
             return np.asarray(np.linspace(0.1, 4.0, 8) * model, dtype=np.float32)
-
-        def sampled(self, model: Vector, device: int, draw: int) -> Vector:
-            return self.full(model, device)
 
     with ThreadPoolExecutor(1) as pool:
         estimator = Estimator(Valley(), pool)

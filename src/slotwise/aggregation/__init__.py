@@ -13,18 +13,6 @@ from slotwise.aggregation.rule import Aggregation, Contribution, Vector, mean, n
 from slotwise.aggregation.staleness_weighted import StalenessWeightedMean
 
 __all__ = [
-    "RULES",
-    "Aggregation",
-    "AggregationConfig",
-    "Contribution",
-    "Discount",
-    "FedAsync",
-    "FedBuff",
-    "Hinge",
-    "Polynomial",
-    "StalenessWeightedMean",
-    "Vector",
-    "constant",
-    "mean",
-    "next_model",
-]
+    "RULES", "Aggregation", "AggregationConfig", "Contribution", "Discount", "FedAsync", "FedBuff",
+    "Hinge", "Polynomial", "StalenessWeightedMean", "Vector", "constant", "mean", "next_model",
+]  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
-from slotwise.aggregation.discount import Discount, Hinge, Polynomial, constant
+from slotwise.aggregation.discount import Hinge, Polynomial, constant
 from slotwise.aggregation.fedasync import FedAsync
 from slotwise.aggregation.fedbuff import FedBuff
 from slotwise.aggregation.rule import Aggregation, mean
@@ -25,11 +25,7 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "fedasync": FedAsync,
     "fedbuff": FedBuff,
 }
-DISCOUNTS: Mapping[str, Callable[..., Any]] = {
-    "constant": constant,
-    "polynomial": Polynomial,
-    "hinge": Hinge,
-}
+DISCOUNTS: Mapping[str, Callable[..., Any]] = {"constant": constant, "polynomial": Polynomial, "hinge": Hinge}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +57,15 @@ class AggregationConfig:
             self.rule()
         elif not is_function_name(self.aggregation):
             raise InputError("aggregation", self.aggregation, f"{', '.join(RULES)} or module:function")
-        self._refuse_unused_options()
+        # Options without effect are refused; run.json lists them all, so their default values pass.
+        used, chosen = {"aggregation", *_options(RULES.get(self.aggregation))}, self.aggregation
+        if "discount" in used:
+            used |= {f"discount_{name}" for name in _options(DISCOUNTS[self.discount])}
+            chosen += f" and discount {self.discount}"
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in used and value != field.default:
+                raise InputError(field.name, value, f"omitted with aggregation {chosen}")
 
     def rule(self) -> Aggregation:
         """Return the aggregation rule, built from those options that it has.
@@ -71,30 +75,15 @@ class AggregationConfig:
         """
         if self.aggregation not in RULES:
             return load_function("aggregation", self.aggregation)
-        rule = RULES[self.aggregation]
+        rule, discount = RULES[self.aggregation], DISCOUNTS[self.discount]
         options = {name: getattr(self, name) for name in _options(rule)}
         if "discount" in options:
-            options["discount"] = self._discount()
+            parameters = {name: getattr(self, f"discount_{name}") for name in _options(discount)}
+            try:
+                options["discount"] = discount(**parameters) if parameters else discount
+            except InputError as error:
+                raise InputError(f"discount_{error.parameter}", error.value, error.allowed) from None
         return rule(**options) if options else rule
-
-    def _discount(self) -> Discount:
-        discount = DISCOUNTS[self.discount]
-        options = {name: getattr(self, f"discount_{name}") for name in _options(discount)}
-        try:
-            return discount(**options) if options else discount
-        except InputError as error:
-            raise InputError(f"discount_{error.parameter}", error.value, error.allowed) from None
-
-    def _refuse_unused_options(self) -> None:
-        """Refuse options without effect; run.json lists them all, so their default values pass."""
-        used = {"aggregation", *_options(RULES.get(self.aggregation))}
-        if "discount" in used:
-            used |= {f"discount_{name}" for name in _options(DISCOUNTS[self.discount])}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in used and value != field.default:
-                chosen = f" and discount {self.discount}" if "discount" in used else ""
-                raise InputError(field.name, value, f"omitted with aggregation {self.aggregation}{chosen}")
 
 
 def _options(rule: Callable[..., Any] | None) -> tuple[str, ...]:

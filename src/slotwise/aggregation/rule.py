@@ -58,18 +58,13 @@ def next_model(aggregation: Aggregation, model: Vector, contributions: Sequence[
     result: object = aggregation(_read_only(model), arrived)
     if isinstance(result, np.ndarray) and result.dtype == np.float32 and result.shape == model.shape:
         return np.ascontiguousarray(result)
-    raise UserError(
-        f"aggregation {_name(aggregation)}: must return a float32 array of length {len(model)};"
-        f" it returned {describe_value(result)}"
-    )
+    function = getattr(aggregation, "__qualname__", None)
+    name = f"{aggregation.__module__}:{function}" if function else type(aggregation).__name__
+    wanted = f"must return a float32 array of length {len(model)}"
+    raise UserError(f"aggregation {name}: {wanted}; it returned {describe_value(result)}")
 
 
 def _read_only(model: Vector) -> Vector:
     view = model.view()
     view.flags.writeable = False
     return view
-
-
-def _name(aggregation: Aggregation) -> str:
-    function = getattr(aggregation, "__qualname__", None)
-    return f"{aggregation.__module__}:{function}" if function else type(aggregation).__name__

@@ -1,13 +1,18 @@
-"""Measurements of `slotwise bench`: ways to do the common job, measured in turns, and their ratios.
+"""Measurements of `slotwise bench`: ways to do one common job, measured in turns, and their ratios.
+
+The common job is federated averaging on MNIST as every FL simulator can run it: 100 devices, device i with
+250 samples of label i mod 10; 10 devices a round, in turn; 5 steps of SGD with batches of 64 and step size
+0.01; the mean of their updates. Evaluation is not part of it.
 
 The ways take turns, so that other load on the machine affects all of them.
 """
 
 from __future__ import annotations
 
+import copy
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -15,18 +20,20 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.bench.common_job import (
-    NETWORK,
-    SGD,
-    common_samples,
-    common_timeline,
-    steps_per_second,
-    torch_loop_steps_per_second,
-)
-from slotwise.data import load_mnist
+from slotwise.data import Dataset, load_mnist
+from slotwise.learning import Evaluation, Task, train
 from slotwise.learning.cnn_task import CnnTask
-from slotwise.learning.local_sgd import DeviceSamples
+from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
 from slotwise.machine import describe_machine
+from slotwise.scenario import Scenario
+from slotwise.schedule import Schedule, Timeline, simulate
+
+DEVICES = 100
+GROUP_SIZE = 10
+SAMPLES = 250
+NETWORK = Architecture(input_shape=(1, 28, 28), convolutions=((10, 5), (20, 5)), hidden=(50,), classes=10)
+SGD = LocalSgd(local_steps=5, batch_size=64, learning_rate=0.01)
 
 SGEMM_SIZE = 1024
 SGEMM = "sgemm, all cores (GFLOP/s)"
@@ -49,10 +56,6 @@ class Results:
 
     rates: dict[str, list[float]]
 
-    def rate(self, name: str) -> float:
-        """Return the median rate of a way."""
-        return statistics.median(self.rates[name])
-
     def ratio(self, above: str, below: str) -> float | None:
         """Return the median ratio of two ways, if both were measured."""
         if above not in self.rates or below not in self.rates:
@@ -72,20 +75,15 @@ def measure_suite(repeats: int, seconds: float, done: Callable[[], None]) -> Res
 
 def summary(results: Results) -> dict[str, Any]:
     """Return a row for each way, and the ratios that matter."""
-    return {
-        "machine": describe_machine(),
-        "ways": [_row(results, name) for name in results.rates],
-        "ratios": {f"{a} / {b}": results.ratio(a, b) for a, b in RATIOS if {a, b} <= results.rates.keys()},
-    }
-
-
-def _row(results: Results, name: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"way": name, "rate": results.rate(name)}
-    if name != SGEMM:
-        row["against_loop"] = results.ratio(name, LOOP)
-        row["sgemm_share_dense"] = results.share_of_sgemm(name, NETWORK.dense_multiply_adds)
-        row["sgemm_share_needed"] = results.share_of_sgemm(name, NETWORK.needed_multiply_adds)
-    return row
+    rows: list[dict[str, Any]] = []
+    for name, rates in results.rates.items():
+        rows.append({"way": name, "rate": statistics.median(rates)})
+        if name != SGEMM:
+            rows[-1]["against_loop"] = results.ratio(name, LOOP)
+            rows[-1]["sgemm_share_dense"] = results.share_of_sgemm(name, NETWORK.dense_multiply_adds)
+            rows[-1]["sgemm_share_needed"] = results.share_of_sgemm(name, NETWORK.needed_multiply_adds)
+    ratios = {f"{a} / {b}": results.ratio(a, b) for a, b in RATIOS if {a, b} <= results.rates.keys()}
+    return {"machine": describe_machine(), "ways": rows, "ratios": ratios}
 
 
 def number_of_measurements(repeats: int) -> int:
@@ -98,39 +96,26 @@ def _ways(seconds: float) -> Ways:
     samples = common_samples(dataset)
     task = CnnTask(samples, NETWORK, SGD)
     many = CnnTask(common_samples(dataset, 10_000), NETWORK, SGD)
-    rounds = _rounds_for(seconds, steps_per_second(common_timeline(4), task, 2))
+    warm = steps_per_second(common_timeline(4), task, 2)
+    rounds = max(10, round(seconds * warm / (GROUP_SIZE * SGD.local_steps)))
+    run = steps_per_second
     ways: Ways = {SGEMM: sgemm_rate}
     if find_spec("torch"):
-        ways |= _torch_ways(samples, max(1, rounds // 8))
-    run = steps_per_second
-    ways |= {
+        from slotwise.learning.torch_task import TorchTask, sequential  # noqa: PLC0415
+
+        few, torch_task = max(1, rounds // 8), TorchTask(sequential(NETWORK), samples, SGD)
+        ways[LOOP] = partial(torch_loop_steps_per_second, samples, few, 2)
+        ways[TORCH_TASK] = partial(run, common_timeline(2 * few), torch_task, 2)
+    return ways | {
         ONE: partial(run, common_timeline(rounds), task, 1),
         TWO: partial(run, common_timeline(rounds), task, 2),
         STALE: partial(run, common_timeline(10 * rounds, group_size=1, schedule="async"), task, 2),
         SYNC: partial(run, common_timeline(max(1, rounds // 10), group_size=100), task, 2),
         MANY: partial(run, common_timeline(rounds, devices=10_000), many, 2),
     }
-    return ways
 
 
-def _torch_ways(samples: DeviceSamples, rounds: int) -> Ways:
-    from slotwise.learning.torch_task import TorchTask, sequential  # noqa: PLC0415
-
-    task = TorchTask(sequential(NETWORK), samples, SGD)
-    return {
-        LOOP: partial(torch_loop_steps_per_second, samples, rounds, 2),
-        TORCH_TASK: partial(steps_per_second, common_timeline(2 * rounds), task, 2),
-    }
-
-
-def _rounds_for(seconds: float, rate: float) -> int:
-    per_round = common_timeline(1).scenario.group_size * SGD.local_steps
-    return max(10, round(seconds * rate / per_round))
-
-
-def interleaved(
-    ways: Mapping[str, Callable[[], float]], repeats: int, done: Callable[[], None] = lambda: None
-) -> dict[str, list[float]]:
+def interleaved(ways: Ways, repeats: int, done: Callable[[], None]) -> dict[str, list[float]]:
     """Measure every way once to warm up, then all of them in turn, ``repeats`` times."""
     results: dict[str, list[float]] = {name: [] for name in ways}
     for repeat in range(-1, repeats):
@@ -156,3 +141,67 @@ def sgemm_rate() -> float:
     for _ in range(rounds):
         np.matmul(left, right, out=product)
     return 2 * SGEMM_SIZE**3 * rounds / (time.perf_counter() - began) / 1e9
+
+
+def common_samples(dataset: Dataset, devices: int = DEVICES) -> DeviceSamples:
+    """Give device i (from 0) 250 samples of label i mod 10; they overlap once all samples are used."""
+    by_label = [np.flatnonzero(dataset.train_labels == label) for label in range(dataset.classes)]
+    rows = np.empty((devices, SAMPLES), dtype=np.int32)
+    for device in range(devices):
+        turn, label = divmod(device, dataset.classes)
+        places = np.arange(turn * SAMPLES, (turn + 1) * SAMPLES) % len(by_label[label])
+        rows[device] = by_label[label][places]
+    return DeviceSamples(dataset, rows)
+
+
+def common_timeline(
+    rounds: int, devices: int = DEVICES, group_size: int = GROUP_SIZE, schedule: Schedule = "sync"
+) -> Timeline:
+    """Return the timeline of the common job; devices take turns."""
+    scenario = Scenario(devices=devices, group_size=group_size, compute_slots=50)
+    return simulate(scenario, schedule, rounds=rounds)
+
+
+def steps_per_second(timeline: Timeline, task: Task, workers: int) -> float:
+    """Return the SGD steps per second of training along the timeline, without evaluations."""
+    unevaluated: Any = copy.copy(task)
+    unevaluated.evaluate = lambda _: Evaluation(loss=0.0, accuracy=0.0)
+    began = time.perf_counter()
+    train(timeline, unevaluated, workers=workers)
+    return len(timeline) * SGD.local_steps / (time.perf_counter() - began)
+
+
+def torch_loop_steps_per_second(samples: DeviceSamples, rounds: int, threads: int) -> float:
+    """Return the SGD steps per second of a plain PyTorch loop, with ``threads`` per operation."""
+    import torch  # noqa: PLC0415  (not installed everywhere, and slow to import)
+    from torch.nn.utils import parameters_to_vector, vector_to_parameters  # noqa: PLC0415
+
+    from slotwise.learning.torch_task import sequential  # noqa: PLC0415
+
+    torch.set_num_threads(threads)
+    dataset, timeline = samples.dataset, common_timeline(rounds)
+    images = (torch.from_numpy(np.array(dataset.train_images)).float() / 255 - 0.1307) / 0.3081
+    labels = torch.from_numpy(dataset.train_labels.astype(np.int64))
+    model = sequential(NETWORK)
+
+    def local_training(batches: np.ndarray[Any, Any]) -> torch.Tensor:
+        local = copy.deepcopy(model)
+        optimiser = torch.optim.SGD(local.parameters(), lr=SGD.learning_rate)
+        for batch in batches:
+            rows = torch.from_numpy(batch.astype(np.int64))
+            optimiser.zero_grad()
+            loss = torch.nn.functional.cross_entropy(local(images[rows]), labels[rows])
+            torch.autograd.backward(loss)
+            optimiser.step()
+        return parameters_to_vector(local.parameters()).detach()
+
+    began = time.perf_counter()
+    for k in range(rounds):
+        deltas = []
+        start = parameters_to_vector(model.parameters()).detach()
+        uplinks = timeline.uplinks(k)
+        for device, training in zip(timeline.device[uplinks], timeline.training[uplinks], strict=True):
+            batches = samples.batches(SGD, int(device), int(training))
+            deltas.append(start - local_training(batches))
+        vector_to_parameters(start - torch.stack(deltas).mean(dim=0), model.parameters())
+    return len(timeline) * SGD.local_steps / (time.perf_counter() - began)

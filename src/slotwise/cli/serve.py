@@ -21,7 +21,7 @@ from slotwise.cli.live_display import (
     stderr_may_close,
 )
 from slotwise.errors import InputError
-from slotwise.learning.history import REMEDY
+from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig, resume_live
 from slotwise.live import serve as serve_live
 from slotwise.live.server.live_run import LiveOutcome, Trouble

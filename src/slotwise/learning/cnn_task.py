@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from slotwise.aggregation import Vector
 from slotwise.data.dataset import Bytes
 from slotwise.learning.fastcnn import passes
-from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.fastcnn.memory_layout import Workspace, make_plan, make_workspace
+from slotwise.learning.fastcnn.architecture import Architecture, Workspace, make_plan, make_workspace
 from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import Evaluation
@@ -45,11 +44,9 @@ class CnnTask:
 
     def local_update(self, model: Vector, device: int, training: int) -> Vector:
         """Return w_start − w_end of H steps of SGD on the device's samples."""
+        images, labels = self.samples.dataset.train_images, self.samples.dataset.train_labels
         batches = self.samples.batches(self.sgd, device, training)
-        dataset = self.samples.dataset
-        end = self._network.train(
-            model, dataset.train_images, dataset.train_labels, batches, self.sgd.learning_rate
-        )
+        end = self._network.train(model, images, labels, batches, self.sgd.learning_rate)
         update: Vector = np.subtract(model, end, out=end)
         if self.sgd.divisor != 1:
             update /= np.float32(self.sgd.divisor)
@@ -58,34 +55,30 @@ class CnnTask:
     def evaluate(self, model: Vector) -> Evaluation:
         """Return the mean loss over the union of the devices' data, and the accuracy on the test images."""
         dataset, union = self.samples.dataset, self.samples.union
-        train = (dataset.train_images, dataset.train_labels)
-        loss = sum(self._network.evaluate(model, *part)[0] for part in _chunks(*train, union))
-        test = (dataset.test_images, dataset.test_labels)
-        everything = np.arange(len(dataset.test_labels))
-        correct = sum(self._network.evaluate(model, *part)[1] for part in _chunks(*test, everything))
-        return Evaluation(loss / len(union), correct / len(everything))
+        loss, _ = self._sums(model, dataset.train_images, dataset.train_labels, union)
+        tests = len(dataset.test_labels)
+        _, correct = self._sums(model, dataset.test_images, dataset.test_labels, np.arange(tests))
+        return Evaluation(loss / len(union), correct / tests)
+
+    def _sums(
+        self, model: Vector, images: Bytes, labels: Bytes, rows: NDArray[np.integer]
+    ) -> tuple[float, int]:
+        loss, correct = 0.0, 0
+        for first in range(0, len(rows), CHUNK):
+            part = rows[first : first + CHUNK]
+            found = self._network.evaluate(model, images[part], labels[part])
+            loss, correct = loss + found[0], correct + found[1]
+        return loss, correct
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays by their names in the state_dict of the same ``torch.nn.Sequential``."""
-        return dict(_named_arrays(self.architecture, model))
-
-
-def _named_arrays(architecture: Architecture, model: Vector) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Yield the arrays; Sequential(Conv2d, MaxPool2d, ReLU, …, Flatten, Linear, …) has these numbers."""
-    filters, layers = len(architecture.convolutions), len(architecture.weight_shapes)
-    numbers = [3 * i if i < filters else 3 * filters + 1 + 2 * (i - filters) for i in range(layers)]
-    names = [f"{number}.{kind}" for number in numbers for kind in ("weight", "bias")]
-    first = 0
-    for name, shape in zip(names, architecture.parameter_shapes, strict=True):
-        last = first + prod(shape)
-        yield name, model[first:last].reshape(shape)
-        first = last
-
-
-def _chunks(images: Bytes, labels: Bytes, rows: NDArray[np.integer]) -> Iterator[tuple[Bytes, Bytes]]:
-    for first in range(0, len(rows), CHUNK):
-        part = rows[first : first + CHUNK]
-        yield images[part], labels[part]
+        # Sequential(Conv2d, MaxPool2d, ReLU, …, Flatten, Linear, ReLU, …) has these numbers.
+        filters, layers = len(self.architecture.convolutions), len(self.architecture.weight_shapes)
+        numbers = [3 * i if i < filters else 3 * filters + 1 + 2 * (i - filters) for i in range(layers)]
+        names = [f"{number}.{kind}" for number in numbers for kind in ("weight", "bias")]
+        shapes = self.architecture.parameter_shapes
+        parts = np.split(model, np.cumsum([prod(shape) for shape in shapes])[:-1])
+        return {n: part.reshape(shape) for n, part, shape in zip(names, parts, shapes, strict=True)}
 
 
 class FastCnn:
@@ -117,16 +110,12 @@ class FastCnn:
         """
         steps = _frozen(batches, np.int64)
         if steps.ndim != 2 or steps.shape[1] == 0:
-            raise ValueError(
-                f"batches must be [steps, batch] with at least one sample, not {list(steps.shape)}"
-            )
+            raise ValueError(f"batches must be [steps, batch], at least one sample, not {list(steps.shape)}")
         if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
             raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
-        answers = self._answers(labels, len(images), steps)
+        start, pixels, answers = self._checked(model, images, labels, steps)
         with self._workspace() as work:
-            passes.descend(
-                self._plan, work, *self._given(model, images), steps, answers, float(learning_rate)
-            )
+            passes.descend(self._plan, work, start, pixels, steps, answers, float(learning_rate))
             return self._as_model(work.parameters)
 
     def gradient(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, Vector]:
@@ -134,16 +123,16 @@ class FastCnn:
         if len(images) == 0:
             raise ValueError("a gradient needs at least one image")
         everything = _frozen(np.arange(len(images))[np.newaxis], np.int64)
-        answers = self._answers(labels, len(images), everything)
+        start, pixels, answers = self._checked(model, images, labels, everything)
         with self._workspace() as work:
-            loss = passes.descend(self._plan, work, *self._given(model, images), everything, answers, 0.0)
+            loss = passes.descend(self._plan, work, start, pixels, everything, answers, 0.0)
             return loss, self._as_model(work.gradient)
 
     def evaluate(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, int]:
         """Return the sum of the cross-entropies over the images, and the number classified correctly."""
-        answers = self._answers(labels, len(images), np.arange(len(images)))
+        given = self._checked(model, images, labels, np.arange(len(images)))
         with self._workspace() as work:
-            return passes.evaluate(self._plan, work, *self._given(model, images), answers)
+            return passes.evaluate(self._plan, work, *given)
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle everything but the workspaces, which another process makes for itself."""
@@ -154,7 +143,7 @@ class FastCnn:
         """Take an idle workspace of an earlier call, or make one if all are in use."""
         try:
             work = self._idle.pop()
-        except IndexError:
+        except IndexError:  # not asked beforehand: another thread may take the last one
             work = make_workspace(self._plan)
         try:
             yield work
@@ -166,24 +155,22 @@ class FastCnn:
         passes.write_model(self._plan.source, values, model)
         return model
 
-    def _given(self, model: Vector, images: Bytes) -> tuple[Vector, Bytes]:
-        """Check model and images for the kernels, which check nothing themselves."""
-        shape = self.architecture.input_shape
-        if model.shape != (self.architecture.parameters,):
-            raise ValueError(f"the model must have {self.architecture.parameters} numbers, not {model.shape}")
-        if images.dtype != np.uint8 or images.shape[1:] != shape:
-            raise ValueError(f"images must be uint8, [n, {shape[0]}, {shape[1]}, {shape[2]}]")
-        return _frozen(model, np.float32), _frozen(images.reshape(len(images), prod(shape)), np.uint8)
-
-    def _answers(self, labels: ArrayLike, images: int, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the checked labels of the chosen images."""
-        every = np.asarray(labels)
-        if every.shape != (images,):
-            raise ValueError(f"{images} images need as many labels, not {every.shape}")
+    def _checked(
+        self, model: Vector, images: Bytes, labels: ArrayLike, chosen: NDArray[np.int64]
+    ) -> tuple[Vector, Bytes, NDArray[np.int64]]:
+        """Return model, images and labels of the chosen images for the kernels, which check nothing."""
+        shape, size, every = self.architecture.input_shape, self.architecture.parameters, np.asarray(labels)
+        if every.shape != (len(images),):
+            raise ValueError(f"{len(images)} images need as many labels, not {every.shape}")
         answers = _frozen(every[chosen], np.int64)
         if answers.size and not 0 <= answers.min() <= answers.max() < self.architecture.classes:
             raise ValueError(f"labels must be 0 to {self.architecture.classes - 1}")
-        return answers
+        if model.shape != (size,):
+            raise ValueError(f"the model must have {size} numbers, not {model.shape}")
+        if images.dtype != np.uint8 or images.shape[1:] != shape:
+            raise ValueError(f"images must be uint8, [n, {shape[0]}, {shape[1]}, {shape[2]}]")
+        pixels = images.reshape(len(images), prod(shape))
+        return _frozen(model, np.float32), _frozen(pixels, np.uint8), answers
 
 
 def _frozen(array: ArrayLike, kind: type[np.generic]) -> NDArray[Any]:

@@ -1,5 +1,7 @@
 """Training along a timeline: `Training`, which the caller drives round by round, and `train`, which runs it.
 
+Its result is a `History`: the evaluations, and the state to resume from.
+
 Staleness is parallelism. An update depends only on the model it starts on, so every uplink whose model exists
 can be computed, up to staleness + 1 rounds ahead. Uplinks are computed in the order of the channel and a
 bounded number ahead: enough to keep all workers busy, few enough not to hold the updates of a thousand
@@ -8,21 +10,91 @@ devices in memory.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotwise.aggregation import Aggregation, Contribution, Vector, mean, next_model
-from slotwise.learning.history import Diverged, History, Point
+from slotwise.errors import UserError
 from slotwise.learning.task import Evaluation, Task
+from slotwise.notebook import Displayable
 from slotwise.observer import Observer
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
 
 AHEAD_PER_WORKER = 4
+REMEDY = "try a smaller learning_rate, fewer local_steps or a larger group_size"
+
+
+class Point(NamedTuple):
+    """Evaluation of one model.
+
+    Attributes:
+        slot: Slot in which the model was complete.
+        round: Number of the model, w_round: rounds applied by then.
+        loss: Training loss over all devices' data.
+        accuracy: Test accuracy, 0 to 1.
+        staleness: Staleness of the oldest update in the last applied round; 0 if there was none.
+    """
+
+    slot: int
+    round: int
+    loss: float
+    accuracy: float
+    staleness: int
+
+
+@dataclass(frozen=True)
+class History(Displayable):
+    """Evaluations of a training and its last models.
+
+    Attributes:
+        points: The evaluations, in order. Their columns are arrays: `slot`, `round`, `loss`, `accuracy`.
+        models: The models needed to resume, by version; the newest is w_rounds.
+        rounds: Rounds applied.
+    """
+
+    points: tuple[Point, ...]
+    models: Mapping[int, Vector]
+    rounds: int
+
+    @property
+    def model(self) -> Vector:
+        """The newest model, w_rounds."""
+        return self.models[self.rounds]
+
+    @property
+    def slot(self) -> NDArray[np.int64]:
+        """Slot of every evaluation."""
+        return np.array([point.slot for point in self.points], dtype=np.int64)
+
+    @property
+    def round(self) -> NDArray[np.int64]:
+        """Number of the evaluated model, for every evaluation."""
+        return np.array([point.round for point in self.points], dtype=np.int64)
+
+    @property
+    def loss(self) -> NDArray[np.float64]:
+        """Training loss of every evaluation."""
+        return np.array([point.loss for point in self.points], dtype=np.float64)
+
+    @property
+    def accuracy(self) -> NDArray[np.float64]:
+        """Test accuracy of every evaluation."""
+        return np.array([point.accuracy for point in self.points], dtype=np.float64)
+
+
+class Diverged(UserError):
+    """A model or a loss is not finite any more; ``history`` is the state before that."""
+
+    def __init__(self, round_number: int, what: str, history: History) -> None:
+        self.round, self.history = round_number, history
+        super().__init__(f"training diverged in round {round_number}: the {what} is not finite; {REMEDY}")
 
 
 def train(
@@ -51,12 +123,7 @@ def train(
     """
     observer = observer or Observer()
     with Training(
-        timeline,
-        task,
-        aggregation=aggregation,
-        workers=workers,
-        evaluate_every=evaluate_every,
-        resume=resume,
+        timeline, task, aggregation=aggregation, workers=workers, evaluate_every=evaluate_every, resume=resume
     ) as training:
         observer.run_started(timeline, resume)
         try:
@@ -73,7 +140,7 @@ def train(
 class Training:
     """A training in progress: each `advance`, or each step of an iteration, applies one round.
 
-    Local trainings and evaluations run in threads meanwhile. Use it as a context manager, or call `close`.
+    Local trainings and evaluations run in threads meanwhile. Use it as a context manager.
     """
 
     def __init__(
@@ -92,12 +159,21 @@ class Training:
         start = resume or History((), {0: task.initial_model()}, 0)
         self._points = list(start.points)
         self._reported = len(start.points)
-        self._pending: deque[_Pending] = deque()
-        self._updates = _LocalUpdates(timeline, task, self._pool, workers, start.rounds)
-        for version in sorted(start.models):
-            self._updates.add_model(version, start.models[version])
+        self._pending: deque[tuple[int, Future[Evaluation]]] = deque()
         self.rounds = start.rounds
         """Rounds applied."""
+        # The models that a round uses and no later round does. Round k uses model k in any case, because it
+        # replaces it; the last model, the result, is never dropped.
+        self._last_uses: defaultdict[int, list[int]] = defaultdict(list)
+        last_use = np.arange(timeline.rounds, dtype=np.int64)
+        np.maximum.at(last_use, timeline.version, timeline.round)
+        for version, round_number in enumerate(last_use.tolist()):
+            self._last_uses[round_number].append(version)
+        self._models = dict(start.models)
+        self._in_flight: deque[Future[Vector]] = deque()
+        self._ahead = AHEAD_PER_WORKER * workers
+        self._next_uplink = int(timeline.round_offsets[start.rounds])
+        self._start_trainings()
         if resume is None:
             self._evaluate_if_due()
 
@@ -105,10 +181,7 @@ class Training:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Drop queued local trainings and evaluations, and wait for those that are running."""
+        # Drop queued local trainings and evaluations, and wait for those that are running.
         self._pool.shutdown(cancel_futures=True)
 
     def __iter__(self) -> Iterator[int]:
@@ -124,7 +197,7 @@ class Training:
     @property
     def model(self) -> Vector:
         """The newest model, w_rounds."""
-        return self._updates.models[self.rounds]
+        return self._models[self.rounds]
 
     def advance(self) -> int:
         """Apply the next round; return its number.
@@ -133,14 +206,20 @@ class Training:
             Diverged: the new model is not finite.
         """
         k = self.rounds
-        contributions = self._updates.of_round(k)
+        contributions = []
+        for version in self._timeline.version[self._timeline.uplinks(k)].tolist():
+            update = self._in_flight.popleft().result()
+            contributions.append(Contribution(update, k - version, self._models[version]))
+            self._start_trainings()
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
             model = next_model(self._aggregation, self.model, contributions)
         if not np.isfinite(model).all():
             raise Diverged(k, "model", self.history())
-        self._updates.forget_models(k)
-        self._updates.add_model(k + 1, model)
+        for version in self._last_uses.pop(k, ()):
+            self._models.pop(version, None)
+        self._models[k + 1] = model
         self.rounds = k + 1
+        self._start_trainings()
         self._evaluate_if_due()
         return k
 
@@ -162,101 +241,44 @@ class Training:
     def history(self) -> History:
         """Return everything up to the last applied round, after waiting for its evaluations."""
         self._collect(wait=True)
-        return History(tuple(self._points), dict(self._updates.models), self.rounds)
+        return History(tuple(self._points), dict(self._models), self.rounds)
 
     def _evaluate_if_due(self) -> None:
         if self.rounds in self._due:
-            self._pending.append(_Pending(self.rounds, self._pool.submit(self._task.evaluate, self.model)))
+            self._pending.append((self.rounds, self._pool.submit(self._task.evaluate, self.model)))
 
     def _collect(self, *, wait: bool) -> None:
         """Append finished evaluations to the points, in order."""
-        while self._pending and (wait or self._pending[0].result.done()):
-            first = self._pending.popleft()
-            point = self._point(first.round, first.result.result())
-            if not np.isfinite(point.loss):
-                self._pending.clear()
-                raise Diverged(first.round, "loss", self.history())
-            self._points.append(point)
-
-    def _point(self, round_number: int, evaluation: Evaluation) -> Point:
-        if round_number == 0:
-            return Point(0, 0, evaluation.loss, evaluation.accuracy, 0)
-        last = round_number - 1
-        slot = int(self._timeline.broadcast_end[last])
-        oldest = int(self._timeline.staleness[self._timeline.uplinks(last)].max(initial=0))
-        return Point(slot, round_number, evaluation.loss, evaluation.accuracy, oldest)
-
-
-class _Pending(NamedTuple):
-    """An evaluation that may still be running."""
-
-    round: int
-    result: Future[Evaluation]
-
-
-class _LocalUpdates:
-    """The updates of one round after another, computed ahead so that the workers of ``pool`` stay busy."""
-
-    def __init__(
-        self, timeline: Timeline, task: Task, pool: Executor, workers: int, first_round: int
-    ) -> None:
-        self._timeline, self._task, self._pool = timeline, task, pool
-        self._ahead = AHEAD_PER_WORKER * workers
-        self._next = int(timeline.round_offsets[first_round])
-        self._in_flight: deque[Future[Vector]] = deque()
-        self._last_uses = _last_uses(timeline)
-        self.models: dict[int, Vector] = {}
-
-    def add_model(self, version: int, model: Vector) -> None:
-        """Add a model, and start the trainings that waited for it."""
-        self.models[version] = model
-        self._submit()
-
-    def of_round(self, round_number: int) -> list[Contribution]:
-        """Return the updates of a round in the order of its uplinks, after waiting for them."""
-        rows = self._timeline.uplinks(round_number)
-        contributions = []
-        for version in self._timeline.version[rows].tolist():
-            update = self._in_flight.popleft().result()
-            contributions.append(Contribution(update, round_number - version, self.models[version]))
-            self._submit()
-        return contributions
-
-    def forget_models(self, round_number: int) -> None:
-        """Drop the models that no uplink after round ``round_number`` was trained on."""
-        for version in self._last_uses.pop(round_number, ()):
-            self.models.pop(version, None)
-
-    def _submit(self) -> None:
         timeline = self._timeline
-        while self._next < len(timeline) and len(self._in_flight) < self._ahead:
-            row = self._next
-            model = self.models.get(int(timeline.version[row]))
+        while self._pending and (wait or self._pending[0][1].done()):
+            k, result = self._pending.popleft()
+            evaluation = result.result()
+            if not np.isfinite(evaluation.loss):
+                self._pending.clear()
+                raise Diverged(k, "loss", self.history())
+            slot, oldest = 0, 0
+            if k > 0:
+                slot = int(timeline.broadcast_end[k - 1])
+                oldest = int(timeline.staleness[timeline.uplinks(k - 1)].max(initial=0))
+            self._points.append(Point(slot, k, evaluation.loss, evaluation.accuracy, oldest))
+
+    def _start_trainings(self) -> None:
+        """Start the next local trainings, up to the first that waits for a model of a later round."""
+        timeline = self._timeline
+        while self._next_uplink < len(timeline) and len(self._in_flight) < self._ahead:
+            row = self._next_uplink
+            model = self._models.get(int(timeline.version[row]))
             if model is None:
                 return
             device, training = int(timeline.device[row]), int(timeline.training[row])
             self._in_flight.append(self._pool.submit(self._task.local_update, model, device, training))
-            self._next += 1
-
-
-def _last_uses(timeline: Timeline) -> dict[int, list[int]]:
-    """Return, for each round, the models that it uses and no later round does.
-
-    Round k uses model k in any case, because it replaces it; the last model, the result, is never dropped.
-    """
-    last_use = np.arange(timeline.rounds, dtype=np.int64)
-    np.maximum.at(last_use, timeline.version, timeline.round)
-    uses: dict[int, list[int]] = {}
-    for version, round_number in enumerate(last_use.tolist()):
-        uses.setdefault(round_number, []).append(version)
-    return uses
+            self._next_uplink += 1
 
 
 def evaluation_rounds(timeline: Timeline, every: int | None) -> frozenset[int]:
     """Return the models to evaluate: the newest one at every multiple of ``every`` slots, and the last."""
     if every is None:
         return frozenset({0, timeline.rounds})
-    step = whole("evaluate_every", every)
-    slots = np.arange(0, timeline.last_slot + 1, step)
+    slots = np.arange(0, timeline.last_slot + 1, whole("evaluate_every", every))
     newest = np.searchsorted(timeline.broadcast_end, slots, side="right")
     return frozenset({*newest.tolist(), timeline.rounds})

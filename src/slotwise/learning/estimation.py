@@ -7,10 +7,9 @@ size that it rules out is ruled out, but one that it allows may still be too lar
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Protocol
 
 import numpy as np
@@ -25,25 +24,11 @@ from slotwise.schedule import Timeline
 from slotwise.theory.bound import Constants
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.float32]
 BATCH = 8  # samples of a sampled gradient: few, because its noise is to be measured
 DRAWS = 4  # batches per device and model
 CURVATURE_STEPS = 4
 RELATIVE_STEP = 1e-3  # length of a finite difference, relative to the length of the model
-
-
-class Gradients(Protocol):
-    """Gradients of N devices; methods are safe to call from several threads."""
-
-    devices: int
-
-    def full(self, model: Vector, device: int) -> Vector:
-        """Return ∇f_n(w), over all samples of device n (from 1)."""
-
-    def sampled(self, model: Vector, device: int, draw: int) -> Vector:
-        """Return an unbiased sample of ∇f_n(w)."""
-
-    variance_factor: float
-    """Factor from E‖sampled − full‖² to the variance of a single sample's gradient."""
 
 
 class SgdTask(Task, Protocol):
@@ -51,26 +36,6 @@ class SgdTask(Task, Protocol):
 
     samples: DeviceSamples
     sgd: LocalSgd
-
-
-class TaskGradients:
-    """Gradients of a task, as updates of one SGD step of length 1."""
-
-    def __init__(self, task: SgdTask) -> None:
-        self.devices, held = task.samples.rows.shape
-        batch = max(1, min(BATCH, held - 1))
-        self._full = one_step(task, batch_size=held, learning_rate=1.0)
-        self._part = one_step(task, batch_size=batch, learning_rate=1.0)
-        # Batches are drawn without replacement: their variance is (V/b)·(n−b)/(n−1), none if b = n.
-        self.variance_factor = batch * (held - 1) / (held - batch) if held > batch else 0.0
-
-    def full(self, model: Vector, device: int) -> Vector:
-        """Return the gradient ∇f_n(w)."""
-        return self._full.local_update(model, device, 0)
-
-    def sampled(self, model: Vector, device: int, draw: int) -> Vector:
-        """Return the gradient of a small batch."""
-        return self._part.local_update(model, device, draw)
 
 
 def one_step(task: SgdTask, *, batch_size: int, learning_rate: float) -> SgdTask:
@@ -81,39 +46,49 @@ def one_step(task: SgdTask, *, batch_size: int, learning_rate: float) -> SgdTask
 
 
 class Estimator:
-    """Samples gradients at models, and keeps the largest value of each constant."""
+    """Samples gradients of a task at models, and keeps the largest value of each constant.
 
-    def __init__(self, gradients: Gradients, pool: Executor) -> None:
-        self._gradients, self._pool = gradients, pool
-        self._draws = 0
+    A gradient is the update of one SGD step of length 1: of all samples of a device, or of a small batch.
+    """
+
+    def __init__(self, task: SgdTask, pool: Executor) -> None:
+        self._pool = pool
+        self._devices, held = task.samples.rows.shape
+        batch = max(1, min(BATCH, held - 1))
+        self.full = one_step(task, batch_size=held, learning_rate=1.0)
+        self.sampled = one_step(task, batch_size=batch, learning_rate=1.0)
+        # Batches are drawn without replacement: their variance is (V/b)·(n−b)/(n−1), none if b = n.
+        self.variance_factor = batch * (held - 1) / (held - batch) if held > batch else 0.0
         self._squares: list[Floats] = []
         self._moments: list[Floats] = []
-        self._last: tuple[Vector, NDArray[np.float32]] | None = None
+        self._last: tuple[Vector, Rows] | None = None
         self.heterogeneity = self.smoothness = self.device_smoothness = 0.0
 
     def visit(self, model: Vector) -> float:
         """Sample all constants at one model; return ‖∇f(w)‖²."""
-        local = self._locals(model)
+        local = self._gradients(self.full, model, 0)
         if self._last is not None:
             self._compare(*self._last, model, local)
         self._last = model, local
         mean = local.mean(axis=0, dtype=np.float64)
         self.heterogeneity = max(self.heterogeneity, float(_squares(local - mean).max()))
-        squares = _squares(local)
-        self._squares.append(squares)
-        self._moments.append(squares + self._variances(model, local))
+        first = DRAWS * len(self._squares)  # every visit draws other batches
+        draws = (self._gradients(self.sampled, model, first + draw) for draw in range(DRAWS))
+        deviations = np.mean([_squares(drawn - local) for drawn in draws], axis=0)
+        self._squares.append(_squares(local))
+        self._moments.append(self._squares[-1] + deviations * self.variance_factor)
         return float(mean @ mean)
 
     def sharpen(self, model: Vector, steps: int = CURVATURE_STEPS) -> None:
         """Search for the steepest direction at a model: power iteration on differences of gradients."""
-        local = self._locals(model)
+        local = self._gradients(self.full, model, 0)
         direction = base = local.mean(axis=0, dtype=np.float64)
         length = RELATIVE_STEP * max(1.0, float(np.linalg.norm(model)))
         for _ in range(steps):
             if not np.linalg.norm(direction) > 0:
                 return
             moved = (model + length * direction / np.linalg.norm(direction)).astype(np.float32)
-            there = self._locals(moved)
+            there = self._gradients(self.full, moved, 0)
             self._compare(model, local, moved, there)
             direction = there.mean(axis=0, dtype=np.float64) - base
 
@@ -130,36 +105,20 @@ class Estimator:
             initial_gradient2=initial_gradient2,
         )
 
-    def _locals(self, model: Vector) -> NDArray[np.float32]:
+    def _gradients(self, task: SgdTask, model: Vector, draw: int) -> Rows:
         """Return ∇f_1, …, ∇f_N, one row each."""
-        everyone = range(1, self._gradients.devices + 1)
-        return np.stack(list(self._pool.map(lambda n: self._gradients.full(model, n), everyone)))
+        everyone = range(1, self._devices + 1)
+        return np.stack(list(self._pool.map(lambda n: task.local_update(model, n, draw), everyone)))
 
-    def _variances(self, model: Vector, local: NDArray[np.float32]) -> Floats:
-        """Return the variance of one sample's gradient, per device; every visit draws other batches."""
-        draws = range(self._draws, self._draws + DRAWS)
-        self._draws += DRAWS
-
-        def deviation(pair: tuple[int, int]) -> float:
-            device, draw = pair
-            sample = self._gradients.sampled(model, device, draw)
-            return float(_squares((sample - local[device - 1])[None])[0])
-
-        pairs = product(range(1, len(local) + 1), draws)
-        found = np.array(list(self._pool.map(deviation, pairs))).reshape(len(local), DRAWS)
-        return np.asarray(found.mean(axis=1) * self._gradients.variance_factor)
-
-    def _compare(
-        self, model: Vector, local: NDArray[np.float32], other: Vector, others: NDArray[np.float32]
-    ) -> None:
+    def _compare(self, model: Vector, local: Rows, other: Vector, others: Rows) -> None:
         """Update both smoothness constants from the gradients at two models."""
         distance = float(np.linalg.norm(other.astype(np.float64) - model))
-        if distance == 0:
-            return
-        change = others - local
-        of_mean = float(np.linalg.norm(change.mean(axis=0, dtype=np.float64)))
-        self.smoothness = max(self.smoothness, of_mean / distance)
-        self.device_smoothness = max(self.device_smoothness, float(_squares(change).max() ** 0.5) / distance)
+        if distance > 0:
+            change = others - local
+            of_mean = float(np.linalg.norm(change.mean(axis=0, dtype=np.float64)))
+            of_devices = float(_squares(change).max() ** 0.5)
+            self.smoothness = max(self.smoothness, of_mean / distance)
+            self.device_smoothness = max(self.device_smoothness, of_devices / distance)
 
 
 def _squares(rows: NDArray[np.floating]) -> Floats:
@@ -173,10 +132,9 @@ def noise_line(squares: Floats, moments: Floats) -> tuple[float, float]:
     M is at least 1, because a second moment is at least the square of the mean. The height at the mean is
     convex in M, so it is found by ternary search.
     """
-    centre = float(squares.mean())
 
     def height(growth: float) -> float:
-        return float((moments - growth * squares).max()) + growth * centre
+        return float((moments - growth * squares).max()) + growth * float(squares.mean())
 
     low, high = 1.0, 2.0
     while high < 1e9 and height(2 * high) < height(high):
@@ -207,7 +165,7 @@ def measure(
     timeline: Timeline,
     *,
     points: int,
-    others: Iterable[Vector] = (),
+    others: Sequence[Vector] = (),
     workers: int = 1,
     observer: Observer | None = None,
 ) -> Measurement:
@@ -218,7 +176,7 @@ def measure(
     and curvature. The initial gap is f(w_0), because no cross-entropy is below 0.
     """
     observer = observer or Observer()
-    wanted = set(spread_rounds(timeline.rounds, points))
+    wanted = spread_rounds(timeline.rounds, points)
     models = {0: task.initial_model()}
     with Training(timeline, task, workers=workers) as training:
         for k in training:
@@ -226,16 +184,15 @@ def measure(
                 models[k + 1] = training.model
             observer.progress("training", k + 1, timeline.rounds)
         initial_gap = training.history().points[0].loss
-    elsewhere = list(others)
     with ThreadPoolExecutor(workers) as pool:
-        estimator = Estimator(TaskGradients(task), pool)
+        estimator = Estimator(task, pool)
         gradient2 = []
         for model in models.values():
             gradient2.append(estimator.visit(model))
             observer.progress("gradients", len(gradient2), len(models))
-        for model in elsewhere:
+        for model in others:
             estimator.visit(model)
-        steepest = (models[0], models[max(models)], *elsewhere)
+        steepest = (models[0], models[max(models)], *others)
         for number, model in enumerate(steepest, start=1):
             estimator.sharpen(model)
             observer.progress("curvature", number, len(steepest))
@@ -248,4 +205,4 @@ def spread_rounds(rounds: int, points: int) -> list[int]:
     last = rounds - 1
     even = np.linspace(0, last, max(2, points // 2))
     early = np.geomspace(1, max(1, last), max(2, points - points // 2)) - 1
-    return sorted({0, last, *np.rint(even).astype(int).tolist(), *np.rint(early).astype(int).tolist()})
+    return sorted({0, last, *np.rint([*even, *early]).astype(int).tolist()})

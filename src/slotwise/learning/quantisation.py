@@ -9,7 +9,7 @@ Li, Tomioka and Vojnovic, "QSGD: Communication-Efficient SGD via Gradient Quanti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from math import inf
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
-from slotwise.learning.task import Evaluation, Task
+from slotwise.learning.task import Task
 from slotwise.scenario import whole
 
 UNQUANTISED = 32
@@ -45,16 +45,15 @@ class Quantised:
         if not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
             raise InputError("seed", seed, f"a whole number from 0 to {LARGEST_SEED}")
         self._task, self.bits, self._seed = task, whole("bits", bits, FEWEST_BITS, UNQUANTISED), seed
-        self._ends = _array_ends(task)
-
-    @property
-    def packing(self) -> Packing | None:
+        self.initial_model, self.evaluate = task.initial_model, task.evaluate
+        self.named_arrays = task.named_arrays
+        model = task.initial_model()
+        sizes = [array.size for array in task.named_arrays(model).values()]
+        if not sizes or sum(sizes) != len(model):
+            raise ValueError("the task's named arrays are not the whole of its model")
+        self._ends = np.cumsum(sizes, dtype=np.int64)
+        self.packing = None if self.bits == UNQUANTISED else Packing(self._ends, self.bits)
         """Encoding of its updates in a message; None for plain float32."""
-        return None if self.bits == UNQUANTISED else Packing(self._ends, self.bits)
-
-    def initial_model(self) -> Vector:
-        """Delegate to the task."""
-        return self._task.initial_model()
 
     def local_update(self, model: Vector, device: int, training: int) -> Vector:
         """Return the device's update after quantisation, as the server decodes it."""
@@ -64,14 +63,6 @@ class Quantised:
         draw = generator(self._seed, Purpose.QUANTISATION, device, training)
         parts = np.split(update, self._ends[:-1])
         return np.concatenate([quantise(part, self.bits, draw) for part in parts])
-
-    def evaluate(self, model: Vector) -> Evaluation:
-        """Delegate to the task."""
-        return self._task.evaluate(model)
-
-    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
-        """Delegate to the task."""
-        return self._task.named_arrays(model)
 
 
 def packing_of(task: Task) -> Packing | None:
@@ -108,15 +99,6 @@ def link_slots_of(parameters: int, bits: int, bits_per_slot: int, arrays: int = 
     return -(-(numbers + scales) // whole("bits_per_slot", bits_per_slot))
 
 
-def _array_ends(task: Task) -> NDArray[np.int64]:
-    """Return the end of each array in the flat model."""
-    model = task.initial_model()
-    ends = np.cumsum([array.size for array in task.named_arrays(model).values()], dtype=np.int64)
-    if not len(ends) or ends[-1] != len(model):
-        raise ValueError("the task's named arrays are not the whole of its model")
-    return ends
-
-
 class Packing:
     """Encoding of a model's updates as bytes: a scale for each array, then ``bits`` bits a number.
 
@@ -126,60 +108,41 @@ class Packing:
     """
 
     def __init__(self, ends: NDArray[np.int64], bits: int) -> None:
-        self._ends, self._bits = ends, bits
-        self._steps = 2 ** (bits - 1) - 1
-
-    @property
-    def size(self) -> int:
+        self._bits, self._steps = bits, 2 ** (bits - 1) - 1
+        starts = [0, *ends.tolist()]
+        self._parts = [slice(start, end) for start, end in pairwise(starts)]
+        self._count = starts[-1]
+        self._head = SCALE.itemsize * len(ends)
+        self.size = self._head + -(-self._count * bits // 8)
         """Length of a packed update in bytes."""
-        return SCALE.itemsize * len(self._ends) + -(-int(self._ends[-1]) * self._bits // 8)
 
     def pack(self, update: Vector) -> bytes:
         """Return the bytes of an update that was quantised with the same number of bits."""
-        scales = np.array([np.abs(update[part]).max(initial=0.0) for part in self._parts()], dtype=SCALE)
-        codes = np.empty(len(update), dtype=np.uint32)
-        for part, scale in zip(self._parts(), scales, strict=True):
-            codes[part] = self._codes(update[part], float(scale))
+        scales = np.array([np.abs(update[part]).max(initial=0.0) for part in self._parts], dtype=SCALE)
+        codes = np.signbit(update).astype(np.uint32) << np.uint32(self._bits - 1)
+        for part, scale in zip(self._parts, scales.tolist(), strict=True):
+            if 0 < scale < inf:
+                levels = np.rint(np.abs(update[part]).astype(np.float64) / scale * self._steps)
+                codes[part] |= levels.astype(np.uint32)
         blocks = [_bits_of(codes[at : at + BLOCK], self._bits) for at in range(0, len(codes), BLOCK)]
         return b"".join([scales.tobytes(), *blocks])
 
     def unpack(self, packed: bytes) -> Vector:
         """Return the update in ``packed``, which must have the right `size`."""
-        head = SCALE.itemsize * len(self._ends)
-        scales = np.frombuffer(packed[:head], dtype=SCALE)
-        raw, count = np.frombuffer(packed, dtype=np.uint8, offset=head), int(self._ends[-1])
-        bytes_of_block = BLOCK * self._bits // 8
+        scales = np.frombuffer(packed[: self._head], dtype=SCALE)
+        raw = np.frombuffer(packed, dtype=np.uint8, offset=self._head)
         blocks = [
-            _codes_of(raw[at // BLOCK * bytes_of_block :], min(BLOCK, count - at), self._bits)
-            for at in range(0, count, BLOCK)
+            _codes_of(raw[at * self._bits // 8 :], min(BLOCK, self._count - at), self._bits)
+            for at in range(0, self._count, BLOCK)
         ]
         codes = np.concatenate(blocks)
-        update = np.empty(count, dtype=np.float32)
-        for part, scale in zip(self._parts(), scales, strict=True):
-            update[part] = self._numbers(codes[part], float(scale))
-        return update
-
-    def _parts(self) -> Iterator[slice]:
-        start = 0
-        for end in self._ends.tolist():
-            yield slice(start, end)
-            start = end
-
-    def _codes(self, numbers: Vector, scale: float) -> NDArray[np.uint32]:
-        """Return sign and level of each number; the level is 0 if the scale is 0 or not finite."""
-        levels = np.zeros(len(numbers), dtype=np.uint32)
-        if 0 < scale < np.inf:
-            levels = np.rint(np.abs(numbers).astype(np.float64) / scale * self._steps).astype(np.uint32)
-        signs = np.signbit(numbers).astype(np.uint32)
-        return levels | signs << np.uint32(self._bits - 1)
-
-    def _numbers(self, codes: NDArray[np.uint32], scale: float) -> Vector:
-        """Return the numbers, computed in the same order of operations as in `quantise`."""
-        levels = (codes & np.uint32(self._steps)).astype(np.float64)
-        signs = np.where(codes > self._steps, -1.0, 1.0)
+        numbers = (codes & np.uint32(self._steps)).astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
-            numbers: Vector = np.copysign(levels * scale / self._steps, signs).astype(np.float32)
-        return numbers
+            for part, scale in zip(self._parts, scales.tolist(), strict=True):
+                numbers[part] = numbers[part] * scale / self._steps  # in this order, as in `quantise`
+            signs = np.where(codes > self._steps, -1.0, 1.0)
+            update: Vector = np.copysign(numbers, signs).astype(np.float32)
+        return update
 
 
 def _bits_of(codes: NDArray[np.uint32], bits: int) -> bytes:
@@ -194,8 +157,7 @@ def _codes_of(packed: NDArray[np.uint8], count: int, bits: int) -> NDArray[np.ui
     """Return the first ``count`` codes in ``packed``."""
     if bits in WHOLE_BYTES:
         return np.frombuffer(packed, dtype=WHOLE_BYTES[bits], count=count).astype(np.uint32)
+    found = np.unpackbits(packed[: -(-count * bits // 8)], count=count * bits)
     rows = np.zeros((count, 32), dtype=np.uint8)
-    rows[:, 32 - bits :] = np.unpackbits(packed[: -(-count * bits // 8)], count=count * bits).reshape(
-        -1, bits
-    )
+    rows[:, 32 - bits :] = found.reshape(-1, bits)
     return np.packbits(rows, axis=1).view(">u4").reshape(-1).astype(np.uint32)

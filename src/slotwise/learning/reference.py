@@ -6,6 +6,7 @@ must give the same models to the bit.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from slotwise.aggregation import Aggregation, Contribution, Vector, mean, next_model
@@ -27,7 +28,7 @@ def asynchronous(
     model = task.initial_model()
     yield model
     started: dict[int, int] = {}
-    trainings = dict.fromkeys(everyone, 0)
+    trainings: Counter[int] = Counter()
     starts: dict[int, Vector] = {}
     updates: dict[int, Vector] = {}
     for k in range(rounds):  # line 2
@@ -49,12 +50,11 @@ def synchronous(
     """Yield w_0, w_1, …, w_rounds of vanilla FL (eq. 7): every participant of round k trains on w_k."""
     model = task.initial_model()
     yield model
-    trainings: dict[int, int] = {}
+    trainings: Counter[int] = Counter()
     for k in range(rounds):
         contributions = []
         for n in participants(k):
-            training = trainings.get(n, 0)
-            contributions.append(Contribution(task.local_update(model, n, training), 0, model))
-            trainings[n] = training + 1
+            contributions.append(Contribution(task.local_update(model, n, trainings[n]), 0, model))
+            trainings[n] += 1
         model = next_model(aggregation, model, contributions)
         yield model

@@ -54,10 +54,9 @@ class CheckedTask:
         methods = ("initial_model", "local_update", "evaluate", "named_arrays")
         missing = [method for method in methods if not callable(getattr(task, method, None))]
         if missing:
-            raise UserError(
-                f"task {name}: must return a slotwise.learning.Task; "
-                f"{describe_value(task)} has no {', '.join(missing)}"
-            )
+            found = f"{describe_value(task)} has no {', '.join(missing)}"
+            raise UserError(f"task {name}: must return a slotwise.learning.Task; {found}")
+        self.initial_model, self.named_arrays = task.initial_model, task.named_arrays
         model = task.initial_model()
         vector = isinstance(model, np.ndarray) and model.dtype == np.float32 and model.ndim == 1
         if not vector or not model.size:
@@ -67,14 +66,8 @@ class CheckedTask:
         self.size = model.size
         named = sum(array.size for array in task.named_arrays(model).values())
         if named != self.size:
-            raise UserError(
-                f"task {name}: named_arrays must cover the model; they have {named} of {self.size} numbers"
-            )
-
-    def initial_model(self) -> Vector:
-        """Return the task's first model."""
-        model: Vector = self.task.initial_model()
-        return model
+            covered = f"they have {named} of {self.size} numbers"
+            raise UserError(f"task {name}: named_arrays must cover the model; {covered}")
 
     def local_update(self, model: Vector, device: int, training: int) -> Vector:
         """Return the task's update in float32."""
@@ -93,12 +86,6 @@ class CheckedTask:
         except (TypeError, ValueError):
             raise self._wrong("evaluate", "a slotwise.learning.Evaluation", found) from None
 
-    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
-        """Return the task's arrays."""
-        arrays: Mapping[str, NDArray[np.float32]] = self.task.named_arrays(model)
-        return arrays
-
     def _wrong(self, method: str, wanted: str, found: object) -> UserError:
-        return UserError(
-            f"task {self.name}: {method} must return {wanted}; it returned {describe_value(found)}"
-        )
+        returned = describe_value(found)
+        return UserError(f"task {self.name}: {method} must return {wanted}; it returned {returned}")

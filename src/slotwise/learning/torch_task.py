@@ -53,9 +53,8 @@ class TorchTask:
     ) -> None:
         """Compute on the torch device ``device``; by default the GPU if there is one."""
         if any(True for _ in module.buffers()):
-            raise UserError(
-                "TorchTask: the module has buffers (batch normalisation?), which are not part of an update"
-            )
+            what = "buffers (batch normalisation?), which are not part of an update"
+            raise UserError(f"TorchTask: the module has {what}")
         self.samples, self.sgd, self._loss = samples, sgd, loss
         self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self._module = copy.deepcopy(module).to(self._device)
@@ -76,12 +75,9 @@ class TorchTask:
 
     def local_update(self, model: Vector, device: int, training: int) -> Vector:
         """Return w_start − w_end of H steps of SGD on the device's samples."""
-        module = self._worker_module()
-        start = self._load(module, model)
+        module, start = self._worker_module(model)
         rows = self.samples.batches(self.sgd, device, training)
-        dataset = self.samples.dataset
-        images = self._images(dataset.train_images[rows.ravel()])
-        labels = torch.from_numpy(dataset.train_labels[rows.ravel()].astype(np.int64)).to(self._device)
+        images, labels = self._training_data(rows.ravel())
         parameters = list(module.parameters())
         steps = zip(torch.split(images, rows.shape[1]), torch.split(labels, rows.shape[1]), strict=True)
         for batch, answers in steps:
@@ -94,20 +90,16 @@ class TorchTask:
         result: Vector = update.cpu().numpy()
         return result
 
+    @torch.no_grad()
     def evaluate(self, model: Vector) -> Evaluation:
         """Return the mean loss over the union of the devices' data, and the accuracy on the test images."""
-        with torch.no_grad():
-            return self._evaluate(model)
-
-    def _evaluate(self, model: Vector) -> Evaluation:
-        module = self._worker_module()
-        self._load(module, model)
+        module, _ = self._worker_module(model)
         dataset, union = self.samples.dataset, self.samples.union
         loss = 0.0
         for first in range(0, len(union), CHUNK):
             rows = union[first : first + CHUNK]
-            answers = torch.from_numpy(dataset.train_labels[rows].astype(np.int64)).to(self._device)
-            loss += len(rows) * float(self._loss(module(self._images(dataset.train_images[rows])), answers))
+            images, answers = self._training_data(rows)
+            loss += len(rows) * float(self._loss(module(images), answers))
         correct = 0
         for first in range(0, len(dataset.test_labels), CHUNK):
             part = slice(first, first + CHUNK)
@@ -117,30 +109,29 @@ class TorchTask:
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays by their names in the module's state_dict."""
-        arrays, first = {}, 0
-        for name, parameter in self._module.named_parameters():
-            last = first + parameter.numel()
-            arrays[name] = model[first:last].reshape(tuple(parameter.shape))
-            first = last
-        return arrays
+        parameters = list(self._module.named_parameters())
+        parts = np.split(model, np.cumsum([parameter.numel() for _, parameter in parameters])[:-1])
+        shaped = zip(parameters, parts, strict=True)
+        return {name: part.reshape(tuple(parameter.shape)) for (name, parameter), part in shaped}
 
-    def _worker_module(self) -> nn.Module:
-        """Return this thread's copy of the module."""
+    @torch.no_grad()
+    def _worker_module(self, model: Vector) -> tuple[nn.Module, Tensor]:
+        """Return this thread's copy of the module with the parameters of a model, and the model."""
         if not hasattr(self._local, "module"):
             torch.set_num_threads(1)  # a setting of the thread, so each worker makes it
             self._local.module = copy.deepcopy(self._module)
-        module: nn.Module = self._local.module
-        return module
-
-    def _load(self, module: nn.Module, model: Vector) -> Tensor:
         vector = torch.from_numpy(np.array(model)).to(self._device)
-        with torch.no_grad():
-            first = 0
-            for parameter in module.parameters():
-                last = first + parameter.numel()
-                parameter.copy_(vector[first:last].view(parameter.shape))
-                first = last
-        return vector
+        parameters = list(self._local.module.parameters())
+        parts = torch.split(vector, [parameter.numel() for parameter in parameters])
+        for parameter, part in zip(parameters, parts, strict=True):
+            parameter.copy_(part.view(parameter.shape))
+        return self._local.module, vector
+
+    def _training_data(self, rows: NDArray[np.integer]) -> tuple[Tensor, Tensor]:
+        """Return images and labels of some rows of the data set."""
+        dataset = self.samples.dataset
+        labels = torch.from_numpy(dataset.train_labels[rows].astype(np.int64)).to(self._device)
+        return self._images(dataset.train_images[rows]), labels
 
     def _images(self, pixels: NDArray[np.uint8]) -> Tensor:
         writable = np.require(pixels, requirements="W")  # torch warns of data sets that are read-only

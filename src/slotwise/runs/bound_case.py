@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 from slotwise.errors import InputError
@@ -24,14 +24,9 @@ FEWEST_POINTS, MOST_POINTS = 5, 40
 
 @dataclass(frozen=True)
 class BoundCase:
-    """A setting and its constants, and what was measured for them.
+    """A setting and its constants; which of them were estimated, and the measurement they come from.
 
-    Attributes:
-        setting: Scenario, rounds, batch size, step size and delay.
-        constants: Constants of the analysis.
-        measurement: Gradients along a training, if the constants were estimated.
-        estimated: Names of the constants that were estimated.
-        notes: Sentences that a reader of the result should know.
+    ``notes`` are sentences that a reader of the result should know.
     """
 
     setting: Setting
@@ -48,18 +43,18 @@ class BoundCase:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything by name, as JSON shows it."""
-        setting = {**asdict(self.setting), "staleness": self.setting.staleness}
-        measured = self.measurement and {
-            "rounds": self.measurement.rounds,
-            "gradient2": self.measurement.gradient2,
-            "mean": float(self.measurement.running_mean()[-1]),
-        }
+        setting, found = asdict(self.setting), self.measurement
         return {
-            "setting": {**setting.pop("scenario"), **setting},
+            "setting": {**setting.pop("scenario"), **setting, "staleness": self.setting.staleness},
             "constants": asdict(self.constants),
             "estimated": sorted(self.estimated),
             **{name: bound.as_dict() for name, bound in self.bounds.items()},
-            "measured": measured,
+            "measured": found
+            and {
+                "rounds": found.rounds,
+                "gradient2": found.gradient2,
+                "mean": float(found.running_mean()[-1]),
+            },
         }
 
 
@@ -69,7 +64,6 @@ def estimate_constants(
     known: Mapping[str, float] | None = None,
     rounds: int | None = None,
     learning_rate: float | None = None,
-    workers: int | None = None,
     observer: Observer | None = None,
 ) -> BoundCase:
     """Estimate the constants of the analysis for a run: train its task again, with one gradient per update.
@@ -77,46 +71,38 @@ def estimate_constants(
     Args:
         folder: A run of equal devices without faults, with the rule mean and 32 bits.
         known: Constants that are given and not estimated.
-        rounds: Rounds to train. Default: what takes about a minute.
-        learning_rate: Step size. Default: the run's.
-        workers: Parallel local trainings. Default: all cores.
+        rounds: Rounds to train; by default what takes about a minute.
+        learning_rate: Step size; by default the run's.
         observer: Its `progress` is told of the stages training, gradients and curvature.
 
     Raises:
         InputError: the theorems do not cover the run.
     """
     config = folder.parameters()
-    _refuse_other_runs(folder, config)
-    timeline = config.simulate()
-    setting = _setting(config, timeline, rounds, learning_rate)
-    task = one_step(
-        cast(SgdTask, build_task(config)), batch_size=setting.batch_size, learning_rate=setting.learning_rate
-    )
-    held = config.channel.devices * config.dataset.samples_per_device
-    points = min(setting.rounds, MOST_POINTS, max(FEWEST_POINTS, MEASURING_SAMPLES // held))
-    saved, _ = folder.checkpoints.load()
-    measurement = measure(
-        task,
-        timeline.first(setting.rounds),
-        points=points,
-        others=[] if saved is None else [saved.model],
-        workers=available_cores() if workers is None else workers,
-        observer=observer,
-    )
-    known = dict(known or {})
-    measurement = replace(measurement, constants=replace(measurement.constants, **known))
-    estimated = frozenset(field.name for field in fields(Constants)) - known.keys()
-    notes = _notes(config, setting, timeline)
-    return BoundCase(setting, measurement.constants, measurement, estimated, notes)
-
-
-def _refuse_other_runs(folder: RunFolder, config: RunConfig) -> None:
     if config.policy.schedule not in POLICIES or config.policy.depends_on_seed:
         raise InputError("estimate", folder.path, "a run of a built-in schedule without random participation")
     options, usual = config.options(), RunConfig().options()
     if any(options[name] != usual[name] for name in BEYOND_THE_PAPER):
         allowed = "a run of equal devices without faults, with aggregation mean, bits 32 and no task"
         raise InputError("estimate", folder.path, allowed)
+    timeline = config.simulate()
+    setting = _setting(config, timeline, rounds, learning_rate)
+    task = cast(SgdTask, build_task(config))
+    held = config.channel.devices * config.dataset.samples_per_device
+    saved, _ = folder.checkpoints.load()
+    measurement = measure(
+        one_step(task, batch_size=setting.batch_size, learning_rate=setting.learning_rate),
+        timeline.first(setting.rounds),
+        points=min(setting.rounds, MOST_POINTS, max(FEWEST_POINTS, MEASURING_SAMPLES // held)),
+        others=[] if saved is None else [saved.model],
+        workers=available_cores(),
+        observer=observer,
+    )
+    known = dict(known or {})
+    measurement = replace(measurement, constants=replace(measurement.constants, **known))
+    estimated = frozenset(asdict(measurement.constants)) - known.keys()
+    notes = _notes(config, setting, timeline)
+    return BoundCase(setting, measurement.constants, measurement, estimated, notes)
 
 
 def _setting(config: RunConfig, timeline: Timeline, rounds: int | None, rate: float | None) -> Setting:

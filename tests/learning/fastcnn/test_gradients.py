@@ -10,8 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from slotwise.learning import cnn_task
 from slotwise.learning.cnn_task import FastCnn
-from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.fastcnn.memory_layout import Plan, Workspace, make_workspace
+from slotwise.learning.fastcnn.architecture import Architecture, Plan, Workspace, make_workspace
 
 OFFSET, SCALE = 4 * (0.25, 0.5, 0.0), 4 * (0.5, 1.0, 0.25)
 few = settings(max_examples=80, deadline=None, derandomize=True)

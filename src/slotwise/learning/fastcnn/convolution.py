@@ -24,29 +24,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.learning.fastcnn.memory_layout import LANES
-from slotwise.learning.fastcnn.tiles import (
-    Tile,
-    gather_add,
-    load_steps,
-    load_tile,
-    scaled_add,
-    store_tile,
-    window_add,
-)
+from slotwise.learning.fastcnn.architecture import LANES
 from slotwise.learning.fastcnn.vectors import (
-    Vector,
-    add,
+    Tile,
     address,
     broadcast,
     compiled,
+    gather_add,
     inlined,
-    lane_sum,
     load,
+    load_steps,
+    load_tile,
     repeat,
+    scaled_add,
     store,
+    store_tile,
     store_whole,
     where_greater,
+    window_add,
 )
 
 Floats = NDArray[np.float32]
@@ -85,7 +80,13 @@ def convolve(
     """Fill `pooled`, and `winners`: how far from the corner of its window each maximum was."""
     taps, filters, channels = layer.taps, layer.filters, layer.channels
     right, down = LANES * channels, LANES * channels * layer.width
-    places = window_places(channels, channels * layer.width)
+    # Distances of the four positions of a window from its corner, in rows.
+    places = (
+        repeat(np.float32(0)),
+        repeat(np.float32(channels)),
+        repeat(np.float32(channels * layer.width)),
+        repeat(np.float32(channels * layer.width + channels)),
+    )
     at = 0
     for row in range(layer.pooled_height):
         for column in range(layer.pooled_width):
@@ -100,44 +101,25 @@ def convolve(
                     for tap in range(taps):
                         step = corner + steps[np.uintp(tap)]
                         three = window_add(three, packed, weight + 3 * tap, inputs, step, right, down)
-                    pool(three[0], three[1], three[2], three[3], places, pooled, winners, at)
-                    pool(three[4], three[5], three[6], three[7], places, pooled, winners, at + LANES)
-                    pool(three[8], three[9], three[10], three[11], places, pooled, winners, at + 2 * LANES)
+                    pool(three[:4], places, pooled, winners, at)
+                    pool(three[4:8], places, pooled, winners, at + LANES)
+                    pool(three[8:], places, pooled, winners, at + 2 * LANES)
                 else:
                     two = (a, a, a, a, b, b, b, b)
                     for tap in range(taps):
                         step = corner + steps[np.uintp(tap)]
                         two = window_add(two, packed, weight + 2 * tap, inputs, step, right, down)
-                    pool(two[0], two[1], two[2], two[3], places, pooled, winners, at)
+                    pool(two[:4], places, pooled, winners, at)
                     if filters > 1:
-                        pool(two[4], two[5], two[6], two[7], places, pooled, winners, at + LANES)
+                        pool(two[4:], places, pooled, winners, at + LANES)
                 output += size
                 at += LANES * min(size, filters)
 
 
-@inlined
-def window_places(right: int, down: int) -> Tile:
-    """Return the distances of the four positions of a window from its corner, in rows."""
-    return (
-        repeat(np.float32(0)),
-        repeat(np.float32(right)),
-        repeat(np.float32(down)),
-        repeat(np.float32(down + right)),
-    )
-
-
 @compiled
-def pool(
-    here: Vector,
-    right: Vector,
-    below: Vector,
-    below_right: Vector,
-    places: Tile,
-    pooled: Floats,
-    winners: Places,
-    at: int,
-) -> None:
+def pool(window: Tile, places: Tile, pooled: Floats, winners: Places, at: int) -> None:
     """Keep relu of the greatest of four, and its place: the first in reading order if several are equal."""
+    here, right, below, below_right = window
     upper = where_greater(right, here, right, here)
     upper_place = where_greater(right, here, places[1], places[0])
     lower = where_greater(below_right, below, below_right, below)
@@ -146,16 +128,6 @@ def pool(
     zero = repeat(np.float32(0))
     store(pooled, at, where_greater(zero, greatest, zero, greatest))
     store_whole(winners, at, where_greater(lower, upper, lower_place, upper_place))
-
-
-@compiled
-def add_bias_gradient(outputs: int, windows: int, errors: Floats, gradient: Floats) -> None:
-    """gradient[o] += sum over windows p and samples s of errors[p, o, s]; a dense layer has one window."""
-    for output in range(outputs):
-        total = repeat(np.float32(0))
-        for window in range(windows):
-            total = add(total, load(errors, LANES * (window * outputs + output)))
-        gradient[output] += lane_sum(total)
 
 
 @compiled
@@ -200,15 +172,9 @@ def add_filter_gradient(
 
 @compiled
 def _add_patches(
-    like: Tile,
-    piece: int,
-    steps: Steps,
-    patches: Places,
-    amounts: Floats,
-    count: int,
-    rows: Floats,
-    gradient: Floats,
-) -> None:
+    like: Tile, piece: int, steps: Steps, patches: Places, amounts: Floats, count: int,
+    rows: Floats, gradient: Floats,
+) -> None:  # fmt: skip
     """Do `add_filter_gradient` for as many pieces of the filter as `like` has vectors."""
     tile_steps = load_steps(steps, piece, like)
     total = load_tile(gradient, LANES * piece, LANES, like)
@@ -280,16 +246,9 @@ def add_input_gradient(
 
 @compiled
 def _add_filters(
-    like: Tile,
-    layer: Any,
-    row: int,
-    start: int,
-    moved: Places,
-    amounts: Floats,
-    ends: Places,
-    shifted: Floats,
-    error_rows: Floats,
-) -> None:
+    like: Tile, layer: Any, row: int, start: int, moved: Places, amounts: Floats, ends: Places,
+    shifted: Floats, error_rows: Floats,
+) -> None:  # fmt: skip
     """Do `add_input_gradient` for one row under each window, from `start` on."""
     channels, width, stride = layer.channels, layer.width, layer.input_stride
     filter_row = row * 2 * layer.filters * layer.span + start
@@ -301,9 +260,8 @@ def _add_filters(
                 total = load_tile(error_rows, at, LANES, like)
                 end = address(ends, number)
                 while entry < end:
-                    total = scaled_add(
-                        total, broadcast(amounts, entry), shifted, filter_row + address(moved, entry)
-                    )
+                    moved_row = filter_row + address(moved, entry)
+                    total = scaled_add(total, broadcast(amounts, entry), shifted, moved_row)
                     entry += 1
                 store_tile(error_rows, at, LANES, total)
                 at += stride

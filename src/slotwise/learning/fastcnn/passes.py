@@ -2,35 +2,41 @@
 
 Eight samples at a time keep everything they touch inside a core's own cache, so that cores do not wait for
 each other. All functions touch their arguments only.
+
+The eight samples are the lanes of a vector. Weights of dense layers lie as [block of eight inputs, output,
+input of the block], so that their three products read them in order, and use each activation they load eight
+times.
 """
 
 from __future__ import annotations
 
+from math import exp, log
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.learning.fastcnn.convolution import (
-    add_bias_gradient,
-    add_filter_gradient,
-    add_input_gradient,
-    convolve,
-    list_filters,
-    list_patches,
-    pack_filters,
-    shift_filters,
+from slotwise.learning.fastcnn import convolution
+from slotwise.learning.fastcnn.architecture import LANES, Plan, Workspace
+from slotwise.learning.fastcnn.vectors import (
+    SOURCES,
+    add,
+    broadcast,
+    compiled,
+    entry,
+    inlined,
+    lane_sum,
+    load,
+    load_tile,
+    outer_add,
+    repeat,
+    scaled_add,
+    store,
+    store_tile,
+    transpose,
+    where_greater,
+    where_positive,
 )
-from slotwise.learning.fastcnn.dense import (
-    add_weight_gradient,
-    count_correct,
-    forward,
-    input_errors,
-    output_errors,
-)
-from slotwise.learning.fastcnn.memory_layout import LANES, Plan, Workspace
-from slotwise.learning.fastcnn.tiles import load_tile, store_tile, transpose, where_positive
-from slotwise.learning.fastcnn.vectors import SOURCES, compiled, entry, inlined, repeat
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
@@ -40,15 +46,9 @@ Images = NDArray[np.uint8]
 
 @entry
 def descend(
-    plan: Plan,
-    work: Workspace,
-    model: Floats,
-    images: Images,
-    batches: Numbers,
-    answers: Numbers,
-    rate: float,
-    _sources: str = SOURCES,
-) -> float:
+    plan: Plan, work: Workspace, model: Floats, images: Images, batches: Numbers, answers: Numbers,
+    rate: float, _sources: str = SOURCES,
+) -> float:  # fmt: skip
     """Take one step of gradient descent per batch, from the model on; return the mean loss of the last batch.
 
     Batches and answers are [step, sample]: numbers of images, and their labels. Leaves the parameters and the
@@ -79,7 +79,12 @@ def evaluate(
         scores = forward_pass(plan, work, images, chosen[:samples])
         answers = labels[start : start + samples]
         loss += output_errors(classes, scores, answers, samples, 1.0, work.errors)
-        correct += count_correct(classes, scores, answers, samples)
+        for lane in range(samples):
+            best = 0  # the first of equal scores counts
+            for number in range(1, classes):
+                if scores[LANES * number + lane] > scores[LANES * best + lane]:
+                    best = number
+            correct += best == answers[lane]
     return loss, correct
 
 
@@ -112,8 +117,8 @@ def arrange_filters(plan: Plan, work: Workspace) -> None:
     """Copy the filters to the orders in which the forward and the backward pass read them."""
     for layer in plan.convolutions:
         weights = work.parameters[layer.weight_start :]
-        pack_filters(layer, weights, work.packed[layer.packed_start :])
-        shift_filters(layer, weights, work.shifted[layer.shifted_start :])
+        convolution.pack_filters(layer, weights, work.packed[layer.packed_start :])
+        convolution.shift_filters(layer, weights, work.shifted[layer.shifted_start :])
 
 
 @inlined
@@ -127,7 +132,11 @@ def differentiate(plan: Plan, work: Workspace, images: Images, batch: Numbers, a
         scores = forward_pass(plan, work, images, chosen)
         errors = work.errors[LANES * last.output_start :]
         loss += output_errors(last.outputs, scores, labels, chosen.size, 1.0 / batch.size, errors)
-        backward_pass(plan, work, chosen.size)
+        for number in range(len(plan.denses) - 1, -1, -1):
+            first = number == 0 and len(plan.convolutions) == 0
+            dense_backward(work, plan.denses[number], chosen.size, first)
+        for number in range(len(plan.convolutions) - 1, -1, -1):
+            convolution_backward(plan, work, plan.convolutions[number], number == 0)
     return loss / batch.size
 
 
@@ -136,35 +145,15 @@ def forward_pass(plan: Plan, work: Workspace, images: Images, chosen: Numbers) -
     """Scores of up to eight images, as lanes."""
     read_images(plan, images, chosen, work.error_rows, work.lanes)
     for layer in plan.convolutions:
-        convolve(
-            layer,
-            plan.tap_steps[layer.taps_start :],
-            work.packed[layer.packed_start :],
-            work.parameters[layer.bias_start :],
-            work.lanes[LANES * layer.input_start :],
-            work.lanes[LANES * layer.output_start :],
-            work.winners[LANES * layer.output_start :],
-        )
+        steps, packed = plan.tap_steps[layer.taps_start :], work.packed[layer.packed_start :]
+        bias, inputs = work.parameters[layer.bias_start :], work.lanes[LANES * layer.input_start :]
+        start = LANES * layer.output_start
+        convolution.convolve(layer, steps, packed, bias, inputs, work.lanes[start:], work.winners[start:])
     for number, dense in enumerate(plan.denses):
-        forward(
-            dense,
-            work.parameters[dense.weight_start :],
-            work.parameters[dense.bias_start :],
-            work.lanes[LANES * dense.input_start :],
-            work.lanes[LANES * dense.output_start :],
-            number < len(plan.denses) - 1,
-        )
+        weights, bias = work.parameters[dense.weight_start :], work.parameters[dense.bias_start :]
+        inputs, outputs = work.lanes[LANES * dense.input_start :], work.lanes[LANES * dense.output_start :]
+        dense_forward(dense, weights, bias, inputs, outputs, number < len(plan.denses) - 1)
     return work.lanes[LANES * plan.denses[-1].output_start :]
-
-
-@inlined
-def backward_pass(plan: Plan, work: Workspace, samples: int) -> None:
-    """Add the gradient of a block, given the errors of its scores, to the gradient in the workspace."""
-    for number in range(len(plan.denses) - 1, -1, -1):
-        first = number == 0 and len(plan.convolutions) == 0
-        dense_backward(work, plan.denses[number], samples, first)
-    for number in range(len(plan.convolutions) - 1, -1, -1):
-        convolution_backward(plan, work, plan.convolutions[number], number == 0)
 
 
 @inlined
@@ -189,22 +178,20 @@ def convolution_backward(plan: Plan, work: Workspace, layer: Any, first: bool) -
     lanes_to_rows(layer.values, layer.input_stride, lanes, rows)
     for output in range(layer.filters):
         gradient = work.gradient[layer.weight_start + output * layer.pieces * LANES :]
-        count = list_patches(layer, output, errors, winners, places, amounts)
-        add_filter_gradient(layer, steps, places, amounts, count, rows, gradient)
+        count = convolution.list_patches(layer, output, errors, winners, places, amounts)
+        convolution.add_filter_gradient(layer, steps, places, amounts, count, rows, gradient)
     windows = layer.pooled_height * layer.pooled_width
     add_bias_gradient(layer.filters, windows, errors, work.gradient[layer.bias_start :])
     if not first:
         shifted, found = work.shifted[layer.shifted_start :], work.errors[LANES * layer.input_start :]
         work.error_rows[:] = 0
-        list_filters(layer, errors, winners, places, amounts, work.ends)
-        add_input_gradient(layer, places, amounts, work.ends, shifted, work.error_rows)
+        convolution.list_filters(layer, errors, winners, places, amounts, work.ends)
+        convolution.add_input_gradient(layer, places, amounts, work.ends, shifted, work.error_rows)
         errors_to_lanes(layer.values, layer.input_stride, work.error_rows, lanes, found)
 
 
 @compiled
-def read_images(
-    plan: Plan, images: NDArray[np.uint8], chosen: NDArray[np.int64], planes: Floats, lanes: Floats
-) -> None:
+def read_images(plan: Plan, images: Images, chosen: Numbers, planes: Floats, lanes: Floats) -> None:
     """Normalise up to eight images into lanes, channels last; missing samples are blank.
 
     `planes` is room for eight images, channels first as they come.
@@ -248,3 +235,86 @@ def errors_to_lanes(values: int, stride: int, rows: Floats, activations: Floats,
     for value in range(0, values, LANES):
         found = transpose(load_tile(rows, value, stride, eight))
         store_tile(errors, LANES * value, LANES, where_positive(found, activations, LANES * value))
+
+
+@compiled
+def add_bias_gradient(outputs: int, windows: int, errors: Floats, gradient: Floats) -> None:
+    """gradient[o] += sum over windows p and samples s of errors[p, o, s]; a dense layer has one window."""
+    for output in range(outputs):
+        total = repeat(np.float32(0))
+        for window in range(windows):
+            total = add(total, load(errors, LANES * (window * outputs + output)))
+        gradient[output] += lane_sum(total)
+
+
+@compiled
+def dense_forward(
+    layer: Any, weights: Floats, bias: Floats, inputs: Floats, outputs: Floats, rectify: bool
+) -> None:
+    """outputs[o] = bias[o] + sum over i of weights[o, i] * inputs[i], then relu if asked for."""
+    zero, one = repeat(np.float32(0)), repeat(np.float32(1))
+    for output in range(0, layer.outputs, 8):
+        total = outer_add((zero, zero, zero, zero, zero, zero, zero, zero), bias, output, 1, one)
+        for number in range(layer.inputs):
+            at = number // LANES * layer.block + LANES * output + number % LANES
+            total = outer_add(total, weights, at, LANES, load(inputs, LANES * number))
+        store_tile(outputs, LANES * output, LANES, total)
+    if rectify:
+        for at in range(0, LANES * layer.outputs, LANES):
+            value = load(outputs, at)
+            store(outputs, at, where_greater(zero, value, zero, value))
+
+
+@compiled
+def add_weight_gradient(layer: Any, errors: Floats, rows: Floats, samples: int, gradient: Floats) -> None:
+    """gradient[o, i] += sum over samples s of errors[o, s] * rows[s, i]."""
+    zero = repeat(np.float32(0))
+    eight = (zero, zero, zero, zero, zero, zero, zero, zero)
+    for column in range(0, layer.inputs, 8 * LANES):
+        for output in range(layer.outputs):
+            at = column // LANES * layer.block + LANES * output
+            total = load_tile(gradient, at, layer.block, eight)
+            for sample in range(samples):
+                error = broadcast(errors, LANES * output + sample)
+                total = scaled_add(total, error, rows, sample * layer.input_stride + column)
+            store_tile(gradient, at, layer.block, total)
+
+
+@compiled
+def input_errors(layer: Any, weights: Floats, errors: Floats, inputs: Floats, found: Floats) -> None:
+    """found[i] = sum over o of weights[o, i] * errors[o] where input i > 0, else 0: back through relu."""
+    zero = repeat(np.float32(0))
+    for number in range(0, layer.inputs, LANES):
+        total = (zero, zero, zero, zero, zero, zero, zero, zero)
+        start = number // LANES * layer.block
+        for at in range(0, LANES * layer.outputs, LANES):
+            total = outer_add(total, weights, start + at, 1, load(errors, at))
+        store_tile(found, LANES * number, LANES, where_positive(total, inputs, LANES * number))
+
+
+@compiled
+def output_errors(
+    classes: int, scores: Floats, labels: Numbers, samples: int, weight: float, errors: Floats
+) -> float:
+    """Return the cross-entropy summed over samples; store its gradient by the scores, times `weight`.
+
+    loss = log(sum over c of exp(score[c])) - score[label], error[c] = exp(score[c]) / sum - (c == label).
+    """
+    loss = 0.0
+    errors[: LANES * classes] = 0
+    for lane in range(samples):
+        highest = scores[lane]
+        for at in range(lane, LANES * classes, LANES):
+            highest = max(highest, scores[at])
+        total = 0.0
+        for at in range(lane, LANES * classes, LANES):
+            share = exp(np.float64(scores[at] - highest))
+            errors[at] = share
+            total += share
+        for at in range(lane, LANES * classes, LANES):
+            errors[at] *= weight / total
+        right = LANES * labels[lane] + lane
+        below = np.float64(scores[right] - highest)
+        errors[right] = weight * (exp(below) / total - 1.0)
+        loss += log(total) - below
+    return loss
