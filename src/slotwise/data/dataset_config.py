@@ -19,8 +19,7 @@ from slotwise.data.cifar10 import load_cifar10
 from slotwise.data.dataset import DataError, Dataset
 from slotwise.data.mnist import load_mnist
 from slotwise.errors import InputError
-from slotwise.option_types import check_fields
-from slotwise.scenario import whole
+from slotwise.scenario import check_fields, whole
 
 DataName = Literal["mnist", "cifar10"]
 PartitionName = Literal["one-label", "k-labels", "dirichlet", "iid"]

@@ -11,8 +11,7 @@ from slotwise.errors import ConflictError, InputError
 from slotwise.fleet.distributions import Quantity, distribution_from, draw_slots, random_absences
 from slotwise.fleet.fleet import Absence, Fleet, Retransmission
 from slotwise.fleet.fleet_file import read_fleet
-from slotwise.option_types import check_fields
-from slotwise.scenario import Scenario, whole
+from slotwise.scenario import Scenario, check_fields, whole
 
 
 @dataclass(frozen=True, kw_only=True)

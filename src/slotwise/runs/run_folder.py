@@ -105,7 +105,7 @@ class RunFolder:
         """Return the configuration of the run."""
         options = self.description()["parameters"]
         try:
-            return RunConfig.from_table(options)
+            return RunConfig().with_options(**options)
         except UserError as error:
             raise UserError(f"{self.path / 'run.json'}: {error}") from None
 
