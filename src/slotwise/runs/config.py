@@ -126,7 +126,7 @@ class RunConfig:
         """Build a configuration from a TOML file with the names of options or flags."""
         return cls.from_options(read_toml(path))
 
-    def with_options(self, **options: Any) -> RunConfig:
+    def with_options(self, /, **options: Any) -> RunConfig:
         """Return a copy with some options replaced, whichever class declares them."""
         refuse_unknown(options)
         changes: dict[str, Any] = {}
@@ -296,7 +296,10 @@ def is_list(name: str) -> bool:
 
 def checked_option(name: str, value: Any) -> Any:
     """Return ``value`` converted to the type of an option, or raise an InputError."""
-    return checked(name, value, _declarations()[name][1])
+    group, hint = _declarations()[name]
+    if group == "policy":  # which also knows the short names
+        return getattr(PolicyConfig(**{name: value}), name)
+    return checked(name, value, hint)
 
 
 def refuse_unknown(options: Mapping[str, Any]) -> None:
