@@ -8,8 +8,7 @@ and the command line write it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -28,8 +27,6 @@ from slotwise.scenario import Scenario, check_fields, checked, compute_slots, fi
 from slotwise.schedule import PolicyConfig, Timeline, simulate
 from slotwise.user_code import is_function_name
 
-Backend = Literal["numba", "torch"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
@@ -45,7 +42,7 @@ class ModelConfig:
     task: str | None = None
     channels: tuple[int, ...] = (10, 20)
     hidden: tuple[int, ...] = (50,)
-    backend: Backend = "numba"
+    backend: Literal["numba", "torch"] = "numba"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -98,14 +95,12 @@ class RunConfig:
         """Build a configuration from a flat table of options.
 
         Options that are not given come from ``defaults``, or else from the paper's case for the data set.
-        `Shorthand` options may take the place of others. Files are read here and never again.
-
-        Raises:
-            UserError: an option is unknown, out of its range or in conflict with another.
+        `Shorthand` options may take the place of others. Files are read here and never again. A UserError
+        names an option that is unknown, out of its range or in conflict with another.
         """
         refuse_unknown(options)
-        for name in ("compute_slots", "samples_per_slot"):  # one speed for all devices
-            for other in ("compute_distribution", "fleet_file"):  # one for each
+        for name in ("compute_slots", "samples_per_slot"):  # one speed of all devices, and
+            for other in ("compute_distribution", "fleet_file"):  # one of each
                 if options.get(name) is not None and options.get(other) is not None:
                     raise ConflictError(name, other)
         shorthand = Shorthand(**{name: options.get(name) for name in SHORTHANDS})
@@ -144,9 +139,8 @@ class RunConfig:
     def options(self) -> dict[str, Any]:
         """Return the flat table of all options, as run.json has it."""
         table: dict[str, Any] = {}
-        for name in option_names(RunConfig):
-            value = getattr(self, name)
-            table |= asdict(value) if name in GROUPS else {name: value}
+        for name, value in asdict(self).items():
+            table |= value if name in GROUPS else {name: value}
         return table
 
     def changed_options(self) -> dict[str, Any]:
@@ -234,11 +228,10 @@ class Shorthand:
 
     def devices(self, options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return what ``fleet_file`` says of each device."""
-        path = self.fleet_file
-        if path is None:
+        if self.fleet_file is None:
             return {}
-        if not isinstance(path, str | Path):
-            raise InputError("fleet_file", path, "the name of a CSV file")
+        if not isinstance(self.fleet_file, str | Path):
+            raise InputError("fleet_file", self.fleet_file, "the name of a CSV file")
         for name in ("compute_distribution", "link_distribution", "mean_present", "samples_per_slot"):
             if options.get(name) is not None:
                 raise ConflictError(name, "fleet_file")
@@ -247,7 +240,7 @@ class Shorthand:
                 raise ConflictError("fleet_file", name)
         given = "link_slots" if chosen.get("uplink_slots") is None else "uplink_slots"
         usual = whole(given, chosen.get(given, Scenario.link_slots))
-        found = options_of_file(Path(path), link_slots=usual, devices=chosen.get("devices"))
+        found = options_of_file(Path(self.fleet_file), link_slots=usual, devices=chosen.get("devices"))
         if found["device_link_slots"] and self.bits_per_slot is not None:
             raise ConflictError("bits_per_slot", "fleet_file", "the file has link slots")
         return found
@@ -276,17 +269,6 @@ def _declarations() -> dict[str, tuple[str, Any]]:
         hints = field_types(type(getattr(RunConfig, group)))
         found |= {name: (group, hint) for name, hint in hints.items()}
     return found
-
-
-@contextmanager
-def blaming_file(path: Path | None, options: Mapping[str, Any]) -> Iterator[None]:
-    """Add the name of a TOML file to an InputError, unless one of ``options`` (flags) is to blame."""
-    try:
-        yield
-    except InputError as error:
-        if path is None or error.parameter in options:
-            raise
-        raise UserError(f"{path}: {error}") from None
 
 
 def is_list(name: str) -> bool:

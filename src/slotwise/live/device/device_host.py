@@ -22,7 +22,7 @@ from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
 from slotwise.machine import available_cores
 from slotwise.runs import RunConfig
-from slotwise.runs.tasks import build_task
+from slotwise.runs.execution import build_task
 from slotwise.scenario import whole
 from slotwise.user_code import load_function
 
