@@ -112,8 +112,8 @@ def _batches(path: Path, count: int) -> tuple[dict[str, Bytes], dict[str, Bytes]
             except (ValueError, RecursionError) as error:
                 raise DataError(f"{source} is not JSON: {error}") from None
             stems = _LABEL_FILES[stem]
-            found_labels = _labels(values, count * len(stems), source)
-            labels |= dict(zip(stems, np.split(found_labels, len(stems)), strict=True))
+            parts = np.split(_labels(values, count * len(stems), source), len(stems))
+            labels |= dict(zip(stems, parts, strict=True))
         else:
             images[stem], found = _batch(raw, count, source)
             if found is not None:
