@@ -24,8 +24,11 @@ import aiomqtt
 import numpy as np
 
 from slotwise.learning import Evaluation
-from slotwise.live.mqtt import AT_ONCE, broker_of, connected_channel
-from slotwise.live.run import ServerOptions, new_live_folder, serve
+from slotwise.live import ServerConfig
+from slotwise.live.server.live_run import run_live
+from slotwise.live.server.serving import new_live_folder
+from slotwise.live.transport.broker import parse_address
+from slotwise.live.transport.mqtt import NO_DELAY, connected_channel
 from slotwise.runs import RunConfig
 
 PARAMETERS = 21_840
@@ -36,34 +39,34 @@ class Cheap:
     """A task that costs nothing, so that only the network is measured."""
 
     def initial_model(self) -> np.ndarray:
-        """Zeros."""
+        """Return zeros."""
         return np.zeros(PARAMETERS, dtype=np.float32)
 
     def local_update(self, model: np.ndarray, device: int, training: int) -> np.ndarray:
-        """Hardly anything."""
+        """Return an update that costs hardly anything."""
         return model * np.float32(0.001) + np.float32(device + training)
 
     def evaluate(self, model: np.ndarray) -> Evaluation:
-        """Hardly anything."""
+        """Return the first number as the loss."""
         return Evaluation(float(model[0]), 0.0)
 
     def named_arrays(self, model: np.ndarray) -> Mapping[str, np.ndarray]:
-        """The one there is."""
+        """Return the model as one array."""
         return {"model": model}
 
 
-def make_task(parameters: RunConfig) -> Cheap:
-    del parameters
+def make_task(config: RunConfig) -> Cheap:
+    del config
     return Cheap()
 
 
 async def echo(address: str, devices: int, first: int, qos: int) -> None:
-    """The other side of the raw loop: clients that answer grants with an update's bytes."""
-    broker, payload = broker_of(address), bytes(4 * PARAMETERS)
+    """Run the other side of the raw loop: clients that answer grants with an update's bytes."""
+    broker, payload = parse_address(address), bytes(4 * PARAMETERS)
 
     async def one(number: int) -> None:
         async with aiomqtt.Client(
-            broker.host, broker.port, identifier=f"raw-{number}", socket_options=AT_ONCE
+            broker.host, broker.port, identifier=f"raw-{number}", socket_options=NO_DELAY
         ) as client:
             await client.subscribe(f"raw/to/{number}", qos=1)
             await client.publish("raw/here", str(number), qos=1)
@@ -76,10 +79,10 @@ async def echo(address: str, devices: int, first: int, qos: int) -> None:
 
 
 async def raw_loop(address: str, devices: int, processes: int, grants: int, qos: int) -> float:
-    """Grants a second of the raw loop."""
-    broker = broker_of(address)
+    """Return the grants per second of the raw loop."""
+    broker = parse_address(address)
     async with aiomqtt.Client(
-        broker.host, broker.port, identifier="raw-server", socket_options=AT_ONCE
+        broker.host, broker.port, identifier="raw-server", socket_options=NO_DELAY
     ) as client:
         await client.subscribe("raw/from/+", qos=1)
         await client.subscribe("raw/here", qos=1)
@@ -107,12 +110,12 @@ async def raw_loop(address: str, devices: int, processes: int, grants: int, qos:
 async def live_run(
     address: str, devices: int, processes: int, group_size: int, grants: int, folder: Path
 ) -> float:
-    """Granted updates a second of a live run."""
+    """Return the granted updates per second of a live run."""
     rounds = grants // group_size
     compute = (devices - group_size) // group_size * (group_size + 1)
     options = {"devices": devices, "group_size": group_size, "schedule": "async", "compute_slots": compute}
     deadline = compute + (rounds + 1) * (group_size + 1)
-    parameters = RunConfig.from_options({**options, "deadline": deadline, "task": "mqtt:make_task"})
+    config = RunConfig.from_options({**options, "deadline": deadline, "task": "mqtt:make_task"})
     name = f"bench{time.monotonic_ns()}"
     command = [sys.executable, "-c", "from slotwise.cli import main; main()", "fleet", "--quiet"]
     command += [
@@ -129,10 +132,10 @@ async def live_run(
     ]
     child = subprocess.Popen(command, cwd=HERE)
     async with AsyncExitStack() as stack:
-        channel = await stack.enter_async_context(connected_channel(broker_of(address), f"{name}-server"))
-        server = ServerOptions(name=name, checkpoint_every=10.0)
-        run = new_live_folder(folder, parameters, server)
-        outcome = await serve(run, parameters, Cheap(), channel, options=server)
+        channel = await stack.enter_async_context(connected_channel(parse_address(address), f"{name}-server"))
+        server = ServerConfig(name=name)
+        run = new_live_folder(folder, config, server)
+        outcome = await run_live(run, config, Cheap(), channel, server=server)
     await asyncio.to_thread(child.wait)
     state = outcome.state
     first, last = state.round_seconds[0], state.round_seconds[-1]

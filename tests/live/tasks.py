@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from slotwise.aggregation import Vector
+from slotwise.aggregation import Vector, mean
 from slotwise.learning import Evaluation
+from slotwise.schedule import IntentionalDelay
 
 SIZE = 500
 
@@ -36,6 +37,18 @@ class Arithmetic:
 
 def make(parameters):
     return Arithmetic()
+
+
+def make_policy(seed):
+    return IntentionalDelay(delay=1)
+
+
+def latest_first(waiting, round_number, last_sender):
+    return max(waiting)
+
+
+def half_step(model, contributions):
+    return (model + mean(model, contributions)) / np.float32(2)
 
 
 class Failing(Arithmetic):

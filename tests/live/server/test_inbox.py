@@ -142,7 +142,7 @@ def test_bad_updates_in_a_row_exclude_a_device_for_good(box):
         box.grant()
         box.update(vector=GOOD * np.float32(np.nan), grant=str(number + 1))
         box.end()
-    assert box.presence.changes == (Left(2),)
+    assert box.presence.changes == [Left(2)]
     box.send(2, "here")
     assert 2 not in box.presence
     assert box.presence.excluded == {2}
@@ -180,13 +180,13 @@ def test_a_device_that_leaves_while_it_may_send_ends_the_wait(box):
     box.send(2, "gone", boot="b")
     box.expire()
     assert not box.state.grant.is_waiting
-    assert box.presence.changes == (Left(2),)
+    assert box.presence.changes == [Left(2)]
 
 
 def test_a_last_will_does_not_count_at_once(box):
     box.send(2, "gone", boot="b")
     box.expire(seconds=1.0)
-    assert box.presence.changes == ()
+    assert box.presence.changes == []
     assert box.state.assignments.work_of(2) == (4, 1)
 
 
@@ -194,7 +194,7 @@ def test_a_device_that_returns_soon_was_never_gone(box):
     box.send(2, "gone", boot="b")
     box.send(2, "here", boot="b")
     box.expire()
-    assert box.presence.changes == ()
+    assert box.presence.changes == []
     assert box.state.assignments.work_of(2) == (4, 1)
 
 
@@ -216,7 +216,7 @@ def test_a_last_will_of_a_device_whose_start_is_unknown_does_no_harm(box):
 def test_a_restarted_device_was_gone_however_soon_it_returns(box):
     box.send(2, "gone", boot="b")
     box.send(2, "here", boot="c")
-    assert box.presence.changes == (Left(2), Joined(2))
+    assert box.presence.changes == [Left(2), Joined(2)]
     assert box.state.assignments.work_of(2) is None
 
 
@@ -251,7 +251,7 @@ def test_a_device_that_counts_as_disconnected_is_answered(box):
 def test_connecting_is_an_event_and_saying_here_again_is_none(box):
     for _ in range(2):
         assert box.send(3, "here", boot="c", holds="4:1") == Reply(3, "4:1")
-    assert box.presence.changes == (Joined(3),)
+    assert box.presence.changes == [Joined(3)]
 
 
 @pytest.mark.parametrize(("holds", "confirmed"), [("4:1:abc", True), ("3:1:abc", False), ("", False)])

@@ -4,11 +4,13 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tasks import Arithmetic
 from virtual_time import VirtualExecutor, run_virtual
 
 from live import TOPICS
+from slotwise.learning import train
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.live.device.client import Device
 from slotwise.live.server.live_run import run_live
@@ -58,7 +60,7 @@ async def devices_on(broker, clock, count=CONFIG.channel.devices):
         await asyncio.gather(*devices, return_exceptions=True)
 
 
-def served(folder, observer=None, task=None, server=SERVER):
+def served(folder, observer=None, task=None, config=CONFIG):
     """Return the outcome, and whether the devices have been told that the run is over."""
 
     async def scenario(clock):
@@ -67,10 +69,10 @@ def served(folder, observer=None, task=None, server=SERVER):
             async with broker.connect() as channel:
                 outcome = await run_live(
                     folder,
-                    CONFIG,
+                    config,
                     task or Arithmetic(),
                     channel,
-                    server=server,
+                    server=SERVER,
                     observer=observer,
                     clock=clock,
                 )
@@ -83,6 +85,25 @@ def served(folder, observer=None, task=None, server=SERVER):
 @pytest.fixture
 def folder(tmp_path):
     return new_live_folder(tmp_path / "run", CONFIG, SERVER)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"schedule": "tasks:make_policy"},
+        {"selection": "tasks:latest_first"},
+        {"aggregation": "tasks:half_step"},
+        {"aggregation": "fedasync", "schedule": "async"},
+    ],
+    ids=["policy", "selection", "aggregation rule", "fedasync"],
+)
+def test_policies_selections_and_rules_of_the_user_give_the_simulated_model(tmp_path, own):
+    config = CONFIG.with_options(compute_slots=3, deadline=60, **own)
+    outcome, _ = served(new_live_folder(tmp_path / "run", config, SERVER), config=config)
+    history = train(config.simulate(), Arithmetic(), aggregation=config.rule.rule())
+    assert outcome.status == "finished"
+    assert outcome.comparison.first_difference is None
+    assert np.array_equal(outcome.state.models[outcome.state.round], history.model)
 
 
 def test_devices_are_told_when_the_run_is_over(folder):

@@ -38,14 +38,13 @@ Contents = Mapping[str, bytes | str]
 
 
 @dataclass(frozen=True)
-class Files:
+class _Files:
     """Files by name: public ones, and secret ones that only their owner may read."""
 
     public: Contents = field(default_factory=dict)
     secret: Contents = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
-        """Write all files into a folder."""
         for name, content in self.public.items():
             write_atomically(folder / name, content)
         for name, content in self.secret.items():
@@ -84,20 +83,20 @@ def _is_enrolment(path: Path) -> bool:
         raise UserError(f"{path}: {error.strerror}") from None
 
 
-def _client_login(name: str, enrolment: Enrolment, signer: Signer) -> tuple[str, Files]:
+def _client_login(name: str, enrolment: Enrolment, signer: Signer) -> tuple[str, _Files]:
     """Make a login: what the enrolment keeps of it, and the files of the client."""
     common = {"broker": enrolment.address, "name": enrolment.name, "ca": CA_CERTIFICATE}
     if not enrolment.by_certificate:
         password = new_password()
         text = _toml({**common, "user": name, "password": password})
-        return hash_password(password), Files(secret={f"{name}.toml": text})
+        return hash_password(password), _Files(secret={f"{name}.toml": text})
     pair = signer().for_client(name)
     text = _toml({**common, "certificate": f"{name}.crt", "key": f"{name}.key"})
     secret: Contents = {f"{name}.toml": text, f"{name}.key": pair.key}
-    return f"{pair.serial:x}", Files({f"{name}.crt": pair.certificate}, secret)
+    return f"{pair.serial:x}", _Files({f"{name}.crt": pair.certificate}, secret)
 
 
-def _broker_files(enrolment: Enrolment, authority: Authority) -> Files:
+def _broker_files(enrolment: Enrolment, authority: Authority) -> _Files:
     """Return the files that a broker is given once."""
     pair = authority.for_broker([parse_host(host) for host in enrolment.hosts])
     public: Contents = {
@@ -105,17 +104,17 @@ def _broker_files(enrolment: Enrolment, authority: Authority) -> Files:
         CA_CERTIFICATE: authority.certificate_pem(),
         "broker.crt": pair.certificate,
     }
-    return Files(public, {"broker.key": pair.key})
+    return _Files(public, {"broker.key": pair.key})
 
 
-def _access_files(enrolment: Enrolment, signer: Signer) -> Files:
+def _access_files(enrolment: Enrolment, signer: Signer) -> _Files:
     """Return the files that a broker is given again whenever devices are added or revoked."""
     access = {"access": access_file(Topics(enrolment.name), enrolment.devices)}
     if enrolment.by_certificate:
         serials = [int(serial, 16) for serial in enrolment.revoked]
-        return Files({**access, "revoked.crl": signer().revocation_list(serials)})
+        return _Files({**access, "revoked.crl": signer().revocation_list(serials)})
     users = {device_user(number): hashed for number, hashed in enrolment.devices.items()}
-    return Files(access, {"passwords": password_file({SERVER: enrolment.server, **users})})
+    return _Files(access, {"passwords": password_file({SERVER: enrolment.server, **users})})
 
 
 def _toml(table: Mapping[str, str]) -> str:
@@ -140,8 +139,8 @@ class _Folder:
         authority = Authority.make(enrolment.name, enrolment.days)
         for folder in (self.broker, self.authority):
             folder.mkdir(mode=0o700)
-        Files(secret={CA_KEY: authority.key_pem()}).write(self.authority)
-        Files({CA_CERTIFICATE: authority.certificate_pem()}).write(self.path)
+        _Files(secret={CA_KEY: authority.key_pem()}).write(self.authority)
+        _Files({CA_CERTIFICATE: authority.certificate_pem()}).write(self.path)
         _broker_files(enrolment, authority).write(self.broker)
         enrolled = replace(enrolment, server=self._add_client(SERVER, enrolment, lambda: authority))
         return self._add(enrolled, enrolled.free_numbers(devices), lambda: authority)
@@ -163,7 +162,7 @@ class _Folder:
         logins = {number: self._add_client(device_user(number), enrolment, signer) for number in numbers}
         enrolled = replace(enrolment, devices=dict(sorted({**enrolment.devices, **logins}.items())))
         _access_files(enrolled, signer).write(self.broker)
-        Files(secret={STATE: enrolled.to_json()}).write(self.path)
+        _Files(secret={STATE: enrolled.to_json()}).write(self.path)
         return enrolled
 
     def _add_client(self, name: str, enrolment: Enrolment, signer: Signer) -> str:

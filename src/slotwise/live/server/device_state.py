@@ -50,14 +50,13 @@ class Presence:
         return frozenset(self._excluded)
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> list[Change]:
         """Joined and Left events that the Scheduler has not been told yet."""
-        return tuple(self._changes)
+        return list(self._changes)
 
-    def take_changes(self) -> tuple[Change, ...]:
+    def take_changes(self) -> list[Change]:
         """Return `changes` and forget them."""
-        changes = self.changes
-        self._changes.clear()
+        changes, self._changes = self._changes, []
         return changes
 
     def connect(self, device: int, boot: str) -> None:
@@ -144,11 +143,6 @@ class Assignments:
         """Forget the work of a device that left."""
         self._work.pop(device, None)
         self._ready.pop(device, None)
-
-    @property
-    def versions(self) -> set[int]:
-        """The models that devices compute on."""
-        return {work.version for work in self._work.values()}
 
     @property
     def table(self) -> dict[int, Work]:

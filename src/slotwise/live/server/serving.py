@@ -45,14 +45,14 @@ def serve(
     """Run a plan with real devices: grant the channel, collect updates, broadcast models.
 
     Args:
-        config: the run.
-        out: its folder, new or empty.
-        broker: the broker and the login; by default a broker is started in this process.
-        observer: receives the progress, and may ask to stop.
-        options: fields of `ServerConfig`.
+        config: The run.
+        out: Its folder, new or empty.
+        broker: The broker and the login; by default a broker is started in this process.
+        observer: Receives the progress, and may ask to stop.
+        options: Fields of `ServerConfig`.
 
     Raises:
-        UserError: an option is out of range, or the broker cannot be used. Nothing is written then.
+        UserError: an option is out of range, or the broker cannot be used; nothing has been written then.
     """
     login, server = _server(options, broker)
     live_plan(config)
@@ -64,19 +64,10 @@ def serve(
 def resume_live(
     path: Path | str, *, broker: BrokerOptions | None = None, observer: Observer | None = None, **options: Any
 ) -> LiveOutcome | None:
-    """Resume the live run in a folder, also after a crash.
+    """Resume the live run in a folder, also after a crash; the arguments are those of `serve`.
 
     The run keeps its configuration and its channel, timeout, clip norm and slot length, unless they are
-    given. A run that is finished is not run again; its devices, which may not know it, are told so.
-
-    Args:
-        path: the run folder.
-        broker: the broker and the login, as in `serve`.
-        observer: receives the progress, and may ask to stop.
-        options: fields of `ServerConfig`.
-
-    Returns:
-        The outcome, or None if the run was finished already.
+    given. For a run that is finished already it returns None, after telling devices that may not know it.
     """
     folder = RunFolder.open(Path(path))
     description = folder.description()
@@ -85,7 +76,7 @@ def resume_live(
     if folder.status == "diverged":
         raise UserError(f"{path}: diverged, and would again; start anew with other options")
     kept = dict(description.get("live_options", {}))
-    if "patience" in kept:  # the name of the timeout until version 0.3
+    if "patience" in kept:  # its name in folders of earlier builds
         kept["timeout"] = kept.pop("patience")
     kept = {name: value for name, value in kept.items() if name in KEPT and value is not None}
     login, server = _server(options, broker, {"wait": RESUMED_WAIT, **kept})

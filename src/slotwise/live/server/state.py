@@ -85,7 +85,7 @@ class LiveState:
 
     def forget_models(self) -> None:
         """Drop the models that no device computes on."""
-        needed = {*self.assignments.versions, self.round}
+        needed = {*(work.version for work in self.assignments.table.values()), self.round}
         self.models = {version: model for version, model in self.models.items() if version in needed}
 
 
