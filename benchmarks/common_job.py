@@ -19,7 +19,7 @@ from pathlib import Path  # noqa: E402
 
 from slotwise.bench.suite import NETWORK, SGD, common_samples, common_timeline, steps_per_second  # noqa: E402
 from slotwise.data import load_mnist  # noqa: E402
-from slotwise.data.mnist import read_mnist  # noqa: E402
+from slotwise.data.dataset import read_mnist  # noqa: E402
 from slotwise.learning.cnn_task import CnnTask  # noqa: E402
 
 

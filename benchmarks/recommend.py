@@ -26,7 +26,7 @@ from slotwise.errors import UserError
 from slotwise.recommendation.candidates import identity_of, with_schedule
 from slotwise.recommendation.search import SEARCHED
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.statistics import final_loss
+from slotwise.runs.run_folder import final_loss
 from slotwise.schedule import Schedule
 
 WITHIN, SHARE = 1.05, 0.25

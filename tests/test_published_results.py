@@ -9,7 +9,7 @@ from slotwise.batch import BatchSpec
 from slotwise.costs import joules, usage
 from slotwise.learning import train
 from slotwise.runs import RunFolder
-from slotwise.runs.tasks import build_task
+from slotwise.runs.execution import build_task
 
 ROOT = Path(__file__).parents[1]
 RUNS = sorted((ROOT / "docs/results/paper/runs").iterdir())

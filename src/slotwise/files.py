@@ -12,7 +12,7 @@ import secrets
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from slotwise.errors import InputError, UserError
 
 def check_writable(path: Path) -> None:
     """Raise a UserError if `write_atomically` could not write ``path``; call it before long work."""
-    target = _target(path)
+    target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise UserError(f"cannot write {path}: there is no folder {target.parent}")
     if target.exists() and not target.is_file():
@@ -39,11 +39,14 @@ def write_atomically(path: Path, data: bytes | str, *, private: bool = False) ->
     or a crash at any moment, finds the old file or the new one, never half of it. A ``private`` file is
     readable by its owner only, from its first byte on.
     """
-    content = data.encode() if isinstance(data, str) else data
-    target = _target(path)
+    target = Path(os.path.realpath(path))  # replacing a link would leave the file it points to as it was
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    mode = 0o600 if private else 0o666
     try:
-        _write_through(temporary, content, 0o600 if private else 0o666)
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(target)
         _sync_folder(target.parent)
     except OSError as error:
@@ -55,16 +58,9 @@ def write_atomically(path: Path, data: bytes | str, *, private: bool = False) ->
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Write a CSV file atomically. Floats are written in full: reading them gives the same numbers."""
-    write_atomically(path, csv_text(header, rows))
-
-
-def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return CSV with a header line."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    write_atomically(path, text.getvalue())
 
 
 def write_document(path: Path, document: object) -> None:
@@ -105,9 +101,20 @@ def load_toml(path: Path, parameter: str | None = None) -> dict[str, Any]:
         allowed = f"a readable TOML file ({error})"
     except ValueError as error:  # TOML's own errors, and Python's for a number of thousands of digits
         allowed = f"valid TOML ({error})"
-    raise (
-        UserError(f"{path}: must be {allowed}") if parameter is None else InputError(parameter, path, allowed)
-    )
+    if parameter is None:
+        raise UserError(f"{path}: must be {allowed}")
+    raise InputError(parameter, path, allowed)
+
+
+@contextmanager
+def blaming_file(path: Path | None, options: Container[str]) -> Iterator[None]:
+    """Add the name of a TOML file to an InputError, unless one of ``options`` (flags) is to blame."""
+    try:
+        yield
+    except InputError as error:
+        if path is None or error.parameter in options:
+            raise
+        raise UserError(f"{path}: {error}") from None
 
 
 @contextmanager
@@ -140,18 +147,6 @@ def leftovers(folder: Path) -> list[Path]:
 def is_empty(folder: Path) -> bool:
     """Return whether a folder holds nothing but `leftovers`."""
     return not set(folder.iterdir()) - set(leftovers(folder))
-
-
-def _target(path: Path) -> Path:
-    """Return the file that a link points to: replacing the link would leave the file as it was."""
-    return Path(os.path.realpath(path))
-
-
-def _write_through(path: Path, content: bytes, mode: int) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

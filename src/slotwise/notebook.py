@@ -16,11 +16,7 @@ class Displayable:
     __slots__ = ()
 
     def to_pandas(self) -> DataFrame:
-        """Return the result as a tidy table.
-
-        Raises:
-            UserError: pandas is not installed.
-        """
+        """Return the result as a tidy table, or raise a UserError if pandas is not installed."""
         return _display().to_pandas(self)
 
     def plot(self) -> Figure:

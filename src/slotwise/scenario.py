@@ -1,15 +1,20 @@
-"""Scenario: the parameters of a slotted channel and its devices, validated once."""
+"""Scenario: the parameters of a slotted channel and its devices; and the checks of all classes of options.
+
+Values of options come from Python, TOML, JSON or flags, so they are checked against type hints.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from numbers import Integral, Rational
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from slotwise.errors import InputError
 
 LARGEST = 10**9  # the product of two such numbers still fits the 64-bit columns of a timeline
+_HINTS: dict[Any, dict[str, Any]] = {}  # type hints by class: slow to get, and asked for thousands of times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +70,9 @@ class Scenario:
 
     def checked_delay(self, delay: object) -> int:
         """Return ``delay`` as an int, or raise an InputError if it does not leave S devices to send."""
-        largest = self.largest_delay
         number = _integer(delay)
-        if number is None or not 0 <= number <= largest:
-            raise InputError("delay", delay, f"a whole number from 0 to {largest}")
+        if number is None or not 0 <= number <= self.largest_delay:
+            raise InputError("delay", delay, f"a whole number from 0 to {self.largest_delay}")
         return number
 
     def check_horizon(self, rounds: int | None) -> None:
@@ -113,3 +117,62 @@ def whole(name: str, value: object, smallest: int = 1, largest: int = LARGEST) -
 def _integer(value: object) -> int | None:
     """Return ``value`` if it is a whole number, also numpy's; True and 2.0 are not."""
     return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+
+
+def field_types(owner: Any) -> dict[str, Any]:
+    """Return the type hint of every field of a dataclass."""
+    if owner not in _HINTS:
+        _HINTS[owner] = get_type_hints(owner)
+    return _HINTS[owner]
+
+
+def option_names(owner: Any) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass."""
+    return tuple(field.name for field in fields(owner))
+
+
+def check_fields(instance: Any) -> None:
+    """Convert every field of a frozen dataclass to its declared type, or raise an InputError."""
+    for name, hint in field_types(type(instance)).items():
+        object.__setattr__(instance, name, checked(name, getattr(instance, name), hint))
+
+
+def checked(name: str, value: Any, hint: Any) -> Any:
+    """Return ``value`` converted to the type ``hint``, or raise an InputError that says what is allowed."""
+    if NoneType in get_args(hint):
+        if value is None:
+            return None
+        hint = next(kind for kind in get_args(hint) if kind is not NoneType)
+    origin, number = get_origin(hint), _integer(value)
+    quoted = repr(value) if isinstance(value, str) else value  # "3" should not look like the number 3
+    if origin is Literal:
+        if value not in get_args(hint):
+            *others, last = get_args(hint)
+            raise InputError(name, value, f"{', '.join(others)} or {last}")
+    elif origin in (Union, UnionType):  # int | Literal[...]
+        names = tuple(text for kind in get_args(hint) for text in get_args(kind))
+        if number is None and value not in names:
+            raise InputError(name, value, f"{', '.join(names)} or a whole number")
+        return value if number is None else number
+    elif origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise InputError(name, quoted, "a list of whole numbers")
+        return tuple(int(item) if _integer(item) is not None else item for item in value)
+    elif hint is float:
+        return _float(name, value, quoted)
+    elif hint is int:
+        if number is None:
+            raise InputError(name, quoted, "a whole number")
+        return number
+    elif hint is str and not isinstance(value, str):
+        raise InputError(name, value, "text")
+    return value
+
+
+def _float(name: str, value: Any, quoted: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(name, quoted, "a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(name, value, "a number of moderate size") from None

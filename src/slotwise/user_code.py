@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,17 @@ def load_function(parameter: str, name: str) -> Callable[..., Any]:
     if not is_function_name(name):
         raise InputError(parameter, name, "module:function, as in my_module:make_it")
     module_name, _, function_name = name.partition(":")
-    module = _import_module(parameter, name, module_name)
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is None or not f"{module_name}.".startswith(f"{missing}."):
+            raise UserError(f"{parameter} {name}: import failed: {describe_error(error)}") from error
+        allowed = f"module:function, and there is no module {module_name} in {here} or installed"
+        raise InputError(parameter, name, allowed) from None
     function = getattr(module, function_name, None)
     if function is None:
         raise InputError(parameter, name, f"module:function, and {module_name} has no {function_name}")
@@ -59,8 +68,7 @@ def user_traceback(error: BaseException) -> str | None:
     if len(called) == len(frames) or all(frame.filename.startswith(_LIBRARIES) for frame in called):
         return None
     first = next(i for i, frame in enumerate(called) if not frame.filename.startswith(_LIBRARIES))
-    lines = [*traceback.format_list(called[first:]), *traceback.format_exception_only(error)]
-    return "".join(lines)
+    return "".join([*traceback.format_list(called[first:]), *traceback.format_exception_only(error)])
 
 
 def describe_value(value: object) -> str:
@@ -68,18 +76,3 @@ def describe_value(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{list(value.shape)}"
     return "None" if value is None else f"a {type(value).__name__}"
-
-
-def _import_module(parameter: str, name: str, module_name: str) -> ModuleType:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise UserError(f"{parameter} {name}: import failed: {describe_error(error)}") from error
-        allowed = f"module:function, and there is no module {module_name} in {here} or installed"
-        raise InputError(parameter, name, allowed) from None
-    except (Exception, SystemExit) as error:
-        raise UserError(f"{parameter} {name}: import failed: {describe_error(error)}") from error

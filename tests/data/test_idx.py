@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.data.dataset import DataError
-from slotwise.data.mnist import parse_idx
+from slotwise.data.dataset import DataError, parse_idx
 
 MATRIX = bytes((0, 0, 8, 2)) + struct.pack(">II", 2, 3) + bytes(range(6))
 

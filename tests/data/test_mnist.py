@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slotwise.data import DataError, Dataset, load_mnist
-from slotwise.data.mnist import read_mnist
+from slotwise.data.dataset import read_mnist
 
 SHIPPED = Path(str(files("slotwise.data"))) / "mnist_files"
 LABELS = "t10k-labels-idx1-ubyte.gz"

@@ -12,8 +12,8 @@ from tasks import Arithmetic
 from live import simulated_models
 from slotwise.learning.quantisation import Quantised
 from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs.execution import build_task
 from slotwise.runs.run_folder import model_sha256
-from slotwise.runs.tasks import build_task
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from slotwise.paper.criteria import (
     some,
     unanimous,
 )
-from slotwise.runs.statistics import final_accuracy, final_loss
+from slotwise.runs.run_folder import final_accuracy, final_loss
 
 
 def points(*losses: float, slots: int = 10) -> list[Point]:

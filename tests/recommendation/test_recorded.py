@@ -11,7 +11,7 @@ from slotwise.recommendation.halving import Score, halve
 from slotwise.recommendation.metric import Metric
 from slotwise.recommendation.search import Question
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.statistics import final_loss
+from slotwise.runs.run_folder import final_loss
 
 from .conftest import most_steps_of
 

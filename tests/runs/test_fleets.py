@@ -11,7 +11,7 @@ from slotwise.learning import Task
 from slotwise.learning.quantisation import Quantised
 from slotwise.runs import RunConfig, RunFolder, execute, read_toml
 from slotwise.runs.config import BEYOND_THE_PAPER
-from slotwise.runs.tasks import build_task
+from slotwise.runs.execution import build_task
 
 SMALL: dict[str, Any] = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": 122}
 

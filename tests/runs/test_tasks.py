@@ -11,7 +11,7 @@ from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.runs import RunConfig, RunFolder, execute
-from slotwise.runs.tasks import build_task, check_task
+from slotwise.runs.execution import build_task, check_task
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = "examples.own_task.logistic:make_task"

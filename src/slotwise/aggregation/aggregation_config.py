@@ -16,7 +16,7 @@ from slotwise.aggregation.fedbuff import FedBuff
 from slotwise.aggregation.rule import Aggregation, mean
 from slotwise.aggregation.staleness_weighted import StalenessWeightedMean
 from slotwise.errors import InputError
-from slotwise.option_types import check_fields, option_names
+from slotwise.scenario import check_fields, option_names
 from slotwise.user_code import is_function_name, load_function
 
 RULES: Mapping[str, Callable[..., Any]] = {

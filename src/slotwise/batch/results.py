@@ -21,7 +21,7 @@ from slotwise.errors import UserError
 from slotwise.learning import Point
 from slotwise.report.curves.panels import MeasuredPoint
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.statistics import final_accuracy, final_loss
+from slotwise.runs.run_folder import final_accuracy, final_loss
 
 
 class PointStatistics(NamedTuple):

@@ -11,8 +11,7 @@ from slotwise.data import Dataset
 from slotwise.learning import Diverged, History, Point, Task
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, execute
-from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
-from slotwise.runs.tasks import build_task
+from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, build_task
 from slotwise.schedule import Timeline
 
 PROGRESS_INTERVAL = 0.25  # seconds

@@ -24,7 +24,7 @@ from slotwise.files import load_toml
 from slotwise.learning.local_sgd import LocalSgd
 from slotwise.runs import RunConfig
 from slotwise.runs.config import SHORTHANDS, refuse_unknown, toml_options
-from slotwise.runs.tasks import check_task
+from slotwise.runs.execution import check_task
 from slotwise.scenario import whole
 
 MOST_POINTS = 100_000

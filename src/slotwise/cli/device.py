@@ -19,9 +19,8 @@ from slotwise.cli.live_display import HOPELESS, INTERRUPTED, stderr_may_close
 from slotwise.live.device.device_host import DeviceConfig, Excluded, run_device, run_fleet
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.machine import available_cores
-from slotwise.option_types import option_names
 from slotwise.report.progress import stop_on_signals
-from slotwise.scenario import whole
+from slotwise.scenario import option_names, whole
 
 BROKER, DEVICES = panel("Broker"), panel("Devices")
 FLAGS = (

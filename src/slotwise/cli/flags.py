@@ -15,8 +15,8 @@ from cyclopts import Group, Parameter, Token
 
 from slotwise.costs import Powers
 from slotwise.errors import ConflictError, InputError
-from slotwise.option_types import field_types, option_names
 from slotwise.runs.config import RunConfig, Shorthand
+from slotwise.scenario import field_types, option_names
 
 Command = Callable[..., int | None]
 

@@ -18,7 +18,7 @@ from slotwise.recommendation.metric import MetricName
 from slotwise.report.cost_tables import table_console
 from slotwise.report.progress import stop_on_signals
 from slotwise.runs import RunConfig
-from slotwise.runs.config import checked_toml_options
+from slotwise.runs.config import read_toml
 
 if TYPE_CHECKING:
     from slotwise.recommendation.answer import Recommendation
@@ -91,7 +91,7 @@ def _read(path: Path | None) -> tuple[dict[str, Any], Any]:
         powers = read_powers(document.pop("powers", None))
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
-    return checked_toml_options(path, document), powers
+    return read_toml(path, document), powers
 
 
 def _base(options: dict[str, Any]) -> RunConfig:

@@ -21,6 +21,7 @@ from slotwise.cli.live_display import (
     stderr_may_close,
 )
 from slotwise.errors import InputError
+from slotwise.files import blaming_file
 from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig, resume_live
 from slotwise.live import serve as serve_live
@@ -28,11 +29,10 @@ from slotwise.live.server.live_run import LiveOutcome, Trouble
 from slotwise.live.server.server_config import SIMULATED_FAULTS, live_plan
 from slotwise.live.server.serving import config_like
 from slotwise.live.transport.broker import BrokerOptions
-from slotwise.option_types import option_names
 from slotwise.report.cost_tables import table_console
 from slotwise.report.progress import stop_on_signals
 from slotwise.runs import RunConfig, RunFolder, read_toml
-from slotwise.runs.config import blaming_file
+from slotwise.scenario import option_names
 
 BROKER, SERVER = panel("Broker"), panel("Server")
 SERVER_FLAGS = tuple(

@@ -22,12 +22,13 @@ from slotwise.cli.flags import (
 )
 from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError, UserError
+from slotwise.files import blaming_file
 from slotwise.report.cost_tables import cost_line
 from slotwise.report.progress import TrainingProgress, stop_on_signals
 from slotwise.runs import RunConfig, RunResult
 from slotwise.runs import resume as resume_run
 from slotwise.runs import run as start_run
-from slotwise.runs.config import blaming_file, read_toml
+from slotwise.runs.config import read_toml
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
 
 INTERRUPTED = 130

@@ -1,7 +1,7 @@
 """Data sets, and their partition among devices."""
 
 from slotwise.data.cifar10 import cifar10_path, fetch_cifar10, import_cifar10, load_cifar10
-from slotwise.data.dataset import DataError, Dataset
+from slotwise.data.dataset import DataError, Dataset, load_mnist
 from slotwise.data.dataset_config import (
     IMAGE_SHAPES,
     TITLES,
@@ -13,7 +13,6 @@ from slotwise.data.dataset_config import (
     k_labels,
     one_label,
 )
-from slotwise.data.mnist import load_mnist
 
 __all__ = [
     "IMAGE_SHAPES",

@@ -24,51 +24,37 @@ def read_members(path: Path, wanted: frozenset[str], allowed: str) -> Iterator[t
         DataError: ``path`` is neither, cannot be read, or exceeds the limits on sizes.
     """
     if path.is_dir():
-        yield from _from_folder(path, wanted)
+        for file in (path / name for name in sorted(wanted)):
+            if file.is_file():
+                try:
+                    _check_size(str(file), file.stat().st_size)
+                    content = file.read_bytes()
+                except OSError as error:
+                    raise DataError(f"{file} cannot be read: {error.strerror}") from None
+                yield file.name, content
     elif path.is_file():
         yield from _from_archive(path, wanted, allowed)
     else:
         raise DataError(f"{path} is neither a file nor a folder, must be {allowed}")
 
 
-def _from_folder(folder: Path, wanted: frozenset[str]) -> Iterator[tuple[str, bytes]]:
-    for name in sorted(wanted):
-        path = folder / name
-        if path.is_file():
-            yield name, _file_content(path)
-
-
-def _file_content(path: Path) -> bytes:
-    try:
-        _check_size(str(path), path.stat().st_size)
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
-
-
 def _from_archive(path: Path, wanted: frozenset[str], allowed: str) -> Iterator[tuple[str, bytes]]:
     try:
         with tarfile.open(path, "r:*") as archive:
             for member in archive:
-                _check_extent(path, member)
+                # This limits what is decompressed on the way to the next member, wanted or not.
+                if member.offset_data + member.size > _ARCHIVE_LIMIT:
+                    raise DataError(
+                        f"{path} unpacks to more than {_ARCHIVE_LIMIT} bytes, must be at most that"
+                    )
                 name = PurePosixPath(member.name).name
                 if name in wanted and member.isfile():
-                    yield name, _member_content(path, archive, member)
+                    _check_size(f"{member.name} in {path}", member.size)
+                    file = archive.extractfile(member)
+                    yield name, b"" if file is None else file.read()
     except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         reason = str(error).partition("\n")[0].rstrip(":")
         raise DataError(f"{path} is no archive or is damaged ({reason}), must be {allowed}") from None
-
-
-def _member_content(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    _check_size(f"{member.name} in {path}", member.size)
-    file = archive.extractfile(member)
-    return b"" if file is None else file.read()
-
-
-def _check_extent(path: Path, member: tarfile.TarInfo) -> None:
-    """Limit what is decompressed on the way to the next member, wanted or not."""
-    if member.offset_data + member.size > _ARCHIVE_LIMIT:
-        raise DataError(f"{path} unpacks to more than {_ARCHIVE_LIMIT} bytes, must be at most that")
 
 
 def _check_size(what: str, size: int) -> None:

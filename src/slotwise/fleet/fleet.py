@@ -167,8 +167,8 @@ def _whole_numbers(name: str, numbers: Iterable[object]) -> tuple[int, ...]:
 
 def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absence, ...]:
     """Return absences in order of time; a device must be present for a slot between two of them."""
-    ordered = sorted((_checked_absence(*absence) for absence in absences), key=lambda a: (a.leaves, a.device))
     until: dict[int, int | None] = {}
+    ordered = sorted((_checked_absence(*absence) for absence in absences), key=lambda a: (a.leaves, a.device))
     for device, leaves, returns in ordered:
         if device > devices:
             raise InputError("absences", f"device {device}", f"devices from 1 to {devices}")
@@ -184,7 +184,7 @@ def _checked_absence(device: int, leaves: int, returns: int | None = None) -> Ab
     try:
         device, leaves = whole("device", device), whole("leaves", leaves, smallest=0)
         until = None if returns is None else whole("returns", returns, smallest=leaves + 1)
+        return Absence(device, leaves, until)
     except InputError as error:
         absence = [device, leaves] if returns is None else [device, leaves, returns]
         raise InputError("absences", absence, f"such that {error.parameter} is {error.allowed}") from None
-    return Absence(device, leaves, until)

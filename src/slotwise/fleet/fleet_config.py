@@ -1,18 +1,23 @@
-"""FleetConfig: the options that describe a fleet, before random numbers are drawn for it."""
+"""FleetConfig: the options that describe a fleet, before random numbers are drawn for it.
+
+A CSV file can say the same, with one row for each device. Its columns are ``device`` (1 to N, in any order)
+and ``compute_slots``; ``link_slots``, ``leaves`` and ``returns`` are optional. A device without ``leaves`` is
+always present; one without ``returns`` stays away for good. Rows are counted as an editor counts lines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import ConflictError, InputError
+from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.fleet.distributions import Quantity, distribution_from, draw_slots, random_absences
 from slotwise.fleet.fleet import Absence, Fleet, Retransmission
-from slotwise.fleet.fleet_file import read_fleet
-from slotwise.option_types import check_fields
-from slotwise.scenario import Scenario, whole
+from slotwise.scenario import LARGEST, Scenario, check_fields, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,19 +81,16 @@ class FleetConfig:
         )
 
     def _absences(self, scenario: Scenario, seed: int) -> tuple[Absence, ...]:
-        if self.mean_present is None or self.mean_away is None:
+        present, away = self.mean_present, self.mean_away
+        if present is None or away is None:
             return tuple(Absence(*absence) for absence in self.absences)
         if scenario.deadline is None:
-            raise InputError("mean_present", self.mean_present, "omitted if there is no deadline")
-        return random_absences(
-            scenario.devices,
-            scenario.deadline,
-            mean_present=self.mean_present,
-            mean_away=self.mean_away,
-            seed=seed,
-        )
+            raise InputError("mean_present", present, "omitted if there is no deadline")
+        devices, slots = scenario.devices, scenario.deadline
+        return random_absences(devices, slots, mean_present=present, mean_away=away, seed=seed)
 
 
+COLUMNS = ("device", "compute_slots", "link_slots", "leaves", "returns")  # the first two are required
 CONFLICTS = (
     ("compute_distribution", "device_compute_slots"),
     ("link_distribution", "device_link_slots"),
@@ -124,13 +126,7 @@ def _absence(value: Any) -> tuple[int, int, int | None]:
 
 
 def options_of_file(path: Path, *, link_slots: int, devices: int | None = None) -> dict[str, Any]:
-    """Return the options that say what a CSV file says, so that nothing depends on the file any more.
-
-    Args:
-        path: the file, as `read_fleet` reads it.
-        link_slots: slots of an uplink, if the file does not say.
-        devices: the number of devices there must be; None accepts any.
-    """
+    """Return the options that say what `read_fleet` finds, so that nothing depends on the file any more."""
     fleet = read_fleet(path, link_slots=link_slots, devices=devices)
     return {
         "devices": fleet.devices,
@@ -138,3 +134,98 @@ def options_of_file(path: Path, *, link_slots: int, devices: int | None = None) 
         "device_link_slots": () if set(fleet.link_slots) == {link_slots} else fleet.link_slots,
         "absences": tuple(tuple(absence) for absence in fleet.absences),
     }
+
+
+def read_fleet(path: Path, *, link_slots: int = 1, devices: int | None = None) -> Fleet:
+    """Read the fleet that a CSV file describes.
+
+    Args:
+        path: the file.
+        link_slots: slots of an uplink of every device, if the file has no such column.
+        devices: the number of devices there must be; None accepts any.
+
+    Raises:
+        UserError: the file is malformed; the message names the file, row and column.
+    """
+    whole("link_slots", link_slots)
+    (header, columns), *lines = _lines(path)
+    _check_columns(path, header, columns)
+    found: dict[int, dict[str, int]] = {}
+    for number, fields in lines:
+        if len(fields) != len(columns):
+            raise _error(path, number, None, f"{len(fields)} fields: must be {len(columns)}, one a column")
+        row = _numbers(path, number, dict(zip(columns, fields, strict=True)))
+        if row["device"] in found:
+            raise _error(path, number, "device", f"{row['device']}: occurs twice")
+        found[row["device"]] = row
+    count = len(found)
+    if not count:
+        raise UserError(f"{path}: no devices: must have a row for each")
+    if devices is not None and count != devices:
+        raise UserError(f"{path}: {count} devices: must be {devices}")
+    for (number, _), device in zip(lines, found, strict=True):
+        if device > count:
+            missing = next(n for n in range(1, count + 1) if n not in found)
+            allowed = f"must be 1 to {count}, each once, and {missing} is missing"
+            raise _error(path, number, "device", f"{device}: {allowed}")
+    rows = [found[device] for device in range(1, count + 1)]
+    return Fleet(
+        compute_slots=tuple(row["compute_slots"] for row in rows),
+        link_slots=tuple(row.get("link_slots", link_slots) for row in rows),
+        absences=tuple(
+            Absence(row["device"], row["leaves"], row.get("returns")) for row in rows if "leaves" in row
+        ),
+    )
+
+
+def _lines(path: Path) -> list[tuple[int, list[str]]]:
+    """Return number and fields of every line that is not blank; spaces within a field become one."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            lines = [(reader.line_num, [" ".join(field.split()) for field in fields]) for fields in reader]
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, csv.Error) as error:  # ValueError: no UTF-8, or a name that no file can have
+        raise UserError(f"{path}: not a CSV file: {error}") from None
+    if not (filled := [line for line in lines if any(line[1])]):
+        raise UserError(f"{path}: empty: must have a header row and a row for each device")
+    return filled
+
+
+def _check_columns(path: Path, row: int, columns: Sequence[str]) -> None:
+    for name in columns:
+        if name not in COLUMNS:
+            raise _error(path, row, name, f"unknown: allowed are {', '.join(COLUMNS)}")
+        if columns.count(name) > 1:
+            raise _error(path, row, name, "occurs twice")
+    for name in (*COLUMNS[:2], *(["leaves"] if "returns" in columns else [])):
+        if name not in columns:
+            raise _error(path, row, name, "missing")
+
+
+def _numbers(path: Path, number: int, fields: Mapping[str, str]) -> dict[str, int]:
+    """Return the numbers of a row by column, without empty fields."""
+    row: dict[str, int] = {}
+    for column, text in fields.items():
+        if text or column not in ("leaves", "returns"):
+            smallest = 0 if column == "leaves" else 1
+            row[column] = int(text) if re.fullmatch("[0-9]{1,10}", text) else -1
+            if not smallest <= row[column] <= LARGEST:
+                allowed = f"must be a whole number from {smallest} to {LARGEST:,}"
+                raise _error(path, number, column, f"{_printable(text) or 'empty'}: {allowed}")
+    if "returns" in row and "leaves" not in row:
+        raise _error(path, number, "leaves", "missing: must be given together with returns")
+    if "returns" in row and row["returns"] <= row["leaves"]:
+        raise _error(path, number, "returns", f"{row['returns']}: must be after leaves, {row['leaves']}")
+    return row
+
+
+def _error(path: Path, row: int, column: str | None, what: str) -> UserError:
+    place = f"{path}, row {row}" + (f", column {_printable(column)}" if column is not None else "")
+    return UserError(f"{place}: {what}")
+
+
+def _printable(text: str) -> str:
+    """Return the printable beginning of a field: enough to find it."""
+    return "".join(character if character.isprintable() else "?" for character in text[:40])

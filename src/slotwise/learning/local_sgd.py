@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from slotwise.data import Dataset
 from slotwise.errors import InputError
 from slotwise.learning.randomness import LARGEST_SEED, draw_batches
-from slotwise.option_types import check_fields
-from slotwise.scenario import whole
+from slotwise.scenario import check_fields, whole
 
 LocalUpdate = Literal["sum", "mean"]
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from slotwise.learning import Point
-from slotwise.runs.statistics import FINAL_PART
+from slotwise.runs.run_folder import FINAL_PART
 
 TIE = 0.01
 CLEARLY = 0.10

@@ -12,8 +12,7 @@ from slotwise.batch.job import Run, free_delay
 from slotwise.learning import Point
 from slotwise.paper.experiments import Slots
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.run_folder import Status
-from slotwise.runs.statistics import final_loss
+from slotwise.runs.run_folder import Status, final_loss
 from slotwise.schedule import Schedule
 
 

@@ -14,7 +14,7 @@ from slotwise.paper.experiments import BOTH, DATA_TITLES, Reading, Readings
 from slotwise.paper.figures import staleness
 from slotwise.paper.rules import BELOW, idfl_against_async, mean_text
 from slotwise.report.page import Content, Html, Section, badge, definitions, details, html, paragraph, table
-from slotwise.runs.statistics import final_accuracy
+from slotwise.runs.run_folder import final_accuracy
 from slotwise.schedule import Schedule
 
 VERDICTS: tuple[Verdict, ...] = ("held", "not held", "not decided")

@@ -11,8 +11,8 @@ from slotwise.learning.estimation import Measurement, SgdTask, measure, one_step
 from slotwise.machine import available_cores
 from slotwise.observer import Observer
 from slotwise.runs.config import BEYOND_THE_PAPER, RunConfig
+from slotwise.runs.execution import build_task
 from slotwise.runs.run_folder import RunFolder
-from slotwise.runs.tasks import build_task
 from slotwise.scenario import whole
 from slotwise.schedule import POLICIES, Timeline
 from slotwise.theory.bound import Bound, Constants, Setting, corrected, published, round_robin

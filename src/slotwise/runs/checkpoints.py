@@ -46,7 +46,10 @@ class SealedFiles:
         """Return the newest intact state, if any, and the damaged files that were skipped."""
         damaged: list[Path] = []
         for path in self.paths():
-            data = _content(path)
+            try:
+                data = unsealed(path.read_bytes())
+            except OSError:
+                data = None
             state = None if data is None else decode(data)
             if state is not None:
                 return state, damaged
@@ -72,13 +75,6 @@ def unsealed(content: bytes) -> bytes | None:
     """Return the data of a sealed file; None if it is damaged."""
     data = content.partition(b"\n")[2]
     return data if sealed(data) == content else None
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return unsealed(path.read_bytes())
-    except OSError:
-        return None
 
 
 class Checkpoints:

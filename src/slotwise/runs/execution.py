@@ -1,4 +1,7 @@
-"""Run a training in a folder: `run` starts one, `resume` continues it, `execute` does the work of both."""
+"""Run a training in a folder: `run` starts one, `resume` continues it, `execute` does the work of both.
+
+`build_task` makes the task of a configuration: the built-in network on a data set, or the user's own task.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,21 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training
+from slotwise.learning.local_sgd import DeviceSamples
+from slotwise.learning.quantisation import UNQUANTISED, Quantised
+from slotwise.learning.randomness import Purpose, generator
+from slotwise.learning.task import CheckedTask
 from slotwise.machine import available_cores
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer
 from slotwise.runs.config import RunConfig
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
-from slotwise.runs.tasks import build_task
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
+from slotwise.user_code import describe_error, load_function
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
 
@@ -65,7 +73,7 @@ def run(
         Diverged: the training diverged; its state is saved.
     """
     check_interval(checkpoint_every)
-    workers = _checked_workers(workers)
+    workers = available_cores() if workers is None else whole("workers", workers)
     timeline = config.simulate()
     config.rule.rule()  # a rule that cannot be imported is refused before a folder is created
     task = build_task(config) if task is None else task
@@ -135,17 +143,10 @@ def execute(
     resume: History | None = None,
     observer: Observer | None = None,
 ) -> RunResult:
-    """Train a run in its existing folder, which is locked meanwhile.
+    """Train a run in its existing folder, which is locked meanwhile, from the checkpoint ``resume`` on.
 
-    Args:
-        folder: The run folder.
-        config: What to train.
-        task: The task of the configuration, if it is built already.
-        timeline: The timeline of the configuration, if it is simulated already.
-        workers: Parallel local trainings. Default: all cores.
-        checkpoint_every: Seconds between checkpoints; 0: after every round.
-        resume: The checkpoint to continue from.
-        observer: Is told of rounds and evaluations, and may end the run early.
+    The task and the timeline are those of the configuration, if they are built already. The other arguments
+    are those of `run`.
 
     Raises:
         Diverged: after the state has been saved.
@@ -163,7 +164,7 @@ def execute(
             timeline,
             task,
             aggregation=config.rule.rule(),
-            workers=_checked_workers(workers),
+            workers=available_cores() if workers is None else whole("workers", workers),
             evaluate_every=config.slots_between_evaluations,
             resume=resume,
         ) as training:
@@ -175,10 +176,6 @@ def execute(
         status: Status = "finished" if history.rounds == timeline.rounds else "interrupted"
         saver.close(history, status)
     return RunResult(status, history, timeline, folder.path)
-
-
-def _checked_workers(workers: int | None) -> int:
-    return available_cores() if workers is None else whole("workers", workers)
 
 
 def check_interval(checkpoint_every: float) -> float:
@@ -195,8 +192,7 @@ def _train(training: Training, saver: _Saver, observer: Observer) -> History:
             observer.round_done(training.advance())
             for point in training.new_points():
                 observer.evaluated(point)
-            if saver.is_due():
-                saver.save(training.history())
+            saver.save_if_due(training)
         return training.history()
     finally:
         for point in training.unreported_points():
@@ -223,17 +219,18 @@ class _Saver:
         self._last = self._began = time.monotonic()
         self._seconds_before = float(folder.description().get("seconds", 0.0))
 
-    def is_due(self) -> bool:
-        return time.monotonic() - self._last >= self._every
+    def save_if_due(self, training: Training) -> None:
+        if time.monotonic() - self._last >= self._every:
+            self._save(training.history())
 
-    def save(self, history: History) -> None:
+    def _save(self, history: History) -> None:
         self._folder.checkpoints.save(history)
         self._folder.write_points(history.points)
         self._last = time.monotonic()
 
     def close(self, history: History, status: Status, **more: Any) -> None:
         """Save everything; run.json comes last, so that its status describes files that exist."""
-        self.save(history)
+        self._save(history)
         self._folder.write_model(self._task.named_arrays(history.model))
         last = history.points[-1] if history.points else None
         self._folder.write_description(
@@ -245,3 +242,48 @@ class _Saver:
             seconds=round(self._seconds_before + time.monotonic() - self._began, 3),
             **more,
         )
+
+
+def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
+    """Return the task of a run; ``dataset`` is the one that the configuration names, if it is loaded already.
+
+    Raises:
+        UserError: the network does not fit, data are missing, or the user's own task is not valid.
+    """
+    name = config.model.task
+    if name is None:
+        task = _built_in_task(config, dataset)
+    else:
+        make_task = load_function("task", name)
+        try:
+            task = CheckedTask(name, make_task(config))
+        except UserError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise UserError(f"task {name} failed: {describe_error(error)}") from error
+    return task if config.bits == UNQUANTISED else Quantised(task, config.bits, config.seed)
+
+
+def check_task(config: RunConfig) -> None:
+    """Refuse a network that does not fit, or a task or rule that cannot be imported; load no data."""
+    config.rule.rule()
+    if config.model.task is None:
+        config.network()
+    else:
+        load_function("task", config.model.task)
+
+
+def _built_in_task(config: RunConfig, dataset: Dataset | None) -> Task:
+    network = config.network()  # a network that does not fit is refused before data is loaded
+    dataset = config.dataset.load() if dataset is None else dataset
+    draw = generator(config.seed, Purpose.PARTITION)
+    samples = DeviceSamples(dataset, config.dataset.divide(dataset, config.channel.devices, draw))
+    offset, scale = config.dataset.standardisation(dataset)
+    # Both back-ends take long to import; a run needs only one of them.
+    if config.model.backend == "torch":
+        from slotwise.learning.torch_task import TorchTask, sequential  # noqa: PLC0415
+
+        return TorchTask(sequential(network), samples, config.training, offset=offset, scale=scale)
+    from slotwise.learning.cnn_task import CnnTask  # noqa: PLC0415
+
+    return CnnTask(samples, network, config.training, offset=offset, scale=scale)

@@ -1,4 +1,7 @@
-"""RunFolder: the files of a run: run.json, history.csv, model.npz and checkpoints, written atomically."""
+"""RunFolder: the files of a run: run.json, history.csv, model.npz and checkpoints, written atomically.
+
+And the statistics of its points: the only definitions of final loss and final accuracy.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import hashlib
 import io
 import platform
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,6 +37,7 @@ from slotwise.runs.config import RunConfig
 
 Status = Literal["running", "interrupted", "diverged", "finished"]
 FORMAT = 1
+FINAL_PART = 0.1
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,12 @@ class RunFolder:
             if not folder.is_run and not is_empty(path):
                 raise InputError("out", path, "a new or empty folder")
             with folder.held():
-                folder._begin(config, more)
+                # Replace an old run, if there is one; keep foreign files. In this order a crash at any moment
+                # leaves a run that can be resumed, and a new run.json never meets old checkpoints.
+                folder.checkpoints.clear()
+                folder.write_description(config, "running", **more)
+                for old in (path / "history.csv", path / "model.npz", *leftovers(path)):
+                    old.unlink(missing_ok=True)
         except FileExistsError:
             raise InputError("out", path, "a folder, and this is a file") from None
         except OSError as error:
@@ -65,9 +74,8 @@ class RunFolder:
         """Return an existing run folder."""
         folder = cls(path)
         if not folder.is_run:
-            raise UserError(
-                f"{path}: not a run folder (no run.json), as slotwise train or slotwise serve makes it"
-            )
+            made = "as slotwise train or slotwise serve makes it"
+            raise UserError(f"{path}: not a run folder (no run.json), {made}")
         return folder
 
     @property
@@ -105,21 +113,19 @@ class RunFolder:
         """Return the configuration of the run."""
         options = self.description()["parameters"]
         try:
-            return RunConfig.from_table(options)
+            return RunConfig().with_options(**options)
         except UserError as error:
             raise UserError(f"{self.path / 'run.json'}: {error}") from None
 
     def write_description(self, config: RunConfig, status: Status, **results: Any) -> None:
         """Write run.json with the given results."""
-        options, versions = config.options(), _versions()
-        document = {
-            "format": FORMAT,
-            "status": status,
-            "parameters": options,
-            **results,
-            "versions": versions,
-        }
-        write_document(self.path / "run.json", document)
+        machine = f"{platform.system()} {platform.machine()}"
+        versions = {"python": platform.python_version(), "machine": machine}
+        for name in ("slotwise", "numpy", "numba", "torch"):
+            with suppress(PackageNotFoundError):
+                versions[name] = version(name)
+        head = {"format": FORMAT, "status": status, "parameters": config.options()}
+        write_document(self.path / "run.json", {**head, **results, "versions": versions})
 
     def write_points(self, points: Sequence[Point]) -> None:
         """Write history.csv, one line an evaluation."""
@@ -141,7 +147,8 @@ class RunFolder:
         try:
             with path.open(encoding="utf-8", newline="") as file:
                 rows = csv.DictReader(file)
-                points = [_point(row) for row in rows]
+                kinds = tuple(zip((int, int, float, float, int), Point._fields, strict=True))
+                points = [Point(*(kind(row[name]) for kind, name in kinds)) for row in rows]
             if not set(Point._fields) <= set(rows.fieldnames or ()):
                 raise ValueError
         except (KeyError, ValueError, TypeError):
@@ -159,34 +166,22 @@ class RunFolder:
         np.savez(buffer, allow_pickle=False, **arrays)
         write_atomically(self.path / "model.npz", buffer.getvalue())
 
-    def _begin(self, config: RunConfig, more: Mapping[str, Any]) -> None:
-        """Replace an old run, if there is one; keep foreign files.
-
-        In this order a crash at any moment leaves a run that can be resumed, and a new run.json is never
-        combined with old checkpoints.
-        """
-        self.checkpoints.clear()
-        self.write_description(config, "running", **more)
-        for path in (self.path / "history.csv", self.path / "model.npz", *leftovers(self.path)):
-            path.unlink(missing_ok=True)
-
 
 def model_sha256(model: Vector) -> str:
     """Return the identity of a model: sha256 of its little-endian float32 bytes."""
     return hashlib.sha256(np.ascontiguousarray(model, dtype="<f4").tobytes()).hexdigest()
 
 
-def _point(row: Mapping[str, str]) -> Point:
-    numbers = (int, int, float, float, int)
-    return Point(*(kind(row[name]) for kind, name in zip(numbers, Point._fields, strict=True)))
+def final_loss(points: Sequence[Point], deadline: int) -> float:
+    """Return the mean training loss over the last tenth of the slots."""
+    return float(np.mean([point.loss for point in _final(points, deadline)]))
 
 
-def _versions() -> dict[str, str]:
-    names = ("slotwise", "numpy", "numba", "torch")
-    found = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
-    for name in names:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+def final_accuracy(points: Sequence[Point], deadline: int) -> float:
+    """Return the mean test accuracy over the last tenth of the slots."""
+    return float(np.mean([point.accuracy for point in _final(points, deadline)]))
+
+
+def _final(points: Sequence[Point], deadline: int) -> list[Point]:
+    """Return the evaluations in the last tenth of the slots, or the last one if there is none."""
+    return [p for p in points if p.slot > (1 - FINAL_PART) * deadline] or [points[-1]]

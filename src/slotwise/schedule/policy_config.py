@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from slotwise.errors import InputError, UserError
-from slotwise.option_types import check_fields
+from slotwise.scenario import check_fields
 from slotwise.schedule.policies import POLICIES
 from slotwise.schedule.policies.intentional_delay import Delay
 from slotwise.schedule.policies.synchronous import Participation

@@ -22,7 +22,7 @@ from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
 from slotwise.machine import available_cores
 from slotwise.runs import RunConfig
-from slotwise.runs.tasks import build_task
+from slotwise.runs.execution import build_task
 from slotwise.scenario import whole
 from slotwise.user_code import load_function
 
@@ -189,7 +189,7 @@ class _SharedTask:
             table = {**json.loads(announced), "task": None}  # no code is taken from the network
         except (ValueError, TypeError, RecursionError):
             raise UserError("cannot read the server's announcement: is it of another version?") from None
-        config = RunConfig.from_table(table).with_options(**self._overrides)
+        config = RunConfig().with_options(**table).with_options(**self._overrides)
         task = build_task(config)
         if config.model.task is None:  # compile the kernels before this device says that it is here
             task.local_update(task.initial_model(), 1, 0)

@@ -29,7 +29,7 @@ from slotwise.live.transport.broker import (
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.config import REPLACED_BY
-from slotwise.runs.tasks import build_task
+from slotwise.runs.execution import build_task
 
 RESUMED_WAIT = 300.0  # seconds; a device that has died meanwhile should not hold up the run for an hour
 
