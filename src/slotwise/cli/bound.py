@@ -24,9 +24,9 @@ from slotwise.cli.flags import (
     run_flags,
     whole_number,
 )
-from slotwise.cli.options import picture_kind
 from slotwise.errors import ConflictError, InputError
 from slotwise.files import check_writable, write_atomically
+from slotwise.report.curves.run_curves import picture_kind
 from slotwise.runs import RunFolder
 from slotwise.runs.bound_case import BoundCase
 from slotwise.runs.config import RunConfig
