@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from math import inf
 
@@ -67,6 +68,10 @@ class Agenda:
         slot = heappop(self._slots)
         return slot, self._events.pop(slot)
 
+    def __iter__(self) -> Iterator[tuple[int, list[Event]]]:
+        while self._slots:  # events may be added meanwhile
+            yield self.pop()
+
     def entries(self) -> list[tuple[int, Event]]:
         """Return all events by slot, without removing them."""
         return [(slot, event) for slot in sorted(self._events) for event in self._events[slot]]
@@ -92,11 +97,13 @@ class Drive:
 
     def play(self, rounds: int | None, deadline: int | None) -> Record:
         """Play until ``rounds`` are done, the next round would end after the deadline, or all have left."""
-        record, agenda = self._record, self._agenda
+        record = self._record
         last = inf if deadline is None else deadline - self._broadcast_slots
         self._hand_out(self._scheduler.start(), 0)
-        while (slot := agenda.next_slot) is not None and slot <= last:
-            action = self._scheduler.step(agenda.pop()[1])
+        for slot, events in self._agenda:
+            if slot > last:
+                break
+            action = self._scheduler.step(events)
             if type(action) is Grant:
                 self._transmit(action, slot)
             elif type(action) is Deliver:  # the round is complete from now on

@@ -89,15 +89,10 @@ class Delivery(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
-    """A schedule: who receives which model, and who sends next.
+    """A schedule: who receives which model, and who sends next."""
 
-    Attributes:
-        name: the name that a Timeline carries.
-        selection: the function that chooses who sends next.
-    """
-
-    name: ClassVar[str]
-    selection: Selection = first_ready
+    name: ClassVar[str]  # the name that a Timeline carries
+    selection: Selection = first_ready  # chooses who sends next
 
     @property
     def depends_on_seed(self) -> bool:

@@ -119,23 +119,13 @@ class Scheduler:
         retransmission: Retransmission = "next-turn",
         absent: Iterable[int] = (),
     ) -> None:
-        self.group_size = group_size
-        self.delivery = delivery
-        self.round = 0
+        self.group_size, self.delivery = group_size, delivery
         self._waits_for_all, self._turns = delivery.waits_for_all, delivery.turns
         # The heap of ready updates is all that first-ready and planned turns need.
         self._selection = None if selection is first_ready or delivery.turns else selection
         self._at_once = retransmission == "at-once"
-        self._absent = set(absent)
-        self._booked: dict[int, list[int]] = {}
-        self._computing: dict[int, int] = {}  # the model each device trains on
-        self._busy: set[int] = set()  # devices that received a model and have not sent since
-        self._ready: list[_Update] = []
-        self._granted: _Update | None = None
-        self._last_sender = 0
-        self._senders: list[int] = []
-        self._missing = group_size
-        self._channel_taken = False
+        start = SchedulerState(0, list(absent), {}, {}, [], None, [], group_size, channel_taken=False)
+        self.restore(start)
         self._book(delivery.initial(self._absent), earliest=0)
 
     @property
@@ -161,6 +151,7 @@ class Scheduler:
         self._booked = {version: list(devices) for version, devices in state.booked.items()}
         self._computing, self._ready = dict(state.computing), list(state.ready)  # sorted, so a heap
         self._granted, self._last_sender = state.granted, state.last_sender
+        # The devices that received a model and have not sent since.
         self._busy = {*self._computing, *(device for _, device, _ in self._ready)}
 
     def start(self) -> Deliver:

@@ -40,38 +40,23 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
     Uplink columns have one row per uplink in the order of the channel; broadcast columns one row per round.
     Slots are half-open: an uplink takes [start, end). Devices are numbered from 1. Round k applies the
     updates of its uplinks to w_k and broadcasts w_{k+1}.
-
-    Attributes:
-        scenario: the parameters it was made from.
-        schedule: the name of the policy, such as "sync", "async" or "idfl".
-        delay: the intentional delay alpha, in rounds; None if devices wait for different numbers of rounds.
-        round: the round of each uplink.
-        device: its sender.
-        version: k̂, the model its update was trained on.
-        start: its first slot.
-        end: the slot after its last.
-        broadcast_start: the first slot of each round's broadcast.
-        broadcast_end: the slot at which each round is complete.
-        receiver: the devices that receive each model, version after version, w_0 first.
-        receiver_offsets: receivers of w_v are rows [offsets[v], offsets[v+1]) of ``receiver``.
-        lost: uplinks that did not arrive, rows of (round, device, version, start, end).
-        fleet: the devices, if they are not the scenario's equal ones.
     """
 
     scenario: Scenario
-    schedule: str
-    delay: int | None
-    round: Column = field(repr=False)
-    device: Column = field(repr=False)
-    version: Column = field(repr=False)
+    schedule: str  # the name of the policy, such as "sync", "async" or "idfl"
+    delay: int | None  # intentional, in rounds; None if devices wait for different numbers of rounds
+    round: Column = field(repr=False)  # of each uplink
+    device: Column = field(repr=False)  # its sender
+    version: Column = field(repr=False)  # k̂, the model its update was trained on
     start: Column = field(repr=False)
     end: Column = field(repr=False)
     broadcast_start: Column = field(repr=False)
-    broadcast_end: Column = field(repr=False)
-    receiver: Column = field(repr=False)
-    receiver_offsets: Column = field(repr=False)
+    broadcast_end: Column = field(repr=False)  # the slot at which each round is complete
+    receiver: Column = field(repr=False)  # of each model, version after version, w_0 first
+    receiver_offsets: Column = field(repr=False)  # receivers of w_v are rows [offsets[v], offsets[v+1])
+    # Uplinks that did not arrive: rows of (round, device, version, start, end).
     lost: Column = field(repr=False, default_factory=lambda: np.empty((0, 5), dtype=np.int64))
-    fleet: Fleet | None = None
+    fleet: Fleet | None = None  # the devices, if they are not the scenario's equal ones
 
     def __post_init__(self) -> None:
         for name in COLUMNS:
@@ -112,8 +97,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
         )
 
     def __len__(self) -> int:
-        """The number of uplinks."""
-        return len(self.device)
+        return len(self.device)  # uplinks
 
     @property
     def rounds(self) -> int:
@@ -137,10 +121,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
 
     @cached_property
     def training(self) -> Column:
-        """The number of the sender's updates applied before: 0 for a device's first.
-
-        Trainings that a departure broke off do not count here; `Trainings` has them.
-        """
+        """The number of the sender's updates applied before; `Trainings` also has those broken off."""
         order = np.argsort(self.device, kind="stable")
         sorted_devices = self.device[order]
         first = np.searchsorted(sorted_devices, sorted_devices)

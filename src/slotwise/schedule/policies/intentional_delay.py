@@ -44,9 +44,8 @@ Delay = int | Literal["auto"]
 class IntentionalDelay(Policy):
     """Intentional delay, fixed or just in time.
 
-    Attributes:
-        delay: the delay in rounds. "auto" is the largest that costs nothing, and just in time for each device
-            if devices are unequal or the selection is not first-ready.
+    A delay is in rounds. "auto" is the largest that costs nothing, and just in time for each device if
+    devices are unequal or the selection is not first-ready.
     """
 
     name: ClassVar[str] = "idfl"
@@ -204,9 +203,9 @@ class Planned(Delivery):
 
     def initial(self, absent: Set[int]) -> Iterable[Booking]:
         """Book each device for its first model in the plan."""
+        saved = self._rounds_saved(absent)
         for device in range(1, self.devices + 1):
-            first = self.received.get(device, (0,))[0]
-            yield max(0, first - self._rounds_saved(absent)), [device]
+            yield max(0, self.received.get(device, (0,))[0] - saved), [device]
 
     def after(self, round_number: int, senders: Sequence[int], absent: Set[int]) -> Iterable[Booking]:
         """Book each sender for a model as many rounds later as in the plan."""

@@ -22,16 +22,11 @@ Participation = Literal["round-robin", "random"]
 
 @dataclass(frozen=True, kw_only=True)
 class Synchronous(Policy):
-    """Synchronous FL; with S < N, federated averaging with partial participation (McMahan et al., 2017).
-
-    Attributes:
-        participation: who takes part in a round: "round-robin", or "random" for S devices drawn anew.
-        seed: seed of the random participation.
-    """
+    """Synchronous FL; with S < N, federated averaging with partial participation (McMahan et al., 2017)."""
 
     name: ClassVar[str] = "sync"
-    participation: Participation = "round-robin"
-    seed: int = 0
+    participation: Participation = "round-robin"  # or "random": S devices drawn anew for every round
+    seed: int = 0  # of the random participation
 
     def __post_init__(self) -> None:
         if self.participation not in get_args(Participation):
