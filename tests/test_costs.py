@@ -97,7 +97,7 @@ def test_powers_no_device_has_are_refused_before_their_sum_overflows() -> None:
 
 def test_the_worked_example_in_all() -> None:
     costs = Costs.of(FOUR_ROUNDS)
-    assert (costs.slots, costs.total) == (14, Usage(24, 8, 8, 44))
+    assert (costs.slots, costs.usage.total) == (14, Usage(24, 8, 8, 44))
     assert costs.shares == {"computing": 24 / 84, "sending": 8 / 84, "receiving": 8 / 84, "idle": 44 / 84}
     assert costs.air_slots == Spread(1, 8 / 6, 2)
     assert (costs.joules, costs.joules_of_a_device) == (None, None)
@@ -121,7 +121,7 @@ def test_slots_away_are_nobody_s_time() -> None:
     timeline = simulate(Scenario(devices=2, group_size=1, compute_slots=2), fleet=fleet, rounds=3)
     costs = Costs.of(timeline)
     assert [row["away"] for row in costs.devices()] == [0, timeline.last_slot]
-    assert sum(costs.total) == timeline.last_slot
+    assert sum(costs.usage.total) == timeline.last_slot
     assert sum(costs.shares.values()) == pytest.approx(1)
 
 

@@ -41,7 +41,7 @@ _MODULES = {
     "fleet": ("Fleet", "FleetConfig", "Absence"),
     "planning": ("plan", "Plan"),
     "schedule": ("simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay"),
-    "schedule.selection": ("Selection",),
+    "schedule.policy": ("Selection",),
     "schedule.scheduler": ("Scheduler",),
     "costs": ("Costs", "Powers"),
     "learning": ("train", "Task", "Evaluation", "History", "Point", "Diverged"),

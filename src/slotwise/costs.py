@@ -49,18 +49,12 @@ class Usage(NamedTuple):
     """Slots that each device is present until the last round ends, by activity; device n is entry n−1.
 
     The fields are arrays, or numbers for all devices together (`total`).
-
-    Attributes:
-        computing: local training, including trainings that a departure breaks off.
-        sending: air time, including lost uplinks; an uplink broken off by a departure counts until then.
-        receiving: broadcasts of models meant for the device.
-        idle: present, and waiting for the channel or for a model.
     """
 
-    computing: Any
-    sending: Any
-    receiving: Any
-    idle: Any
+    computing: Any  # including trainings that a departure breaks off
+    sending: Any  # air time, including lost uplinks; one broken off by a departure counts until then
+    receiving: Any  # broadcasts of models meant for the device
+    idle: Any  # present, and waiting for the channel or for a model
 
     @property
     def total(self) -> Usage:
@@ -70,20 +64,24 @@ class Usage(NamedTuple):
 
 def usage(timeline: Timeline) -> Usage:
     """Return the slots that each device computes, sends, receives and idles."""
-    devices = timeline.scenario.devices
-    computing, sending, receiving, away = (_per_device(spans, devices) for spans in _spans(timeline))
-    idle = timeline.last_slot - away - computing - sending - receiving
-    return Usage(computing, sending, receiving, idle)
+    found = []
+    for device, start, end in _spans(timeline):
+        slots = np.zeros(timeline.scenario.devices, dtype=np.int64)
+        np.add.at(slots, device - 1, end - start)
+        found.append(slots)
+    *active, away = found
+    return Usage._make([*active, timeline.last_slot - away - sum(active)])
 
 
 def usage_until(timeline: Timeline, slots: Sequence[int]) -> Usage:
     """Return the usage of all devices together before each of ``slots``; entry i is for slots[i]."""
-    places = np.array(slots, dtype=np.int64)
-    computing, sending, receiving, away = (
-        _until(spans, timeline.last_slot)[places] for spans in _spans(timeline)
-    )
-    idle = timeline.scenario.devices * places - away - computing - sending - receiving
-    return Usage(computing, sending, receiving, idle)
+    places, last, found = np.array(slots, dtype=np.int64), timeline.last_slot, []
+    for _, start, end in _spans(timeline):
+        began, ended = (np.bincount(times, minlength=last + 1) for times in (start, end))
+        busy = np.cumsum(began - ended)[:-1]  # devices, in each slot
+        found.append(np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(busy)])[places])
+    *active, away = found
+    return Usage._make([*active, timeline.scenario.devices * places - away - sum(active)])
 
 
 def joules(usage: Usage, powers: Powers) -> Any:
@@ -107,17 +105,11 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Costs:
-    """Slots and joules of all devices until the last round ends.
+    """Slots and joules of all devices until the last round ends."""
 
-    Attributes:
-        slots: the slot at which the last round ends.
-        usage: slots of each device.
-        powers: watts of a device; None if they are not known, and then there are no joules.
-    """
-
-    slots: int
-    usage: Usage
-    powers: Powers | None = None
+    slots: int  # at which the last round ends
+    usage: Usage  # of each device
+    powers: Powers | None = None  # None if they are not known, and then there are no joules
 
     @classmethod
     def of(cls, timeline: Timeline, powers: Powers | None = None) -> Costs:
@@ -125,14 +117,9 @@ class Costs:
         return cls(timeline.last_slot, usage(timeline), powers)
 
     @property
-    def total(self) -> Usage:
-        """Slots of all devices together."""
-        return self.usage.total
-
-    @property
     def shares(self) -> dict[str, float]:
         """Share of each activity in the slots that devices are present."""
-        total = self.total
+        total = self.usage.total
         return {name: slots / max(1, sum(total)) for name, slots in total._asdict().items()}
 
     @property
@@ -143,7 +130,7 @@ class Costs:
     @property
     def joules(self) -> float | None:
         """Energy of all devices together; None if powers are not known."""
-        return None if self.powers is None else joules(self.total, self.powers)
+        return None if self.powers is None else joules(self.usage.total, self.powers)
 
     @property
     def joules_of_a_device(self) -> Spread | None:
@@ -153,7 +140,7 @@ class Costs:
     def as_dict(self) -> dict[str, Any]:
         """Return the totals by name; joules only if powers are known."""
         air = self.air_slots._asdict()
-        figures = {"slots": self.slots, **self.total._asdict(), "air_slots_of_a_device": air}
+        figures = {"slots": self.slots, **self.usage.total._asdict(), "air_slots_of_a_device": air}
         if self.joules_of_a_device is not None:
             figures |= {"joules": self.joules, "joules_of_a_device": self.joules_of_a_device._asdict()}
         return figures
@@ -174,38 +161,20 @@ class Costs:
             yield dict(zip(columns, row, strict=True))
 
 
-class _Spans(NamedTuple):
-    """Half-open spans of slots up to the end of the last round, each of one device."""
-
-    device: Column
-    start: Column
-    end: Column
-
-
-def _spans(timeline: Timeline) -> Iterator[_Spans]:
-    """Yield the spans of computing, sending, receiving and absence; a departure cuts the first three."""
+def _spans(timeline: Timeline) -> Iterator[tuple[Column, Column, Column]]:
+    """Yield (device, start, end) of computing, sending, receiving and absence; departures cut the others."""
     done, last = Trainings.of(timeline), timeline.last_slot
     start = np.minimum(done.start, last)
-    yield _Spans(done.device, start, np.clip(np.minimum(done.ready, done.departure), start, last))
+    yield (done.device, start, np.clip(np.minimum(done.ready, done.departure), start, last))
     _, device, _, begun, end = timeline.lost.T
-    lost = _Spans(device, begun, np.minimum(end, departures(timeline.fleet, device, begun)))
-    sent = _Spans(timeline.device, timeline.start, timeline.end)
-    yield _Spans(*(np.concatenate(columns) for columns in zip(sent, lost, strict=True)))
-    yield _Spans(done.device, done.arrival, np.minimum(done.start, done.departure))
+    until = np.minimum(end, departures(timeline.fleet, device, begun))
+    yield (
+        np.concatenate([timeline.device, device]),
+        np.concatenate([timeline.start, begun]),
+        np.concatenate([timeline.end, until]),
+    )
+    yield (done.device, done.arrival, np.minimum(done.start, done.departure))
     absences = timeline.fleet.absences if timeline.fleet else ()
     away = [(n, leaves, last if returns is None else returns) for n, leaves, returns in absences]
     device, start, end = np.array(away, dtype=np.int64).reshape(-1, 3).T
-    yield _Spans(device, np.minimum(start, last), np.minimum(end, last))
-
-
-def _per_device(spans: _Spans, devices: int) -> Column:
-    total = np.zeros(devices, dtype=np.int64)
-    np.add.at(total, spans.device - 1, spans.end - spans.start)
-    return total
-
-
-def _until(spans: _Spans, last: int) -> Column:
-    """Return, for t = 0, …, last, the slots before t that the spans have together."""
-    began, ended = (np.bincount(places, minlength=last + 1) for places in (spans.start, spans.end))
-    busy = np.cumsum(began - ended)[:-1]
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(busy)])
+    yield (device, np.minimum(start, last), np.minimum(end, last))

@@ -20,25 +20,17 @@ from slotwise.schedule.simulation import most_uplinks, refuse_too_many_uplinks
 SCHEDULES: tuple[str, ...] = get_args(Schedule)
 QUICKLY_COUNTED = 2_000_000  # uplinks or devices of all rows together: a second or two
 
-CostsBySchedule = Mapping[str, Costs | None]
+CostsBySchedule = Mapping[str, Costs | None]  # None for a schedule in which no round ends
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One group size within one deadline, for equal devices.
-
-    Attributes:
-        scenario: the parameters, with this group size.
-        round_slots: average slots of an asynchronous round, in the long run if S does not divide N.
-        rounds: asynchronous rounds completed by the deadline.
-        delay: the largest intentional delay that costs nothing.
-        costs: costs by schedule, if asked for; None for a schedule in which no round ends.
-    """
+    """One group size within one deadline, for equal devices."""
 
     scenario: Scenario
-    round_slots: Fraction
-    rounds: int
-    delay: int
+    round_slots: Fraction  # of an asynchronous round on average, in the long run if S does not divide N
+    rounds: int  # asynchronous rounds completed by the deadline
+    delay: int  # the largest intentional delay that costs nothing
     costs: CostsBySchedule = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -70,34 +62,19 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The simulation of one schedule; staleness is over the whole run.
+    """The simulation of one schedule; staleness is over the whole run."""
 
-    Attributes:
-        rounds: rounds completed by the deadline.
-        updates: updates applied.
-        lost: uplinks lost.
-        mean_staleness: mean age of the updates applied, in rounds.
-        max_staleness: age of the oldest.
-        costs: slots and joules of the devices; None if no round ends.
-    """
-
-    rounds: int = 0
-    updates: int = 0
-    lost: int = 0
+    rounds: int = 0  # completed by the deadline
+    updates: int = 0  # applied
+    lost: int = 0  # uplinks
     mean_staleness: float = 0.0
     max_staleness: int = 0
-    costs: Costs | None = field(default=None, repr=False, compare=False)
+    costs: Costs | None = field(default=None, repr=False, compare=False)  # None if no round ends
 
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """One group size within one deadline, for unequal devices; intentional delay is just in time.
-
-    Attributes:
-        scenario: the parameters, with this group size.
-        schedules: the simulation of each schedule.
-        costs: costs by schedule, if asked for; None for a schedule in which no round ends.
-    """
+    """One group size within one deadline, for unequal devices; intentional delay is just in time."""
 
     scenario: Scenario
     schedules: Mapping[str, Outcome]
@@ -159,16 +136,17 @@ def plan(
     if unequal is not None and unequal.is_equal_to(scenarios[0]):
         unequal = None
     counted = SCHEDULES if usage or powers is not None else ("idfl",) if usage is None else ()
-    if unequal is None and usage is None and sum(map(_size, scenarios)) > QUICKLY_COUNTED:
+    size = sum(max(most_uplinks(scenario), scenario.devices) for scenario in scenarios)
+    if unequal is None and usage is None and size > QUICKLY_COUNTED:
         counted = ()
     for scenario in scenarios if counted or unequal else ():
         refuse_too_many_uplinks(scenario, fleet=unequal)
     table = PlanTable(_plan(scenario, unequal, counted, powers) for scenario in scenarios)
     if not any(row.fits for row in table):
-        shortest = (
-            f"at least {min(map(theory.sync_round_slots, scenarios))}, the slots of the shortest first round"
-        )
-        allowed = "long enough for a first round of the fleet to end" if unequal else shortest
+        shortest = min(map(theory.sync_round_slots, scenarios))
+        allowed = f"at least {shortest}, the slots of the shortest first round"
+        if unequal:
+            allowed = "long enough for a first round of the fleet to end"
         raise InputError("deadline", deadline, allowed)
     return table
 
@@ -177,10 +155,6 @@ def divisors(number: int) -> list[int]:
     """Return all divisors of a number, ascending."""
     small = [d for d in range(1, isqrt(number) + 1) if number % d == 0]
     return sorted({*small, *(number // d for d in small)})
-
-
-def _size(scenario: Scenario) -> int:
-    return max(most_uplinks(scenario), scenario.devices)
 
 
 def _plan(

@@ -5,7 +5,7 @@ from slotwise.schedule.policies.synchronous import Participants
 
 
 def initial(devices: int, size: int, delay: int) -> list[tuple[int, list[int]]]:
-    return [(version, list(group)) for version, group in FixedDelay(devices, size, delay).initial()]
+    return [(version, list(group)) for version, group in FixedDelay(devices, size, delay).initial(set())]
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_the_last_initial_set_is_the_short_one() -> None:
 
 
 def test_senders_of_round_k_are_booked_for_the_model_after_the_delay() -> None:
-    assert list(FixedDelay(6, 2, 1).after(3, [3, 4])) == [(5, [3, 4])]
+    assert list(FixedDelay(6, 2, 1).after(3, [3, 4], set())) == [(5, [3, 4])]
 
 
 def test_round_robin_goes_around_all_devices() -> None:

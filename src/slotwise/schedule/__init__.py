@@ -4,8 +4,15 @@ from slotwise.schedule.events import Agenda
 from slotwise.schedule.policies import POLICIES, Asynchronous, IntentionalDelay, Schedule, Synchronous
 from slotwise.schedule.policies.intentional_delay import Delay, automatic_delay, completed_rounds
 from slotwise.schedule.policies.synchronous import Participation
-from slotwise.schedule.policy import Delivery, Policy
-from slotwise.schedule.policy_config import PolicyConfig
+from slotwise.schedule.policy import (
+    Delivery,
+    Policy,
+    RandomSelection,
+    Selection,
+    Waiting,
+    first_ready,
+    round_robin,
+)
 from slotwise.schedule.scheduler import (
     Deliver,
     Delivered,
@@ -19,43 +26,14 @@ from slotwise.schedule.scheduler import (
     SchedulerState,
     Sent,
 )
-from slotwise.schedule.selection import RandomSelection, Selection, Waiting, first_ready, round_robin
-from slotwise.schedule.simulation import refuse_too_many_uplinks, scheduler_for, simulate
+from slotwise.schedule.simulation import PolicyConfig, refuse_too_many_uplinks, scheduler_for, simulate
 from slotwise.schedule.timeline import Record, Timeline
 
-__all__ = [
-    "POLICIES",
-    "Agenda",
-    "Asynchronous",
-    "Delay",
-    "Deliver",
-    "Delivered",
-    "Delivery",
-    "Event",
-    "Grant",
-    "IntentionalDelay",
-    "Joined",
-    "Left",
-    "Lost",
-    "Participation",
-    "Policy",
-    "PolicyConfig",
-    "RandomSelection",
-    "Ready",
-    "Record",
-    "Schedule",
-    "Scheduler",
-    "SchedulerState",
-    "Selection",
-    "Sent",
-    "Synchronous",
-    "Timeline",
-    "Waiting",
-    "automatic_delay",
-    "completed_rounds",
-    "first_ready",
-    "refuse_too_many_uplinks",
-    "round_robin",
-    "scheduler_for",
-    "simulate",
-]
+__all__ = [  # noqa: RUF022  (grouped by use)
+    "simulate", "scheduler_for", "refuse_too_many_uplinks", "Timeline", "Record",
+    "Policy", "PolicyConfig", "POLICIES", "Schedule", "Synchronous", "Asynchronous", "IntentionalDelay",
+    "Delivery", "Delay", "Participation", "automatic_delay", "completed_rounds",
+    "Selection", "Waiting", "first_ready", "round_robin", "RandomSelection",
+    "Scheduler", "SchedulerState", "Agenda", "Grant", "Deliver",
+    "Event", "Ready", "Sent", "Lost", "Delivered", "Left", "Joined",
+]  # fmt: skip

@@ -11,55 +11,16 @@ Policies use this as their fast path. It must equal the Scheduler driven event b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain, count, islice, repeat, tee
-from typing import NamedTuple
 
 import numpy as np
 
 from slotwise.scenario import Scenario
 from slotwise.schedule.timeline import Column, Timeline
 
-
-class Stretch(NamedTuple):
-    """Uplinks that follow each other without a gap: one batch (the receivers of ``version``) in one round."""
-
-    round: int
-    version: int
-    uplinks: int
-    start: int
-
-
-class PlayedRound(NamedTuple):
-    """The slot at which a round ends, and the stretches of uplinks it is made of."""
-
-    end: int
-    stretches: list[Stretch]
-
-
-def play_rounds(
-    scenario: Scenario, batches: Iterable[int], rounds: int | None = None
-) -> Iterator[PlayedRound]:
-    """Yield one round after another, until ``rounds`` are done or the next would end after the deadline.
-
-    ``batches`` yields the number of receivers of w_0, w_1, …
-    """
-    sizes = iter(batches)
-    ends: list[int] = []
-    version, left, ready, slot = 0, next(sizes), scenario.compute_slots, 0
-    for k in count() if rounds is None else range(rounds):
-        missing, stretches = scenario.group_size, []
-        while missing:
-            if not left:
-                ready = ends[version] + scenario.compute_slots
-                version, left = version + 1, next(sizes)
-            sent, start = min(missing, left), max(slot, ready)
-            stretches.append(Stretch(k, version, sent, start))
-            missing, left, slot = missing - sent, left - sent, start + sent * scenario.link_slots
-        slot += scenario.link_slots
-        if scenario.deadline is not None and slot > scenario.deadline:
-            return
-        ends.append(slot)
-        yield PlayedRound(slot, stretches)
+# Uplinks of one round that follow each other without a gap: (round, version, uplinks, first slot).
+_Stretch = tuple[int, int, int, int]
 
 
 def equal_devices_timeline(
@@ -70,25 +31,19 @@ def equal_devices_timeline(
     queue: Callable[[int], Column],
     rounds: int | None,
 ) -> Timeline:
-    """Return the timeline of equal devices; it is empty if no round fits.
+    """Return the timeline of a policy for equal devices; it is empty if no round fits.
 
-    Args:
-        scenario: devices and channel.
-        name: the policy's name.
-        delay: the intentional delay in rounds.
-        batches: the number of receivers of w_0, w_1, …
-        queue: returns the beginning of the queue of devices, of a given length.
-        rounds: the number of rounds to play at most.
+    ``batches`` yields the number of receivers of w_0, w_1, …; ``queue`` returns the first devices of the
+    queue, as many as it is asked for.
     """
     sizes, sizes_again = tee(batches)
-    played = list(play_rounds(scenario, sizes, rounds))
-    stretches = [stretch for part in played for stretch in part.stretches]
-    table = np.array(stretches, dtype=np.int64).reshape(-1, 4)
+    played = list(_play_rounds(scenario, sizes, rounds))
+    table = np.array([stretch for _, part in played for stretch in part], dtype=np.int64).reshape(-1, 4)
     uplinks, link = table[:, 2], scenario.link_slots
     start = np.repeat(table[:, 3], uplinks)
     first = np.repeat(np.cumsum(uplinks) - uplinks, uplinks)
     start += (np.arange(len(start)) - first) * link
-    ends = np.array([part.end for part in played], dtype=np.int64)
+    ends = np.array([end for end, _ in played], dtype=np.int64)
     offsets = np.cumsum([0, *islice(sizes_again, len(ends) + 1)], dtype=np.int64)
     devices = queue(int(offsets[-1]))  # senders and receivers are the same queue, cut at different places
     return Timeline(
@@ -109,16 +64,36 @@ def equal_devices_timeline(
 
 def fixed_delay_timeline(scenario: Scenario, name: str, delay: int, rounds: int | None) -> Timeline:
     """Return the timeline of equal devices with a fixed intentional delay; 0 is asynchronous FL."""
-
-    def queue(length: int) -> Column:
-        return _queue_of_senders(scenario.devices, scenario.group_size, length)
-
+    queue = partial(_queue_of_senders, scenario.devices, scenario.group_size)
     return equal_devices_timeline(scenario, name, delay, _batches(scenario, delay), queue, rounds)
 
 
 def round_ends(scenario: Scenario, delay: int = 0, rounds: int | None = None) -> Iterator[int]:
     """Yield the slot at which each round with a fixed delay ends, without the rest of the timeline."""
-    return (played.end for played in play_rounds(scenario, _batches(scenario, delay), rounds))
+    return (end for end, _ in _play_rounds(scenario, _batches(scenario, delay), rounds))
+
+
+def _play_rounds(
+    scenario: Scenario, batches: Iterable[int], rounds: int | None
+) -> Iterator[tuple[int, list[_Stretch]]]:
+    """Yield the end of each round and its uplinks, until ``rounds`` are done or the deadline is near."""
+    sizes = iter(batches)
+    ends: list[int] = []
+    version, left, ready, slot = 0, next(sizes), scenario.compute_slots, 0
+    for k in count() if rounds is None else range(rounds):
+        missing, stretches = scenario.group_size, []
+        while missing:
+            if not left:
+                ready = ends[version] + scenario.compute_slots
+                version, left = version + 1, next(sizes)
+            sent, start = min(missing, left), max(slot, ready)
+            stretches.append((k, version, sent, start))
+            missing, left, slot = missing - sent, left - sent, start + sent * scenario.link_slots
+        slot += scenario.link_slots
+        if scenario.deadline is not None and slot > scenario.deadline:
+            return
+        ends.append(slot)
+        yield slot, stretches
 
 
 def _batches(scenario: Scenario, delay: int) -> Iterator[int]:

@@ -69,8 +69,7 @@ class Agenda:
         return slot, self._events.pop(slot)
 
     def __iter__(self) -> Iterator[tuple[int, list[Event]]]:
-        """Yield and remove slots and their events in order; more may be added meanwhile."""
-        while self._slots:
+        while self._slots:  # events may be added meanwhile
             yield self.pop()
 
     def entries(self) -> list[tuple[int, Event]]:
@@ -98,6 +97,7 @@ class Drive:
 
     def play(self, rounds: int | None, deadline: int | None) -> Record:
         """Play until ``rounds`` are done, the next round would end after the deadline, or all have left."""
+        record = self._record
         last = inf if deadline is None else deadline - self._broadcast_slots
         self._hand_out(self._scheduler.start(), 0)
         for slot, events in self._agenda:
@@ -106,56 +106,44 @@ class Drive:
             action = self._scheduler.step(events)
             if type(action) is Grant:
                 self._transmit(action, slot)
-            elif type(action) is Deliver:
-                self._broadcast(action, slot)
-                if len(self._record.broadcasts) == rounds:
+            elif type(action) is Deliver:  # the round is complete from now on
+                end = slot + self._broadcast_slots
+                self._hand_out(action, end)
+                record.broadcasts.append((slot, end))
+                record.uplinks.extend(self._uplinks)
+                record.lost.extend(self._lost)
+                self._uplinks, self._lost = [], []
+                if len(record.broadcasts) == rounds:
                     break
-        return self._record
+        return record
 
     def _transmit(self, grant: Grant, slot: int) -> None:
         device, round_number, version = grant
-        end = slot + self._fleet.link_slots[device - 1]
+        fleet = self._fleet
+        end = slot + fleet.link_slots[device - 1]
         uplink = (round_number, device, version, slot, end)
-        if self._faultless or self._arrives(device, slot, end):
-            self._agenda.add(end, Sent(device))
-            self._uplinks.append(uplink)
-        else:
-            self._agenda.add(end, Lost(device, end))
-            self._lost.append(uplink)
-
-    def _broadcast(self, delivery: Deliver, slot: int) -> None:
-        """Record the round, which is complete from now on."""
-        record, end = self._record, slot + self._broadcast_slots
-        self._hand_out(delivery, end)
-        record.broadcasts.append((slot, end))
-        record.uplinks.extend(self._uplinks)
-        record.lost.extend(self._lost)
-        self._uplinks, self._lost = [], []
+        arrives = self._faultless
+        if not arrives:
+            attempt = self._attempts[device]
+            self._attempts[device] = attempt + 1
+            arrives = not (fleet.loses(device, attempt) or fleet.leaves_within(device, slot, end))
+        self._agenda.add(end, Sent(device) if arrives else Lost(device, end))
+        (self._uplinks if arrives else self._lost).append(uplink)
 
     def _hand_out(self, delivery: Deliver, slot: int) -> None:
         """Let the receivers compute from ``slot`` on."""
         version, receivers = delivery
-        if receivers and not 1 <= receivers[0] <= receivers[-1] <= self._fleet.devices:
+        fleet, add = self._fleet, self._agenda.add
+        if receivers and not 1 <= receivers[0] <= receivers[-1] <= fleet.devices:
             numbers = f"{receivers[0]} to {receivers[-1]}"
-            raise UserError(
-                f"policy: receivers of model {version} are {numbers}, not 1 to {self._fleet.devices}"
-            )
-        add, slots_of_training = self._agenda.add, self._slots_of_training
+            raise UserError(f"policy: receivers of model {version} are {numbers}, not 1 to {fleet.devices}")
         add(slot, Delivered(version))
         for device in receivers:
-            ready = slot + slots_of_training(device)
+            if self._faultless:
+                ready = slot + fleet.compute_slots[device - 1]
+            else:
+                training = self._trainings[device]
+                self._trainings[device] = training + 1
+                ready = slot + fleet.slots_of_training(device, training)
             add(ready, Ready(device, ready, version))
         self._record.receivers.append(receivers)
-
-    def _slots_of_training(self, device: int) -> int:
-        if self._faultless:
-            return self._fleet.compute_slots[device - 1]
-        training = self._trainings[device]
-        self._trainings[device] = training + 1
-        return self._fleet.slots_of_training(device, training)
-
-    def _arrives(self, device: int, slot: int, end: int) -> bool:
-        """Return whether the device's next attempt to send reaches the server."""
-        attempt = self._attempts[device]
-        self._attempts[device] = attempt + 1
-        return not (self._fleet.loses(device, attempt) or self._fleet.leaves_within(device, slot, end))

@@ -1,4 +1,4 @@
-"""Policy and Delivery: the base classes of every schedule.
+"""Policy, Delivery and the selections: who receives which model, and who sends next.
 
 A `Policy` is a frozen value that knows nothing about a scenario. `Policy.delivery` binds it to one: the
 `Delivery` it returns says who receives which model. The selection says who sends next.
@@ -7,16 +7,54 @@ A `Policy` is a frozen value that knows nothing about a scenario. `Policy.delive
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from slotwise.fleet import Fleet
+from slotwise.fleet.fleet import chance
 from slotwise.scenario import Scenario
-from slotwise.schedule.selection import Selection, first_ready
 from slotwise.schedule.timeline import Timeline
 
 Booking = tuple[int, Sequence[int]]  # (model version, devices that receive it)
+_RANDOM_SELECTION = 7  # 1 to 6 are the purposes that slotwise.fleet draws numbers for
+
+
+class Waiting(NamedTuple):
+    """An update that waits for the channel: who computed it, when, and from which model."""
+
+    slot: int  # in which its training ended; after a lost uplink, its new place in the queue
+    device: int
+    version: int
+
+
+# Chooses one of the updates that wait for the channel (at least one, ordered by slot and device); the other
+# arguments are the round and the device that sent last (0 at first). It must depend on nothing else: the same
+# question has the same answer, in a simulation, on a network and after a restart.
+Selection = Callable[[Sequence[Waiting], int, int], Waiting]
+
+
+def first_ready(waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:  # noqa: ARG001
+    """Choose the update that was ready first; ties go to the lower index."""
+    return min(waiting)
+
+
+def round_robin(waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:  # noqa: ARG001
+    """Choose the next device after the last sender, in the order 1, …, N, 1, …"""
+    return min(waiting, key=lambda update: (update.device <= last_sender, update.device))
+
+
+@dataclass(frozen=True)
+class RandomSelection:
+    """Choose at random, as a function of the seed, the round and the last sender."""
+
+    seed: int = 0
+    depends_on_seed: ClassVar[bool] = True
+
+    def __call__(self, waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:
+        """Choose the update whose device draws the lowest number."""
+        key = (self.seed, _RANDOM_SELECTION, round_number, last_sender)
+        return min(waiting, key=lambda update: (chance(*key, update.device), update.device))
 
 
 class Delivery(ABC):
@@ -51,15 +89,10 @@ class Delivery(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
-    """A schedule: who receives which model, and who sends next.
+    """A schedule: who receives which model, and who sends next."""
 
-    Attributes:
-        name: the name that a Timeline carries.
-        selection: the function that chooses who sends next.
-    """
-
-    name: ClassVar[str]
-    selection: Selection = first_ready
+    name: ClassVar[str]  # the name that a Timeline carries
+    selection: Selection = first_ready  # chooses who sends next
 
     @property
     def depends_on_seed(self) -> bool:
@@ -77,8 +110,5 @@ class Policy(ABC):
         """
 
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:  # noqa: ARG002
-        """Return the timeline without driving a Scheduler, or None if there is no such way.
-
-        A fast path must return exactly what the Scheduler, driven event by event, would.
-        """
+        """Return exactly what a Scheduler would make of it, without driving one; None if it cannot."""
         return None

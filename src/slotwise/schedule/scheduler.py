@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from slotwise.errors import UserError
 from slotwise.fleet import Retransmission
-from slotwise.schedule.policy import Booking, Delivery
-from slotwise.schedule.selection import Selection, Waiting, first_ready
+from slotwise.schedule.policy import Booking, Delivery, Selection, Waiting, first_ready
 
 
 class Ready(NamedTuple):
@@ -85,30 +84,17 @@ _AT_ONCE = -1  # a turn before every slot
 
 
 class SchedulerState(NamedTuple):
-    """Everything a Scheduler knows at one instant, as plain values.
-
-    Attributes:
-        round: k, the current round.
-        absent: the devices that are away.
-        booked: the devices that receive each later model.
-        computing: the model each device trains on.
-        ready: (turn, device, version) of the updates that wait for the channel.
-        granted: the same for the last uplink granted; None if its device has left since.
-        senders: the devices whose updates arrived in this round and that are still present.
-        missing: the number of updates the round still lacks.
-        channel_taken: whether an uplink or a broadcast is going on.
-        last_sender: the device of the last uplink granted; 0 at first.
-    """
+    """Everything a Scheduler knows at one instant, as plain values."""
 
     round: int
     absent: list[int]
-    booked: dict[int, list[int]]
-    computing: dict[int, int]
-    ready: list[_Update]
-    granted: _Update | None
-    senders: list[int]
-    missing: int
-    channel_taken: bool
+    booked: dict[int, list[int]]  # the devices that receive each later model
+    computing: dict[int, int]  # the model each device trains on
+    ready: list[_Update]  # those that wait for the channel
+    granted: _Update | None  # the last uplink granted; None if its device has left since
+    senders: list[int]  # the devices whose updates arrived in this round and that are still present
+    missing: int  # the number of updates the round still lacks
+    channel_taken: bool  # by an uplink or a broadcast
     last_sender: int = 0
 
 
@@ -133,23 +119,13 @@ class Scheduler:
         retransmission: Retransmission = "next-turn",
         absent: Iterable[int] = (),
     ) -> None:
-        self.group_size = group_size
-        self.delivery = delivery
-        self.round = 0
+        self.group_size, self.delivery = group_size, delivery
         self._waits_for_all, self._turns = delivery.waits_for_all, delivery.turns
         # The heap of ready updates is all that first-ready and planned turns need.
         self._selection = None if selection is first_ready or delivery.turns else selection
         self._at_once = retransmission == "at-once"
-        self._absent = set(absent)
-        self._booked: dict[int, list[int]] = {}
-        self._computing: dict[int, int] = {}  # the model each device trains on
-        self._busy: set[int] = set()  # devices that received a model and have not sent since
-        self._ready: list[_Update] = []
-        self._granted: _Update | None = None
-        self._last_sender = 0
-        self._senders: list[int] = []
-        self._missing = group_size
-        self._channel_taken = False
+        start = SchedulerState(0, list(absent), {}, {}, [], None, [], group_size, channel_taken=False)
+        self.restore(start)
         self._book(delivery.initial(self._absent), earliest=0)
 
     @property
@@ -175,6 +151,7 @@ class Scheduler:
         self._booked = {version: list(devices) for version, devices in state.booked.items()}
         self._computing, self._ready = dict(state.computing), list(state.ready)  # sorted, so a heap
         self._granted, self._last_sender = state.granted, state.last_sender
+        # The devices that received a model and have not sent since.
         self._busy = {*self._computing, *(device for _, device, _ in self._ready)}
 
     def start(self) -> Deliver:
@@ -201,44 +178,36 @@ class Scheduler:
                 self._channel_taken = False
             elif type(event) is Lost:
                 lost = event
-            else:
+            elif isinstance(event, Left | Joined):
                 self._update_presence(event)
         if lost is not None:  # after all others: the queue must be complete
-            self._requeue_lost_update(lost.slot)
+            self._channel_taken = False
+            if self._granted is not None:
+                _, device, version = self._granted
+                behind = max((turn + 1 for turn, _, _ in self._ready), default=lost.slot)
+                again = _AT_ONCE if self._at_once else max(lost.slot, behind)
+                heappush(self._ready, (again, device, version))
         return None if self._channel_taken else self._next()
 
-    def _update_presence(self, event: Event) -> None:
-        match event:
-            case Left(device):
-                self._absent.add(device)
-                self._drop_work(device)
-            case Joined(device):
-                self._absent.discard(device)
-                self._drop_work(device)
-                version = self.delivery.joining(self.round)
-                if version is not None:
-                    self._book([(version, [device])], earliest=self.round + 1)
-
-    def _requeue_lost_update(self, slot: int) -> None:
-        """Queue a lost update again, before all others or behind those that are ready by now."""
-        self._channel_taken = False
-        if self._granted is not None:
-            _, device, version = self._granted
-            behind = max((turn + 1 for turn, _, _ in self._ready), default=slot)
-            heappush(self._ready, (_AT_ONCE if self._at_once else max(slot, behind), device, version))
-
-    def _drop_work(self, device: int) -> None:
-        """Drop all work and bookings of a device that left."""
+    def _update_presence(self, event: Left | Joined) -> None:
+        """Drop all work and bookings of a device that left or joins again, and book one that joins."""
+        device = event.device
         self._busy.discard(device)
-        if self._computing.pop(device, None) is not None:
+        if self._computing.pop(device, None) is None:
+            self._ready = [update for update in self._ready if update[1] != device]
+            heapify(self._ready)
+            if self._granted is not None and self._granted[1] == device:
+                self._granted = None
+            for devices in (self._senders, *self._booked.values()):
+                if device in devices:
+                    devices.remove(device)
+        if isinstance(event, Left):
+            self._absent.add(device)
             return
-        self._ready = [update for update in self._ready if update[1] != device]
-        heapify(self._ready)
-        if self._granted is not None and self._granted[1] == device:
-            self._granted = None
-        for devices in (self._senders, *self._booked.values()):
-            if device in devices:
-                devices.remove(device)
+        self._absent.discard(device)
+        version = self.delivery.joining(self.round)
+        if version is not None:
+            self._book([(version, [device])], earliest=self.round + 1)
 
     def _next(self) -> Action | None:
         """Return what the free channel carries next: the broadcast of a full round, an uplink, or nothing."""
@@ -267,19 +236,16 @@ class Scheduler:
         """Broadcast the next model; without an update and a receiver, wait for a device to join instead."""
         self._book(self.delivery.after(self.round, self._senders, self._absent), earliest=self.round + 1)
         if not self._computing and not self._ready:
-            self._deliver_to_earliest_waiting()
+            # All devices wait: if none does for the next model, those who wait for the earliest receive it.
+            waiting = [version for version, devices in self._booked.items() if devices]
+            if waiting and self.round + 1 not in waiting:
+                self._booked[self.round + 1] = self._booked.pop(min(waiting))
         if self._missing == self.group_size and not self._booked.get(self.round + 1):
             return None
         self._senders, self._missing = [], self.group_size
         self.round += 1
         self._channel_taken = True
         return self._deliver(self.round)
-
-    def _deliver_to_earliest_waiting(self) -> None:
-        """Rebook those who wait for the earliest model, if all devices wait and none for the next model."""
-        waiting = [version for version, devices in self._booked.items() if devices]
-        if waiting and self.round + 1 not in waiting:
-            self._booked[self.round + 1] = self._booked.pop(min(waiting))
 
     def _book(self, bookings: Iterable[Booking], earliest: int) -> None:
         for version, devices in bookings:

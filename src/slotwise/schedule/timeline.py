@@ -25,19 +25,12 @@ NEVER = np.iinfo(np.int64).max  # a slot that does not come
 
 
 class Record(NamedTuple):
-    """The completed rounds of a driven Scheduler, in plain lists.
+    """The completed rounds of a driven Scheduler, in plain lists."""
 
-    Attributes:
-        uplinks: those that arrived, in the order of the channel.
-        lost: those that did not arrive.
-        broadcasts: start and end of each.
-        receivers: the devices that receive w_0, w_1, …
-    """
-
-    uplinks: list[Uplink]
+    uplinks: list[Uplink]  # those that arrived, in the order of the channel
     lost: list[Uplink]
-    broadcasts: list[tuple[int, int]]
-    receivers: list[Sequence[int]]
+    broadcasts: list[tuple[int, int]]  # start and end
+    receivers: list[Sequence[int]]  # of w_0, w_1, …
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,38 +40,23 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
     Uplink columns have one row per uplink in the order of the channel; broadcast columns one row per round.
     Slots are half-open: an uplink takes [start, end). Devices are numbered from 1. Round k applies the
     updates of its uplinks to w_k and broadcasts w_{k+1}.
-
-    Attributes:
-        scenario: the parameters it was made from.
-        schedule: the name of the policy, such as "sync", "async" or "idfl".
-        delay: the intentional delay alpha, in rounds; None if devices wait for different numbers of rounds.
-        round: the round of each uplink.
-        device: its sender.
-        version: k̂, the model its update was trained on.
-        start: its first slot.
-        end: the slot after its last.
-        broadcast_start: the first slot of each round's broadcast.
-        broadcast_end: the slot at which each round is complete.
-        receiver: the devices that receive each model, version after version, w_0 first.
-        receiver_offsets: receivers of w_v are rows [offsets[v], offsets[v+1]) of ``receiver``.
-        lost: uplinks that did not arrive, rows of (round, device, version, start, end).
-        fleet: the devices, if they are not the scenario's equal ones.
     """
 
     scenario: Scenario
-    schedule: str
-    delay: int | None
-    round: Column = field(repr=False)
-    device: Column = field(repr=False)
-    version: Column = field(repr=False)
+    schedule: str  # the name of the policy, such as "sync", "async" or "idfl"
+    delay: int | None  # intentional, in rounds; None if devices wait for different numbers of rounds
+    round: Column = field(repr=False)  # of each uplink
+    device: Column = field(repr=False)  # its sender
+    version: Column = field(repr=False)  # k̂, the model its update was trained on
     start: Column = field(repr=False)
     end: Column = field(repr=False)
     broadcast_start: Column = field(repr=False)
-    broadcast_end: Column = field(repr=False)
-    receiver: Column = field(repr=False)
-    receiver_offsets: Column = field(repr=False)
+    broadcast_end: Column = field(repr=False)  # the slot at which each round is complete
+    receiver: Column = field(repr=False)  # of each model, version after version, w_0 first
+    receiver_offsets: Column = field(repr=False)  # receivers of w_v are rows [offsets[v], offsets[v+1])
+    # Uplinks that did not arrive: rows of (round, device, version, start, end).
     lost: Column = field(repr=False, default_factory=lambda: np.empty((0, 5), dtype=np.int64))
-    fleet: Fleet | None = None
+    fleet: Fleet | None = None  # the devices, if they are not the scenario's equal ones
 
     def __post_init__(self) -> None:
         for name in COLUMNS:
@@ -87,8 +65,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Timeline):
             return NotImplemented
-        mine = (self.scenario, self.schedule, self.delay, self.fleet)
-        return mine == (other.scenario, other.schedule, other.delay, other.fleet) and all(
+        return all(getattr(self, name) == getattr(other, name) for name in _PLAIN) and all(
             np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMNS
         )
 
@@ -97,7 +74,11 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
         cls, scenario: Scenario, schedule: str, delay: int | None, record: Record, fleet: Fleet | None
     ) -> Timeline:
         """Return the timeline of a record."""
-        table, slots = _table(record.uplinks), np.array(record.broadcasts, dtype=np.int64).reshape(-1, 2)
+        table, lost = (
+            np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 5)
+            for rows in (record.uplinks, record.lost)
+        )
+        slots = np.array(record.broadcasts, dtype=np.int64).reshape(-1, 2)
         return cls(
             scenario=scenario,
             schedule=schedule,
@@ -111,13 +92,12 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
             broadcast_end=slots[:, 1].copy(),
             receiver=np.array([n for group in record.receivers for n in group], dtype=np.int32),
             receiver_offsets=np.cumsum([0, *map(len, record.receivers)], dtype=np.int64),
-            lost=_table(record.lost),
+            lost=lost,
             fleet=fleet,
         )
 
     def __len__(self) -> int:
-        """The number of uplinks."""
-        return len(self.device)
+        return len(self.device)  # uplinks
 
     @property
     def rounds(self) -> int:
@@ -141,10 +121,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
 
     @cached_property
     def training(self) -> Column:
-        """The number of the sender's updates applied before: 0 for a device's first.
-
-        Trainings that a departure broke off do not count here; `Trainings` has them.
-        """
+        """The number of the sender's updates applied before; `Trainings` also has those broken off."""
         order = np.argsort(self.device, kind="stable")
         sorted_devices = self.device[order]
         first = np.searchsorted(sorted_devices, sorted_devices)
@@ -204,8 +181,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
         }
 
     def _round_as_dict(self, k: int) -> dict[str, Any]:
-        rows = self.uplinks(k)
-        columns = (self.round, self.device, self.version, self.start, self.end)
+        rows, columns = self.uplinks(k), (self.round, self.device, self.version, self.start, self.end)
         sent = zip(*(column[rows].tolist() for column in columns), strict=True)
         lost = self.lost[slice(*np.searchsorted(self.lost[:, 0], [k, k + 1]))].tolist()
         return {
@@ -238,12 +214,11 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
         try:
             rounds, scenario = document["rounds"], Scenario(**document["scenario"])
             broadcasts = [entry["broadcast"] for entry in rounds]
-            receivers = [document["starters"], *(b["receivers"] for b in broadcasts)]
             record = Record(
                 [row for entry in rounds for row in _rows(entry, entry["uplinks"])],
                 [row for entry in rounds for row in _rows(entry, entry.get("lost", ()))],
                 [(b["start"], b["end"]) for b in broadcasts],
-                receivers,
+                [document["starters"], *(b["receivers"] for b in broadcasts)],
             )
             fleet = Fleet.from_dict(document["fleet"]) if "fleet" in document else None
             if fleet is not None:
@@ -255,7 +230,8 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
             raise UserError(f"timeline: malformed: {error!r}") from None
 
 
-COLUMNS = tuple(f.name for f in fields(Timeline) if f.name not in {"scenario", "schedule", "delay", "fleet"})
+_PLAIN = ("scenario", "schedule", "delay", "fleet")
+COLUMNS = tuple(field.name for field in fields(Timeline) if field.name not in _PLAIN)
 
 
 def _read_only(column: Column) -> Column:
@@ -271,44 +247,44 @@ def _rows(entry: dict[str, Any], uplinks: Iterable[dict[str, Any]]) -> Iterator[
     return ((entry["round"], u["device"], u["version"], u["start"], u["end"]) for u in uplinks)
 
 
-def _table(rows: Sequence[Uplink]) -> Column:
-    """Return uplinks as one array of five columns."""
-    return np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 5)
-
-
 class Trainings(NamedTuple):
-    """Every training of every device: one row per model received, sorted by device and version.
-
-    Attributes:
-        device: the device that received the model.
-        version: the model.
-        arrival: the first slot of its broadcast; 0 for w_0.
-        start: the slot in which computing begins.
-        ready: the slot in which it is finished, unless the device leaves before.
-        departure: the slot in which the device leaves next; NEVER if it stays.
-        uplink: the timeline's row of the uplink that brought the update; NONE if none did.
-    """
+    """Every training of every device: one row per model received, sorted by device and version."""
 
     device: Column
     version: Column
-    arrival: Column
-    start: Column
-    ready: Column
-    departure: Column
-    uplink: Column
+    arrival: Column  # the first slot of the model's broadcast; 0 for w_0
+    start: Column  # the slot in which computing begins
+    ready: Column  # the slot in which it is finished, unless the device leaves before
+    departure: Column  # the slot in which the device leaves next; NEVER if it stays
+    uplink: Column  # the timeline's row of the uplink that brought the update; NONE if none did
 
     @classmethod
     def of(cls, timeline: Timeline) -> Trainings:
         """Return all trainings; those of the last round's receivers begin where the timeline ends."""
-        counts = np.diff(timeline.receiver_offsets)
-        version = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+        fleet, models = timeline.fleet, timeline.models
+        version = np.repeat(np.arange(models, dtype=np.int64), np.diff(timeline.receiver_offsets))
         order = np.lexsort((version, timeline.receiver))
         device, version = timeline.receiver[order].astype(np.int64), version[order]
         arrival = np.concatenate([np.zeros(1, dtype=np.int64), timeline.broadcast_start])[version]
         start = timeline.received_at(version)
-        ready = start + _training_slots(timeline, device)
-        departure = departures(timeline.fleet, device, arrival)
-        return cls(device, version, arrival, start, ready, departure, _uplinks(timeline, device, version))
+        if fleet is None:
+            slots = np.full(len(device), timeline.scenario.compute_slots, dtype=np.int64)
+        elif not fleet.jitter:
+            slots = np.array(fleet.compute_slots, dtype=np.int64)[device - 1]
+        else:  # rows are sorted by device, so a device's trainings are in order
+            numbers = np.arange(len(device)) - np.searchsorted(device, device)
+            rows = zip(device.tolist(), numbers.tolist(), strict=True)
+            slots = np.array([fleet.slots_of_training(*row) for row in rows], dtype=np.int64)
+        uplink = np.full(len(device), NONE)
+        if len(timeline):  # a device trains on a model once, so the two identify the uplink
+            sent, wanted = (
+                timeline.device.astype(np.int64) * models + timeline.version,
+                device * models + version,
+            )
+            order = np.argsort(sent)
+            row = order[np.minimum(np.searchsorted(sent, wanted, sorter=order), len(sent) - 1)]
+            uplink = np.where(sent[row] == wanted, row, NONE)
+        return cls(device, version, arrival, start, start + slots, departures(fleet, device, arrival), uplink)
 
 
 def departures(fleet: Fleet | None, device: Column, slot: Column) -> Column:
@@ -319,27 +295,3 @@ def departures(fleet: Fleet | None, device: Column, slot: Column) -> Column:
         mine = device == n
         found[mine] = leaves[np.searchsorted(leaves, slot[mine], side="right")]
     return found
-
-
-def _training_slots(timeline: Timeline, device: Column) -> Column:
-    """Return the slots of each training; ``device`` is sorted, so a device's trainings are in order."""
-    fleet = timeline.fleet
-    if fleet is None:
-        return np.full(len(device), timeline.scenario.compute_slots, dtype=np.int64)
-    if not fleet.jitter:
-        return np.array(fleet.compute_slots, dtype=np.int64)[device - 1]
-    numbers = np.arange(len(device)) - np.searchsorted(device, device)
-    rows = zip(device.tolist(), numbers.tolist(), strict=True)
-    return np.array([fleet.slots_of_training(n, training) for n, training in rows], dtype=np.int64)
-
-
-def _uplinks(timeline: Timeline, device: Column, version: Column) -> Column:
-    """Return the row of each training's uplink: a device trains on a model once."""
-    if not len(timeline):
-        return np.full(len(device), NONE)
-    models = timeline.models
-    sent = timeline.device.astype(np.int64) * models + timeline.version
-    wanted = device * models + version
-    order = np.argsort(sent)
-    row = order[np.minimum(np.searchsorted(sent, wanted, sorter=order), len(sent) - 1)]
-    return np.where(sent[row] == wanted, row, NONE)

@@ -46,9 +46,10 @@ class Constants:
     device_smoothness: float | None = None
 
     def __post_init__(self) -> None:
-        _at_least(1, "noise_growth", self.noise_growth)
-        for name in ("gradient_noise", "heterogeneity", "initial_gap", "initial_gradient2"):
-            _at_least(0, name, getattr(self, name))
+        for name in ("noise_growth", "gradient_noise", "heterogeneity", "initial_gap", "initial_gradient2"):
+            value, least = getattr(self, name), 1 if name == "noise_growth" else 0
+            if not least <= value <= LARGEST_CONSTANT:
+                raise InputError(name, value, f"a number from {least} to {LARGEST_CONSTANT:g}")
         _above_0("smoothness", self.smoothness)
         if self.device_smoothness is not None:
             _above_0("device_smoothness", self.device_smoothness)
@@ -89,23 +90,14 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """The bound (Q2 + Q3 + Q4) / Q1, and whether the theorem covers the case.
+    """The bound (Q2 + Q3 + Q4) / Q1, and whether the theorem covers the case."""
 
-    Attributes:
-        q1: the factor of the mean squared gradient norm.
-        q2: the part of the first gradient.
-        q3: the part of the initial gap.
-        q4: the part of noise and heterogeneity.
-        largest_rate: the largest step size covered, for so many rounds.
-        uncovered: why the theorem does not cover the case, one reason each; empty if it does.
-    """
-
-    q1: float
-    q2: float
-    q3: float
-    q4: float
-    largest_rate: float
-    uncovered: tuple[str, ...]
+    q1: float  # the factor of the mean squared gradient norm
+    q2: float  # the part of the first gradient
+    q3: float  # the part of the initial gap
+    q4: float  # the part of noise and heterogeneity
+    largest_rate: float  # the largest step size covered, for so many rounds
+    uncovered: tuple[str, ...]  # why the theorem does not cover the case; empty if it does
 
     @property
     def covered(self) -> bool:
@@ -131,17 +123,13 @@ def published(constants: Constants, setting: Setting) -> Bound:
     """
     rate, rounds, batch = setting.learning_rate, setting.rounds, setting.batch_size
     size, groups = setting.scenario.group_size, setting.staleness + 1
-    smooth, growth = constants.smoothness, constants.noise_growth
-    devices = groups * size
+    devices, smooth, growth = groups * size, constants.smoothness, constants.noise_growth
     spread = constants.gradient_noise + growth * constants.heterogeneity
     first = rate**2 * growth * smooth * groups * (groups + 2 * groups**2 * rate * smooth - 1)
     second = rate * devices * (rate * groups * batch - 1)
     aged = (groups - 1) * (rounds - groups / 2)
-    q1 = rate * (
-        2
-        - rate * growth * smooth / (size * batch)
-        - (rate * smooth) ** 2 * growth * devices / (size**2 * batch)
-    )
+    linear = rate * growth * smooth / (size * batch)
+    q1 = rate * (2 - linear - (rate * smooth) ** 2 * growth * devices / (size**2 * batch))
     limit = published_beta(constants, setting) / sqrt(rounds)
     too_short = [f"K = {rounds - 1:,} is below 2G = {2 * groups:,}"] if rounds - 1 < 2 * groups else []
     return Bound(
@@ -171,15 +159,9 @@ def corrected(constants: Constants, setting: Setting) -> Bound:
 
     A floor of 2Γ² stays. It requires L·eta + 2(L·eta·d*)² ≤ 1 and Q1 > 0, for any number of rounds.
     """
-    age = setting.staleness
-    return _bound(
-        constants,
-        setting,
-        smoothness=constants.smoothness,
-        descent=_positive_root(2 * age**2, 1, 1),
-        drift=2 * age,
-        floor=2 * setting.learning_rate * constants.heterogeneity,
-    )
+    age, floor = setting.staleness, 2 * setting.learning_rate * constants.heterogeneity
+    descent = _positive_root(2 * age**2, 1, 1)
+    return _bound(constants, setting, constants.smoothness, descent, drift=2 * age, floor=floor)
 
 
 def round_robin(constants: Constants, setting: Setting) -> Bound:
@@ -190,19 +172,13 @@ def round_robin(constants: Constants, setting: Setting) -> Bound:
     2L·eta + 16(L·eta)²·G(G−1) ≤ 1 and Q1 > 0; L·eta·G ≤ 1/4 is enough for the first.
     """
     groups, rate = setting.scenario.groups, setting.learning_rate
-    smooth = constants.largest_smoothness
-    return _bound(
-        constants,
-        setting,
-        smoothness=smooth,
-        descent=_positive_root(16 * groups * (groups - 1), 2, 1),
-        drift=16 * (groups - 1),
-        floor=10 * rate**3 * (smooth * (groups // 2)) ** 2 * constants.heterogeneity,
-    )
+    smooth, descent = constants.largest_smoothness, _positive_root(16 * groups * (groups - 1), 2, 1)
+    floor = 10 * rate**3 * (smooth * (groups // 2)) ** 2 * constants.heterogeneity
+    return _bound(constants, setting, smooth, descent, drift=16 * (groups - 1), floor=floor)
 
 
 def _bound(
-    constants: Constants, setting: Setting, *, smoothness: float, descent: float, drift: float, floor: float
+    constants: Constants, setting: Setting, smoothness: float, descent: float, *, drift: float, floor: float
 ) -> Bound:
     """Return the form of both theorems, with a = L·eta + drift·(L·eta)², v = (M−1)/(SB) and s = σ²/(SB).
 
@@ -240,8 +216,3 @@ def _uncovered(rate: float, limit: float, name: str, q1: float) -> list[str]:
 def _above_0(name: str, value: float) -> None:
     if not 0 < value <= LARGEST_CONSTANT:
         raise InputError(name, value, f"a number above 0, at most {LARGEST_CONSTANT:g}")
-
-
-def _at_least(least: int, name: str, value: float) -> None:
-    if not least <= value <= LARGEST_CONSTANT:
-        raise InputError(name, value, f"a number from {least} to {LARGEST_CONSTANT:g}")

@@ -29,9 +29,8 @@ def cycle_slots(scenario: Scenario, delay: int = 0) -> int:
     With staleness d = G−1−delay a model is in use for d+1 rounds. They take r(S+1) each if the channel is the
     bottleneck, tau_comp + r(S+1) together if computing is: max((d+1)·r(S+1), tau_comp + r(S+1)).
     """
-    rounds = _effective_groups(scenario, delay)
     communication = scenario.communication_slots
-    return max(rounds * communication, scenario.compute_slots + communication)
+    return max(_effective_groups(scenario, delay) * communication, scenario.compute_slots + communication)
 
 
 def round_slots(scenario: Scenario, delay: int = 0) -> Fraction:
@@ -68,9 +67,7 @@ def rounds_within(scenario: Scenario, deadline: int, delay: int = 0) -> int:
     """Return the rounds completed by ``deadline``; Table 1 of the paper also counts w_0, one more."""
     groups = _effective_groups(scenario, delay)
     cycles, rest = divmod(deadline - scenario.compute_slots, cycle_slots(scenario, delay))
-    if cycles < 0:
-        return 0
-    return cycles * groups + min(groups, rest // scenario.communication_slots)
+    return cycles * groups + min(groups, rest // scenario.communication_slots) if cycles >= 0 else 0
 
 
 def staleness(scenario: Scenario, round_number: int, delay: int = 0) -> int:
@@ -99,8 +96,7 @@ def free_delay(scenario: Scenario) -> int:
     If S does not divide N, the paper promises nothing. The same argument still gives the delay: with
     m = N mod S, a round's first m uplinks are G−1−alpha rounds old and the others one round less, so the
     others must be ready after m uplinks of it, (d*−1)·r(S+1) + r·m ≥ tau_comp. It is the delay that costs no
-    *slot*, ever; a deadline may leave room for a larger one that costs no *round* (`slotwise.schedule` finds
-    that one).
+    *slot*, ever; a deadline may leave room for a larger one that costs no *round* (`automatic_delay`).
     """
     return scenario.groups - 1 - effective_staleness(scenario)
 

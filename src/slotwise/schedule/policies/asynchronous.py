@@ -9,8 +9,7 @@ from typing import ClassVar
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.equal_devices import fixed_delay_timeline
-from slotwise.schedule.policy import Booking, Delivery, Policy
-from slotwise.schedule.selection import first_ready
+from slotwise.schedule.policy import Booking, Delivery, Policy, first_ready
 from slotwise.schedule.timeline import Timeline
 
 
@@ -43,7 +42,7 @@ class FixedDelay(Delivery):
     group_size: int
     delay: int = 0
 
-    def initial(self, absent: Set[int] = frozenset()) -> Iterable[Booking]:  # noqa: ARG002
+    def initial(self, absent: Set[int]) -> Iterable[Booking]:  # noqa: ARG002
         """Return Algorithm 2's initial sets: S_{−alpha−1}, then one group for each of w_1, …, w_alpha."""
         groups = -(-self.devices // self.group_size)
         last = min((groups - self.delay) * self.group_size, self.devices)
@@ -52,11 +51,6 @@ class FixedDelay(Delivery):
             first, last = last + 1, min(last + self.group_size, self.devices)
             yield version, range(first, last + 1)
 
-    def after(
-        self,
-        round_number: int,
-        senders: Sequence[int],
-        absent: Set[int] = frozenset(),  # noqa: ARG002
-    ) -> Iterable[Booking]:
+    def after(self, round_number: int, senders: Sequence[int], absent: Set[int]) -> Iterable[Booking]:  # noqa: ARG002
         """Follow line 13 of Algorithm 2: the server sends w_{k+1} to S_{k−alpha}."""
         yield round_number + self.delay + 1, senders

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -33,9 +34,8 @@ from slotwise.scenario import Scenario
 from slotwise.schedule.equal_devices import fixed_delay_timeline, round_ends
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.policies.asynchronous import FixedDelay
-from slotwise.schedule.policy import Booking, Delivery, Policy
-from slotwise.schedule.selection import first_ready
-from slotwise.schedule.timeline import NEVER, Column, Timeline, Trainings
+from slotwise.schedule.policy import Booking, Delivery, Policy, first_ready
+from slotwise.schedule.timeline import NEVER, NONE, Timeline, Trainings
 
 Delay = int | Literal["auto"]
 
@@ -44,9 +44,8 @@ Delay = int | Literal["auto"]
 class IntentionalDelay(Policy):
     """Intentional delay, fixed or just in time.
 
-    Attributes:
-        delay: the delay in rounds. "auto" is the largest that costs nothing, and just in time for each device
-            if devices are unequal or the selection is not first-ready.
+    A delay is in rounds. "auto" is the largest that costs nothing, and just in time for each device if
+    devices are unequal or the selection is not first-ready.
     """
 
     name: ClassVar[str] = "idfl"
@@ -54,32 +53,32 @@ class IntentionalDelay(Policy):
 
     def delivery(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Delivery:
         """Return a fixed delay, or the plan of just-in-time delivery."""
-        if self._is_just_in_time(fleet):
-            devices = (fleet or Fleet.equal(scenario)).without_faults()
-            shown, plain = self._without_delay(scenario, devices, rounds)
-            return Planned.of(just_in_time(plain, devices.compute_slots, plain.rounds), shown)
-        return FixedDelay(scenario.devices, scenario.group_size, self._chosen_delay(scenario))
+        delay = self._fixed_delay(scenario, fleet)
+        if delay is not None:
+            return FixedDelay(scenario.devices, scenario.group_size, delay)
+        devices = (fleet or Fleet.equal(scenario)).without_faults()
+        shown, plain = self._without_delay(scenario, devices, rounds)
+        return Planned.of(just_in_time(plain, devices.compute_slots, plain.rounds), shown)
 
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
         """Return the timeline of equal devices, or the exact just-in-time timeline of a faultless fleet."""
-        if self._is_just_in_time(fleet):
-            devices = fleet or Fleet.equal(scenario)
-            return self._just_in_time(scenario, devices, rounds) if devices.faultless else None
-        if fleet is not None or self.selection is not first_ready:
+        delay = self._fixed_delay(scenario, fleet)
+        if delay is not None:
+            equal = fleet is None and self.selection is first_ready
+            return fixed_delay_timeline(scenario, self.name, delay, rounds) if equal else None
+        devices = fleet or Fleet.equal(scenario)
+        if not devices.faultless:
             return None
-        return fixed_delay_timeline(scenario, self.name, self._chosen_delay(scenario), rounds)
-
-    def _is_just_in_time(self, fleet: Fleet | None) -> bool:
-        return self.delay == "auto" and (fleet is not None or self.selection is not first_ready)
-
-    def _chosen_delay(self, scenario: Scenario) -> int:
-        return automatic_delay(scenario) if self.delay == "auto" else scenario.checked_delay(self.delay)
-
-    def _just_in_time(self, scenario: Scenario, fleet: Fleet, rounds: int | None) -> Timeline:
-        shown, plain = self._without_delay(scenario, fleet, rounds)
-        shifted = just_in_time(plain, fleet.compute_slots, shown)
-        own = None if fleet.is_equal_to(scenario) else fleet
+        shown, plain = self._without_delay(scenario, devices, rounds)
+        shifted = just_in_time(plain, devices.compute_slots, shown)
+        own = None if devices.is_equal_to(scenario) else devices
         return replace(shifted, scenario=scenario, schedule=self.name, fleet=own)
+
+    def _fixed_delay(self, scenario: Scenario, fleet: Fleet | None) -> int | None:
+        """Return the delay of all devices in rounds; None if delivery is just in time."""
+        if self.delay != "auto":
+            return scenario.checked_delay(self.delay)
+        return automatic_delay(scenario) if fleet is None and self.selection is first_ready else None
 
     def _without_delay(self, scenario: Scenario, fleet: Fleet, rounds: int | None) -> tuple[int, Timeline]:
         """Return the number of rounds without delay, and a timeline until all their receivers have sent.
@@ -102,11 +101,12 @@ def automatic_delay(scenario: Scenario, free: int = 0) -> int:
     Proposition 1's, which `slotwise.theory.free_delay` gives in closed form; here it is searched for.
     ``free`` is a delay already known to cost no slot: the search starts there.
     """
-    free = _largest(free, scenario.largest_delay, lambda delay: _costs_a_slot(scenario, delay))
+    largest = scenario.largest_delay
+    free += bisect_left(range(free + 1, largest + 1), True, key=partial(_costs_a_slot, scenario))
     if scenario.divides or scenario.deadline is None:
         return free
-    rounds = completed_rounds(scenario)
-    return _largest(free, scenario.largest_delay, lambda delay: _costs_a_round(scenario, delay, rounds))
+    costs_a_round = partial(_costs_a_round, scenario, completed_rounds(scenario))
+    return free + bisect_left(range(free + 1, largest + 1), True, key=costs_a_round)
 
 
 def completed_rounds(scenario: Scenario) -> int:
@@ -116,28 +116,20 @@ def completed_rounds(scenario: Scenario) -> int:
     shows in the first 2G rounds: by then every device has sent a second time.
     """
     first, each, deadline = scenario.compute_slots, scenario.communication_slots, scenario.deadline or 0
-    beginning = enumerate(_beginning(scenario), start=1)
-    if all(end == first + k * each for k, end in beginning):
+    beginning = round_ends(replace(scenario, deadline=None), 0, 2 * scenario.groups)
+    if all(end == first + k * each for k, end in enumerate(beginning, start=1)):
         return max(0, (deadline - first) // each)
     return sum(1 for _ in round_ends(scenario))
 
 
-def _largest(free: int, largest: int, costs: Callable[[int], bool]) -> int:
-    """Return the largest delay from ``free`` (known to cost nothing) to ``largest`` that costs nothing."""
-    return free + bisect_left(range(free + 1, largest + 1), True, key=costs)
-
-
 def _costs_a_slot(scenario: Scenario, delay: int) -> bool:
     """Return whether a round ends later than without delay; if any does, one of the first 2G does."""
-    both = zip(_beginning(scenario, delay), _beginning(scenario), strict=True)
-    return any(delayed != plain for delayed, plain in both)
+    unlimited = replace(scenario, deadline=None)
+    beginnings = (round_ends(unlimited, rounds, 2 * scenario.groups) for rounds in (delay, 0))
+    return any(delayed != plain for delayed, plain in zip(*beginnings, strict=True))
 
 
-def _beginning(scenario: Scenario, delay: int = 0) -> Iterator[int]:
-    return round_ends(replace(scenario, deadline=None), delay, 2 * scenario.groups)
-
-
-def _costs_a_round(scenario: Scenario, delay: int, rounds: int) -> bool:
+def _costs_a_round(scenario: Scenario, rounds: int, delay: int) -> bool:
     """Return whether fewer than ``rounds`` rounds end by the deadline.
 
     Decided as soon as the rounds that are left, back to back, would not fit any more: a delay that costs
@@ -159,30 +151,19 @@ def just_in_time(plain: Timeline, compute_slots: Sequence[int], rounds: int) -> 
     needed = begins[plain.round] - slots[plain.device - 1]
     in_time = np.searchsorted(plain.broadcast_end, needed, side="right")
     version = np.maximum(plain.version, in_time.astype(np.int32))
-    receiver, offsets = _receivers(plain, version, rounds)
-    sent = slice(0, int(plain.round_offsets[rounds]))
-    return replace(
-        plain,
-        delay=None,
-        version=version[sent],
-        **{name: getattr(plain, name)[sent] for name in ("round", "device", "start", "end")},
-        broadcast_start=plain.broadcast_start[:rounds],
-        broadcast_end=plain.broadcast_end[:rounds],
-        receiver=receiver,
-        receiver_offsets=offsets,
-    )
-
-
-def _receivers(plain: Timeline, version: Column, rounds: int) -> tuple[Column, Column]:
-    """Return who receives each of w_0, …, w_rounds, ascending: whoever sends an update made from it."""
+    # Whoever sends an update made from a model receives it, ascending; others what they receive anyway.
     received = Trainings.of(plain)
-    unsent = received.uplink < 0
+    unsent = received.uplink == NONE
     device = np.concatenate([plain.device, received.device[unsent].astype(np.int32)])
-    version = np.concatenate([version, received.version[unsent].astype(np.int32)])
-    wanted = version <= rounds
-    device, version = device[wanted], version[wanted]
-    order = np.lexsort((device, version))
-    return device[order], np.searchsorted(version[order], np.arange(rounds + 2))
+    model = np.concatenate([version, received.version[unsent].astype(np.int32)])
+    device, model = device[model <= rounds], model[model <= rounds]
+    order = np.lexsort((device, model))
+    return replace(
+        replace(plain, version=version).first(rounds),
+        delay=None,
+        receiver=device[order],
+        receiver_offsets=np.searchsorted(model[order], np.arange(rounds + 2)),
+    )
 
 
 @dataclass(frozen=True)
@@ -192,20 +173,13 @@ class Planned(Delivery):
     A sender waits as many rounds for its next model as it does in the plan at that time. For every S devices
     that are absent the queue for the channel is a round shorter, and so is the wait. Devices that are ready
     send in the planned order; if the plan is not met, in the order in which they got ready.
-
-    Attributes:
-        devices: N.
-        group_size: S.
-        received: the models each device receives in the plan.
-        sent: the rounds in which it sends.
-        turns: the slot of the uplink, for (device, version).
     """
 
     devices: int
     group_size: int
-    received: Mapping[int, Sequence[int]]
-    sent: Mapping[int, Sequence[int]]
-    turns: Mapping[tuple[int, int], int]
+    received: Mapping[int, Sequence[int]]  # the models each device receives in the plan
+    sent: Mapping[int, Sequence[int]]  # the rounds in which it sends
+    turns: Mapping[tuple[int, int], int]  # the slot of the uplink, for (device, version)
 
     @classmethod
     def of(cls, plan: Timeline, rounds: int = -1) -> Planned:
@@ -227,25 +201,21 @@ class Planned(Delivery):
             turns[device, version] = start
         return cls(plan.scenario.devices, plan.scenario.group_size, dict(received), dict(sent), turns)
 
-    def initial(self, absent: Set[int] = frozenset()) -> Iterable[Booking]:
+    def initial(self, absent: Set[int]) -> Iterable[Booking]:
         """Book each device for its first model in the plan."""
+        saved = self._rounds_saved(absent)
         for device in range(1, self.devices + 1):
-            first = self.received.get(device, (0,))[0]
-            yield max(0, first - self._rounds_saved(absent)), [device]
+            yield max(0, self.received.get(device, (0,))[0] - saved), [device]
 
-    def after(
-        self, round_number: int, senders: Sequence[int], absent: Set[int] = frozenset()
-    ) -> Iterable[Booking]:
+    def after(self, round_number: int, senders: Sequence[int], absent: Set[int]) -> Iterable[Booking]:
         """Book each sender for a model as many rounds later as in the plan."""
         saved = self._rounds_saved(absent)
         for device in senders:
-            yield round_number + 1 + max(0, self._wait(device, round_number) - saved), [device]
-
-    def _wait(self, device: int, round_number: int) -> int:
-        """Return the rounds between the planned uplink due by now and the next model, as far as known."""
-        sent, received = self.sent.get(device, ()), self.received.get(device, ())
-        place = min(bisect_right(sent, round_number), len(received) - 1) - 1
-        return received[place + 1] - sent[place] - 1 if place >= 0 else 0
+            # The wait is that between the planned uplink due by now and the next model, as far as known.
+            sent, received = self.sent.get(device, ()), self.received.get(device, ())
+            place = min(bisect_right(sent, round_number), len(received) - 1) - 1
+            wait = received[place + 1] - sent[place] - 1 if place >= 0 else 0
+            yield round_number + 1 + max(0, wait - saved), [device]
 
     def _rounds_saved(self, absent: Set[int]) -> int:
         present = self.devices - len(absent)

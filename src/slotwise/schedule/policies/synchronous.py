@@ -14,8 +14,7 @@ from slotwise.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.equal_devices import equal_devices_timeline
-from slotwise.schedule.policy import Booking, Delivery, Policy
-from slotwise.schedule.selection import first_ready
+from slotwise.schedule.policy import Booking, Delivery, Policy, first_ready
 from slotwise.schedule.timeline import Column, Timeline
 
 Participation = Literal["round-robin", "random"]
@@ -23,16 +22,11 @@ Participation = Literal["round-robin", "random"]
 
 @dataclass(frozen=True, kw_only=True)
 class Synchronous(Policy):
-    """Synchronous FL; with S < N, federated averaging with partial participation (McMahan et al., 2017).
-
-    Attributes:
-        participation: who takes part in a round: "round-robin", or "random" for S devices drawn anew.
-        seed: seed of the random participation.
-    """
+    """Synchronous FL; with S < N, federated averaging with partial participation (McMahan et al., 2017)."""
 
     name: ClassVar[str] = "sync"
-    participation: Participation = "round-robin"
-    seed: int = 0
+    participation: Participation = "round-robin"  # or "random": S devices drawn anew for every round
+    seed: int = 0  # of the random participation
 
     def __post_init__(self) -> None:
         if self.participation not in get_args(Participation):
@@ -66,16 +60,11 @@ class Participants(Delivery):
     delay = 0
     waits_for_all = True
 
-    def initial(self, absent: Set[int] = frozenset()) -> Iterable[Booking]:
+    def initial(self, absent: Set[int]) -> Iterable[Booking]:
         """Book the participants of round 0 for w_0."""
         yield 0, self.participants(0, absent)
 
-    def after(
-        self,
-        round_number: int,
-        senders: Sequence[int],  # noqa: ARG002
-        absent: Set[int] = frozenset(),
-    ) -> Iterable[Booking]:
+    def after(self, round_number: int, senders: Sequence[int], absent: Set[int]) -> Iterable[Booking]:  # noqa: ARG002
         """Book the next participants for the new model, no matter who has sent."""
         yield round_number + 1, self.participants(round_number + 1, absent)
 
