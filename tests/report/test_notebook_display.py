@@ -16,7 +16,7 @@ from slotwise.errors import UserError
 from slotwise.learning import History, Point
 from slotwise.notebook import Displayable
 from slotwise.planning import PlanTable, plan
-from slotwise.report.curves.run_curves import curves_figure
+from slotwise.report.plotting import curves_figure
 from slotwise.runs import RunResult
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate

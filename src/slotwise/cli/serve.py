@@ -37,8 +37,8 @@ from slotwise.live.plan import live_plan
 from slotwise.live.run import LONGEST_GOODBYE, LiveOutcome, ServerOptions, Trouble, new_live_folder
 from slotwise.live.run import serve as serve_live
 from slotwise.live.topics import Topics
-from slotwise.report.cost_tables import table_console
 from slotwise.report.progress import stop_on_signals
+from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runs.tasks import build_task

@@ -22,7 +22,6 @@ from slotwise.cli.flags import (
 )
 from slotwise.costs import Costs
 from slotwise.errors import InputError
-from slotwise.report.cost_tables import cost_line, costs_as_dict, device_table, table_console
 from slotwise.report.gantt import (
     Window,
     check_picture_path,
@@ -31,6 +30,7 @@ from slotwise.report.gantt import (
     window_of,
     write_gantt,
 )
+from slotwise.report.tables import cost_line, costs_as_dict, device_table, table_console
 from slotwise.runs.config import RunConfig
 from slotwise.schedule import Timeline, refuse_too_many_uplinks
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from slotwise.errors import UserError
 from slotwise.learning import History, Point
 from slotwise.planning import PlanTable
-from slotwise.report.curves.panels import BLUE, GREEN, VERMILLION, CurveFigure, Line, Panel
-from slotwise.report.curves.plotting import WIDTH, clear_frame, figure_style, plot_figure, save_figure
+from slotwise.report.curves import BLUE, GREEN, VERMILLION, CurveFigure, Line, Panel
 from slotwise.report.gantt.chart import describe, whole_window
 from slotwise.report.gantt.drawing import compose
-from slotwise.report.plan_tables import plan_title
+from slotwise.report.plotting import WIDTH, clear_frame, figure_style, plot_figure, save_figure
+from slotwise.report.tables import plan_title
 from slotwise.runs import RunResult
 from slotwise.schedule import Timeline
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.report.curves.panels import AXIS_TITLES, CurveFigure, Line, Numbers
+from slotwise.report.curves import AXIS_TITLES, CurveFigure, Line, Numbers
 
 
 @dataclass(frozen=True)

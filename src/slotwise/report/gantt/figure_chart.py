@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from slotwise.report.curves.plotting import figure_style, save_figure
 from slotwise.report.gantt.chart import Interval, ticks
 from slotwise.report.gantt.drawing import DIGIT, LOOKS, Bar, Picture
+from slotwise.report.plotting import figure_style, save_figure
 
 POINTS = 72  # per inch
 PNG_DOTS = 150  # per inch
