@@ -4,7 +4,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-import typer
 
 from slotwise.cli.app import app
 
@@ -12,8 +11,7 @@ DEPLOY = Path(__file__).parents[1] / "deploy"
 
 
 def options_of(command: str) -> set[str]:
-    parameters = typer.main.get_command(app).commands[command].params
-    return {name for parameter in parameters for name in parameter.opts}
+    return {name for argument in app[command].assemble_argument_collection() for name in argument.names}
 
 
 def check(words: list[str]) -> None:

@@ -47,6 +47,12 @@ class Observer:
     def progress(self, stage: str, done: int, total: int) -> None:
         """Part ``stage`` of some work without rounds of its own has come this far."""
 
+    def devices_connected(self, present: int, expected: int) -> None:
+        """``present`` of the ``expected`` devices are connected; the server waits for the others."""
+
+    def message_rejected(self, topic: str, reason: str) -> None:
+        """A message of a device was rejected."""
+
     def wants_stop(self) -> bool:
         """Return whether to stop early, with a checkpoint."""
         return False

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.live.credentials import read_credentials
+from slotwise.live.transport.broker import read_credentials
 
 
 def test_it_says_what_to_do_next(slotwise, tmp_path: Path) -> None:
     folder = tmp_path / "fleet"
-    code, out, err = slotwise("enroll", folder, "--devices", 3, "--host", "broker.example", "--name", "house")
+    code, out, err = slotwise("enroll", folder, "--devices", 3, "--host", "broker.example", "--name", "home")
     assert (code, err) == (0, "")
     assert out.splitlines() == [
         f"{folder}: 3 devices, broker at mqtts://broker.example:8883, passwords",
@@ -54,19 +54,19 @@ def test_it_says_when_a_reload_is_not_enough(slotwise, tmp_path: Path, kind, opt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--host", "localhost"), "--devices missing: must be the number of devices"),
-        (("--devices", 3), "--host missing: must be the broker's name or address, as devices reach it"),
-        (("--devices", 0, "--host", "a"), "--devices 0: must be a whole number of at least 1"),
-        (("--devices", 10_001, "--host", "a"), "--devices 10001: must be at most 10000"),
-        (("--devices", 3, "--host", "a b"), "--host a b: must be a host name"),
-        (("--devices", 3, "--host", "a", "--host", "b:1"), "--host b:1: must be a host name"),
-        (("--devices", 3, "--host", "a", "--port", 70_000), "--port 70000: must be at most 65535"),
-        (("--devices", 3, "--host", "a", "--name", "a/b"), "--name a/b: must be at most 64 letters"),
-        (("--devices", 3, "--host", "a", "--largest-model", 10**9), "--largest-model 1000000000: must be at"),
-        (("--devices", 3, "--host", "a", "--days", 0), "--days 0: must be a whole number of at least 1"),
-        (("--add", 1), "{folder}: no enrolment (no enrolment.json there); --devices and --host make one"),
-        (("--add", 1, "--devices", 3), "--devices given: must be left out with --add and --revoke"),
-        (("--revoke", 1, "--passwords"), "--certificates given: must be left out with --add and --revoke"),
+        (("--host", "localhost"), "--devices missing"),
+        (("--devices", 3), "--host missing"),
+        (("--devices", 0, "--host", "a"), "--devices 0"),
+        (("--devices", 10_001, "--host", "a"), "--devices 10001"),
+        (("--devices", 3, "--host", "a b"), "--host a b"),
+        (("--devices", 3, "--host", "a", "--host", "b:1"), "--host b:1"),
+        (("--devices", 3, "--host", "a", "--port", 70_000), "--port 70000"),
+        (("--devices", 3, "--host", "a", "--name", "a/b"), "--name a/b"),
+        (("--devices", 3, "--host", "a", "--largest-model", 10**9), "--largest-model 1000000000"),
+        (("--devices", 3, "--host", "a", "--days", 0), "--days 0"),
+        (("--add", 1), "{folder}: not an enrolment"),
+        (("--add", 1, "--devices", 3), "--devices cannot be combined with --add"),
+        (("--revoke", 1, "--passwords"), "--certificates cannot be combined with --revoke"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(slotwise, tmp_path: Path, arguments, message: str) -> None:
@@ -81,7 +81,8 @@ def test_mistakes_are_one_line_and_leave_nothing(slotwise, tmp_path: Path, argum
 def test_a_folder_of_something_else_is_left_alone(slotwise, tmp_path: Path) -> None:
     (tmp_path / "letters").write_text("dear")
     code, _, err = slotwise("enroll", tmp_path, "--devices", 3, "--host", "localhost")
-    assert (code, err) == (2, f"slotwise: {tmp_path}: is there already; give the name of a new folder\n")
+    assert code == 2
+    assert err.startswith(f"slotwise: {tmp_path}: exists already")
     assert [path.name for path in tmp_path.iterdir()] == ["letters"]
 
 
@@ -99,6 +100,6 @@ def test_a_name_too_long_is_refused(slotwise, tmp_path: Path) -> None:
 
 def test_credentials_say_which_channel_they_are_for(slotwise, tmp_path: Path) -> None:
     folder = tmp_path / "fleet"
-    slotwise("enroll", folder, "--devices", 1, "--host", "broker.example", "--name", "house")
+    slotwise("enroll", folder, "--devices", 1, "--host", "broker.example", "--name", "home")
     for client in ("server", "device-1"):
-        assert read_credentials(folder / f"{client}.toml").channel == "house"
+        assert read_credentials(folder / f"{client}.toml").channel == "home"

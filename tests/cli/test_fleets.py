@@ -83,7 +83,7 @@ def test_a_file_with_another_number_of_devices_than_is_said_is_refused(
         ("absences = [[2, -5, 10]]", "absences = [2, -5, 10]: must be such that leaves is a whole number"),
         ("absences = [[0, 5, 10]]", "absences = [0, 5, 10]: must be such that device is a whole number"),
         ("absences = [[2, 50, 10]]", "absences = [2, 50, 10]: must be such that returns is a whole number"),
-        ("mean-present = 5", "mean_away = missing: must be given where mean_present is"),
+        ("mean-present = 5", "mean_away = missing: must be given together with mean_present"),
         ("devices = 4", "group_size = 10: must be from 1 to 4"),
         (
             "devices = 2\ngroup-size = 1\ndevice-compute-slots = [1, -3]",
@@ -139,7 +139,7 @@ def test_timelines_that_no_memory_holds_are_refused(slotwise: Call, words: list[
         ("device,compute_slots\n", "no devices"),
         ("device,compute_slots\n1,2\n2,slow\n", "row 3, column compute_slots: slow: must be a whole number"),
         ("device,compute_slots,link_slots\n1,2,0\n", "row 2, column link_slots: 0: must be a whole number"),
-        ("device,compute_slots\n1,2\n1,3\n", "row 3, column device: 1: is there twice"),
+        ("device,compute_slots\n1,2\n1,3\n", "row 3, column device: 1: occurs twice"),
         ("device,compute_slots\n1,2\n3,3\n", "row 3, column device: 3: must be 1 to 2, each once, and 2 is"),
         ("device,link_slots\n1,2\n", "row 1, column compute_slots: missing"),
         ("device,compute_slots\n1,-2\n", "row 2, column compute_slots: -2: must be a whole number"),

@@ -1,48 +1,58 @@
-"""A live run in memory: one server, its devices, and a listener, all in one event loop."""
+"""A live run in memory and in virtual time: one server, its devices, and a listener."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tasks import SIZE, Arithmetic
+from virtual_time import VirtualExecutor, run_virtual
 
 from slotwise.aggregation import Vector, mean
 from slotwise.fleet import Fleet
-from slotwise.learning import Observer, train
-from slotwise.live.clock import Clock, PacedClock
-from slotwise.live.device import Device
-from slotwise.live.mailbox import Admission, Mailbox
-from slotwise.live.memory import MemoryBroker
-from slotwise.live.server import Server
-from slotwise.live.state import LiveState
-from slotwise.live.terms import Terms
-from slotwise.live.topics import Topics
-from slotwise.live.wire import decode
+from slotwise.learning import Training
+from slotwise.live.clock import SlotClock
+from slotwise.live.device.client import Device
+from slotwise.live.protocol.topics import Topics
+from slotwise.live.protocol.wire import BadFrame, decode
+from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
+from slotwise.live.server.monitor import DeviceMonitor, RunSpec
+from slotwise.live.server.rounds import RoundDriver
+from slotwise.live.server.state import LiveState
+from slotwise.live.transport.memory import MemoryBroker
+from slotwise.observer import Observer
 from slotwise.schedule import Timeline, scheduler_for, simulate
 
 TOPICS = Topics("test")
+FOREVER = 1e5  # virtual seconds
 
 
 @dataclass
 class Live:
-    """What a run in memory left behind."""
+    """A run in memory, and what it left behind."""
 
     plan: Timeline
     state: LiveState
-    mailbox: Mailbox
+    spec: RunSpec
     models: dict[int, Vector] = field(default_factory=dict)
     wire: list = field(default_factory=list)
     checkpoints: list = field(default_factory=list)
+    rejections: list[Rejection] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)  # of the rejections
+    reached: dict[int, asyncio.Event] = field(default_factory=dict)
 
-    def waiting(self, present, wanted):
-        pass
-
-    def round_done(self, state):
+    def round_done(self):
+        state = self.state
         self.models[state.round] = state.models[state.round]
+        if state.round in self.reached:
+            self.reached[state.round].set()
         self.on_round(state)
 
     def on_round(self, state):
         pass
+
+    async def reaches(self, round_number):
+        """Wait for a round to be done."""
+        await self.reached.setdefault(round_number, asyncio.Event()).wait()
 
     @property
     def updates(self):
@@ -55,120 +65,119 @@ def planned_updates(plan):
 
 def simulated_models(plan, task=None):
     """w_1, …, w_K of the simulator."""
-    models = {}
-
-    class Keeping(Observer):
-        def wants_checkpoint(self):
-            return True
-
-        def checkpoint(self, history):
-            models[history.round] = history.models[history.round]
-
-    train(plan, task or Arithmetic(), observer=Keeping())
-    return models
+    with Training(plan, task or Arithmetic()) as training:
+        return {number + 1: training.model for number in training}
 
 
 def prepare(
-    scenario, schedule, *, fleet=None, rounds=12, state=None, participation="round-robin", patience=5.0
+    scenario,
+    schedule,
+    *,
+    fleet=None,
+    rounds=12,
+    state=None,
+    participation="round-robin",
+    timeout=5.0,
+    return_timeout=3.0,
 ):
     plan = simulate(scenario, schedule, fleet=fleet, rounds=rounds, participation=participation)
     if state is None:
         scheduler = scheduler_for(scenario, schedule, fleet=fleet, participation=participation)
         state = LiveState(scheduler, models={0: Arithmetic().initial_model()})
-    rejections = []
-    mailbox = Mailbox(TOPICS, "run", scenario.devices, Admission(SIZE), rejections.append)
-    mailbox.log = rejections
-    terms = Terms(
+    spec = RunSpec(
         "run",
         plan.rounds,
         fleet or Fleet.equal(scenario),
         scenario.link_slots,
         mean,
-        patience=patience,
+        timeout=timeout,
+        return_timeout=return_timeout,
         announcement={"devices": str(scenario.devices)},
     )
-    return Live(plan, state, mailbox), terms
+    return Live(plan, state, spec)
 
 
-class PatientTime:
-    """Slots that pass one after another, each only when nobody has anything left to do in it.
+class Play:
+    """The parts of a run in memory, for tests that change something while it is played.
 
-    So it does not matter how slow the machine is; but for those who are ``late``: they are not waited for.
+    Attributes:
+        tasks: the devices.
+        broker, channel: of the server.
     """
 
-    def __init__(self, late=()):
-        self._seconds, self.late = 0.0, set(late)
-        self.clock = PacedClock(1000, lambda: self._seconds)
+    def __init__(self, live, clock, *, task=None, seconds=None, slot_ms=None):
+        self.live, self.clock, self._task = live, clock, task or Arithmetic()
+        self.broker, self.tasks, self._slot_ms = MemoryBroker(), {}, slot_ms
+        self._executor = VirtualExecutor(clock, seconds)
 
-    async def go_by(self, broker, live):
-        turns = 0
-        while True:
-            await asyncio.sleep(0)
-            turns = turns + 1 if self._nobody_is_busy(live) else 0
-            if turns == 100:  # of the event loop: whatever was on its way has come
-                turns, self._seconds = 0, self._seconds + 1
-                live.mailbox.changed.set()
+    def start(self, number, boot=None):
+        self.tasks[number] = asyncio.create_task(self._be(number, boot or f"boot{number}"))
 
-    def _nobody_is_busy(self, live):
-        mailbox, planned = live.mailbox, live.state.agenda.next_slot
-        training = {n for n in mailbox.assigned if not mailbox.is_ready(n)} - self.late
-        due = planned is not None and self.clock.seconds_until(planned) <= 0
-        return not (training or due or mailbox.waits_for_update)
+    async def _be(self, number, boot):
+        async def make(fields):
+            return self._task
 
+        async with self.broker.connect(Device.last_will(TOPICS, number, boot)) as channel:
+            device = Device(number, TOPICS, channel, make, self._executor, boot)
+            await device.run()
 
-async def play(
-    live,
-    terms,
-    *,
-    clock=None,
-    devices=None,
-    task=None,
-    resumed=False,
-    meanwhile=None,
-    instead=None,
-    workers=2,
-):
-    """Run it to its end; ``meanwhile(broker, live)`` may do what it likes beside it."""
-    broker = MemoryBroker()
-    everyone = list(devices or range(1, terms.fleet.devices + 1))
-
-    async def make(words):
-        return task or Arithmetic()
-
-    async def be(number, pool):
-        will = Device.farewell(TOPICS, number, f"boot{number}")
-        async with broker.connect(will) as own:
-            await Device(number, TOPICS, own, make, pool, f"boot{number}").run()
-
-    async def listen():
-        async with broker.connect() as own:
-            await own.subscribe("slotwise/#")
-            async for arrival in own.arrivals():
+    async def _listen(self, subscribed):
+        async with self.broker.connect() as channel:
+            await channel.subscribe("slotwise/#")
+            subscribed.set()
+            async for arrival in channel.arrivals():
                 if hasattr(arrival, "topic") and arrival.payload:
-                    live.wire.append((arrival.topic, decode(arrival.payload)))
+                    with suppress(BadFrame):
+                        self.live.wire.append((arrival.topic, decode(arrival.payload)))
 
-    with ThreadPoolExecutor(workers) as pool:
-        async with broker.connect() as channel:
-            await channel.subscribe(TOPICS.from_all_devices)
-            server = Server(terms, live.state, channel, TOPICS, live.mailbox, clock or Clock(), live)
-            background = [asyncio.create_task(listen()), asyncio.create_task(server.listen())]
-            if not resumed:
-                live.mailbox.present.clear()
+    def _reject(self, rejection):
+        self.live.rejections.append(rejection)
+        self.live.times.append(self.clock.now())
+
+    async def run(self, devices, *, resumed=False, meanwhile=None, instead=None):
+        live, spec, state = self.live, self.live.spec, self.live.state
+        subscribed, background = asyncio.Event(), []
+        background.append(asyncio.create_task(self._listen(subscribed)))
+        await subscribed.wait()
+        async with self.broker.connect() as self.channel:
+            await self.channel.subscribe(TOPICS.from_all_devices)
+            updates = UpdateCheck(SIZE)
+            self.inbox = Inbox(TOPICS, "run", spec.fleet.devices, state, updates, self.clock, self._reject)
+            monitor = DeviceMonitor(spec, state, self.channel, TOPICS, self.inbox, self.clock, Observer())
+            slots = SlotClock(self._slot_ms, self.clock)
+            driver = RoundDriver(spec, state, self.channel, monitor, slots, self.clock, live.round_done)
+            background.append(asyncio.create_task(monitor.listen()))
             others = instead or {}
-            tasks = {n: asyncio.create_task(be(n, pool)) for n in everyone if n not in others}
-            tasks |= {n: asyncio.create_task(one(broker)) for n, one in others.items()}
-            live.tasks, live.broker, live.be = tasks, broker, lambda n: asyncio.create_task(be(n, pool))
+            for number in devices:
+                if number not in others:
+                    self.start(number)
+            self.tasks |= {n: asyncio.create_task(one(self.broker)) for n, one in others.items()}
             if not resumed:
-                await server.gather(len(everyone), 5)
-                live.mailbox.unplanned.clear()
+                await monitor.gather(len(devices), 5)
+                state.presence.take_changes()
             if meanwhile is not None:
-                background.append(asyncio.create_task(meanwhile(broker, live)))
+                background.append(asyncio.create_task(meanwhile(self)))
             try:
-                await asyncio.wait_for(server.play(), 30)
-                await server.end()
-                await asyncio.sleep(0.05)
+                await driver.play()
+                await monitor.end()
+                await self.clock.sleep(0.1)  # until everything has been delivered
+                for task in background:
+                    if task.done():
+                        task.result()
             finally:
-                for one in (*background, *tasks.values()):
-                    one.cancel()
-                await asyncio.gather(*background, *tasks.values(), return_exceptions=True)
-    return live
+                for task in (*background, *self.tasks.values()):
+                    task.cancel()
+                await asyncio.gather(*background, *self.tasks.values(), return_exceptions=True)
+        return live
+
+
+def play(live, *, devices=None, resumed=False, meanwhile=None, instead=None, **options):
+    """Play a run to its end in virtual time; ``meanwhile(play)`` may do what it likes beside it."""
+
+    async def scenario(clock):
+        everyone = list(devices or range(1, live.spec.fleet.devices + 1))
+        made = {name: value(clock) if callable(value) else value for name, value in options.items()}
+        part = Play(live, clock, **made)
+        return await part.run(everyone, resumed=resumed, meanwhile=meanwhile, instead=instead)
+
+    return run_virtual(scenario)

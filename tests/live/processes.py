@@ -16,7 +16,8 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from slotwise.live.wire import BadFrame, decode, encode
+from slotwise.live.protocol.wire import BadFrame, decode, encode
+from slotwise.live.server.inbox import READY_TWICE
 
 HERE = Path(__file__).parent
 NAME = "test"
@@ -166,7 +167,7 @@ class Wire:
         _, call = self.wait_for(lambda topic, frame: topic == "all/call", "call")
         self.wait_for(lambda topic, frame: topic == "all/end", "end")
         self.messages.clear()
-        for kind, payload in {"end": b"", "call": encode(call.label, **call.words)}.items():
+        for kind, payload in {"end": b"", "call": encode(call.label, **call.fields)}.items():
             said = self._client.publish(f"slotwise/{NAME}/all/{kind}", payload, qos=1, retain=True)
             said.wait_for_publish(PATIENT)
 
@@ -300,7 +301,7 @@ class Trial:
     @property
     def serious_rejections(self):
         """But for those of a device that was asked twice and answered twice."""
-        return [line for line in self.rejections.splitlines() if not line.endswith("ready, said twice")]
+        return [line for line in self.rejections.splitlines() if not line.endswith(READY_TWICE)]
 
     @property
     def rejections(self):

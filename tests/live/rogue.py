@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from tasks import SIZE, Arithmetic
 
-from slotwise.live.device import Device
-from slotwise.live.mqtt import broker_of, connected_channel
-from slotwise.live.topics import Topics
-from slotwise.live.wire import decode, encode
+from slotwise.live.device.client import Device
+from slotwise.live.protocol.topics import Topics
+from slotwise.live.protocol.wire import decode, encode
+from slotwise.live.transport.broker import parse_address
+from slotwise.live.transport.mqtt import connected_channel
 
 
 class RogueChannel:
@@ -33,14 +34,14 @@ class RogueChannel:
 
     def _spoiled(self, topic, payload):
         frame = decode(payload)
-        words = {"grant": frame.words["grant"]}
+        fields = {"grant": frame.fields["grant"]}
         match self._mode:
             case "nan":
-                return [(topic, encode(frame.label, np.full(SIZE, np.nan, dtype=np.float32), **words))]
+                return [(topic, encode(frame.label, np.full(SIZE, np.nan, dtype=np.float32), **fields))]
             case "shape":
-                return [(topic, encode(frame.label, np.ones(SIZE + 1, dtype=np.float32), **words))]
+                return [(topic, encode(frame.label, np.ones(SIZE + 1, dtype=np.float32), **fields))]
             case "huge":
-                return [(topic, encode(frame.label, np.ones(25_000_000, dtype=np.float32), **words))]
+                return [(topic, encode(frame.label, np.ones(25_000_000, dtype=np.float32), **fields))]
             case "garbage":
                 return [(topic, os.urandom(1000))]
             case "replay":
@@ -49,7 +50,7 @@ class RogueChannel:
             case "impersonate":
                 other = topic.replace(f"/{frame.label.device}/", "/1/")
                 label = frame.label._replace(device=1)
-                return [(other, encode(label, frame.vector, **words)), (other, payload), (topic, payload)]
+                return [(other, encode(label, frame.vector, **fields)), (other, payload), (topic, payload)]
             case "half":
                 self._send_half_and_die(topic, payload)
                 return []
@@ -73,13 +74,13 @@ class RogueChannel:
 async def main(mode, address, name, number):
     topics = Topics(name)
 
-    async def make(words):
+    async def make(fields):
         return Arithmetic(0.02)
 
-    will = Device.farewell(topics, number, "rogue")
+    will = Device.last_will(topics, number, "rogue")
     with ThreadPoolExecutor(1) as pool:
         async with connected_channel(
-            broker_of(address), f"rogue-{number}", will=will, patience=30
+            parse_address(address), f"rogue-{number}", will=will, timeout=30
         ) as channel:
             await Device(number, topics, RogueChannel(channel, mode), make, pool, "rogue").run()
 

@@ -9,14 +9,17 @@ import pytest
 from processes import Mosquitto
 from tasks import Arithmetic
 
-from slotwise.live import farewells
-from slotwise.live.device import Device
-from slotwise.live.mqtt import broker_of, connected_channel
-from slotwise.live.run import LiveWatcher, ServerOptions, new_live_folder, serve
-from slotwise.live.topics import Topics
+from slotwise.live.device.client import Device
+from slotwise.live.protocol.topics import Topics
+from slotwise.live.server.live_run import run_live
+from slotwise.live.server.server_config import ServerConfig
+from slotwise.live.server.serving import new_live_folder
+from slotwise.live.transport.broker import parse_address
+from slotwise.live.transport.mqtt import connected_channel
+from slotwise.observer import Observer
 from slotwise.runs import RunConfig
 
-PARAMETERS = RunConfig.from_options(
+CONFIG = RunConfig.from_options(
     {"devices": 5, "group_size": 2, "compute_slots": 4, "deadline": 60, "task": "tasks:make"}
 )
 TOPICS = Topics("trial")
@@ -34,17 +37,17 @@ def broker(tmp_path):
 async def fleet(address):
     """Devices, each with a connection and a last will of its own."""
 
-    async def make(words):
+    async def make(fields):
         return Arithmetic(0.02)
 
     async def be(number):
         boot = f"boot{number}"
-        will = Device.farewell(TOPICS, number, boot)
+        will = Device.last_will(TOPICS, number, boot)
         async with connected_channel(address, f"device-{number}", will=will) as channel:
             await Device(number, TOPICS, channel, make, pool, boot).run()
 
     with ThreadPoolExecutor(5) as pool:
-        devices = [asyncio.create_task(be(number)) for number in range(1, PARAMETERS.devices + 1)]
+        devices = [asyncio.create_task(be(number)) for number in range(1, CONFIG.channel.devices + 1)]
         try:
             yield
         finally:
@@ -53,17 +56,25 @@ async def fleet(address):
             await asyncio.gather(*devices, return_exceptions=True)
 
 
-def served(tmp_path, broker, disturb=None, watcher=None):
+def served(tmp_path, broker, disturb=None, observer=None):
     """The outcome of a run; ``disturb(channel)`` may change the server's channel before it begins."""
 
     async def run():
-        address, options = broker_of(broker.address), ServerOptions(patience=NEVER)
-        folder = new_live_folder(tmp_path / "run", PARAMETERS, options)
+        address, options = parse_address(broker.address), ServerConfig(timeout=NEVER)
+        folder = new_live_folder(tmp_path / "run", CONFIG, options)
         async with fleet(address), connected_channel(address, "server") as channel:
             if disturb is not None:
                 disturb(channel)
-            serving = serve(folder, PARAMETERS, Arithmetic(), channel, options=options, watcher=watcher)
-            return await asyncio.wait_for(serving, 120)
+            running = run_live(
+                folder,
+                CONFIG,
+                Arithmetic(),
+                channel,
+                server=options,
+                observer=observer,
+                return_timeout=NEVER,  # however slow this machine is
+            )
+            return await asyncio.wait_for(running, 120)
 
     return asyncio.run(run())
 
@@ -74,24 +85,23 @@ def assert_as_planned(outcome):
     assert not any(reason.startswith("missing") for reason in outcome.comparison.rejected)
 
 
-class RestartsTheBroker(LiveWatcher):
-    """Somebody who does so after a round."""
+class RestartsTheBroker(Observer):
+    """Does so after a round."""
 
     def __init__(self, broker):
         self._broker, self.restarted = broker, False
 
-    def round_done(self, state):
-        if state.round == 4:
+    def round_done(self, round_number):
+        if round_number == 3:
             self._broker.stop()
             self._broker.start()
             self.restarted = True
 
 
-def test_no_run_minds_that_the_broker_tells_last_wills_when_it_is_restarted(tmp_path, broker, monkeypatch):
-    monkeypatch.setattr(farewells, "SECONDS_TO_RETURN", NEVER)  # however slow this machine is
-    watcher = RestartsTheBroker(broker)
-    outcome = served(tmp_path, broker, watcher=watcher)
-    assert watcher.restarted
+def test_no_run_minds_that_the_broker_tells_last_wills_when_it_is_restarted(tmp_path, broker):
+    observer = RestartsTheBroker(broker)
+    outcome = served(tmp_path, broker, observer=observer)
+    assert observer.restarted
     assert_as_planned(outcome)
 
 
@@ -110,6 +120,6 @@ def test_what_was_said_while_only_the_server_was_away_is_asked_for_again(tmp_pat
 
         channel.publish = publish_and_break
 
-    outcome = served(tmp_path, broker, disturb, LiveWatcher())
+    outcome = served(tmp_path, broker, disturb)
     assert broken
     assert_as_planned(outcome)

@@ -6,48 +6,68 @@ import errno
 import io
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import version
 from typing import NoReturn
 
 from cyclopts import App, Parameter
 from cyclopts.exceptions import CycloptsError
 
-from slotwise.cli.bench import bench
-from slotwise.cli.bound import bound
-from slotwise.cli.data import data
-from slotwise.cli.plan import plan
-from slotwise.cli.recommend import recommend
-from slotwise.cli.reproduce import reproduce
-from slotwise.cli.show import show
-from slotwise.cli.sweep import compare, sweep
-from slotwise.cli.timeline import timeline
-from slotwise.cli.train import train
 from slotwise.errors import InputError, UserError
 
 USAGE_ERROR = 2
 USER_CODE_FAILED = 1
 INTERRUPTED = 130
-LEGACY = {"serve", "device", "fleet", "enroll"}
 
 
-def _unwrapped(docstring: str | None) -> str:
-    """Return a docstring with one line per paragraph: the terminal knows where to wrap."""
-    paragraphs = (docstring or "").strip().split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+# Commands, the modules that define them, and summaries: `slotwise --help` imports nothing else, and a command
+# imports its own module only.
+COMMANDS = {
+    "plan": ("plan", "Show what every group size costs."),
+    "timeline": ("timeline", "Show the exact schedule: who computes, sends and receives in every slot."),
+    "train": ("train", "Train a model along the schedule, exactly as the devices and the server would."),
+    "show": ("show", "Tabulate and draw runs, or a batch."),
+    "sweep": ("sweep", "Train every case and every combination of a grid with every seed."),
+    "recommend": ("recommend", "Recommend a schedule, group size and delay for a deadline."),
+    "reproduce": ("reproduce", "Make the paper's figures, tables and verdicts on its claims, in one page."),
+    "serve": ("serve", "Run a plan with real devices: grant the channel, collect updates, broadcast models."),
+    "device": ("device", "Be one device: train what the server assigns, send when it grants the channel."),
+    "fleet": ("device", "Be many devices at once, each with its own connection, for a trial on one machine."),
+    "enroll": ("enroll", "Write keys, passwords and access rules for a mosquitto broker with TLS."),
+    "data": ("data", "Get data sets. MNIST comes with slotwise; CIFAR-10 has to be fetched once."),
+    "bench": ("bench", "Measure this machine against a plain PyTorch loop and its own matrix product."),
+    "bound": (
+        "bound",
+        "Show the bound of Theorem 1: as published, corrected, for groups in turn.",
+    ),
+    "compare": ("sweep", "Replaced by slotwise sweep."),
+}
 
 
-app = App(
-    name="slotwise",
-    help="Federated learning over time-slotted channels: plan it, simulate it, train it, run it.",
-    version=lambda: f"slotwise {version('slotwise')}",
-    help_format="plaintext",
-    default_parameter=Parameter(negative=(), show_default=False),
-    result_action="return_value",
-)
-for _command in (plan, timeline, train, show, sweep, recommend, reproduce, bench, bound):
-    app.command(_command, help=_unwrapped(_command.__doc__))
-app.command(compare, show=False)
-app.command(data, name="data")
+def build_app(chosen: str | None) -> App:
+    """Return the command line parser; only the chosen command is imported."""
+    app = App(
+        name="slotwise",
+        help="Federated learning over time-slotted channels: plan it, simulate it, train it, run it.",
+        version=lambda: f"slotwise {version('slotwise')}",
+        help_format="plaintext",
+        default_parameter=Parameter(negative=(), show_default=False),
+        result_action="return_value",
+    )
+    for number, (name, (module, summary)) in enumerate(COMMANDS.items()):
+        place = f"slotwise.cli.{module}"
+        if name != chosen:
+            shown = name != "compare"
+            app.command(f"{place}:{name}", name=name, help=summary, show=shown, sort_key=number)
+            continue
+        command = getattr(import_module(place), name)
+        if isinstance(command, App):
+            app.command(command, name=name)
+        else:
+            # One line per paragraph: the terminal knows where to wrap.
+            paragraphs = (command.__doc__ or "").strip().split("\n\n")
+            app.command(command, help="\n\n".join(" ".join(part.split()) for part in paragraphs))
+    return app
 
 
 def main() -> NoReturn:
@@ -64,11 +84,8 @@ def run(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 gets question marks, not an error
-    if arguments and arguments[0] in LEGACY:
-        from slotwise.cli.legacy import run as run_legacy  # noqa: PLC0415
-
-        return run_legacy()
     try:
+        app = build_app(arguments[0] if arguments else None)
         return int(app(arguments, exit_on_error=False, print_error=False) or 0)
     except CycloptsError as error:
         return _refuse(_usage_message(error))

@@ -1,215 +1,112 @@
-"""slotwise device and slotwise fleet."""
+"""The commands slotwise device and slotwise fleet."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
-from slotwise.cli.broker_options import (
-    BROKER,
-    PORT,
-    BrokerAddress,
-    BrokerFlags,
-    ChannelName,
-    channel_name,
-    need_mqtt,
-)
-from slotwise.cli.holder import refuse_credentials_of_others
-from slotwise.cli.jobs import HOPELESS, INTERRUPTED
-from slotwise.cli.option_groups import with_option_groups
-from slotwise.cli.options import OUTPUT
-from slotwise.cli.unread import stderr_may_go_unread
-from slotwise.errors import InputError, UserError
-from slotwise.live.channel import KEEPALIVE
-from slotwise.live.topics import MOST_DEVICES, TRIAL, Topics
+from slotwise.cli.flags import OUTPUT, PANELS, Flag, command, flags_of, panel, whole_number
+from slotwise.cli.live_display import HOPELESS, INTERRUPTED, stderr_may_close
+from slotwise.live.device.device_host import DeviceConfig, Excluded, run_device, run_fleet
+from slotwise.live.transport.broker import BrokerOptions
+from slotwise.machine import available_cores
+from slotwise.option_types import option_names
 from slotwise.report.progress import stop_on_signals
 from slotwise.scenario import whole
-from slotwise.user_code import load_function
 
-DATA = "Data"
-LONGEST_KEEPALIVE = 65535  # MQTT has two bytes for it
-DEFAULT_BROKER = f"mqtt://127.0.0.1:{PORT}"
-
-DataName = Annotated[
-    Literal["mnist", "cifar10"] | None,
-    typer.Option(help="Data set. Default: what the server says.", rich_help_panel=DATA),
-]
-PartitionName = Annotated[
-    Literal["one-label", "k-labels", "dirichlet", "iid"] | None,
-    typer.Option(
-        help="Which of its samples are this device's. Default: as the server says.", rich_help_panel=DATA
-    ),
-]
-TaskName = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:FUNCTION",
-        help="A task of your own, with data of your own: my_module:make_task.",
-        rich_help_panel=DATA,
-    ),
-]
-Patience = Annotated[
-    float, typer.Option(help="Seconds to wait for the broker to be there.", rich_help_panel=OUTPUT)
-]
-Keepalive = Annotated[
-    int,
-    typer.Option(
-        help="Seconds of silence after which broker and device ask for a sign of life; after one and a half "
-        "times as long without one, the device counts as gone.",
-        rich_help_panel=BROKER,
-    ),
-]
-Workers = Annotated[int | None, typer.Option(help="Trainings at once. Default: all cores.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.", rich_help_panel=OUTPUT)]
+BROKER, DEVICES = panel("Broker"), panel("Devices")
+FLAGS = (
+    *flags_of(BrokerOptions, BROKER, only=["broker"]),
+    *flags_of(DeviceConfig, BROKER, only=["name", "keepalive"]),
+    *(replace(flag, alias="--patience") for flag in flags_of(DeviceConfig, BROKER, only=["timeout"])),
+    *flags_of(DeviceConfig, PANELS["dataset"], only=["data", "partition", "task"]),
+)
+LOGIN_FLAGS = flags_of(BrokerOptions, BROKER, only=["credentials", "user", "password_file", "ca"])
+FLEET_FLAGS = (
+    Flag("devices", int, "How many devices.", DEVICES, 20),
+    Flag("first", int, "Number of the first one.", DEVICES, 1),
+    Flag("processes", int, "Spread them over several processes.", DEVICES, 1),
+    Flag("workers", int, "Parallel trainings. Default: all cores.", DEVICES),
+    Flag("credentials", Path, "Folder with device-1.toml and so on, as slotwise enroll writes it.", BROKER),
+)
+QUIET = Parameter(help="Print errors only.", group=OUTPUT)
 
 
-@with_option_groups
+@command(*FLAGS, *LOGIN_FLAGS)
 def device(
+    options: dict[str, Any],
     *,
-    number: Annotated[int, typer.Option("--id", help="Which device this is, from 1.")],
-    broker: BrokerFlags,
-    data: DataName = None,
-    partition: PartitionName = None,
-    task: TaskName = None,
-    patience: Patience = 60.0,
-    keepalive: Keepalive = KEEPALIVE,
-    quiet: Quiet = False,
-) -> None:
+    number: Annotated[int, Parameter(name="--id", help="Number, from 1.", converter=whole_number)],
+    quiet: Annotated[bool, QUIET] = False,
+) -> int:
     """Be one device: train what the server assigns, send when it grants the channel.
 
-    It waits for the broker and for the server, survives the restart of both, and ends when the run does.
+    It waits for broker and server, survives their restarts, and ends with the run.
     """
-    need_mqtt()
-    chosen = broker.chosen(DEFAULT_BROKER)
-    own = {"data": data, "partition": partition, "task": task}
-    _take_part([whole("id", number)], broker.name, {number: chosen}, own, 1, patience, keepalive, quiet)
+    return _finish(lambda: run_device(number, **_how(options, quiet)))
 
 
-def fleet(
-    devices: Annotated[int, typer.Option(help="How many devices.")] = 20,
-    first: Annotated[int, typer.Option(help="The number of the first.")] = 1,
-    processes: Annotated[int, typer.Option(help="Spread them over so many processes.")] = 1,
-    workers: Workers = None,
-    broker: BrokerAddress = None,
-    name: ChannelName = None,
-    credentials: Annotated[
-        Path | None,
-        typer.Option(help="Folder with device-1.toml, device-2.toml, … as slotwise enroll writes them."),
-    ] = None,
-    data: DataName = None,
-    partition: PartitionName = None,
-    task: TaskName = None,
-    patience: Patience = 60.0,
-    keepalive: Keepalive = KEEPALIVE,
-    quiet: Quiet = False,
-) -> None:
-    """Be many devices at once, each with a connection of its own, for a trial on one machine."""
-    need_mqtt()
-    if whole("devices", devices) > MOST_DEVICES:
-        raise InputError("devices", devices, f"at most {MOST_DEVICES:,}, as each has a connection of its own")
-    whole("first", first)
-    threads = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers)
-    if whole("processes", processes) > 1:
-        _spread(devices, first, min(processes, devices), threads)
-        return
-    numbers = range(first, first + devices)
-    files = {n: None if credentials is None else credentials / f"device-{n}.toml" for n in numbers}
-    brokers = {n: BrokerFlags(broker, credentials=files[n]).chosen(DEFAULT_BROKER) for n in numbers}
-    own = {"data": data, "partition": partition, "task": task}
-    _take_part(numbers, name, brokers, own, threads, patience, keepalive, quiet)
+@command(*FLEET_FLAGS, *FLAGS)
+def fleet(options: dict[str, Any], *, quiet: Annotated[bool, QUIET] = False) -> int:
+    """Be many devices at once, each with its own connection, for a trial on one machine."""
+    if (processes := whole("processes", options.pop("processes", 1))) > 1:
+        return _spread(processes, options)
+    return _finish(lambda: run_fleet(**_how(options, quiet)))
 
 
-def _take_part(
-    numbers: Sequence[int],
-    name: str | None,
-    brokers: dict[int, Any],
-    own: dict[str, str | None],
-    workers: int,
-    patience: float,
-    keepalive: int,
-    quiet: bool,
-) -> None:
-    from slotwise.live.fleet import ShutOut, take_part  # noqa: PLC0415
+def _how(options: dict[str, Any], quiet: bool) -> dict[str, Any]:
+    login = {name: options.pop(name) for name in option_names(BrokerOptions) if name in options}
+    notice = (lambda _: None) if quiet else (lambda text: print(text, file=sys.stderr, flush=True))
+    return {"broker": BrokerOptions(**login), "notice": notice, **options}
 
-    if not 0 <= patience < float("inf"):
-        raise InputError("patience", patience, "a number of seconds, at least 0")
-    if whole("keepalive", keepalive) > LONGEST_KEEPALIVE:
-        raise InputError("keepalive", keepalive, f"at most {LONGEST_KEEPALIVE} seconds")
-    if own["task"] is not None:
-        load_function("task", own["task"])  # a mistake is told at once, not when a server calls
-    for number in numbers:
-        refuse_credentials_of_others(brokers[number], f"device-{number}")
-    names = {channel_name(name, broker) for broker in brokers.values()}
-    if len(names) > 1:
-        raise UserError(f"the credentials are for different channels: {', '.join(sorted(map(str, names)))}")
-    (chosen,) = names
-    topics = Topics(TRIAL if chosen is None else chosen)
-    options = {key: value for key, value in own.items() if value is not None}
 
-    def tell(text: str) -> None:
-        if not quiet:
-            typer.echo(text, err=True)
-
-    async def run() -> bool:
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        return await take_part(
-            numbers,
-            topics,
-            brokers,
-            options,
-            workers=workers,
-            patience=patience,
-            keepalive=keepalive,
-            stop=stop,
-            tell=tell,
-        )
-
+def _finish(run: Callable[[], bool]) -> int:
+    """Run devices to the end and return the exit code."""
     try:
-        with stderr_may_go_unread():
-            over = asyncio.run(run())
-    except ShutOut as error:
-        typer.echo(f"slotwise: {error}", err=True)
-        raise typer.Exit(HOPELESS) from None
+        with stderr_may_close():
+            over = run()
+    except Excluded as error:
+        print(f"slotwise: {error}", file=sys.stderr)
+        return HOPELESS
     if not over:
         sys.stderr.flush()
-        os._exit(INTERRUPTED)  # farewell is said; a training under way cannot be stopped, only left behind
+        os._exit(INTERRUPTED)  # the last wills are sent; a training under way cannot be stopped, only left
+    return 0
 
 
-def _spread(devices: int, first: int, processes: int, workers: int) -> None:
-    """The same command once for each process, with its share of the devices and of the cores."""
-    base, more = divmod(devices, processes)
-    arguments = _without_options(sys.argv[2:], {"--devices", "--first", "--processes", "--workers"})
+def _spread(processes: int, options: dict[str, Any]) -> int:
+    """Run the same command once for each process, with its share of the devices and of the cores."""
+    devices, first = whole("devices", options.get("devices", 20)), options.get("first", 1)
+    processes = min(processes, devices)
+    workers = max(1, whole("workers", options.get("workers", available_cores())) // processes)
+    kept = _without_options(sys.argv[2:], {"--devices", "--first", "--processes", "--workers"})
     children = []
     for index in range(processes):
-        share = base + (index < more)
-        own = ["--devices", str(share), "--first", str(first), "--workers", str(max(1, workers // processes))]
-        command = [sys.executable, "-c", "from slotwise.cli import main; main()", "fleet", *arguments, *own]
-        children.append(subprocess.Popen(command))
-        first += share
+        count = devices // processes + (index < devices % processes)
+        share = ["--devices", str(count), "--first", str(first), "--workers", str(workers)]
+        program = [sys.executable, "-c", "from slotwise.cli import main; main()", "fleet"]
+        children.append(subprocess.Popen([*program, *kept, *share]))
+        first += count
     with stop_on_signals() as stopping:
         while any(child.poll() is None for child in children) and not stopping.requested:
             time.sleep(0.1)
         for child in children:
             if child.poll() is None:
-                child.send_signal(signal.SIGINT)  # each says farewell for its devices
-        codes = [child.wait() for child in children]
-    if any(codes):
-        raise typer.Exit(max(abs(code) for code in codes))
+                child.send_signal(signal.SIGINT)  # each sends the last wills of its devices
+        return max(abs(child.wait()) for child in children)
 
 
 def _without_options(arguments: Sequence[str], names: set[str]) -> list[str]:
-    """The arguments without these options and their values."""
+    """Return the arguments without these options and their values."""
     kept: list[str] = []
     rest = iter(arguments)
     for argument in rest:

@@ -56,7 +56,7 @@ class FleetConfig:
                 raise ConflictError(one, other)
         for one, other in (("mean_present", "mean_away"), ("mean_away", "mean_present")):
             if getattr(self, one) is not None and getattr(self, other) is None:
-                raise InputError(other, None, f"given together with {one}")
+                raise InputError(other, "missing", f"given together with {one}")
 
     def fleet(self, scenario: Scenario, seed: int = 0) -> Fleet | None:
         """Return the devices, or None if no option makes them unequal or faulty."""

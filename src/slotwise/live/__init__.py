@@ -1,5 +1,13 @@
-"""The Scheduler on a real network: a server, devices, and the channel between them.
+"""Live runs: the Scheduler on a real network, with a server, devices and a broker between them.
 
-`server` and `device` are thin loops around the Scheduler and a Task. They know a `Channel` and no MQTT, so
-the tests drive them in memory and a deployment through any broker.
+- `protocol`: topics and the wire format.
+- `transport`: the `Channel` interface, in memory and on MQTT; which broker to use, and how to log in.
+- `server`: `serve` and `resume_live`; messages of devices are checked in `server.inbox`.
+- `device`: `run_device` and `run_fleet`.
+- `enroll`: keys, passwords and access rules for a broker with TLS.
 """
+
+from slotwise.live.server.server_config import ServerConfig
+from slotwise.live.server.serving import resume_live, serve
+
+__all__ = ["ServerConfig", "resume_live", "serve"]

@@ -1,59 +1,105 @@
-"""What a slot is in real time: so many milliseconds, or no longer than what happens in it."""
+"""Time in a live run: a clock that tests can replace, waiting for changes, and the length of a slot."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import ceil
-
-from slotwise.errors import InputError
+from typing import Any
 
 
 class Clock:
-    """Slots as fast as possible: time stands still until what the plan has for a slot has happened."""
+    """Real time. Tests use a subclass whose time passes without waiting."""
 
-    paced = False
+    def now(self) -> float:
+        """Return seconds since a fixed moment."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for a number of seconds."""
+        await asyncio.sleep(seconds)
+
+    async def wait(self, futures: Iterable[asyncio.Future[Any]], seconds: float) -> None:
+        """Wait until one of ``futures`` is done, but not longer than ``seconds``."""
+        # Not asyncio.wait_for: before Python 3.12 it loses a cancellation that comes together with a result.
+        await asyncio.wait(futures, timeout=max(0.0, seconds), return_when=asyncio.FIRST_COMPLETED)
+
+
+class Signal:
+    """Wakes all who wait for the next change."""
+
+    def __init__(self) -> None:
+        self._next: asyncio.Future[None] | None = None
+
+    def notify(self) -> None:
+        """Wake all who wait at the moment."""
+        if self._next is not None and not self._next.done():
+            self._next.set_result(None)
+
+    def next(self) -> asyncio.Future[None]:
+        """Return a future that is done at the next `notify`."""
+        if self._next is None or self._next.done():
+            self._next = asyncio.get_running_loop().create_future()
+        return self._next
+
+
+class Timeout:
+    """A number of seconds to wait in each instant, however many devices are waited for in it.
+
+    Time without a connection does not count: no device could have sent anything.
+    """
+
+    def __init__(self, seconds: float, connected: Callable[[], bool], changed: Signal, clock: Clock) -> None:
+        self._seconds, self._connected, self._changed, self._clock = seconds, connected, changed, clock
+        self._since = clock.now()
+
+    def restart(self) -> None:
+        """Begin to count again."""
+        self._since = self._clock.now()
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        """Wait until ``happened()`` is true or the time is up."""
+        while not happened():
+            if not self._connected():
+                self.restart()
+            left = self._seconds - (self._clock.now() - self._since)
+            if left <= 0:
+                return
+            await self.change(min(left, 1.0))
+
+    async def change(self, seconds: float) -> None:
+        """Wait for the next change, but not longer than ``seconds``."""
+        await self._clock.wait([self._changed.next()], seconds)
+
+
+class SlotClock:
+    """Slots of ``slot_ms`` milliseconds or, with None, slots that last until their events have happened."""
+
+    def __init__(self, slot_ms: float | None, clock: Clock) -> None:
+        self._seconds = None if slot_ms is None else slot_ms / 1000
+        self._clock, self._origin = clock, clock.now()
+
+    @property
+    def paced(self) -> bool:
+        """True if slots have a fixed length."""
+        return self._seconds is not None
 
     def start(self, slot: int) -> None:
-        """It is ``slot`` now."""
+        """Set the current slot."""
+        self._origin = self._clock.now() - slot * (self._seconds or 0.0)
 
     def seconds_until(self, slot: int) -> float:
-        """How long it is until ``slot`` begins; never above 0."""
-        del slot
-        return 0.0
+        """Return the seconds until ``slot`` begins; 0 if slots have no length."""
+        return 0.0 if self._seconds is None else self._origin + slot * self._seconds - self._clock.now()
 
     def next_slot(self, after: int) -> int:
-        """The first slot that begins now or later, and after slot ``after``."""
-        return after + 1
+        """Return the first slot that begins now or later, and after slot ``after``."""
+        return after + 1 if self._seconds is None else max(after + 1, ceil(self._elapsed(self._seconds)))
 
     def reached(self, slot: int) -> int:
-        """The slot it is now, at least ``slot``: later if the server is behind."""
-        return slot
+        """Return the current slot, at least ``slot``: later if the server is behind."""
+        return slot if self._seconds is None else max(slot, int(self._elapsed(self._seconds)))
 
-
-class PacedClock(Clock):
-    """A slot takes ``slot_ms`` milliseconds of the seconds that ``now`` counts, whatever happens in it."""
-
-    paced = True
-
-    def __init__(self, slot_ms: float, now: Callable[[], float] = time.monotonic) -> None:
-        if not 0 < slot_ms < 1e9:
-            raise InputError("slot_ms", slot_ms, "a number of milliseconds above 0 and below a billion")
-        self._seconds = slot_ms / 1000
-        self._now, self._origin = now, now()
-
-    def start(self, slot: int) -> None:
-        """It is ``slot`` now."""
-        self._origin = self._now() - slot * self._seconds
-
-    def seconds_until(self, slot: int) -> float:
-        """How long it is until ``slot`` begins."""
-        return self._origin + slot * self._seconds - self._now()
-
-    def next_slot(self, after: int) -> int:
-        """The first slot that begins now or later, and after slot ``after``."""
-        return max(after + 1, ceil((self._now() - self._origin) / self._seconds))
-
-    def reached(self, slot: int) -> int:
-        """The slot it is now, at least ``slot``: later if the server is behind."""
-        return max(slot, int((self._now() - self._origin) / self._seconds))
+    def _elapsed(self, slot_seconds: float) -> float:
+        return (self._clock.now() - self._origin) / slot_seconds

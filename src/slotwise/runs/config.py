@@ -337,6 +337,8 @@ def is_list(name: str) -> bool:
 
 def checked_option(name: str, value: Any) -> Any:
     """Return ``value`` converted to the type of an option, or raise an InputError."""
+    if _homes()[name] == "policy":  # which also knows the short names
+        return getattr(PolicyConfig(**{name: value}), name)
     return checked(name, value, option_type(name))
 
 

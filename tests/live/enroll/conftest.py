@@ -14,10 +14,10 @@ from aiomqtt import Client, Will
 from processes import free_port, until
 
 from slotwise.errors import UserError
-from slotwise.live.credentials import read_credentials
 from slotwise.live.enroll.enrolment import Enrolment
-from slotwise.live.enroll.folder import create
-from slotwise.live.mqtt import connected_channel
+from slotwise.live.enroll.enrolment_folder import create_enrolment
+from slotwise.live.transport.broker import read_credentials
+from slotwise.live.transport.mqtt import connected_channel
 
 SECONDS = 10.0
 
@@ -42,7 +42,7 @@ class Mosquitto:
             username=broker.user,
             password=broker.password,
             identifier=f"some-{name}",
-            tls_context=broker.context(),
+            tls_context=broker.tls_context(),
             will=will,
             timeout=timeout,
         )
@@ -118,7 +118,7 @@ def enrolled(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The folder of an enrolment of eight devices, of either kind."""
     folder = tmp_path / "fleet"
     by_certificate = request.param == "certificates"
-    create(folder, Enrolment(["localhost"], free_port(), by_certificate=by_certificate), 8)
+    create_enrolment(folder, Enrolment(["localhost"], free_port(), by_certificate=by_certificate), 8)
     return folder
 
 

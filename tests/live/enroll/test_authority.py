@@ -59,7 +59,7 @@ def test_a_kept_authority_signs_on(authority: Authority) -> None:
 
 
 def test_a_key_of_another_authority_is_refused(authority: Authority) -> None:
-    with pytest.raises(ValueError, match="do not belong together"):
+    with pytest.raises(ValueError, match="do not match"):
         Authority.read(authority.certificate_pem(), Authority.make("other", 1).key_pem())
 
 

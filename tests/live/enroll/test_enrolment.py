@@ -1,14 +1,23 @@
+import base64
+
 import pytest
 
 from slotwise.errors import InputError
-from slotwise.live.enroll.enrolment import MOST_DEVICES, Enrolment, enrolment_of, host_of
+from slotwise.live.enroll.enrolment import (
+    MAX_DEVICES,
+    Enrolment,
+    hash_password,
+    new_password,
+    parse_host,
+    password_file,
+)
 
 
 @pytest.mark.parametrize(
     "host", ["localhost", "broker.example", "my_broker", "192.0.2.7", "2001:db8::7", "a1"]
 )
 def test_a_name_or_an_address_is_a_host(host: str) -> None:
-    assert str(host_of(host)) == host
+    assert str(parse_host(host)) == host
 
 
 @pytest.mark.parametrize(
@@ -17,7 +26,7 @@ def test_a_name_or_an_address_is_a_host(host: str) -> None:
 )
 def test_anything_else_is_none(host: str) -> None:
     with pytest.raises(InputError, match="a host name"):
-        host_of(host)
+        parse_host(host)
 
 
 def test_clients_use_the_first_host() -> None:
@@ -30,7 +39,7 @@ def test_an_ipv6_address_is_put_in_brackets() -> None:
 
 def test_what_is_kept_is_read_again() -> None:
     enrolment = Enrolment(["localhost"], devices={1: "$7$x", 12: "$7$y"}, server="$7$z")
-    assert enrolment_of(enrolment.to_json()) == Enrolment(
+    assert Enrolment.from_json(enrolment.to_json()) == Enrolment(
         ["localhost"], devices={1: "$7$x", 12: "$7$y"}, server="$7$z", revoked=[]
     )
 
@@ -38,7 +47,7 @@ def test_what_is_kept_is_read_again() -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"format": 2}', '{"format": 1, "devices": {"x": 1}}'])
 def test_anything_else_is_not_read(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  (json's own among them)
-        enrolment_of(text)
+        Enrolment.from_json(text)
 
 
 def test_numbers_that_have_become_free_are_given_out_first() -> None:
@@ -46,5 +55,27 @@ def test_numbers_that_have_become_free_are_given_out_first() -> None:
 
 
 def test_there_is_an_end_to_devices() -> None:
-    with pytest.raises(InputError, match=f"at most {MOST_DEVICES}"):
-        Enrolment(["localhost"], devices={1: ""}).free_numbers(MOST_DEVICES)
+    with pytest.raises(InputError, match=f"at most {MAX_DEVICES}"):
+        Enrolment(["localhost"], devices={1: ""}).free_numbers(MAX_DEVICES)
+
+
+# Written by: mosquitto_passwd -c -b FILE x 'correct horse' (mosquitto 2.0.11)
+LINE = (
+    "x:$7$101$06KO7BHq8Hatp6QL$"
+    "vNUUgBxDJusuvq2wkAFQevlA3L6atFTsaqkLc5R+IRox/tNYH0P7MtAIZHoigUiUOALEcjhzUzOO77imjTKv/g==\n"
+)
+
+
+def test_the_password_file_is_the_one_that_mosquitto_passwd_writes() -> None:
+    salt = base64.b64decode("06KO7BHq8Hatp6QL")
+    assert password_file({"x": hash_password("correct horse", salt)}) == LINE
+
+
+def test_the_same_password_is_kept_in_another_way_each_time() -> None:
+    assert hash_password("correct horse") != hash_password("correct horse")
+
+
+def test_no_password_is_like_another_and_each_has_256_bits() -> None:
+    passwords = {new_password() for _ in range(100)}
+    assert len(passwords) == 100
+    assert all(len(base64.urlsafe_b64decode(password + "=")) == 32 for password in passwords)

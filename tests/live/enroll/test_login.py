@@ -14,10 +14,10 @@ from aiomqtt import Client, MqttError
 from processes import free_port
 
 from slotwise.errors import UserError
-from slotwise.live.credentials import read_credentials
 from slotwise.live.enroll.enrolment import Enrolment
-from slotwise.live.enroll.folder import change, create
-from slotwise.live.mqtt import Broker, connected_channel
+from slotwise.live.enroll.enrolment_folder import change_enrolment, create_enrolment
+from slotwise.live.transport.broker import Broker, read_credentials
+from slotwise.live.transport.mqtt import connected_channel
 
 ROOT = "slotwise/trial"
 
@@ -42,7 +42,7 @@ def test_everybody_enrolled_is_let_in(mosquitto) -> None:
 
 def test_certificates_are_in_order_for_a_strict_reader(mosquitto) -> None:
     broker = read_credentials(mosquitto.folder / "device-1.toml")
-    context = broker.context()
+    context = broker.tls_context()
     assert context is not None
     context.verify_flags |= ssl.VERIFY_X509_STRICT
 
@@ -75,26 +75,26 @@ def test_without_a_certificate_nobody_is_let_in(mosquitto) -> None:
 @pytest.mark.parametrize("enrolled", ["certificates"], indirect=True)
 def test_a_certificate_of_another_authority_is_refused(mosquitto, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    create(other, Enrolment(["localhost"], by_certificate=True), 1)
+    create_enrolment(other, Enrolment(["localhost"], by_certificate=True), 1)
     own = read_credentials(mosquitto.folder / "device-1.toml")
-    with pytest.raises(UserError, match="refuses this client's certificate"):
+    with pytest.raises(UserError, match="rejected this client's certificate"):
         enter(replace(own, certificate=other / "device-1.crt", key=other / "device-1.key"))
 
 
 @pytest.mark.parametrize("enrolled", ["certificates"], indirect=True)
 def test_the_broker_s_own_certificate_lets_nobody_in(mosquitto) -> None:
     broker, own = mosquitto.folder / "broker", read_credentials(mosquitto.folder / "device-1.toml")
-    with pytest.raises(UserError, match="refuses this client's certificate"):
+    with pytest.raises(UserError, match="rejected this client's certificate"):
         enter(replace(own, certificate=broker / "broker.crt", key=broker / "broker.key"))
 
 
 @pytest.mark.parametrize("enrolled", ["passwords"], indirect=True)
 def test_a_broker_of_an_unknown_authority_is_refused_in_one_line(mosquitto, tmp_path: Path) -> None:
-    create(tmp_path / "other", Enrolment(["localhost"]), 1)
+    create_enrolment(tmp_path / "other", Enrolment(["localhost"]), 1)
     address = str(read_credentials(mosquitto.folder / "device-1.toml"))
     outcome = slotwise("device", "--id", 1, "--broker", address, "--ca", tmp_path / "other" / "ca.crt")
     assert outcome.returncode == 2
-    assert outcome.stderr.startswith(f"slotwise: {address}: its certificate is not trusted")
+    assert outcome.stderr.startswith(f"slotwise: {address}: certificate of the broker is not trusted")
     assert outcome.stderr.count("\n") == 1
 
 
@@ -108,14 +108,14 @@ def test_a_broker_under_a_name_that_is_not_its_own_is_refused(mosquitto) -> None
 
 
 def test_a_broker_with_several_names_is_reached_under_each(tmp_path: Path, start) -> None:
-    create(tmp_path / "fleet", Enrolment(["localhost", "127.0.0.1"], free_port()), 1)
+    create_enrolment(tmp_path / "fleet", Enrolment(["localhost", "127.0.0.1"], free_port()), 1)
     own = read_credentials(start(tmp_path / "fleet").folder / "device-1.toml")
     for host in ("localhost", "127.0.0.1"):
         enter(replace(own, host=host))
 
 
 def test_a_message_larger_than_the_largest_model_ends_the_connection(tmp_path: Path, start) -> None:
-    create(tmp_path / "fleet", Enrolment(["localhost"], free_port(), largest_model=1000), 1)
+    create_enrolment(tmp_path / "fleet", Enrolment(["localhost"], free_port(), largest_model=1000), 1)
     broker = start(tmp_path / "fleet")
 
     async def publish(size: int) -> None:
@@ -134,7 +134,7 @@ def test_a_message_larger_than_the_largest_model_ends_the_connection(tmp_path: P
 
 
 def test_a_device_that_is_added_comes_in_after_a_reload_and_others_still_do(mosquitto) -> None:
-    change(mosquitto.folder, revoked=[], added=1)
+    change_enrolment(mosquitto.folder, add=1)
     mosquitto.reload()
     assert mosquitto.soon_accepts("device-9")
     enter(read_credentials(mosquitto.folder / "device-8.toml"))
@@ -142,7 +142,7 @@ def test_a_device_that_is_added_comes_in_after_a_reload_and_others_still_do(mosq
 
 def test_a_revoked_device_is_refused_after_a_reload_and_others_are_not(mosquitto) -> None:
     kept = files_of(mosquitto.folder, "device-7")
-    change(mosquitto.folder, revoked=[7], added=0)
+    change_enrolment(mosquitto.folder, revoke=[7])
     mosquitto.reload()
     put_back(mosquitto.folder, kept)
     assert "REVOKED" in (reason := mosquitto.soon_refuses("device-7")) or "Not authorized" in reason
@@ -189,7 +189,7 @@ async def heard_first(mosquitto, revoked: list[int], added: int, reloaded: Calla
         with suppress(MqttError):  # it may be thrown out at once
             async with mosquitto.client("device-7", timeout=60) as device:
                 connected = True
-                change(mosquitto.folder, revoked, added)
+                change_enrolment(mosquitto.folder, revoke=revoked, add=added)
                 mosquitto.reload()
                 await asyncio.to_thread(reloaded)
                 await device.publish(f"{ROOT}/from/7/update", b"x", qos=1, timeout=2)

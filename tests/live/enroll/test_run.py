@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.live.channel import Message
-from slotwise.live.credentials import read_credentials
-from slotwise.live.mqtt import connected_channel
-from slotwise.live.topics import Topics
+from slotwise.live.protocol.topics import Topics
+from slotwise.live.server.inbox import READY_TWICE
+from slotwise.live.transport import Message
+from slotwise.live.transport.broker import read_credentials
+from slotwise.live.transport.mqtt import connected_channel
 
 ROOT = Path(__file__).parents[3]
 TASK = ("--task", "examples.own_task.logistic:make_task")
@@ -40,7 +41,7 @@ def test_three_devices_and_a_server_complete_a_run(mosquitto, tmp_path: Path) ->
     assert [process.returncode for process in processes] == [0, 0, 0], said
     live = json.loads((out / "live.json").read_text())
     assert live["measured"] == live["planned"]
-    assert not live["rejected"].keys() - {"ready, said twice"}  # a device that was asked twice answers twice
+    assert not live["rejected"].keys() - {READY_TWICE}  # a device that was asked twice answers twice
 
 
 def test_a_large_model_passes_through_tls_whole(mosquitto) -> None:

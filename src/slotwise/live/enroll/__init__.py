@@ -1,4 +1,1 @@
-"""Enrolment: keys, passwords and access rules, so that a broker lets in whom it should and as whom it should.
-
-`folder` writes and changes the files of an enrolment; the other modules say what is in them.
-"""
+"""Enrolment: keys, passwords and access rules for a broker, its server and its devices."""

@@ -1,7 +1,7 @@
-"""A certificate authority of our own: the broker proves itself by it, and devices may.
+"""A certificate authority for one broker and its clients.
 
-Keys are on the curve P-256: small, fast on small devices, and known to every TLS library. Everything ends on
-the day the authority does, so there is one date to keep in mind.
+Keys are on the curve P-256: small, fast on small devices, and supported by every TLS library. All
+certificates expire with the authority, so there is one date to remember.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 Host = str | IPv4Address | IPv6Address
-EARLIER = timedelta(days=1)  # for devices whose clock is behind
+EARLIER = timedelta(days=1)  # certificates are valid from then on, for devices whose clock is behind
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A certificate and its key, as PEM."""
+    """A certificate and its key, both as PEM."""
 
     certificate: bytes
     key: bytes
@@ -43,53 +43,38 @@ class Authority:
 
     @classmethod
     def make(cls, name: str, days: int) -> Authority:
-        """A new one, for so many days."""
-        key, subject, now = _new_key(), _common_name(f"slotwise {name}"), datetime.now(UTC)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(subject)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - EARLIER)
-            .not_valid_after(now + timedelta(days=days))
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_usage(signs_certificates=True), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        )
+        """Make a new authority that is valid for ``days`` days."""
+        key, subject = ec.generate_private_key(ec.SECP256R1()), _name(f"slotwise {name}")
+        builder = _builder(subject, subject, key, datetime.now(UTC) + timedelta(days=days), ca=True)
         return cls(builder.sign(key, hashes.SHA256()), key)
 
     @classmethod
     def read(cls, certificate: bytes, key: bytes) -> Authority:
-        """One that was kept as PEM.
-
-        Raises:
-            ValueError: they are no certificate and key, or do not belong together.
-        """
+        """Load an authority from PEM, or raise a ValueError if certificate and key do not match."""
         loaded, private = x509.load_pem_x509_certificate(certificate), load_pem_private_key(key, None)
         if not isinstance(private, ec.EllipticCurvePrivateKey) or loaded.public_key() != private.public_key():
-            raise ValueError("certificate and key do not belong together")
+            raise ValueError("certificate and key do not match")
         return cls(loaded, private)
 
     def certificate_pem(self) -> bytes:
-        """What everybody may have."""
+        """Return the certificate, which is public."""
         return self._certificate.public_bytes(Encoding.PEM)
 
     def key_pem(self) -> bytes:
-        """What nobody else may have."""
+        """Return the private key."""
         return _key_pem(self._key)
 
     def for_broker(self, hosts: Sequence[Host]) -> Pair:
-        """A certificate for whoever is reached under these names and addresses."""
-        names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
-        return self._issue("broker", ExtendedKeyUsageOID.SERVER_AUTH, names)
+        """Issue a certificate for a broker with these names and addresses."""
+        names = [x509.DNSName(host) if isinstance(host, str) else x509.IPAddress(host) for host in hosts]
+        return self._issue("broker", ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(names))
 
     def for_client(self, name: str) -> Pair:
-        """A certificate for a client; it does not make a broker of it."""
-        return self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH, None)
+        """Issue a certificate for a client, which cannot be used by a broker."""
+        return self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def revocation_list(self, serials: Iterable[int]) -> bytes:
-        """The certificates that count no more; valid to the end, or brokers would shut everybody out."""
+        """Return the revoked certificates; the list never expires, or the broker would reject all clients."""
         now = datetime.now(UTC)
         builder = (
             x509.CertificateRevocationListBuilder()
@@ -104,58 +89,49 @@ class Authority:
             builder = builder.add_revoked_certificate(entry.build())
         return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
-    def _issue(
-        self, name: str, purpose: x509.ObjectIdentifier, names: x509.SubjectAlternativeName | None
-    ) -> Pair:
-        key, serial = _new_key(), x509.random_serial_number()
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(_common_name(name))
-            .issuer_name(self._certificate.subject)
-            .public_key(key.public_key())
-            .serial_number(serial)
-            .not_valid_before(datetime.now(UTC) - EARLIER)
-            .not_valid_after(self._certificate.not_valid_after_utc)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .add_extension(self._issuer_identifier(), critical=False)
-        )
-        if names is not None:
-            builder = builder.add_extension(names, critical=False)
+    def _issue(self, name: str, purpose: x509.ObjectIdentifier, *extensions: x509.ExtensionType) -> Pair:
+        key, issuer = ec.generate_private_key(ec.SECP256R1()), self._certificate
+        builder = _builder(_name(name), issuer.subject, key, issuer.not_valid_after_utc, ca=False)
+        for extension in (x509.ExtendedKeyUsage([purpose]), self._issuer_identifier(), *extensions):
+            builder = builder.add_extension(extension, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
-        return Pair(certificate.public_bytes(Encoding.PEM), _key_pem(key), serial)
+        return Pair(certificate.public_bytes(Encoding.PEM), _key_pem(key), certificate.serial_number)
 
     def _issuer_identifier(self) -> x509.AuthorityKeyIdentifier:
         return x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
 
 
-def _new_key() -> ec.EllipticCurvePrivateKey:
-    return ec.generate_private_key(ec.SECP256R1())
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, end: datetime, *, ca: bool
+) -> x509.CertificateBuilder:
+    usage = x509.KeyUsage(
+        digital_signature=not ca,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=ca,
+        crl_sign=ca,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime.now(UTC) - EARLIER)
+        .not_valid_after(end)
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=0 if ca else None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def _common_name(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])  # as long as X.509 allows
-
-
-def _general_name(host: Host) -> x509.GeneralName:
-    return x509.DNSName(host) if isinstance(host, str) else x509.IPAddress(host)
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
+def _name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])  # the limit of X.509

@@ -1,23 +1,32 @@
-"""Enrolment: who is let in, as a value. What the broker reads follows from it."""
+"""Enrolment as a value: a broker and its clients, and the files that mosquitto reads about them."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import InputError
-from slotwise.live.topics import MOST_DEVICES, TRIAL, Topics
+from slotwise.live.protocol.topics import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.scenario import whole
 
 if TYPE_CHECKING:
     from slotwise.live.enroll.authority import Host
 
 FORMAT = 1
-LARGEST = 60_000_000  # numbers; MQTT ends at 256 MiB
+SERVER = "server"
+MAX_MODEL = 60_000_000  # numbers; an MQTT packet has at most 256 MiB
+HEADER_BYTES = 1 << 18  # of a packet beside its numbers: a broadcast names its receivers
+SALT_BYTES = 12
+# mosquitto's default. Passwords of 256 random bits cannot be guessed anyway, and the broker computes this
+# for each connection, and for all of them when it reloads its files.
+ITERATIONS = 101
 _LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 
 
@@ -26,20 +35,21 @@ class Enrolment:
     """One broker, one server, and devices.
 
     Attributes:
-        hosts: names and addresses under which the broker is reached; clients use the first.
-        port: of the broker.
-        name: of the channel.
-        by_certificate: whether clients prove themselves by a certificate instead of a password.
-        largest_model: numbers of the largest model that passes.
-        days: for how long certificates are valid.
-        server: what is kept of the server's proof: the hash of a password, or a certificate's serial number.
-        devices: the same for each device.
-        revoked: serial numbers of certificates that count no more.
+        hosts: Name or address of the broker, as devices reach it. May be repeated; the first is written into
+            the credentials.
+        port: Port of the broker.
+        name: Name of the channel on the broker.
+        by_certificate: Whether clients log in with a certificate instead of a password.
+        largest_model: Numbers of the largest model; the broker accepts no larger messages.
+        days: Days for which certificates are valid.
+        server: What is kept of the server's login: the hash of a password, or a certificate's serial number.
+        devices: The same for each device.
+        revoked: Serial numbers of revoked certificates.
     """
 
     hosts: Sequence[str]
     port: int = 8883
-    name: str = TRIAL
+    name: str = DEFAULT_NAME
     by_certificate: bool = False
     largest_model: int = 1_000_000
     days: int = 3650
@@ -51,66 +61,158 @@ class Enrolment:
         if not self.hosts:
             raise InputError("host", "missing", "the broker's name or address, as devices reach it")
         for text in self.hosts:
-            host_of(text)
+            parse_host(text)
         Topics(self.name)
-        for name, value, most in (
-            ("port", self.port, 65_535),
-            ("largest_model", self.largest_model, LARGEST),
-            ("days", self.days, 36_500),
-        ):
-            if whole(name, value) > most:
-                raise InputError(name, value, f"at most {most}")
+        for name, most in {"port": 65_535, "largest_model": MAX_MODEL, "days": 36_500}.items():
+            if whole(name, getattr(self, name)) > most:
+                raise InputError(name, getattr(self, name), f"at most {most}")
         if self.by_certificate:
             for serial in (*self.devices.values(), *self.revoked):
                 int(serial, 16)
 
     @property
-    def topics(self) -> Topics:
-        """Of the channel."""
-        return Topics(self.name)
-
-    @property
     def address(self) -> str:
-        """Where clients find the broker."""
+        """The address of the broker for clients."""
         host = self.hosts[0]
         return f"mqtts://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def free_numbers(self, count: int) -> list[int]:
-        """The next ``count`` devices; a number that was revoked is given out again, for a run has no gaps."""
+        """Return the next ``count`` device numbers; revoked ones come first, because a run has no gaps."""
         total = len(self.devices) + count
-        if total > MOST_DEVICES:
-            raise InputError("devices", total, f"at most {MOST_DEVICES}")
+        if total > MAX_DEVICES:
+            raise InputError("devices", total, f"at most {MAX_DEVICES}")
         return [n for n in range(1, total + 1) if n not in self.devices][:count]
 
     def to_json(self) -> str:
-        """As it is kept."""
+        """Return the text of enrolment.json."""
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=2) + "\n"
 
-
-def enrolment_of(text: str) -> Enrolment:
-    """The enrolment that `Enrolment.to_json` wrote.
-
-    Raises:
-        ValueError: it is none.
-    """
-    document: dict[str, Any] = json.loads(text)
-    try:
-        if document.pop("format") != FORMAT:
-            raise ValueError("another format")
-        numbered = {int(number): str(proof) for number, proof in document.pop("devices").items()}
-        return Enrolment(devices=numbered, **document)
-    except (AttributeError, KeyError, TypeError):
-        raise ValueError("not as slotwise enroll writes it") from None
+    @classmethod
+    def from_json(cls, text: str) -> Enrolment:
+        """Return the enrolment that `to_json` wrote, or raise a ValueError."""
+        document: dict[str, Any] = json.loads(text)
+        try:
+            if document.pop("format") != FORMAT:
+                raise ValueError("unknown format")
+            numbered = {int(number): str(login) for number, login in document.pop("devices").items()}
+            return cls(devices=numbered, **document)
+        except (AttributeError, KeyError, TypeError):
+            raise ValueError("not written by slotwise enroll") from None
 
 
-def host_of(text: str) -> Host:
-    """The name or the address that ``text`` is."""
+def parse_host(text: str) -> Host:
+    """Return a host name or an IP address."""
     try:
         return ip_address(text)
     except ValueError:
         pass
-    # What ends in a number is a mistyped address: nobody could look it up as a name.
+    # A name that ends in a number is a mistyped address: it could not be looked up.
     is_name = re.fullmatch(rf"{_LABEL}(\.{_LABEL})*", text) and not text.rpartition(".")[2].isdecimal()
     if not is_name or len(text) > 253:
         raise InputError("host", text, "a host name, as in broker.example, or an IP address")
     return text
+
+
+def device_user(number: int) -> str:
+    """Return the user name of a device on the broker."""
+    return f"device-{number}"
+
+
+def access_file(topics: Topics, devices: Iterable[int]) -> str:
+    """Return mosquitto's access rules: each device has its own topics, the server all of them.
+
+    Everything else is denied. The server also reads ``all/call``, where another server may announce a run.
+    """
+    lines = [
+        "# Written by slotwise enroll, and again by its --add and --revoke.",
+        "",
+        f"user {SERVER}",
+        f"topic write {topics.to_device('+', '+')}",
+        f"topic write {topics.to_all('#')}",
+        f"topic read {topics.from_all_devices}",
+        f"topic read {topics.to_all('call')}",
+    ]
+    for number in devices:
+        lines += [
+            "",
+            f"user {device_user(number)}",
+            f"topic write {topics.from_device(number, '+')}",
+            f"topic read {topics.to_device(number, '+')}",
+            f"topic read {topics.as_receiver(number)}",
+            f"topic read {topics.to_all('call')}",
+            f"topic read {topics.to_all('end')}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def new_password() -> str:
+    """Return 256 random bits as text."""
+    return secrets.token_urlsafe(32)
+
+
+def hash_password(password: str, salt: bytes | None = None) -> str:
+    """Return mosquitto's hash of a password: PBKDF2 with SHA-512, marked ``$7$``."""
+    chosen = secrets.token_bytes(SALT_BYTES) if salt is None else salt
+    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), chosen, ITERATIONS)
+    return f"$7${ITERATIONS}${base64.b64encode(chosen).decode()}${base64.b64encode(digest).decode()}"
+
+
+def password_file(hashes: Mapping[str, str]) -> str:
+    """Return mosquitto's password file, which has no comments."""
+    return "".join(f"{user}:{hashed}\n" for user, hashed in hashes.items())
+
+
+def broker_configuration(enrolment: Enrolment) -> str:
+    """Return the text of mosquitto.conf."""
+    login = _CERTIFICATE_LOGIN if enrolment.by_certificate else _PASSWORD_LOGIN
+    return (_LISTENER + login + _LIMITS).format(
+        port=enrolment.port,
+        largest_model=enrolment.largest_model,
+        packet=4 * enrolment.largest_model + HEADER_BYTES,
+    )
+
+
+_LISTENER = """\
+# A broker for slotwise: TLS only, and no anonymous clients. Written once: you may change it.
+# Files are named relative to this folder, so that it can be copied anywhere. Start mosquitto in this folder:
+#     mosquitto -c mosquitto.conf
+
+listener {port}
+tls_version tlsv1.2
+certfile broker.crt
+keyfile broker.key
+cafile ca.crt
+"""
+
+_PASSWORD_LOGIN = """
+# Clients log in with a password.
+allow_anonymous false
+password_file passwords
+"""
+
+_CERTIFICATE_LOGIN = """
+# Clients log in with a certificate; its common name is the user name.
+allow_anonymous false
+require_certificate true
+use_identity_as_username true
+crlfile revoked.crl
+"""
+
+_LIMITS = """
+# Access rules. The client identifier is the user name, so that no client can take over another's connection.
+acl_file access
+use_username_as_clientid true
+
+# Room for a model of {largest_model} numbers; the sender of a larger packet is disconnected.
+max_packet_size {packet}
+
+# Hundreds of devices answer a call at once; short messages must not wait to fill a packet.
+max_queued_messages 10000
+set_tcp_nodelay true
+
+# Nothing has to survive a restart: server and devices repeat what matters.
+persistence false
+
+log_dest stderr
+log_timestamp_format %Y-%m-%dT%H:%M:%S
+"""

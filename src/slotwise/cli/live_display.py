@@ -1,0 +1,166 @@
+"""Display of a live run on the terminal: its progress, and plan and measurement side by side."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
+from typing import Any, Self, TextIO, cast
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from slotwise.learning import History, Point
+from slotwise.live.server.inbox import READY_TWICE, Rejection
+from slotwise.live.server.live_results import Comparison
+from slotwise.observer import Observer
+from slotwise.report.progress import Stop
+from slotwise.schedule import Timeline
+
+HOPELESS = 3  # exit code of a run that would end like this again: service managers must not restart it
+INTERRUPTED = 130
+MAX_REPORTED = 1000  # different rejections
+
+
+class LiveDisplay(Observer):
+    """A progress bar: first the devices that are connected, then the rounds."""
+
+    def __init__(self, stopping: Stop, *, quiet: bool) -> None:
+        self._stopping, self._quiet, self._rounds = stopping, quiet, 0
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[text]}"),
+            console=self._console,
+            disable=quiet,
+        )
+        self._row = self._bar.add_task("devices", total=None, text="")
+        self._reported: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar.live.is_started:
+            self._bar.stop()
+
+    def notice(self, message: str) -> None:
+        """Print a line above the bar."""
+        self._console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+    def devices_connected(self, present: int, expected: int) -> None:
+        """Show how many devices are connected."""
+        self._bar.start()
+        self._bar.update(self._row, description="devices", total=expected, completed=present)
+
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:  # noqa: ARG002
+        """Remember how many rounds there are."""
+        self._rounds = timeline.rounds
+
+    def round_done(self, round_number: int) -> None:
+        """Move the progress bar."""
+        self._bar.start()
+        self._bar.update(self._row, description="rounds", total=self._rounds, completed=round_number + 1)
+
+    def evaluated(self, point: Point) -> None:
+        """Show the newest loss and accuracy."""
+        self._bar.update(self._row, text=f"loss {point.loss:.3f} acc {point.accuracy:.1%}")
+
+    def message_rejected(self, topic: str, reason: str) -> None:
+        """Print the first rejection of each kind that matters; all of them are in rejections.log."""
+        text = str(Rejection(topic, reason))
+        if self._quiet or reason == READY_TWICE or text in self._reported:
+            return
+        if len(self._reported) < MAX_REPORTED:
+            self._reported.add(text)
+            self.notice(f"rejected: {text}")
+
+    def wants_stop(self) -> bool:
+        """Return whether Ctrl-C was pressed."""
+        return self._stopping.requested
+
+
+_ROWS = {  # figure: title and format
+    "rounds": ("rounds", ","),
+    "updates": ("updates", ","),
+    "lost": ("uplinks lost", ","),
+    "mean_staleness": ("mean staleness, rounds", ".3f"),
+    "max_staleness": ("largest staleness", ","),
+    "slots": ("slots", ","),
+    "slots_per_round": ("slots per round", ".2f"),
+    "channel_use": ("channel in use", ".1%"),
+}
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Return plan and measurement side by side."""
+    table = Table("", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("planned", "measured"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, (title, shape) in _ROWS.items():
+        both = (getattr(figures, name) for figures in (comparison.planned, comparison.measured))
+        table.add_row(title, *(format(figure, shape) for figure in both))
+    table.add_row("ms per round", *("–" if ms is None else f"{ms:,.1f}" for ms in comparison.round_ms))
+    return table
+
+
+def comparison_lines(comparison: Comparison) -> list[str]:
+    """Return what the table does not show."""
+    measured = comparison.measured
+    speed = measured.updates / comparison.seconds if comparison.seconds else 0.0
+    lines = [
+        f"{comparison.as_planned:,} of {comparison.planned.updates:,} updates as planned; "
+        f"{comparison.seconds:.1f} s, {speed:.0f} updates/s"
+    ]
+    if comparison.first_difference is not None:
+        lines.append(f"first difference: {comparison.first_difference}")
+    if comparison.late:
+        worst = sorted(comparison.late.items(), key=lambda item: (-item[1], item[0]))[:10]
+        lines.append("late: " + ", ".join(f"device {device} ({_times(count)})" for device, count in worst))
+    lines += [f"rejected {_times(count)}: {reason}" for reason, count in comparison.rejected.items()]
+    return lines
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+class _ClosableStream:
+    """A stream that discards output after the first write error."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._attempt(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._attempt(self._stream.flush)
+
+    def _attempt(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except OSError:
+            # Redirect the file itself: the rest of the buffer would fail again when the interpreter exits.
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._stream.fileno())
+            os.close(null)
+
+
+@contextmanager
+def stderr_may_close() -> Iterator[None]:
+    """Keep a run going when the reader of its standard error is gone."""
+    with redirect_stderr(cast(TextIO, _ClosableStream(sys.stderr))):
+        yield

@@ -1,0 +1,1 @@
+"""Devices of a live run, and the processes that host them."""

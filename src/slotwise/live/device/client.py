@@ -1,0 +1,238 @@
+"""Device: computes what the server assigns, sends its update when granted, and is silent otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+
+import numpy as np
+
+from slotwise.aggregation import Vector
+from slotwise.errors import UserError
+from slotwise.learning import Task
+from slotwise.learning.quantisation import Packing, packing_of
+from slotwise.live.protocol.topics import FromDevice, Topics
+from slotwise.live.protocol.wire import BadFrame, Frame, Label, Work, decode, digest, encode
+from slotwise.live.transport import Arrival, Channel, Connected, Message
+
+TaskMaker = Callable[[Mapping[str, str]], Awaitable[Task]]
+
+
+class Device:
+    """Device ``number``: one client of the channel, from the announcement of a run to its end.
+
+    It counts finished ``trainings`` and ``ignored`` messages, and knows whether the server has excluded it.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        topics: Topics,
+        channel: Channel,
+        make_task: TaskMaker,
+        executor: Executor,
+        boot: str = "",
+        notice: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.number, self._topics, self._channel = number, topics, channel
+        self._make_task, self._executor = make_task, executor
+        self._boot, self._notice = boot, notice
+        self.trainings, self.ignored, self.excluded = 0, 0, False
+        self._run_id = ""
+        self._task: Task | None = None
+        self._size = 0
+        self._packing: Packing | None = None
+        self._work: Work | None = None
+        self._model: Vector | None = None
+        self._update: Vector | bytes | None = None  # as it is sent
+        self._grant: Frame | None = None
+        self._training: asyncio.Task[None] | None = None
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @staticmethod
+    def last_will(topics: Topics, number: int, boot: str) -> Message:
+        """Return the last will of a device; it may be published before the device knows of a run."""
+        return Message(topics.from_device(number, "gone"), encode(Label("", number), boot=boot))
+
+    async def run(self) -> None:
+        """Take part until the server says that the run is over.
+
+        Raises:
+            UserError: the server's model does not fit this device's task.
+        """
+        topics = self._topics
+        await self._channel.subscribe(
+            topics.to_device(self.number, "+"),
+            topics.as_receiver(self.number),
+            topics.to_all("end"),
+            topics.to_all("call"),
+        )
+        listening = asyncio.create_task(self._listen())
+        try:
+            await asyncio.wait([listening, self._failure], return_when=asyncio.FIRST_COMPLETED)
+            for ended in (self._failure, listening):
+                if ended.done():
+                    ended.result()
+        finally:
+            listening.cancel()
+            self._drop_work()
+
+    async def _listen(self) -> None:
+        async for arrival in self._channel.arrivals():
+            if await self._take(arrival):
+                return
+
+    async def _take(self, arrival: Arrival) -> bool:
+        """Handle a message; return True if the run is over."""
+        if isinstance(arrival, Connected):
+            if self._task is not None:
+                await self._send_here()
+            return False
+        kind = self._topics.kind(arrival.topic)
+        if not arrival.payload:
+            return False  # a retained message was removed
+        try:
+            frame = decode(arrival.payload)
+        except BadFrame:
+            self.ignored += 1
+            return False
+        if kind == "call":
+            await self._take_call(frame)
+        elif frame.label.run != self._run_id:
+            self.ignored += 1
+        elif kind in ("end", "out"):
+            self.excluded = kind == "out"
+            return True
+        else:
+            await self._take_order(kind, frame)
+        return False
+
+    async def _take_call(self, frame: Frame) -> None:
+        """Answer a call; for a new run, make its task first, which only a call to all devices describes."""
+        if frame.label.run != self._run_id:
+            if "devices" not in frame.fields:
+                return
+            self._drop_work()
+            self._run_id, self._task = frame.label.run, None
+            if self._is_surplus(frame.fields["devices"]):
+                return
+            self._task = await self._make_task(frame.fields)
+            self._size, self._packing = len(self._task.initial_model()), packing_of(self._task)
+        if self._task is not None:
+            await self._send_here()
+
+    def _is_surplus(self, devices: str) -> bool:
+        """Return whether the run has fewer devices; this one then waits for another run."""
+        surplus = re.fullmatch("[0-9]{1,10}", devices) is not None and self.number > int(devices)
+        if surplus:
+            self._notice(
+                f"device {self.number}: the run only has devices 1 to {devices}; waiting for another"
+            )
+        return surplus
+
+    async def _take_order(self, kind: str, frame: Frame) -> None:
+        if kind == "model":
+            await self._take_model(frame)
+        elif kind == "work":
+            await self._take_work(frame)
+        elif kind == "rest" and frame.fields.get("holds", "") == self._holds:
+            self._drop_work()  # unless there is other work by now than what the server answers
+        elif kind == "grant":
+            await self._take_grant(frame)
+
+    async def _take_model(self, frame: Frame) -> None:
+        for receiver in filter(None, frame.fields.get("receivers", "").split(",")):
+            device, _, training = receiver.partition(":")
+            if device == str(self.number) and re.fullmatch("[0-9]{1,10}", training):
+                await self._begin(Work(frame.label.version, int(training)), frame.vector)
+                return
+
+    async def _take_work(self, frame: Frame) -> None:
+        if frame.work != self._work or frame.vector is not None:
+            await self._begin(frame.work, frame.vector)
+        elif self._update is not None:
+            await self._send_ready(frame.work)
+
+    async def _take_grant(self, frame: Frame) -> None:
+        if self._work != frame.work:
+            await self._send_here()  # that work is not here: the server will answer what to do
+            return
+        self._grant = frame
+        if self._update is not None:
+            await self._send_update(self._update, frame)
+
+    async def _begin(self, work: Work, model: Vector | None) -> None:
+        """Begin a training, unless it is under way already."""
+        if self._task is None:
+            self.ignored += 1
+            return
+        if model is None:
+            self._drop_work()
+            await self._send_here()  # holding nothing, so that the answer has the model
+            return
+        if len(model) != self._size:
+            raise UserError(
+                f"the server's model has {len(model)} numbers, the task of device {self.number} has "
+                f"{self._size}: server and devices must be given the same task"
+            )
+        if work == self._work and self._model is not None and np.array_equal(model, self._model):
+            if self._update is not None:
+                await self._send_ready(work)
+            return
+        self._drop_work()
+        self._work, self._model = work, model
+        self._training = asyncio.create_task(self._train(self._task, work, model))
+        self._training.add_done_callback(self._note_failure)
+
+    async def _train(self, task: Task, work: Work, model: Vector) -> None:
+        loop = asyncio.get_running_loop()
+        update = await loop.run_in_executor(self._executor, self._compute, task, model, work.training)
+        if self._work != work:
+            return  # the server has assigned something else
+        self.trainings += 1
+        self._update = update
+        await self._send_ready(work)
+        if self._grant is not None:
+            await self._send_update(self._update, self._grant)
+
+    def _compute(self, task: Task, model: Vector, training: int) -> Vector | bytes:
+        """Return the update as it is sent."""
+        update = np.asarray(task.local_update(model, self.number, training), dtype=np.float32)
+        return update if self._packing is None else self._packing.pack(update)
+
+    @property
+    def _holds(self) -> str:
+        """The work this device has, with a checksum of its model."""
+        return "" if self._model is None else f"{self._work}:{digest(self._model)}"
+
+    async def _send_here(self) -> None:
+        frame = encode(Label(self._run_id, self.number), boot=self._boot, holds=self._holds)
+        await self._publish("here", frame, acknowledged=True)
+
+    async def _send_ready(self, work: Work) -> None:
+        label = Label(self._run_id, self.number, work.version, *work)
+        await self._publish("ready", encode(label))
+
+    async def _send_update(self, update: Vector | bytes, grant: Frame) -> None:
+        self._grant = None
+        await self._publish("update", encode(grant.label, update, grant=grant.fields.get("grant", "")))
+
+    async def _publish(self, kind: FromDevice, frame: bytes, *, acknowledged: bool = False) -> None:
+        """Publish; only ``here`` is acknowledged, because the server asks again for everything else."""
+        topic = self._topics.from_device(self.number, kind)
+        await self._channel.publish(topic, frame, acknowledged=acknowledged)
+
+    def _drop_work(self) -> None:
+        """Forget the work; the result of a training under way is discarded."""
+        self._work = self._model = self._update = self._grant = None
+        if self._training is not None:
+            self._training.cancel()
+            self._training = None
+
+    def _note_failure(self, training: asyncio.Task[None]) -> None:
+        """End the device if its training failed; if it were only silent, others would wait for it."""
+        error = None if training.cancelled() else training.exception()
+        if error is not None and not self._failure.done():
+            self._failure.set_exception(error)

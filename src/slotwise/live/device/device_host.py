@@ -1,0 +1,248 @@
+"""run_device and run_fleet: one device on MQTT, or many in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from slotwise.errors import InputError, UserError
+from slotwise.learning import Task
+from slotwise.live.device.client import Device
+from slotwise.live.protocol.topics import DEFAULT_NAME, MAX_DEVICES, Topics
+from slotwise.live.transport import KEEPALIVE
+from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
+from slotwise.machine import available_cores
+from slotwise.runs import RunConfig
+from slotwise.runs.tasks import build_task
+from slotwise.scenario import whole
+from slotwise.user_code import load_function
+
+if TYPE_CHECKING:
+    from slotwise.live.transport.mqtt_connection import Outages
+
+LAST_WILL_TIMEOUT = 5.0  # seconds
+MAX_KEEPALIVE = 65535  # MQTT has two bytes for it
+
+Notice = Callable[[str], None]  # called with lines about the connection and the run
+
+
+class Excluded(UserError):
+    """The server has excluded devices after bad or missing updates."""
+
+    def __init__(self, devices: Sequence[int]) -> None:
+        self.devices = tuple(devices)
+        named = f"device{'s' * (len(devices) > 1)} {', '.join(map(str, devices))}"
+        super().__init__(f"{named}: excluded by the server after bad or missing updates in a row")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceConfig:
+    """Options of a device.
+
+    Attributes:
+        name: Name of the channel on the broker; server and devices must use the same. Default: that of the
+            credentials, or trial.
+        data: Data set. Default: as announced by the server.
+        partition: Partition of the data set among devices. Default: as announced by the server.
+        task: Your own task with your own data: module:function.
+        timeout: Seconds to wait for the broker to be reachable.
+        keepalive: Seconds of silence after which broker and device check the connection; after one and a
+            half times as long the device counts as disconnected.
+    """
+
+    name: str | None = None
+    data: Literal["mnist", "cifar10"] | None = None
+    partition: Literal["one-label", "k-labels", "dirichlet", "iid"] | None = None
+    task: str | None = None
+    timeout: float = 60.0
+    keepalive: int = KEEPALIVE
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.timeout < inf:
+            raise InputError("timeout", self.timeout, "a number of seconds, at least 0")
+        if whole("keepalive", self.keepalive) > MAX_KEEPALIVE:
+            raise InputError("keepalive", self.keepalive, f"at most {MAX_KEEPALIVE} seconds")
+        if self.task is not None:
+            load_function("task", self.task)  # reported at once, not when a server announces a run
+
+
+def run_device(
+    number: int, *, broker: BrokerOptions | None = None, notice: Notice = lambda _: None, **options: Any
+) -> bool:
+    """Be device ``number`` (from 1) until the run is over; ``options`` are fields of `DeviceConfig`.
+
+    It waits for broker (default: mqtt://127.0.0.1:1883) and server, and survives their restarts.
+
+    Returns:
+        True if the run is over, False if SIGINT or SIGTERM came before.
+
+    Raises:
+        Excluded: the server has excluded the device.
+    """
+    login = _login(broker or BrokerOptions(), whole("id", number))
+    return _run({number: login}, DeviceConfig(**options), 1, notice)
+
+
+def run_fleet(
+    devices: int = 20,
+    *,
+    first: int = 1,
+    workers: int | None = None,
+    broker: BrokerOptions | None = None,
+    notice: Notice = lambda _: None,
+    **options: Any,
+) -> bool:
+    """Be many devices in one process, each with its own connection, for a trial on one machine.
+
+    Like `run_device`, with ``workers`` (default: all cores) parallel trainings. The ``credentials`` of the
+    broker, if given, are a folder with device-1.toml and so on.
+    """
+    if whole("devices", devices) > MAX_DEVICES:
+        raise InputError("devices", devices, f"at most {MAX_DEVICES:,}, as each has its own connection")
+    threads = available_cores() if workers is None else whole("workers", workers)
+    chosen, logins = broker or BrokerOptions(), {}
+    for number in range(whole("first", first), first + devices):
+        file = None if chosen.credentials is None else Path(chosen.credentials) / f"device-{number}.toml"
+        logins[number] = _login(replace(chosen, credentials=file), number)
+    return _run(logins, DeviceConfig(**options), threads, notice)
+
+
+def _login(broker: BrokerOptions, number: int) -> Broker:
+    login = broker.login(f"device-{number}", DEFAULT_BROKER)
+    assert login is not None
+    return login
+
+
+def _run(logins: Mapping[int, Broker], config: DeviceConfig, workers: int, notice: Notice) -> bool:
+    names = {channel_name(config.name, broker) for broker in logins.values()}
+    if len(names) > 1:
+        raise UserError(f"the credentials are for different channels: {', '.join(sorted(map(str, names)))}")
+    devices = asyncio.run(_host(logins, Topics(names.pop() or DEFAULT_NAME), config, workers, notice))
+    if devices is None:
+        return False
+    trainings, ignored = sum(one.trainings for one in devices), sum(one.ignored for one in devices)
+    more = f"; {ignored} messages ignored that were not for them" if ignored else ""
+    notice(f"the run is over: {trainings} trainings by {len(devices)} device{'s' * (len(devices) > 1)}{more}")
+    if excluded := [device.number for device in devices if device.excluded]:
+        raise Excluded(excluded)
+    return True
+
+
+async def _host(
+    logins: Mapping[int, Broker], topics: Topics, config: DeviceConfig, workers: int, notice: Notice
+) -> list[Device] | None:
+    """Run devices until the run is over; None if a signal comes before."""
+    from slotwise.live.transport.mqtt_connection import Outages  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
+    overrides = {"data": config.data, "partition": config.partition, "task": config.task}
+    host = _DeviceHost(
+        topics, config, pool, _SharedTask(overrides, pool), _without_repeats(notice), Outages(notice)
+    )
+    tasks = [asyncio.create_task(host.run(number, broker)) for number, broker in logins.items()]
+    stopping = asyncio.create_task(stop.wait())
+    waiting: set[asyncio.Task[Any]] = set(tasks)
+    try:
+        while waiting and not stop.is_set():
+            done, _ = await asyncio.wait({*waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done & waiting:
+                task.result()  # one device that fails ends all
+            waiting -= done
+    finally:
+        for task in (*tasks, stopping):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        pool.shutdown(wait=False, cancel_futures=True)  # a training under way is not needed any more
+    return None if stop.is_set() else [task.result() for task in tasks]
+
+
+class _SharedTask:
+    """The task of all devices in this process, made when the first of them learns of the run."""
+
+    def __init__(self, overrides: Mapping[str, Any], pool: Executor) -> None:
+        self._overrides = {name: value for name, value in overrides.items() if value is not None}
+        self._pool, self._lock = pool, asyncio.Lock()
+        self._made: tuple[str, Task] | None = None
+
+    async def make(self, fields: Mapping[str, str]) -> Task:
+        announced = fields.get("parameters", "")
+        async with self._lock:
+            if self._made is None or self._made[0] != announced:
+                loop = asyncio.get_running_loop()
+                self._made = announced, await loop.run_in_executor(self._pool, self._build, announced)
+        return self._made[1]
+
+    def _build(self, announced: str) -> Task:
+        try:
+            table = {**json.loads(announced), "task": None}  # no code is taken from the network
+        except (ValueError, TypeError, RecursionError):
+            raise UserError("cannot read the server's announcement: is it of another version?") from None
+        config = RunConfig.from_table(table).with_options(**self._overrides)
+        task = build_task(config)
+        if config.model.task is None:  # compile the kernels before this device says that it is here
+            task.local_update(task.initial_model(), 1, 0)
+        return task
+
+
+@dataclass(frozen=True)
+class _DeviceHost:
+    """Shared resources of the devices in one process."""
+
+    topics: Topics
+    config: DeviceConfig
+    pool: Executor
+    task: _SharedTask
+    notice: Notice
+    outages: Outages
+
+    async def run(self, number: int, broker: Broker) -> Device:
+        """Run one device, from its connection to its end."""
+        from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
+
+        boot = secrets.token_hex(8)
+        will = Device.last_will(self.topics, number, boot)
+        async with connected_channel(
+            broker,
+            self.topics.client_id(f"device-{number}"),
+            will=will,
+            keepalive=self.config.keepalive,
+            timeout=self.config.timeout,
+            notice=self.notice,
+            outages=self.outages,
+        ) as channel:
+            self.notice(f"connected to {broker}")
+            device = Device(number, self.topics, channel, self.task.make, self.pool, boot, self.notice)
+            try:
+                await device.run()
+            except BaseException:
+                # A client that closes its connection leaves no last will, so the device publishes it itself.
+                if channel.connected:
+                    publishing = channel.publish(will.topic, will.payload)
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(publishing, LAST_WILL_TIMEOUT)
+                raise
+            return device
+
+
+def _without_repeats(notice: Notice) -> Notice:
+    """Return a callback that passes each line on once."""
+    known: set[str] = set()
+
+    def once(text: str) -> None:
+        if text not in known:
+            known.add(text)
+            notice(text)
+
+    return once

@@ -1,0 +1,1 @@
+"""Messages between server and devices: topics and the wire format."""

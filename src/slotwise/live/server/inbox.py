@@ -1,0 +1,193 @@
+"""Checks of the devices' messages: each is accepted, or rejected for a reason that is counted and logged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from slotwise.aggregation import Vector
+from slotwise.learning.quantisation import Packing
+from slotwise.live.clock import Clock, Signal
+from slotwise.live.protocol.topics import Topics
+from slotwise.live.protocol.wire import BadFrame, Frame, decode
+from slotwise.live.server.device_state import MAX_STRIKES
+from slotwise.live.server.state import LiveState
+from slotwise.live.transport import Message
+
+TEXT_LIMIT = 1 << 12  # bytes of a message without numbers
+TOPIC_LIMIT = 100  # characters of a topic that are logged
+READY_TWICE = "ready reported twice"  # harmless: a device that is asked again answers again
+
+
+class Rejection(NamedTuple):
+    """A rejected message and the reason."""
+
+    topic: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Return one line; the sender chose the topic, which may hold line feeds and escape sequences."""
+        return f"{ascii(self.topic[:TOPIC_LIMIT])[1:-1]}: {self.reason}"
+
+
+class Reply(NamedTuple):
+    """A device that needs an answer, and the work it says it holds."""
+
+    device: int
+    holds: str = ""
+
+
+class Rejected(Exception):
+    """Raised for a message that does not count.
+
+    ``spoils``: it was sent as the update that the channel waits for. ``reply``: the sender needs an answer.
+    """
+
+    def __init__(self, reason: str, *, spoils: bool = False, reply: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.spoils, self.reply = reason, spoils, reply
+
+
+class UpdateCheck(NamedTuple):
+    """Requirements on an update."""
+
+    size: int  # numbers of the model
+    clip_norm: float | None = None  # L2 norm to which longer updates are scaled
+    packing: Packing | None = None  # None for float32
+
+    @property
+    def limit(self) -> int:
+        """The bytes of the largest message that is decoded."""
+        return (4 * self.size if self.packing is None else self.packing.size) + TEXT_LIMIT
+
+    def checked(self, frame: Frame) -> Vector:
+        """Return the update, unpacked, checked and clipped."""
+        vector = frame.vector if self.packing is None else self._unpacked(self.packing, frame.packed)
+        if vector is None:
+            raise Rejected("no float32 numbers", spoils=True)
+        if len(vector) != self.size:
+            raise Rejected(f"not {self.size} numbers", spoils=True)
+        if not np.isfinite(vector).all():
+            raise Rejected("numbers are not finite", spoils=True)
+        if self.clip_norm is None:
+            return vector
+        length = float(np.linalg.norm(vector.astype(np.float64)))
+        return vector if length <= self.clip_norm else (vector * np.float32(self.clip_norm / length))
+
+    def _unpacked(self, packing: Packing, packed: bytes | None) -> Vector:
+        if packed is None or len(packed) != packing.size:
+            raise Rejected(f"not the {packing.size} bytes of {self.size} packed numbers", spoils=True)
+        return packing.unpack(packed)
+
+
+class Inbox:
+    """Checks messages and passes what they say to the owners of the facts in `LiveState`."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        run: str,
+        devices: int,
+        state: LiveState,
+        updates: UpdateCheck,
+        clock: Clock,
+        rejected: Callable[[Rejection], None],
+    ) -> None:
+        self._topics, self._run, self._devices, self._state = topics, run, devices, state
+        self._updates, self._clock, self._rejected = updates, clock, rejected
+        self._alive: dict[int, float] = {}
+        self.changed = Signal()  # after every message
+
+    def take(self, message: Message) -> Reply | None:
+        """Accept or reject a message; return the device that needs an answer, if one does."""
+        reply = None
+        try:
+            reply = self._take(message)
+        except Rejected as error:
+            self.reject(message.topic, error.reason)
+            if error.spoils:
+                self._state.grant.spoil()
+            sender = self._topics.sender(message.topic)
+            if error.reply and sender is not None:
+                reply = Reply(sender[0])
+        self.changed.notify()
+        return reply
+
+    def reject(self, topic: str, reason: str) -> None:
+        """Count and report a rejection."""
+        self._state.rejected[reason] += 1
+        self._rejected(Rejection(topic, reason))
+
+    def confirmed_since(self, device: int, moment: float) -> bool:
+        """Return whether a device has confirmed since ``moment`` that it computes what it was assigned."""
+        return self._alive.get(device, -np.inf) >= moment
+
+    def _take(self, message: Message) -> Reply | None:
+        """Check sender and size, which need no decoding; then the content."""
+        sender = self._topics.sender(message.topic)
+        if sender is None:
+            raise Rejected("not the topic of a device")
+        device, kind = sender
+        if device > self._devices:
+            raise Rejected("unknown device number")
+        if device in self._state.presence.excluded:
+            reason = f"excluded after {MAX_STRIKES} bad or missing updates in a row"
+            raise Rejected(reason, reply=kind == "here")
+        spoils = kind == "update" and self._state.grant.for_device(device) is not None
+        if len(message.payload) > (self._updates.limit if kind == "update" else TEXT_LIMIT):
+            raise Rejected("message too large", spoils=spoils)
+        try:
+            frame = decode(message.payload)
+        except BadFrame as error:
+            raise Rejected(f"malformed message: {error}", spoils=spoils) from None
+        return self._take_frame(device, kind, frame)
+
+    def _take_frame(self, device: int, kind: str, frame: Frame) -> Reply | None:
+        if frame.label.device != device:
+            raise Rejected("label names another device")
+        if kind == "gone":  # written before the device knew of any run: its boot says whether it counts
+            if not self._state.presence.note_last_will(device, frame.fields.get("boot"), self._clock.now()):
+                raise Rejected("last will of an earlier connection")
+            return None
+        if frame.label.run != self._run:
+            raise Rejected("message of another run")
+        if kind == "here":
+            return self._take_here(device, frame)
+        if device not in self._state.presence:
+            raise Rejected("device counts as disconnected", reply=True)
+        if kind == "ready":
+            self._take_ready(device, frame)
+        elif kind == "update":
+            self._take_update(device, frame)
+        else:
+            raise Rejected("not the topic of a device")
+        return None
+
+    def _take_here(self, device: int, frame: Frame) -> Reply:
+        presence, boot = self._state.presence, frame.fields.get("boot", "")
+        if presence.has_restarted(device, boot):
+            self._state.disconnect(device)
+        holds = frame.fields.get("holds", "")
+        work = self._state.assignments.work_of(device)
+        if work is not None and holds.startswith(f"{work}:"):
+            self._alive[device] = self._clock.now()
+        presence.connect(device, boot)
+        return Reply(device, holds)
+
+    def _take_ready(self, device: int, frame: Frame) -> None:
+        if self._state.assignments.work_of(device) != frame.work:
+            raise Rejected("ready with work that was not assigned")
+        if not self._state.assignments.set_ready(device, frame.work):
+            raise Rejected(READY_TWICE)
+
+    def _take_update(self, device: int, frame: Frame) -> None:
+        grant = self._state.grant.for_device(device)
+        if grant is None:
+            raise Rejected("update without a grant")
+        if frame.label != grant.label or frame.fields.get("grant") != grant.number:
+            raise Rejected("update for an earlier grant")
+        if self._state.grant.has_update:
+            raise Rejected("update sent twice")
+        self._state.grant.receive(self._updates.checked(frame))

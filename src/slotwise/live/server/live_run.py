@@ -1,0 +1,283 @@
+"""run_live: a live run on a channel, from its configuration to its folder, and on after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from slotwise.fleet import Fleet
+from slotwise.learning import Task
+from slotwise.learning.engine import evaluation_rounds
+from slotwise.learning.quantisation import packing_of
+from slotwise.live.clock import Clock, SlotClock
+from slotwise.live.protocol.topics import Topics
+from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
+from slotwise.live.server.live_results import Comparison, Evaluator, LiveFolder, compare, measured_timeline
+from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
+from slotwise.live.server.outbox import Superseded
+from slotwise.live.server.rounds import NoDevicesLeft, NotFinite, RoundDriver
+from slotwise.live.server.server_config import ServerConfig, live_plan, live_scheduler
+from slotwise.live.server.state import LiveState, Snapshot
+from slotwise.live.transport import Channel
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs.run_folder import Status, model_sha256
+
+END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
+STOP_TIMEOUT = 3.0  # seconds to finish the current round when asked to stop
+STOP_POLL = 0.2  # seconds between two looks at Observer.wants_stop
+
+Trouble = Literal["superseded", "no devices left"]
+
+
+@dataclass(frozen=True)
+class LiveOutcome:
+    """Outcome of a live run.
+
+    Attributes:
+        status: finished, interrupted or diverged.
+        state: the last state.
+        comparison: plan and measurement; None before the first round.
+        trouble: why the run was interrupted without being asked to: a newer server has the channel, or every
+            device is excluded.
+    """
+
+    status: Status
+    state: LiveState
+    comparison: Comparison | None
+    trouble: Trouble | None = None
+
+
+async def run_live(
+    folder: RunFolder,
+    config: RunConfig,
+    task: Task,
+    channel: Channel,
+    *,
+    server: ServerConfig,
+    observer: Observer | None = None,
+    clock: Clock | None = None,
+    return_timeout: float = RETURN_TIMEOUT,
+) -> LiveOutcome:
+    """Run with the devices on ``channel``, from the start or from the last checkpoint in ``folder``."""
+    run = _LiveRun(folder, config, task, server, observer or Observer(), clock or Clock(), return_timeout)
+    with folder.held():
+        return await run.play(channel)
+
+
+class _LiveRun:
+    """One call of `run_live`."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        config: RunConfig,
+        task: Task,
+        server: ServerConfig,
+        observer: Observer,
+        clock: Clock,
+        return_timeout: float,
+    ) -> None:
+        self._live, self._config, self._task = LiveFolder(folder), config, task
+        self._options, self._observer, self._clock = server, observer, clock
+        self._return_timeout = return_timeout
+        self._plan = live_plan(config)
+        self._due = evaluation_rounds(self._plan, config.slots_between_evaluations)
+        self._run_id = str(folder.description()["live_run"])
+        self._saved = clock.now()
+        self._saving: asyncio.Task[None] | None = None
+        self._boundary: Snapshot | None = None  # the end of the last round
+        self._trouble: Trouble | None = None
+
+    async def play(self, channel: Channel) -> LiveOutcome:
+        self._describe("running")
+        state, resumed = self._load()
+        self._state = state
+        self._evaluator = Evaluator(self._task, state, self._due, self._observer.evaluated)
+        self._evaluator.note_model()
+        devices, rounds = await self._connect(channel)
+        self._observer.run_started(self._plan, None)
+        listening = asyncio.create_task(devices.listen())
+        evaluating = asyncio.create_task(self._evaluator.run())
+        playing = asyncio.create_task(self._gather_and_play(devices, rounds, resumed=resumed))
+        try:
+            status = await self._status(playing, listening, evaluating)
+            listening.cancel()  # messages from now on must not change the state that is saved
+            if status is None:  # in the middle of a round: what counts is the round before it
+                status, state = "interrupted", self._last_round()
+            elif status != "interrupted":  # else models are evaluated when the run is resumed
+                await self._evaluator.finish(evaluating)
+        finally:
+            await self._cancel(listening, evaluating, playing)
+        outcome = await self._close(state, status)
+        if status != "interrupted" and not _is_superseded(listening):
+            await self._end(devices)
+        return outcome
+
+    # Beginning
+
+    def _load(self) -> tuple[LiveState, bool]:
+        """Return the state to play from, and whether it is that of a run whose first model is out."""
+        state, damaged = self._live.load(live_scheduler(self._config), self._config.channel.devices)
+        resumed = state is not None and bool(state.record.receivers)
+        if state is None or not resumed:
+            state = self._first_state()
+        for path in damaged:
+            self._observer.notice(f"{path}: damaged checkpoint, skipped")
+        if damaged:
+            start = f"round {state.round}" if resumed else "the start (no checkpoint)"
+            self._observer.notice(f"{self._live.folder.path}: resuming from {start}")
+        if resumed:
+            self._boundary = Snapshot.of(state)
+        return state, resumed
+
+    def _first_state(self) -> LiveState:
+        return LiveState(live_scheduler(self._config), models={0: self._task.initial_model()})
+
+    async def _connect(self, channel: Channel) -> tuple[DeviceMonitor, RoundDriver]:
+        config, options = self._config, self._options
+        topics, devices = Topics(options.name), config.channel.devices
+        told = {**config.options(), "task": None}  # devices take no code from the network
+        spec = RunSpec(
+            run=self._run_id,
+            rounds=self._plan.rounds,
+            fleet=config.make_fleet() or Fleet.equal(config.channel),
+            broadcast_slots=config.channel.link_slots,
+            aggregation=config.rule.rule(),
+            timeout=options.timeout,
+            return_timeout=self._return_timeout,
+            announcement={"devices": str(devices), "parameters": json.dumps(told)},
+        )
+        updates = UpdateCheck(len(self._task.initial_model()), options.clip_norm, packing_of(self._task))
+        inbox = Inbox(topics, self._run_id, devices, self._state, updates, self._clock, self._reject)
+        monitor = DeviceMonitor(spec, self._state, channel, topics, inbox, self._clock, self._observer)
+        slots = SlotClock(options.slot_ms, self._clock)
+        rounds = RoundDriver(spec, self._state, channel, monitor, slots, self._clock, self._round_done)
+        await channel.subscribe(topics.from_all_devices, topics.to_all("call"))
+        return monitor, rounds
+
+    async def _gather_and_play(self, devices: DeviceMonitor, rounds: RoundDriver, *, resumed: bool) -> Status:
+        state = self._state
+        if resumed:
+            await devices.gather_again(self._options.wait)
+        else:
+            expected = self._config.channel.devices
+            await devices.gather(expected, self._options.wait)
+            state.presence.take_changes()  # the Scheduler begins with those that are connected
+            missing = sorted(set(range(1, expected + 1)) - state.presence.connected)
+            if missing:
+                self._observer.notice(f"starting without device {', '.join(map(str, missing))}")
+                state.scheduler = live_scheduler(self._config, missing)
+        try:
+            await rounds.play(self._observer.wants_stop)
+        except NotFinite:
+            return "diverged"
+        return "finished" if state.round == self._plan.rounds else "interrupted"
+
+    # While it runs
+
+    async def _status(self, playing: asyncio.Task[Status], *beside: asyncio.Task[None]) -> Status | None:
+        """Wait for the end; None if it comes in the middle of a round, when asked or superseded.
+
+        The tasks ``beside`` it have no end: if one of them fails, its error is raised.
+        """
+        asked_at = None
+        while not playing.done():
+            await self._clock.wait([playing, *beside], STOP_POLL)
+            if playing.done():
+                break
+            for task in beside:
+                if _is_superseded(task):
+                    self._trouble = "superseded"
+                    return None
+                if task.done():
+                    task.result()
+            if self._observer.wants_stop():
+                asked_at = self._clock.now() if asked_at is None else asked_at
+                if self._clock.now() - asked_at > STOP_TIMEOUT:
+                    return None
+        try:
+            return playing.result()
+        except NoDevicesLeft:
+            self._trouble = "no devices left"
+            return None
+
+    def _last_round(self) -> LiveState:
+        """Return the state at the end of the last round, or at the start."""
+        if self._boundary is None:
+            return self._first_state()
+        return self._boundary.restore(live_scheduler(self._config), self._config.channel.devices)
+
+    def _round_done(self) -> None:
+        """Evaluate the model if it is due, and save a checkpoint every few seconds."""
+        self._evaluator.note_model()
+        self._boundary = Snapshot.of(self._state)
+        self._observer.round_done(self._state.round - 1)
+        due = self._clock.now() - self._saved >= self._options.checkpoint_every
+        if due or self._observer.wants_stop():
+            self._save(self._boundary)
+
+    def _reject(self, rejection: Rejection) -> None:
+        self._live.log(rejection)
+        self._observer.message_rejected(rejection.topic, rejection.reason)
+
+    def _save(self, snapshot: Snapshot) -> None:
+        """Write a checkpoint in a thread, one at a time: a long run has a long record."""
+        if self._saving is not None:
+            if not self._saving.done():
+                return
+            self._saving.result()
+        self._saving = asyncio.create_task(asyncio.to_thread(self._live.save, snapshot))
+        self._saved = self._clock.now()
+
+    # Ending
+
+    async def _cancel(self, *tasks: asyncio.Task[Any]) -> None:
+        """Cancel tasks until they end: the MQTT library may lose a cancellation that comes with an answer."""
+        while unfinished := [task for task in tasks if not task.done()]:
+            for task in unfinished:
+                task.cancel()
+            await self._clock.wait(unfinished, STOP_POLL)
+
+    async def _end(self, devices: DeviceMonitor) -> None:
+        """Tell devices that the run is over, but do not wait forever for a broker that is lost now."""
+        ending = asyncio.create_task(devices.end())
+        stopping = self._observer.wants_stop()
+        until = self._clock.now() + (STOP_TIMEOUT if stopping else END_TIMEOUT)
+        while not ending.done() and self._clock.now() < until and self._observer.wants_stop() == stopping:
+            await self._clock.wait([ending], STOP_POLL)
+        ending.cancel()
+
+    async def _close(self, state: LiveState, status: Status) -> LiveOutcome:
+        """Save everything; run.json comes last, so that its status is true of the other files."""
+        if self._saving is not None:
+            await self._saving
+        self._live.save(Snapshot.of(state))
+        comparison = None
+        model = state.models[state.round]
+        self._live.folder.write_model(self._task.named_arrays(model))
+        if state.round:
+            measured = measured_timeline(self._config, self._plan, state)
+            comparison = compare(self._plan, measured, state, self._options.slot_ms)
+            self._live.write_results(measured, comparison)
+        last = state.points[-1] if state.points else None
+        self._describe(
+            status,
+            model_sha256=model_sha256(model),
+            rounds=state.round,
+            final=last._asdict() if last else None,
+            seconds=round(state.seconds, 3),
+        )
+        return LiveOutcome(status, state, comparison, self._trouble)
+
+    def _describe(self, status: Status, **more: Any) -> None:
+        kept = {"live_run": self._run_id, "live_options": self._options.kept()}
+        self._live.folder.write_description(self._config, status, **kept, **more)
+
+
+def _is_superseded(listening: asyncio.Task[None]) -> bool:
+    """Return whether a newer server has the channel, so that this one must not end the run on it."""
+    failed = listening.done() and not listening.cancelled()
+    return failed and isinstance(listening.exception(), Superseded)

@@ -1,0 +1,151 @@
+"""DeviceMonitor: waits for devices, listens to them, and gives up on those that stay silent."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from slotwise.aggregation import Aggregation
+from slotwise.fleet import Fleet
+from slotwise.live.clock import Clock, Timeout
+from slotwise.live.protocol.topics import FromDevice, Topics
+from slotwise.live.server.inbox import Inbox
+from slotwise.live.server.outbox import Announcement, Outbox
+from slotwise.live.server.state import LiveState
+from slotwise.live.transport import Arrival, Channel, Connected
+from slotwise.observer import Observer
+
+ANSWER_TIMEOUT = 5.0  # seconds within which a device that computes for long must confirm that it still does
+RETURN_TIMEOUT = 3.0  # seconds after a last will; clients retry twice a second, a server answers in one
+LAST_WILL_POLL = 0.1  # seconds
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """Parameters of a live run."""
+
+    run: str  # its identifier
+    rounds: int
+    fleet: Fleet  # the slots of every device's training and uplink
+    broadcast_slots: int
+    aggregation: Aggregation
+    timeout: float = 60.0  # seconds of silence after which a device counts as disconnected
+    return_timeout: float = RETURN_TIMEOUT  # seconds within which a device may return after its last will
+    announcement: dict[str, str] = field(default_factory=dict)  # what devices are told about the run
+
+
+class DeviceMonitor:
+    """The server's side of the connections to its devices.
+
+    Attributes:
+        outbox: what sends messages to devices.
+        timeout: how long devices are waited for in the current instant.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        state: LiveState,
+        channel: Channel,
+        topics: Topics,
+        inbox: Inbox,
+        clock: Clock,
+        observer: Observer,
+    ) -> None:
+        self._spec, self._state, self._channel, self._topics = spec, state, channel, topics
+        self._inbox, self._clock, self._observer = inbox, clock, observer
+        self.outbox = Outbox(spec.run, state, channel, topics)
+        self.timeout = Timeout(spec.timeout, lambda: channel.connected, inbox.changed, clock)
+        self._announcement = Announcement(spec.run, spec.announcement, channel, topics, clock)
+
+    async def gather(self, wanted: int, seconds: float) -> None:
+        """Wait for ``wanted`` devices, or after ``seconds`` for one at least."""
+        until = self._clock.now() + seconds
+        while True:
+            present = len(self._state.presence.connected)
+            self._observer.devices_connected(present, wanted)
+            left = until - self._clock.now()
+            if present >= wanted or (present and left <= 0):
+                return
+            await self.timeout.change(max(left, 0.05) if present else 1.0)
+
+    async def gather_again(self, seconds: float) -> None:
+        """Wait until the devices of a resumed run have answered, but not longer than ``seconds``.
+
+        After a power cut devices may take longer to return than the timeout. Those that have not answered
+        count as connected all the same, until the timeout.
+        """
+        wanted, until = self._state.presence.connected, self._clock.now() + seconds
+        while (left := until - self._clock.now()) > 0:
+            missing = (wanted & self._state.presence.connected) - self._state.presence.heard
+            if not missing:
+                return
+            self._observer.devices_connected(len(wanted) - len(missing), len(wanted))
+            await self.timeout.change(left)
+
+    async def listen(self) -> None:
+        """Read and answer the messages of devices, without end.
+
+        Raises:
+            Superseded: a newer server is on this channel.
+        """
+        expiring = asyncio.create_task(self._expire_last_wills())
+        try:
+            async for arrival in self._channel.arrivals():
+                await self._take(arrival)
+        finally:
+            expiring.cancel()
+
+    async def _take(self, arrival: Arrival) -> None:
+        if isinstance(arrival, Connected):
+            self.timeout.restart()
+            self._state.presence.restart_last_wills(self._clock.now())
+            await self._announcement.connected(arrival.number, self._state.round)
+        elif arrival.topic == self._announcement.topic:
+            await self._announcement.receive(arrival, self._state.round)
+        elif (reply := self._inbox.take(arrival)) is not None:
+            await self.outbox.answer(reply)
+
+    async def _expire_last_wills(self) -> None:
+        """Disconnect devices that have not returned after their last will, without end."""
+        while True:
+            await self._clock.sleep(LAST_WILL_POLL)
+            if self._channel.connected:
+                for device in self._state.presence.expired(self._clock.now() - self._spec.return_timeout):
+                    self.disconnect(device)
+
+    async def end(self) -> None:
+        """Tell all devices that the run is over."""
+        await self._announcement.end()
+
+    def disconnect(self, device: int) -> None:
+        """Count a device as disconnected."""
+        self._state.disconnect(device)
+        self._inbox.changed.notify()
+
+    async def strike(self, device: int) -> None:
+        """Count a bad or missing update; several in a row exclude the device."""
+        if self._state.presence.strike(device):
+            self.disconnect(device)
+            await self.outbox.exclude(device)
+
+    async def give_up(self, device: int, kind: FromDevice) -> None:
+        """Count a silent device as disconnected until it answers a call."""
+        reason = f"missing after {self._spec.timeout:g} s: the device counts as disconnected"
+        self._inbox.reject(self._topics.from_device(device, kind), reason)
+        self.disconnect(device)
+        if device not in self._state.presence.excluded:
+            await self.outbox.call(device)
+
+    async def still_computes(self, device: int) -> bool:
+        """Ask a device whether it still computes; if it does, the timeout begins again."""
+        asked = self._clock.now()
+        await self.outbox.call(device)
+        until = self._clock.now() + min(ANSWER_TIMEOUT, self._spec.timeout)
+        while not self._inbox.confirmed_since(device, asked):
+            left = until - self._clock.now()
+            if left <= 0:
+                return False
+            await self.timeout.change(left)
+        self.timeout.restart()
+        return True

@@ -1,0 +1,192 @@
+"""Messages of the server: the announcement of a run, answers to single devices, grants and models."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping, Sequence
+
+from slotwise.live.clock import Clock
+from slotwise.live.protocol.topics import ToDevice, Topics
+from slotwise.live.protocol.wire import BadFrame, Label, Work, decode, digest, encode
+from slotwise.live.server.device_state import Grant
+from slotwise.live.server.inbox import Reply
+from slotwise.live.server.state import LiveState
+from slotwise.live.transport import Channel, Message
+
+RETAINED_MESSAGE_TIMEOUT = 1.0  # seconds; a broker sends its retained messages at once after a subscription
+RECONNECT_POLL = 0.05  # seconds
+
+
+class Superseded(Exception):
+    """A newer server has announced a run on this channel, and the devices follow it."""
+
+
+class Outbox:
+    """Sends models and grants, and tells single devices what to do."""
+
+    def __init__(self, run: str, state: LiveState, channel: Channel, topics: Topics) -> None:
+        self._run, self._state, self._channel, self._topics = run, state, channel, topics
+
+    async def broadcast(self, version: int, receivers: Sequence[int], slot: int) -> None:
+        """Publish a model once for all its receivers, who compute from ``slot`` on."""
+        trainings = self._state.assignments.next_training
+        named = ",".join(f"{device}:{trainings(device)}" for device in receivers)
+        label = Label(self._run, round=max(0, version - 1), version=version)
+        frame = encode(label, self._state.models[version], slot=str(slot), receivers=named)
+        for topic in self._topics.to_receivers(receivers):
+            await self._channel.publish(topic, frame, acknowledged=False)
+
+    async def grant(self, grant: Grant) -> None:
+        """Grant a device the channel."""
+        topic = self._topics.to_device(grant.label.device, "grant")
+        frame = encode(grant.label, grant=grant.number, slot=str(grant.slot))
+        await self._channel.publish(topic, frame, acknowledged=False)
+
+    async def call(self, device: int) -> None:
+        """Ask a device to say that it is here."""
+        await self._publish("call", device, encode(self._label(device)))
+
+    async def exclude(self, device: int) -> None:
+        """Tell a device that it is excluded."""
+        await self._publish("out", device, encode(self._label(device)))
+
+    async def answer(self, reply: Reply) -> None:
+        """Tell a device what to do: its work, to wait for a model, to say that it is here, or to leave."""
+        device, holds = reply
+        work = self._state.assignments.work_of(device)
+        if device in self._state.presence.excluded:
+            await self.exclude(device)
+        elif device not in self._state.presence:
+            await self.call(device)
+        elif work is None or work.version not in self._state.models:
+            await self._publish("rest", device, encode(self._label(device), holds=holds))
+        else:
+            await self._send_work(device, work, holds)
+
+    async def _send_work(self, device: int, work: Work, holds: str) -> None:
+        """Send the work with its model, unless the device holds that, and the grant if it has one for it."""
+        model = self._state.models[work.version]
+        held = holds == f"{work}:{digest(model)}"
+        label = self._label(device)._replace(version=work.version, training=work.training)
+        await self._publish("work", device, encode(label, None if held else model))
+        grant = self._state.grant.for_device(device)
+        if grant is not None and grant.label == label:  # not a grant for work that the device has lost
+            await self.grant(grant)
+
+    async def _publish(self, kind: ToDevice, device: int, frame: bytes) -> None:
+        await self._channel.publish(self._topics.to_device(device, kind), frame)
+
+    def _label(self, device: int) -> Label:
+        return Label(self._run, device, self._state.round)
+
+
+class Announcement:
+    """The retained announcement of a run on ``all/call``, which devices answer with ``here``.
+
+    Of two servers on one channel the newer one stays. No clock decides which that is, and the other need not
+    be alive: an announcement that the broker delivers before this server's own is older, and one that comes
+    afterwards is newer, whether this server was connected or not. After a reconnect the server first reads
+    what is retained, then announces the run again, because it does not know what it has missed.
+    """
+
+    def __init__(
+        self, run: str, fields: Mapping[str, str], channel: Channel, topics: Topics, clock: Clock
+    ) -> None:
+        self._run, self._channel, self._topics, self._clock = run, channel, topics, clock
+        self._boot = secrets.token_hex(8)
+        self._fields = {**fields, "boot": self._boot}
+        self._connection = 0
+        self._made_in = 0  # the connection in which the run was announced; 0 before
+        self._echo_due = False  # announced, and not delivered back by the broker yet
+        self._pending: asyncio.Task[None] | None = None
+        self.topic = topics.to_all("call")
+
+    @property
+    def is_made(self) -> bool:
+        """True once the run has been announced."""
+        return self._made_in > 0
+
+    async def connected(self, connection: int, round_number: int) -> None:
+        """Announce the run in a new connection; after a reconnect, read first what others have announced."""
+        self._connection = connection
+        self._cancel_pending()
+        if not self._made_in:
+            await self._make(round_number)
+        elif self._made_in < connection:
+            self._echo_due = False  # it is lost: whatever comes now came later
+            self._pending = asyncio.create_task(self._make_after_retained(round_number))
+
+    async def receive(self, message: Message, round_number: int) -> None:
+        """Read an announcement on this channel; announce the run again if another server removed it.
+
+        Raises:
+            Superseded: it is that of a newer server.
+        """
+        if not message.payload:
+            await self._make(round_number)
+            return
+        try:
+            frame = decode(message.payload)
+        except BadFrame:
+            return
+        if frame.fields.get("boot") == self._boot:
+            self._echo_due = False
+        elif self._is_newer(message):
+            self._cancel_pending()
+            raise Superseded
+
+    def _is_newer(self, foreign: Message) -> bool:
+        if not self._made_in or self._echo_due:
+            return False
+        return not foreign.retained or self._made_in < self._connection
+
+    async def end(self) -> None:
+        """Tell all devices that the run is over."""
+        self._cancel_pending()
+        await publish_end(self._run, self._channel, self._topics)
+
+    async def _make(self, round_number: int) -> None:
+        self._echo_due = True
+        await self._channel.publish(self._topics.to_all("end"), b"", retain=True)
+        frame = encode(Label(self._run, round=round_number), **self._fields)
+        await self._channel.publish(self.topic, frame, retain=True)
+        self._made_in = self._channel.connections
+
+    async def _make_after_retained(self, round_number: int) -> None:
+        while not self._channel.connected:
+            await self._clock.sleep(RECONNECT_POLL)
+        await self._clock.sleep(RETAINED_MESSAGE_TIMEOUT)
+        await self._make(round_number)
+
+    def _cancel_pending(self) -> None:
+        if self._pending is not None:
+            self._pending.cancel()
+
+
+async def publish_end(run: str, channel: Channel, topics: Topics) -> None:
+    """Remove the announcement and tell the devices of ``run`` that it is over."""
+    await channel.publish(topics.to_all("call"), b"", retain=True)
+    await channel.publish(topics.to_all("end"), encode(Label(run)), retain=True)
+
+
+async def publish_end_again(run: str, channel: Channel, topics: Topics, clock: Clock) -> None:
+    """Repeat the end of a run whose server may have died before; does nothing if another run is announced."""
+    await channel.subscribe(topics.to_all("call"))
+    reading = asyncio.ensure_future(_announced_run(channel))
+    await clock.wait([reading], RETAINED_MESSAGE_TIMEOUT)
+    announced = reading.result() if reading.done() else None
+    reading.cancel()
+    if announced in (None, run):
+        await publish_end(run, channel, topics)
+
+
+async def _announced_run(channel: Channel) -> str | None:
+    """Return the run that is announced; None if the announcement cannot be read."""
+    async for arrival in channel.arrivals():
+        if isinstance(arrival, Message) and arrival.payload:
+            try:
+                return decode(arrival.payload).label.run
+            except BadFrame:
+                break
+    return None

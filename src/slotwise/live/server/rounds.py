@@ -1,0 +1,236 @@
+"""RoundDriver: drives the Scheduler on a real network, as `schedule.events` does in virtual slots.
+
+The agenda says what is planned for which slot. The server waits for each slot, finds out whether the planned
+events have happened, and tells the Scheduler what did. Who sends and who receives which model is decided by
+the Scheduler alone, so a run in which everything goes to plan gives the simulated models to the bit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import numpy as np
+
+from slotwise.aggregation import Contribution, next_model
+from slotwise.live.clock import Clock, SlotClock
+from slotwise.live.protocol.wire import Label, Work
+from slotwise.live.server.monitor import DeviceMonitor, RunSpec
+from slotwise.live.server.state import Late, LiveState
+from slotwise.live.transport import Channel
+from slotwise.schedule import Deliver, Delivered, Event, Grant, Left, Lost, Ready, Sent
+from slotwise.schedule.timeline import Uplink
+
+
+class NotFinite(Exception):
+    """The model is not finite any more."""
+
+
+class NoDevicesLeft(Exception):
+    """Every device is excluded for the rest of the run."""
+
+
+class RoundDriver:
+    """Plays one run, from its state to the last round."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        state: LiveState,
+        channel: Channel,
+        devices: DeviceMonitor,
+        slots: SlotClock,
+        clock: Clock,
+        round_done: Callable[[], None],
+    ) -> None:
+        self._spec, self._state, self._channel, self._devices = spec, state, channel, devices
+        self._slots, self._clock, self._round_done = slots, clock, round_done
+        self._outbox, self._timeout = devices.outbox, devices.timeout
+        self._uplinks: list[Uplink] = []  # of the current round
+        self._lost: list[Uplink] = []
+        self._contributions: list[Contribution] = []
+        self._overdue_since: dict[int, float] = {}
+        self._silent_since: dict[int, float] = {}  # devices that were granted the channel and sent nothing
+        self._connection = channel.connections
+        self._began = clock.now()
+
+    async def play(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Play rounds until all are done, or until ``stop()``, called after each, is true.
+
+        Raises:
+            NotFinite: the model diverged.
+            NoDevicesLeft: every device is excluded.
+        """
+        state = self._state
+        self._slots.start(state.slot)
+        self._overdue_since = dict.fromkeys(state.overdue, self._clock.now())
+        self._began = self._clock.now() - state.seconds
+        if not state.record.receivers:
+            await self._hand_out(state.scheduler.start(), 0)
+        while state.round < self._spec.rounds:
+            await self._next_instant()
+            planned_slot, planned = state.agenda.pop()
+            slot = self._slots.reached(planned_slot)
+            self._timeout.restart()
+            happened = await asyncio.gather(*(self._outcome(event, slot) for event in planned))
+            state.slot = slot
+            action = state.scheduler.step([event for event in happened if event is not None])
+            if isinstance(action, Grant):
+                await self._grant(action, slot)
+            elif isinstance(action, Deliver):
+                await self._end_round(action, slot)
+                if stop():
+                    return
+
+    async def _next_instant(self) -> None:
+        """Wait for the next slot in which something happens, planned or not."""
+        await asyncio.sleep(0)
+        while True:
+            if len(self._state.presence.excluded) == self._spec.fleet.devices:
+                raise NoDevicesLeft
+            self._schedule_unplanned()
+            self._excuse_after_outage()
+            await self._give_up_on_overdue()
+            planned = self._state.agenda.next_slot
+            left = 1.0 if planned is None else self._slots.seconds_until(planned)
+            if planned is not None and left <= 0:
+                return
+            await self._timeout.change(left)
+
+    def _schedule_unplanned(self) -> None:
+        """Put devices that have joined, left or become ready late on the agenda."""
+        state = self._state
+        slot = self._slots.next_slot(state.slot)
+        if not self._slots.paced and state.agenda.next_slot is not None:
+            slot = state.agenda.next_slot
+        for event in state.presence.take_changes():
+            state.agenda.add(slot, event)
+            if isinstance(event, Left):
+                for table in (state.overdue, self._overdue_since, self._silent_since):
+                    table.pop(event.device, None)
+        for device in [n for n in state.overdue if state.assignments.is_ready(n)]:
+            state.late.append(Late(device, state.round, "training"))
+            state.agenda.add(slot, Ready(device, slot, state.overdue.pop(device)))
+
+    def _excuse_after_outage(self) -> None:
+        """Count overdue devices from the reconnect on: no device could have sent anything before."""
+        if not self._channel.connected or self._channel.connections != self._connection:
+            self._connection = self._channel.connections
+            self._overdue_since = dict.fromkeys(self._state.overdue, self._clock.now())
+            self._silent_since.clear()
+
+    async def _give_up_on_overdue(self) -> None:
+        """Disconnect devices that are overdue for longer than the timeout; only paced runs have any."""
+        for device in list(self._state.overdue):
+            if self._clock.now() - self._overdue_since[device] > self._spec.timeout:
+                del self._state.overdue[device]
+                await self._devices.give_up(device, "ready")
+
+    async def _outcome(self, event: Event, slot: int) -> Event | None:
+        """Return what has become of a planned event."""
+        if isinstance(event, Ready):
+            return await self._training_outcome(event)
+        if isinstance(event, Sent):
+            return await self._uplink_outcome(event, slot)
+        return event
+
+    async def _training_outcome(self, event: Ready) -> Event | None:
+        """Return the event if the device is ready; paced runs do not wait for it."""
+        assignments, device = self._state.assignments, event.device
+        work = Work(event.version, assignments.next_training(device))
+
+        def settled() -> bool:
+            return assignments.is_ready(device) or assignments.work_of(device) != work
+
+        waiting = not self._slots.paced
+        while waiting:
+            await self._timeout.until(settled)
+            waiting = not settled() and await self._devices.still_computes(device)
+        if assignments.work_of(device) != work:
+            return None  # it has left since
+        if assignments.is_ready(device):
+            return event
+        if self._slots.paced:
+            self._state.overdue[device] = event.version
+            self._overdue_since[device] = self._clock.now()
+        else:
+            await self._devices.give_up(device, "ready")
+        return None
+
+    async def _uplink_outcome(self, event: Sent, slot: int) -> Event:
+        """Return Sent if a good update has come, Lost otherwise; then the channel is free again."""
+        state, device = self._state, event.device
+        if not self._slots.paced:
+            await self._timeout.until(lambda: not state.grant.is_waiting)
+        ended = state.grant.end()
+        label = ended.grant.label
+        uplink = (label.round, device, label.version, ended.grant.slot, slot)
+        if ended.update is None:
+            self._lost.append(uplink)
+            if ended.spoiled:
+                await self._devices.strike(device)
+            elif ended.silent:
+                await self._missing_update(device, label.round)
+            return Lost(device, slot)
+        self._silent_since.pop(device, None)
+        self._uplinks.append(uplink)
+        age = label.round - label.version
+        self._contributions.append(Contribution(ended.update, age, state.models[label.version]))
+        state.presence.clear_strikes(device)
+        state.assignments.deliver(device)
+        return Sent(device)
+
+    async def _missing_update(self, device: int, round_number: int) -> None:
+        """Handle a grant that passed without an update: in a paced run the device may only be late."""
+        since = self._silent_since.setdefault(device, self._clock.now())
+        if self._slots.paced:
+            self._state.late.append(Late(device, round_number, "uplink"))
+            if self._clock.now() - since < self._spec.timeout:
+                return
+        self._silent_since.pop(device, None)
+        await self._devices.strike(device)
+        await self._devices.give_up(device, "update")
+
+    # Actions of the Scheduler
+
+    async def _grant(self, action: Grant, slot: int) -> None:
+        state, (device, round_number, version) = self._state, action
+        work = Work(version, state.assignments.next_training(device))
+        label = Label(self._spec.run, device, round_number, *work)
+        state.agenda.add(slot + self._spec.fleet.slots_of_uplink(device), Sent(device))
+        awaited = state.assignments.work_of(device) == work  # not if it has left since
+        await self._outbox.grant(state.grant.begin(label, slot, awaited=awaited))
+
+    async def _end_round(self, delivery: Deliver, slot: int) -> None:
+        """Apply the updates of a round and broadcast the next model; from now on the round is complete."""
+        state, end = self._state, slot + self._spec.broadcast_slots
+        with np.errstate(over="ignore", invalid="ignore"):
+            before = state.models[delivery.version - 1]
+            model = next_model(self._spec.aggregation, before, self._contributions)
+        if not np.isfinite(model).all():
+            raise NotFinite
+        state.models[delivery.version] = model
+        state.record.broadcasts.append((slot, end))
+        state.record.uplinks.extend(self._uplinks)
+        state.record.lost.extend(self._lost)
+        self._uplinks, self._lost, self._contributions = [], [], []
+        state.round_seconds.append(round(self._clock.now() - self._began, 6))
+        await self._hand_out(delivery, end)
+        state.forget_models()
+        self._round_done()
+
+    async def _hand_out(self, delivery: Deliver, slot: int) -> None:
+        """Broadcast a model to its receivers, who compute from ``slot`` on."""
+        state, (version, receivers) = self._state, delivery
+        state.agenda.add(slot, Delivered(version))
+        # Devices whose coming or going the Scheduler does not know yet: it will book them anew.
+        changing = {event.device for event in state.presence.changes}
+        reached = [n for n in receivers if n in state.presence and n not in changing]
+        for device in receivers:
+            training = state.assignments.next_training(device)
+            ready = slot + self._spec.fleet.slots_of_training(device, training)
+            state.agenda.add(ready, Ready(device, ready, version))
+        for device in reached:
+            state.assignments.assign(device, version)
+        state.record.receivers.append(list(receivers))
+        await self._outbox.broadcast(version, reached, slot)

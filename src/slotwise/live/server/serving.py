@@ -1,0 +1,199 @@
+"""serve and resume_live: a live run on an MQTT broker, from its configuration to its folder."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shlex
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.files import is_empty
+from slotwise.learning import Task
+from slotwise.live.clock import Clock
+from slotwise.live.protocol.topics import DEFAULT_NAME, Topics
+from slotwise.live.server.live_run import END_TIMEOUT, LiveOutcome, run_live
+from slotwise.live.server.outbox import publish_end_again
+from slotwise.live.server.server_config import KEPT, ServerConfig, live_plan
+from slotwise.live.transport.broker import (
+    PORT,
+    Broker,
+    BrokerOptions,
+    channel_name,
+    embedded_broker,
+    listen_address,
+)
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs.config import REPLACED_BY
+from slotwise.runs.tasks import build_task
+
+RESUMED_WAIT = 300.0  # seconds; a device that has died meanwhile should not hold up the run for an hour
+
+
+def serve(
+    config: RunConfig,
+    out: Path | str,
+    *,
+    broker: BrokerOptions | None = None,
+    observer: Observer | None = None,
+    **options: Any,
+) -> LiveOutcome:
+    """Run a plan with real devices: grant the channel, collect updates, broadcast models.
+
+    Args:
+        config: the run.
+        out: its folder, new or empty.
+        broker: the broker and the login; by default a broker is started in this process.
+        observer: receives the progress, and may ask to stop.
+        options: fields of `ServerConfig`.
+
+    Raises:
+        UserError: an option is out of range, or the broker cannot be used. Nothing is written then.
+    """
+    login, server = _server(options, broker)
+    live_plan(config)
+    place = _new_folder(Path(out))
+    task = build_task(config)  # errors are reported before a folder is made
+    return _run(place, config, task, server, login, observer or Observer())
+
+
+def resume_live(
+    path: Path | str, *, broker: BrokerOptions | None = None, observer: Observer | None = None, **options: Any
+) -> LiveOutcome | None:
+    """Resume the live run in a folder, also after a crash.
+
+    The run keeps its configuration and its channel, timeout, clip norm and slot length, unless they are
+    given. A run that is finished is not run again; its devices, which may not know it, are told so.
+
+    Args:
+        path: the run folder.
+        broker: the broker and the login, as in `serve`.
+        observer: receives the progress, and may ask to stop.
+        options: fields of `ServerConfig`.
+
+    Returns:
+        The outcome, or None if the run was finished already.
+    """
+    folder = RunFolder.open(Path(path))
+    description = folder.description()
+    if "live_run" not in description:
+        raise UserError(f"{path}: a simulated run; resume it with slotwise train --resume")
+    if folder.status == "diverged":
+        raise UserError(f"{path}: diverged, and would again; start anew with other options")
+    kept = dict(description.get("live_options", {}))
+    if "patience" in kept:  # the name of the timeout until version 0.3
+        kept["timeout"] = kept.pop("patience")
+    kept = {name: value for name, value in kept.items() if name in KEPT and value is not None}
+    login, server = _server(options, broker, {"wait": RESUMED_WAIT, **kept})
+    watching = observer or Observer()
+    if folder.status == "finished":
+        if login is not None:
+            _end_again(folder, login, server, watching)
+        return None
+    config = folder.parameters()
+    return _run(folder.path, config, build_task(config), server, login, watching)
+
+
+def config_like(path: Path, given: Mapping[str, Any]) -> RunConfig:
+    """Return the configuration of the run in a folder with the options in ``given`` on top."""
+    replaced = {name for option in given for name in REPLACED_BY.get(option, ())}
+    options = RunFolder.open(path).parameters().options()
+    kept = {name: value for name, value in options.items() if name not in replaced}
+    return RunConfig.from_options(given, defaults=kept)
+
+
+def _server(
+    options: Mapping[str, Any], broker: BrokerOptions | None, kept: Mapping[str, Any] | None = None
+) -> tuple[Broker | None, ServerConfig]:
+    """Return the login and the options of the server, with those it keeps from before."""
+    login = (broker or BrokerOptions()).login("server")
+    if login is not None and "listen" in options:
+        raise ConflictError("listen", "broker", "it is the address of the embedded broker")
+    name = channel_name(options.get("name"), login)
+    named = {} if name is None else {"name": name}
+    return login, ServerConfig(**{**(kept or {}), **options, **named})
+
+
+def _new_folder(out: Path) -> Path:
+    if RunFolder(out).is_run:
+        raise InputError("out", out, "a new folder; this one has a run, which can be resumed")
+    try:
+        if out.exists() and not out.is_dir():
+            raise InputError("out", out, "a folder, and this is a file")
+        if out.is_dir() and not is_empty(out):
+            raise InputError("out", out, "a new or empty folder")
+    except OSError as error:
+        raise InputError("out", out, f"a folder that can be written ({error.strerror})") from None
+    return out
+
+
+def _run(
+    place: Path,
+    config: RunConfig,
+    task: Task,
+    server: ServerConfig,
+    broker: Broker | None,
+    observer: Observer,
+) -> LiveOutcome:
+    from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
+
+    async def run() -> LiveOutcome:
+        async with AsyncExitStack() as stack:
+            used = broker
+            if used is None:
+                host, port = listen_address(server.listen)
+                used = await stack.enter_async_context(embedded_broker(port, host))
+                observer.notice(
+                    f"broker at {used}; start devices with: {_fleet_command(config, server, used)}"
+                )
+            channel = await stack.enter_async_context(
+                connected_channel(used, _client_id(server), notice=observer.notice)
+            )
+            folder = RunFolder(place)
+            if not folder.is_run:  # nothing is written before there is a broker
+                folder = new_live_folder(place, config, server)
+            return await run_live(folder, config, task, channel, server=server, observer=observer)
+
+    return asyncio.run(run())
+
+
+def new_live_folder(path: Path, config: RunConfig, server: ServerConfig) -> RunFolder:
+    """Create the folder of a live run, which can be resumed from its first moment on."""
+    return RunFolder.create(path, config, live_run=secrets.token_hex(8), live_options=server.kept())
+
+
+def _client_id(server: ServerConfig) -> str:
+    """Return a new identifier: a second server must not disconnect the first before it is superseded."""
+    return Topics(server.name).client_id(f"server-{secrets.token_hex(4)}")
+
+
+def _fleet_command(config: RunConfig, server: ServerConfig, broker: Broker) -> str:
+    """Return the command that starts devices for a trial."""
+    command = ["slotwise", "fleet", "--devices", str(config.channel.devices)]
+    if broker.port != PORT:
+        command += ["--broker", str(broker)]
+    if server.name != DEFAULT_NAME:
+        command += ["--name", server.name]
+    return shlex.join(command)
+
+
+def _end_again(folder: RunFolder, broker: Broker, server: ServerConfig, observer: Observer) -> None:
+    """Tell devices that a run is over, in case its server was killed before it did.
+
+    The run is finished all the same, so a broker that is lost is not an error.
+    """
+    from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
+
+    async def publish() -> None:
+        async with asyncio.timeout(END_TIMEOUT), connected_channel(broker, _client_id(server)) as channel:
+            run = str(folder.description()["live_run"])
+            await publish_end_again(run, channel, Topics(server.name), Clock())
+
+    try:
+        asyncio.run(publish())
+    except (UserError, TimeoutError) as error:
+        observer.notice(f"devices were not told that the run is over: {error or 'the broker is lost'}")

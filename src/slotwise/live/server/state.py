@@ -1,0 +1,219 @@
+"""LiveState: everything a server needs to resume a run after it was killed, and how it is stored."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.aggregation import Vector
+from slotwise.learning import Point
+from slotwise.live.protocol.wire import Work
+from slotwise.live.server.device_state import Assignments, ChannelGrant, Presence
+from slotwise.schedule import (
+    Agenda,
+    Delivered,
+    Event,
+    Joined,
+    Left,
+    Lost,
+    Ready,
+    Record,
+    Scheduler,
+    SchedulerState,
+    Sent,
+)
+
+_TABLES = {"uplinks": 5, "lost": 5, "broadcasts": 2}  # columns
+_EVENTS: dict[str, type[Event]] = {
+    kind.__name__: kind for kind in (Ready, Sent, Lost, Delivered, Left, Joined)
+}
+
+
+class Late(NamedTuple):
+    """A device that was late, in which round, and with what."""
+
+    device: int
+    round: int
+    what: str
+
+
+@dataclass
+class LiveState:
+    """The state of a live run between two instants."""
+
+    scheduler: Scheduler
+    agenda: Agenda = field(default_factory=Agenda)  # planned events of the coming slots
+    slot: int = 0  # the last one in which something happened
+    models: dict[int, Vector] = field(default_factory=dict)  # those that devices compute on, and the newest
+    presence: Presence = field(default_factory=Presence)
+    assignments: Assignments = field(default_factory=Assignments)
+    grant: ChannelGrant = field(default_factory=ChannelGrant)
+    record: Record = field(default_factory=lambda: Record([], [], [], []))
+    points: list[Point] = field(default_factory=list)  # evaluated models
+    unevaluated: dict[int, Vector] = field(default_factory=dict)  # models that will be evaluated
+    rejected: Counter[str] = field(default_factory=Counter)  # messages by reason
+    late: list[Late] = field(default_factory=list)
+    overdue: dict[int, int] = field(
+        default_factory=dict
+    )  # model version of devices that are not ready in time
+    round_seconds: list[float] = field(default_factory=list)  # when each round was complete, from the start
+
+    @property
+    def round(self) -> int:
+        """The number of completed rounds."""
+        return len(self.record.broadcasts)
+
+    @property
+    def seconds(self) -> float:
+        """The time at which the last round was complete."""
+        return self.round_seconds[-1] if self.round_seconds else 0.0
+
+    def disconnect(self, device: int) -> None:
+        """Count a device as disconnected: its work is lost, and its update is no longer awaited."""
+        self.presence.disconnect(device)
+        self.assignments.drop(device)
+        self.grant.abandon(device)
+
+    def forget_models(self) -> None:
+        """Drop the models that no device computes on."""
+        needed = {*self.assignments.versions, self.round}
+        self.models = {version: model for version, model in self.models.items() if version in needed}
+
+
+class Snapshot(NamedTuple):
+    """A copy of a state: saved while the run continues, or restored."""
+
+    document: dict[str, Any]  # plain values
+    models: dict[int, Vector]
+    unevaluated: dict[int, Vector]
+
+    @classmethod
+    def of(cls, state: LiveState) -> Snapshot:
+        """Copy everything that may change."""
+        document = {
+            "scheduler": state.scheduler.state._asdict(),
+            "agenda": [(slot, type(event).__name__, *event) for slot, event in state.agenda.entries()],
+            "slot": state.slot,
+            "assigned": state.assignments.table,
+            "unplanned": [(type(event).__name__, *event) for event in state.presence.changes],
+            "sent": state.assignments.delivered,
+            "points": list(state.points),
+            "rejected": dict(state.rejected),
+            "late": list(state.late),
+            "overdue": dict(state.overdue),
+            "barred": sorted(state.presence.excluded),
+            "grants": state.grant.count,
+            "round_seconds": list(state.round_seconds),
+            **{name: list(rows) for name, rows in state.record._asdict().items()},
+        }
+        return cls(document, dict(state.models), dict(state.unevaluated))
+
+    def restore(self, scheduler: Scheduler, devices: int) -> LiveState:
+        """Return the state; ``scheduler``, of the same run, becomes its Scheduler."""
+        document = self.document
+        scheduler.restore(_scheduler_state(document["scheduler"]))
+        agenda = Agenda()
+        for slot, name, *values in document["agenda"]:
+            agenda.add(slot, _EVENTS[name](*values))
+        changes = [(Left if name == "Left" else Joined)(*values) for name, *values in document["unplanned"]]
+        absent = _absent(scheduler, [*(event for _, event in agenda.entries()), *changes])
+        work = {n: Work(*work) for n, work in _by_number(document["assigned"]).items()}
+        return LiveState(
+            scheduler=scheduler,
+            agenda=agenda,
+            slot=document["slot"],
+            models=dict(self.models),
+            presence=Presence(set(range(1, devices + 1)) - absent, changes, document["barred"]),
+            assignments=Assignments(work, _by_number(document["sent"])),
+            grant=ChannelGrant(document["grants"]),
+            record=Record(*(list(document[name]) for name in Record._fields)),
+            points=[Point(*point) for point in document["points"]],
+            unevaluated=dict(self.unevaluated),
+            rejected=Counter(document["rejected"]),
+            late=[Late(*late) for late in document["late"]],
+            overdue=_by_number(document["overdue"]),
+            round_seconds=list(document["round_seconds"]),
+        )
+
+
+def encode_state(snapshot: Snapshot) -> bytes:
+    """Return a numpy archive without pickles: models and the long record as arrays, the rest as JSON."""
+    document = dict(snapshot.document)
+    receivers = document.pop("receivers")
+    arrays: dict[str, NDArray[Any]] = {
+        "round_seconds": np.array(document.pop("round_seconds"), dtype=np.float64),
+        **{name: _numbers(document.pop(name)).reshape(-1, width) for name, width in _TABLES.items()},
+        "receivers": _numbers(receivers),
+        "receiver_counts": np.array([*map(len, receivers)], dtype=np.int64),
+        **_model_arrays("models", snapshot.models),
+        **_model_arrays("unevaluated", snapshot.unevaluated),
+    }
+    text = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, document=text, **arrays)
+    return buffer.getvalue()
+
+
+def decode_state(data: bytes, scheduler: Scheduler, devices: int) -> LiveState | None:
+    """Return the state that `encode_state` wrote, or None if it is damaged."""
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            document = json.loads(archive["document"].tobytes())
+            document |= {name: [*map(tuple, archive[name].tolist())] for name in _TABLES}
+            ends = np.cumsum(archive["receiver_counts"])
+            document["receivers"] = [group.tolist() for group in np.split(archive["receivers"], ends)[:-1]]
+            document["round_seconds"] = archive["round_seconds"].tolist()
+            models, unevaluated = (_models(name, archive) for name in ("models", "unevaluated"))
+        return Snapshot(document, models, unevaluated).restore(scheduler, devices)
+    except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _absent(scheduler: Scheduler, events: Sequence[Event]) -> set[int]:
+    """Return the devices that are away, counting those of which the Scheduler has still to be told."""
+    absent = set(scheduler.state.absent)
+    for event in events:
+        if isinstance(event, Left):
+            absent.add(event.device)
+        elif isinstance(event, Joined):
+            absent.discard(event.device)
+    return absent
+
+
+def _scheduler_state(document: dict[str, Any]) -> SchedulerState:
+    state = SchedulerState(**document)
+    return state._replace(
+        booked=_by_number(state.booked),
+        computing=_by_number(state.computing),
+        ready=[(turn, device, version) for turn, device, version in state.ready],
+        granted=None if state.granted is None else (state.granted[0], state.granted[1], state.granted[2]),
+    )
+
+
+def _by_number(table: dict[Any, Any]) -> dict[int, Any]:
+    """Return a table with integer keys, which JSON turns into text."""
+    return {int(key): value for key, value in table.items()}
+
+
+def _numbers(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    return np.fromiter(chain.from_iterable(rows), np.int64)
+
+
+def _model_arrays(name: str, models: dict[int, Vector]) -> dict[str, NDArray[Any]]:
+    versions = sorted(models)
+    vectors = [models[version] for version in versions]
+    stacked = np.stack(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
+    return {f"{name}_versions": np.array(versions, dtype=np.int64), name: stacked}
+
+
+def _models(name: str, archive: Any) -> dict[int, Vector]:
+    return dict(zip(archive[f"{name}_versions"].tolist(), archive[name], strict=True))

@@ -1,0 +1,85 @@
+"""The in-memory twin of a broker: channels in one process, for tests and first experiments."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from slotwise.live.transport import Arrival, Connected, Message
+
+
+class MemoryBroker:
+    """Passes messages at once and in order to every channel that has subscribed.
+
+    Attributes:
+        retained: the retained messages by topic.
+    """
+
+    def __init__(self) -> None:
+        self.retained: dict[str, bytes] = {}
+        self._channels: list[MemoryChannel] = []
+
+    @asynccontextmanager
+    async def connect(self, will: Message | None = None) -> AsyncIterator[MemoryChannel]:
+        """Open a channel; its last will is published when it is cancelled, but not when it is closed."""
+        channel = MemoryChannel(self)
+        self._channels.append(channel)
+        try:
+            yield channel
+        except asyncio.CancelledError:
+            if will is not None:
+                self.pass_on(will)
+            raise
+        finally:
+            self._channels.remove(channel)
+
+    def pass_on(self, message: Message) -> None:
+        """Deliver a message to each subscriber once."""
+        for channel in self._channels:
+            if any(matches(pattern, message.topic) for pattern in channel.patterns):
+                channel.inbox.put_nowait(message)
+
+
+class MemoryChannel:
+    """One client of a `MemoryBroker`."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        self._broker = broker
+        self.connected, self.connections = True, 1
+        self.patterns: set[str] = set()
+        self.inbox: asyncio.Queue[Arrival] = asyncio.Queue()
+        self.inbox.put_nowait(Connected(self.connections))
+
+    async def publish(
+        self, topic: str, payload: bytes, *, retain: bool = False, acknowledged: bool = True
+    ) -> None:
+        """Deliver a message to the subscribers."""
+        del acknowledged  # nothing is lost here
+        if retain and payload:
+            self._broker.retained[topic] = payload
+        elif retain:
+            self._broker.retained.pop(topic, None)
+        self._broker.pass_on(Message(topic, payload))
+        await asyncio.sleep(0)
+
+    async def subscribe(self, *topics: str) -> None:
+        """Subscribe to topics; retained messages come at once."""
+        await asyncio.sleep(0)
+        self.patterns.update(topics)
+        for kept, payload in self._broker.retained.items():
+            if any(matches(topic, kept) for topic in topics):
+                self.inbox.put_nowait(Message(kept, payload, retained=True))
+
+    async def arrivals(self) -> AsyncIterator[Arrival]:
+        """Yield what comes in."""
+        while True:
+            yield await self.inbox.get()
+
+
+def matches(pattern: str, topic: str) -> bool:
+    """Return whether a subscription to ``pattern`` receives ``topic``."""
+    wanted, given = pattern.split("/"), topic.split("/")
+    if wanted[-1] == "#":
+        wanted, given = wanted[:-1], given[: len(wanted) - 1]
+    return len(wanted) == len(given) and all(a in ("+", b) for a, b in zip(wanted, given, strict=True))

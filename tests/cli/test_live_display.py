@@ -1,0 +1,44 @@
+"""Display of a live run, and its standard error when nothing reads it any more."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from slotwise.cli.live_display import LiveDisplay
+from slotwise.live.server.inbox import READY_TWICE
+from slotwise.report.progress import Stop
+
+SPEAKS = """
+import sys
+from rich.console import Console
+from slotwise.cli.live_display import stderr_may_close
+
+with stderr_may_close():
+    for _ in range(3):
+        Console(stderr=True).print("bar")
+        print("line", file=sys.stderr)
+print("done")
+"""
+
+
+@pytest.mark.parametrize(("quiet", "lines"), [(False, ["rejected: a/b: bad"]), (True, [])])
+def test_each_rejection_is_printed_once(capsys, quiet, lines):
+    with LiveDisplay(Stop(), quiet=quiet) as display:
+        for reason in ("bad", READY_TWICE, "bad"):
+            display.message_rejected("a/b", reason)
+    assert capsys.readouterr().err.splitlines() == lines
+
+
+def test_a_closed_standard_error_does_not_matter():
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run([sys.executable, "-c", SPEAKS], stdout=subprocess.PIPE, stderr=writer, check=False)
+    os.close(writer)
+    assert (ended.returncode, ended.stdout) == (0, b"done\n")
+
+
+def test_an_open_standard_error_gets_everything():
+    ended = subprocess.run([sys.executable, "-c", SPEAKS], capture_output=True, check=True)
+    assert ended.stderr == b"bar\nline\n" * 3

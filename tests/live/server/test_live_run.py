@@ -1,0 +1,207 @@
+"""run_live: a live run from its configuration to its folder, in memory and in virtual time."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from tasks import Arithmetic
+from virtual_time import VirtualExecutor, run_virtual
+
+from live import TOPICS
+from slotwise.learning.engine import evaluation_rounds
+from slotwise.live.device.client import Device
+from slotwise.live.server.live_run import run_live
+from slotwise.live.server.server_config import ServerConfig
+from slotwise.live.server.serving import new_live_folder
+from slotwise.live.transport.memory import MemoryBroker
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig
+
+CONFIG = RunConfig.from_options(
+    {"devices": 3, "group_size": 1, "compute_slots": 1, "deadline": 20, "task": "tasks:make"}
+)
+ROUNDS = CONFIG.simulate().rounds
+SERVER = ServerConfig(name=TOPICS.name)
+
+
+class StopsAfter(Observer):
+    """Stops when a number of rounds is done."""
+
+    def __init__(self, rounds):
+        self._rounds, self._stop = rounds, False
+
+    def round_done(self, round_number):
+        self._stop = self._stop or round_number + 1 == self._rounds
+
+    def wants_stop(self):
+        return self._stop
+
+
+@asynccontextmanager
+async def devices_on(broker, clock, count=CONFIG.channel.devices):
+    """Devices in memory, as tasks."""
+
+    async def make(fields):
+        return Arithmetic()
+
+    async def be(number):
+        async with broker.connect() as channel:
+            await Device(number, TOPICS, channel, make, VirtualExecutor(clock, {number: 0.5})).run()
+
+    devices = [asyncio.create_task(be(n)) for n in range(1, count + 1)]
+    try:
+        yield devices
+    finally:
+        for device in devices:
+            device.cancel()
+        await asyncio.gather(*devices, return_exceptions=True)
+
+
+def served(folder, observer=None, task=None, server=SERVER):
+    """Return the outcome, and whether the devices have been told that the run is over."""
+
+    async def scenario(clock):
+        broker = MemoryBroker()
+        async with devices_on(broker, clock) as devices:
+            async with broker.connect() as channel:
+                outcome = await run_live(
+                    folder,
+                    CONFIG,
+                    task or Arithmetic(),
+                    channel,
+                    server=server,
+                    observer=observer,
+                    clock=clock,
+                )
+            await clock.sleep(2.0)
+            return outcome, all(device.done() for device in devices)
+
+    return run_virtual(scenario)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return new_live_folder(tmp_path / "run", CONFIG, SERVER)
+
+
+def test_devices_are_told_when_the_run_is_over(folder):
+    outcome, over = served(folder)
+    assert (outcome.status, outcome.trouble, over) == ("finished", None, True)
+
+
+def test_devices_are_told_even_if_the_run_was_to_stop_in_its_last_round(folder):
+    outcome, over = served(folder, StopsAfter(ROUNDS))
+    assert (outcome.status, over) == ("finished", True)
+
+
+def test_devices_wait_when_the_run_was_stopped_before_its_last_round(folder):
+    outcome, over = served(folder, StopsAfter(3))
+    assert (outcome.status, outcome.state.round, over) == ("interrupted", 3, False)
+
+
+class EndlessEvaluation(Arithmetic):
+    """A task whose evaluation takes forever."""
+
+    endless = True
+
+
+def test_a_stopped_run_does_not_wait_for_evaluations_which_are_made_up_for_when_it_is_resumed(folder):
+    outcome, _ = served(folder, StopsAfter(3), EndlessEvaluation())
+    assert (outcome.status, outcome.state.points) == ("interrupted", [])
+    outcome, _ = served(folder)
+    assert outcome.status == "finished"
+    assert [point.round for point in outcome.state.points] == sorted(
+        evaluation_rounds(CONFIG.simulate(), CONFIG.slots_between_evaluations)
+    )
+
+
+class CannotBeEvaluated(Arithmetic):
+    """A task whose evaluation fails while the run is on."""
+
+    def evaluate(self, model):
+        raise ZeroDivisionError("in the user's task")
+
+
+def test_an_evaluation_that_fails_ends_the_run_with_its_error(folder):
+    with pytest.raises(ZeroDivisionError):
+        served(folder, task=CannotBeEvaluated())
+
+
+class Noting(Observer):
+    """Keeps what is reported."""
+
+    def __init__(self):
+        self.notices, self.present, self.rejected = [], [], []
+
+    def notice(self, message):
+        self.notices.append(message)
+
+    def devices_connected(self, present, expected):
+        self.present.append((present, expected))
+
+    def message_rejected(self, topic, reason):
+        self.rejected.append(reason)
+
+
+def test_damaged_checkpoints_are_reported_before_the_run_begins_anew(folder):
+    served(folder, StopsAfter(3))
+    checkpoints = sorted((folder.path / "live").iterdir())
+    for path in checkpoints:
+        path.write_bytes(b"x")
+    observer = Noting()
+    outcome, _ = served(folder, observer)
+    assert outcome.status == "finished"
+    *damaged, start = observer.notices
+    assert sorted(line.partition(":")[0] for line in damaged) == [str(path) for path in checkpoints]
+    assert "the start" in start
+
+
+def resumed_before_its_devices(folder, server, ready):
+    """Resume without devices, and start them when ``ready(observer)`` is true."""
+    observer = Noting()
+
+    async def scenario(clock):
+        broker = MemoryBroker()
+        async with broker.connect() as channel:
+            running = asyncio.create_task(
+                run_live(folder, CONFIG, Arithmetic(), channel, server=server, observer=observer, clock=clock)
+            )
+            while not ready(observer):
+                await clock.sleep(1.0)
+            async with devices_on(broker, clock):
+                return await running, clock.now()
+
+    return *run_virtual(scenario), observer
+
+
+def test_a_resumed_run_waits_for_the_devices_that_it_had(folder):
+    served(folder, StopsAfter(3))
+    outcome, _, observer = resumed_before_its_devices(folder, SERVER, lambda observer: observer.present)
+    assert outcome.status == "finished"
+    assert outcome.comparison.first_difference is None
+    assert observer.present[0] == (0, CONFIG.channel.devices)
+
+
+def test_a_resumed_run_without_devices_waits_no_longer_than_it_is_told_to(folder):
+    served(folder, StopsAfter(3))
+    server = replace(SERVER, timeout=60.0, wait=500.0)
+    outcome, seconds, _ = resumed_before_its_devices(
+        folder, server, lambda observer: any(reason.startswith("missing") for reason in observer.rejected)
+    )
+    assert outcome.status == "finished"
+    assert 560 < seconds < 700
+
+
+def test_a_run_starts_without_the_devices_that_have_not_come(folder):
+    observer = Noting()
+
+    async def scenario(clock):
+        broker = MemoryBroker()
+        async with devices_on(broker, clock, count=2), broker.connect() as channel:
+            return await run_live(
+                folder, CONFIG, Arithmetic(), channel, server=SERVER, observer=observer, clock=clock
+            )
+
+    assert run_virtual(scenario).status == "finished"
+    assert observer.notices == ["starting without device 3"]

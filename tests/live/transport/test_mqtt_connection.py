@@ -1,0 +1,57 @@
+"""Lines about a broker that cannot be used, or that is lost."""
+
+from pathlib import Path
+
+import pytest
+from aiomqtt import MqttCodeError, MqttError
+
+from slotwise.live.transport.broker import Broker
+from slotwise.live.transport.mqtt_connection import Outages, rejection
+
+BROKER = Broker("host", 1883)
+LOST, AGAIN = "connection to the broker lost; reconnecting", "connected again"
+
+
+@pytest.mark.parametrize(("ca", "trusted"), [(None, "the system"), (Path("a.crt"), "a.crt")])
+def test_a_broker_that_is_not_trusted_is_reported_with_the_trusted_certificates(ca, trusted):
+    error = MqttError("certificate verify failed")
+    text = rejection(error, Broker("host", 8883, tls=True, ca=ca))
+    assert text.startswith("certificate of the broker is not trusted")
+    assert trusted in text
+
+
+def test_a_connection_that_only_failed_is_no_rejection():
+    assert rejection(ConnectionRefusedError(), BROKER) is None
+
+
+def test_clients_that_lose_the_same_broker_report_it_once():
+    noted = []
+    outages = Outages(noted.append)
+    outages.over("one")  # the first connection is not "again"
+    for client in ("one", "two", "one"):
+        outages.lost(client, None)
+    outages.over("one")
+    assert noted == [LOST]
+    outages.over("two")
+    assert noted == [LOST, AGAIN]
+
+
+def test_why_the_broker_rejects_clients_is_reported_once():
+    noted = []
+    outages = Outages(noted.append)
+    for _ in range(2):
+        outages.lost("one", None)
+        for _ in range(2):
+            outages.lost("one", rejection(MqttCodeError(Code(5)), BROKER))
+        outages.over("one")
+    assert noted == [LOST, "broker rejected the login: Not authorized; retrying", AGAIN] * 2
+
+
+class Code:
+    """A reason code as the MQTT library has it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __str__(self):
+        return "Not authorized"
