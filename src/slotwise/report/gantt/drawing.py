@@ -22,7 +22,6 @@ from slotwise.report.gantt.chart import (
     activities,
     activity_kinds,
     describe,
-    model_name,
     round_starts,
     shortest_uplink,
     span,
@@ -159,7 +158,7 @@ class Picture:
         """Yield the intervals of the devices. Lengths are in the unit of the font sizes."""
         for one in activities(self.timeline, self.window):
             first, end = self.window.clip(one.start, one.end)
-            label = model_name(one.version) if one.kind == Activity.COMPUTING else ""
+            label = f"w{one.version}" if one.kind == Activity.COMPUTING else ""
             room = fit(len(label), slot * (end - first), height, smallest, largest) if label else None
             if one.device <= self.devices:
                 yield Bar(one, first, end, label, room)
