@@ -26,7 +26,6 @@ from slotwise.report.gantt import (
     Window,
     check_picture_path,
     gantt_text,
-    picture_window,
     window_of,
     write_gantt,
 )
@@ -85,7 +84,7 @@ def timeline(
     result = config.simulate(rounds)
     window = None if slots is None else window_of(slots, result)
     if out is not None:
-        write_gantt(result, out, picture_window(result, window))
+        write_gantt(result, out, window)
     costs = Costs.of(result, powers)
     if as_json:
         print(_json(result, costs, per_device or powers is not None, per_device))

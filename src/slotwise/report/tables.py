@@ -18,7 +18,6 @@ from slotwise.errors import UserError
 from slotwise.learning import Point
 from slotwise.planning import FleetPlan, Plan, PlanTable
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline
 
 TABLE_WIDTH = 80
@@ -31,6 +30,10 @@ PLAN_COLUMNS = (
 FLEET_COLUMNS = (
     *("group\nsize", "sync\nrounds", "async\nrounds", "async\nstale"),
     *("idfl\nrounds", "idfl\nstale", "async\nlost"),
+)
+FLEET_CAPTION = (
+    "simulated; stale: mean age of the updates applied, in rounds; idfl: just in time\n"
+    "lost: lost uplinks of async"
 )
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -139,8 +142,11 @@ def _shares(costs: Costs) -> list[str]:
     return [f"{share:.1%}" for share in costs.shares.values()]
 
 
-def plan_title(scenario: Scenario) -> str:
+def plan_title(plan: Plan | FleetPlan) -> str:
     """Return a title with the parameters that all group sizes share."""
+    scenario = plan.scenario
+    if isinstance(plan, FleetPlan):
+        return f"{scenario.devices:,} unequal devices, deadline {scenario.deadline:,}"
     return (
         f"{scenario.devices:,} devices, compute slots {scenario.compute_slots:,}, "
         f"link slots {scenario.link_slots:,}, deadline {scenario.deadline:,}"
@@ -149,18 +155,16 @@ def plan_title(scenario: Scenario) -> str:
 
 def plan_tables(plans: PlanTable) -> Iterator[Table]:
     """Yield the table of rounds and staleness and, if they were computed, that of the costs."""
-    scenario = plans[0].scenario
-    if isinstance(plans[0], FleetPlan):
-        title = f"{scenario.devices:,} unequal devices, deadline {scenario.deadline:,}"
-        caption = (
-            "simulated; stale: mean age of the updates applied, in rounds; idfl: just in time\n"
-            "lost: lost uplinks of async"
-        )
-        table = _plain_table(title, caption, FLEET_COLUMNS, gap=0)
-    else:
-        table = _plain_table(plan_title(scenario), _plan_caption(plans), PLAN_COLUMNS, gap=0)
+    unequal = isinstance(plans[0], FleetPlan)
+    caption, columns = (FLEET_CAPTION, FLEET_COLUMNS) if unequal else (_plan_caption(plans), PLAN_COLUMNS)
+    table = _plain_table(plan_title(plans[0]), caption, columns, gap=0)
     for plan in plans:
-        values = _fleet_figures(plan) if isinstance(plan, FleetPlan) else plan.figures().values()
+        if isinstance(plan, FleetPlan):
+            sync, plain, delayed = (plan.schedules[name] for name in ("sync", "async", "idfl"))
+            values = [plan.scenario.group_size, sync.rounds, plain.rounds, plain.mean_staleness]
+            values += [delayed.rounds, delayed.mean_staleness, plain.lost]
+        else:
+            values = list(plan.figures().values())
         cells = (f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" for value in values)
         table.add_row(*cells, style=None if plan.fits else "dim strike")
     yield table
@@ -168,13 +172,6 @@ def plan_tables(plans: PlanTable) -> Iterator[Table]:
         sizes = ((f"{plan.scenario.group_size:,}", plan.costs) for plan in plans)
         rows = [((size, name), costs) for size, every in sizes for name, costs in every.items()]
         yield _cost_table(("group\nsize", "schedule"), rows)
-
-
-def _fleet_figures(plan: FleetPlan) -> list[float]:
-    """Return the figures below FLEET_COLUMNS."""
-    sync, plain, delayed = (plan.schedules[name] for name in ("sync", "async", "idfl"))
-    figures = [plan.scenario.group_size, sync.rounds, plain.rounds, plain.mean_staleness]
-    return [*figures, delayed.rounds, delayed.mean_staleness, plain.lost]
 
 
 def _plan_caption(plans: Sequence[Plan | FleetPlan]) -> str:
@@ -195,14 +192,9 @@ def _plan_caption(plans: Sequence[Plan | FleetPlan]) -> str:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run as it stands.
+    """One run as it stands, with the costs up to its last evaluation.
 
-    Attributes:
-        folder: the run folder.
-        config: its options.
-        points: its evaluations so far.
-        costs: costs up to the last evaluation; None before the first round, and if a live run did not keep
-            to its schedule.
+    They are None before the first round, and if a live run did not keep to its schedule.
     """
 
     folder: RunFolder
@@ -215,8 +207,16 @@ class RunSummary:
         """Read a run folder; with powers, the costs include joules."""
         folder = RunFolder.open(path)
         config, points = folder.parameters(), folder.points()
-        done = _completed(folder, config, points[-1].round) if points and points[-1].round else None
-        return cls(folder, config, points, None if done is None else Costs.of(done, powers))
+        rounds = points[-1].round if points else 0
+        if rounds == 0:
+            return cls(folder, config, points, None)
+        timeline, measured = config.simulate(), folder.path / "timeline.json"
+        if rounds > timeline.rounds:
+            raise UserError(f"{folder.path}: its history.csv and its run.json are not of the same run")
+        planned = happened = timeline.first(rounds)
+        if measured.is_file():
+            happened = Timeline.from_json(measured.read_text(encoding="utf-8")).first(rounds)
+        return cls(folder, config, points, Costs.of(planned, powers) if happened == planned else None)
 
     @property
     def name(self) -> str:
@@ -235,18 +235,6 @@ class RunSummary:
             "best": min(self.points, key=lambda p: p.loss)._asdict() if self.points else None,
             "usage": None if self.costs is None else costs_as_dict(self.costs, per_device),
         }
-
-
-def _completed(folder: RunFolder, config: RunConfig, rounds: int) -> Timeline | None:
-    """Return the schedule up to a round; None if a live run did not keep to it, as its costs are unknown."""
-    timeline = config.simulate()
-    if rounds > timeline.rounds:
-        raise UserError(f"{folder.path}: its history.csv and its run.json are not of the same run")
-    planned, measured = timeline.first(rounds), folder.path / "timeline.json"
-    if measured.is_file():
-        happened = Timeline.from_json(measured.read_text(encoding="utf-8"))
-        return planned if happened.first(rounds) == planned else None
-    return planned
 
 
 def run_tables(runs: Sequence[RunSummary], *, per_device: bool = False) -> Iterator[Table]:

@@ -171,11 +171,7 @@ def compose(timeline: Timeline, window: Window | None = None, *, most_devices: i
 
 
 def picture_window(timeline: Timeline, wanted: Window | None = None) -> Window:
-    """Return the wanted slots, or the first few hundred.
-
-    Raises:
-        InputError: more slots than one picture can show.
-    """
+    """Return the wanted slots, or the first few hundred; InputError if they are too many for a picture."""
     if wanted is None:
         return whole_window(timeline).cut(USUAL_SLOTS)
     if wanted.slots > MOST_SLOTS:

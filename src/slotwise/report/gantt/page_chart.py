@@ -67,9 +67,8 @@ class _Drawing:
 
     def corner(self) -> str:
         """Draw the names of the rows of the top pane."""
-        places = (("slot", AXIS / 2, "end"), ("round", 1.5 * AXIS, "end"))
-        channel = ("channel", 2 * AXIS + CHANNEL / 2, "end bold")
-        names = (_text(LABELS - 6, y, name, style) for name, y, style in (*places, channel))
+        names = [_text(LABELS - 6, y, name, "end") for name, y in (("slot", AXIS / 2), ("round", 1.5 * AXIS))]
+        names.append(_text(LABELS - 6, 2 * AXIS + CHANNEL / 2, "channel", "end bold"))
         return _svg("corner", LABELS, TOP, names)
 
     def top(self) -> str:
@@ -89,14 +88,14 @@ class _Drawing:
 
     def body(self) -> str:
         """Draw the bars of the devices, and thin lines where rounds begin."""
-        parts, height = [], self.row * 0.84
+        parts: list[str] = []
+        height = self.row * 0.84
         for bar in self.picture.device_bars(self.slot, height, SMALLEST_FONT, FONT):
             middle = (bar.interval.device - 0.5) * self.row
             parts += self._draw(bar, middle, height, describe_interval(bar.interval))
         path = "".join(f"M{x:g} 0V{self.height}" for x in self.rounds.values())
-        return _svg(
-            "body", self.width, self.height, [*parts, f'<path class="line" stroke-width="0.6" d="{path}"/>']
-        )
+        parts.append(f'<path class="line" stroke-width="0.6" d="{path}"/>')
+        return _svg("body", self.width, self.height, parts)
 
     def _x(self, slot: float) -> float:
         return (slot - self.window.first) * self.slot
@@ -158,6 +157,7 @@ def describe_interval(interval: Interval) -> str:
     age = f"round {k}, staleness {k - version}"
     unsent = {BEYOND: "sent after the last round shown", UNSENT: "never sent, the device leaves"}
     sent = unsent.get(k, f"sent in {age}")
+    awaited = "a model that comes later" if version == BEYOND else f"w{version}"
     text = {
         Activity.COMPUTING: f"computes on w{version}; {sent}",
         Activity.WAITING_FOR_CHANNEL: f"ready, waits for the channel with its update from w{version}; {sent}",
@@ -165,9 +165,7 @@ def describe_interval(interval: Interval) -> str:
         Activity.LOST: f"sends its update from w{version}, which is lost; round {k}",
         Activity.AWAY: "away",
         Activity.RECEIVING: f"receives w{version} at the end of round {k}",
-        Activity.WAITING_FOR_MODEL: f"waits for w{version}"
-        if version != BEYOND
-        else "waits for a model that comes later",
+        Activity.WAITING_FOR_MODEL: f"waits for {awaited}",
     }
     return f"device {device}, {span(start, end)}: {text[kind]}"
 
@@ -187,8 +185,7 @@ def device_list(devices: Iterable[int]) -> str:
     """Return device numbers as text: ``device 4``, ``devices 1–3, 7``; empty for none."""
     numbers = sorted(devices)
     # Consecutive numbers have the same difference to their index.
-    groups = [
-        [n for _, n in group] for _, group in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
-    ]
-    parts = [f"{run[0]}" if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in groups]
+    groups = groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    runs = [[number for _, number in group] for _, group in groups]
+    parts = [f"{run[0]}" if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
     return f"device{'s' if len(numbers) > 1 else ''} {', '.join(parts)}" if numbers else ""
