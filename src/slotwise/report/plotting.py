@@ -57,22 +57,14 @@ STYLE: dict[Any, Any] = {
 
 
 def draw_curves(figure: CurveFigure, out: Path) -> None:
-    """Draw a figure to a .png, .svg or .pdf file, atomically.
-
-    Raises:
-        UserError: the file has another suffix or cannot be written.
-    """
+    """Draw a figure to a .png, .svg or .pdf file, atomically; UserError if it cannot be written."""
     kind = picture_kind(out)
     check_writable(out)
     write_atomically(out, draw_figure(figure, kind))
 
 
 def picture_kind(out: Path) -> str:
-    """Return ``png``, ``svg`` or ``pdf``, the suffix of the file name.
-
-    Raises:
-        InputError: another suffix.
-    """
+    """Return ``png``, ``svg`` or ``pdf``, the suffix of the file name; InputError for another one."""
     kind = out.suffix.lstrip(".").lower()
     if kind not in ("png", "svg", "pdf"):
         raise InputError("out", out, "a file that ends in .png, .svg or .pdf")

@@ -19,22 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from rich.text import Text
 
-from slotwise.report.gantt.chart import (
-    SERVER,
-    Activity,
-    Window,
-    activities,
-    activity_kinds,
-    amount,
-    describe,
-    round_starts,
-    shortest_uplink,
-    span,
-    ticks,
-    transfer_label,
-    transfers,
-    whole_window,
-)
+from slotwise.report.gantt import chart
+from slotwise.report.gantt.chart import SERVER, Activity, Window
 from slotwise.report.gantt.drawing import LOOKS
 from slotwise.schedule.timeline import Timeline
 
@@ -48,19 +34,15 @@ def gantt_text(
 ) -> Text:
     """Return the chart, at most ``width`` columns wide; ``.plain`` is its text without colour.
 
-    Args:
-        timeline: the schedule to show.
-        width: columns of the terminal.
-        window: the slots to show; None shows all, as far as they fit.
-        ascii_only: use ASCII characters only.
+    Without a window, slots are shown from the first on as far as they fit.
     """
-    chart = _Chart(timeline, width, window or whole_window(timeline))
+    drawn = _Chart(timeline, width, window or chart.whole_window(timeline))
     parts = [
-        *(Text(line) for text in describe(timeline) for line in textwrap.wrap(text, width)),
+        *(Text(line) for text in chart.describe(timeline) for line in textwrap.wrap(text, width)),
         Text(),
-        *(line.render(chart.label_width) for line in chart.lines()),
+        *(line.render(drawn.label_width) for line in drawn.lines()),
         Text(),
-        *(Text(line, "dim") for text in chart.notes() for line in textwrap.wrap(text, width)),
+        *(Text(line, "dim") for text in drawn.notes() for line in textwrap.wrap(text, width)),
     ]
     text = Text("\n").join(parts)
     if ascii_only:
@@ -81,7 +63,7 @@ class Row(NamedTuple):
     def label(self) -> str:
         """Text before the row, or in place of the omitted ones."""
         if not self.shown:
-            return f"… {amount(self.last - self.first + 1, 'more device')} ({self.first}–{self.last})"
+            return f"… {chart.amount(self.last - self.first + 1, 'more device')} ({self.first}–{self.last})"
         return f"device {self.first}" if self.first == self.last else f"devices {self.first}–{self.last}"
 
 
@@ -97,7 +79,7 @@ def choose_rows(timeline: Timeline, window: Window) -> list[Row]:
     shown = set(range(count))
     if count > MOST_ROWS:
         # The last row, the first ones to send in the window, and the first of all while there is room.
-        sent = transfers(timeline, window)
+        sent = chart.transfers(timeline, window)
         senders = [(transfer.device - 1) // size for transfer in sent if transfer.device != SERVER]
         shown = set(list(dict.fromkeys([count - 1, *senders, *range(count)]))[:ROWS_OF_MANY])
         # A single row between two others is shown as well: its gap would take as much room.
@@ -142,22 +124,23 @@ class _Chart:
         room = max(width - self.label_width, FEWEST_COLUMNS)
         self.slot_width = max(1, min(WIDEST_SLOT, room // wanted.slots))
         self.window = wanted.cut(room // self.slot_width)
-        self.transfers = transfers(timeline, self.window)
+        self.columns = self.window.slots * self.slot_width
+        self.transfers = chart.transfers(timeline, self.window)
         self.digits = max((len(str(sent.device)) for sent in self.transfers), default=1)
         # Where a device's number is wider than its uplink, its digits stand below each other.
-        self.downwards = 1 < self.digits >= self.slot_width * shortest_uplink(timeline)
+        self.downwards = 1 < self.digits >= self.slot_width * chart.shortest_uplink(timeline)
 
     def lines(self) -> Iterator[_Line]:
         """Yield the axes, the channel and the devices."""
         first = self.window.first
         yield self._axis("slot", {slot: slot for slot in range(*self.window)}, {})
-        starts = round_starts(self.timeline, self.window)
+        starts = chart.round_starts(self.timeline, self.window)
         marks = {k: "│" if start >= first else "…" for k, start in starts.items()}
         yield self._axis("round", {k: max(start, first) for k, start in starts.items()}, marks)
         yield from self._channel_lines()
-        visible = activities(self.timeline, self.window)
+        visible = chart.activities(self.timeline, self.window)
         for row in self.rows:
-            line = self._line(row.label) if row.shown else _Line(row.label, 0)
+            line = _Line(row.label, self.columns if row.shown else 0)
             mine = [one for one in visible if row.shown and row.first <= one.device <= row.last]
             # Sending comes last, so that one sender of a group is seen.
             for one in sorted(mine, key=lambda one: one.kind):
@@ -174,7 +157,7 @@ class _Chart:
         yield "   ".join(f"{LOOKS[kind].character} {LOOKS[kind].title}" for kind in kinds)
         downwards = " (read downwards)" if self.downwards else ""
         yield f"blank: waiting for a model   wN: model N   channel: the sender{downwards}"
-        rare = [k for k in (Activity.LOST, Activity.AWAY) if k in activity_kinds(self.timeline)]
+        rare = [k for k in (Activity.LOST, Activity.AWAY) if k in chart.activity_kinds(self.timeline)]
         if rare:
             yield "   ".join(f"{LOOKS[kind].character} {LOOKS[kind].title}" for kind in rare)
         if any(row.shown and row.first < row.last for row in self.rows):
@@ -182,21 +165,18 @@ class _Chart:
         if self.window != self.wanted:
             end = min(2 * self.window.end - self.window.first, self.wanted.end)
             yield (
-                f"not shown: {span(self.window.end, self.wanted.end)}; "
+                f"not shown: {chart.span(self.window.end, self.wanted.end)}; "
                 f"see --slots {self.window.end}:{end}, or --out FILE.html"
             )
-
-    def _line(self, label: str) -> _Line:
-        return _Line(label, self.window.slots * self.slot_width)
 
     def _column(self, slot: int) -> int:
         return (slot - self.window.first) * self.slot_width
 
     def _axis(self, label: str, slots: Mapping[int, int], marks: Mapping[int, str]) -> _Line:
         """Return a line with numbers at their slots, as far as they have room and are not cut off."""
-        line = self._line(label)
+        line = _Line(label, self.columns)
         columns = {number: self._column(slot) for number, slot in slots.items()}
-        for number in ticks(list(columns), columns.__getitem__, lambda number: len(str(number)) + 1):
+        for number in chart.ticks(list(columns), columns.__getitem__, lambda number: len(str(number)) + 1):
             text = f"{marks.get(number, '')}{number}"
             if columns[number] + len(text) <= len(line.cells):
                 line.write(columns[number], text)
@@ -204,11 +184,11 @@ class _Chart:
 
     def _channel_lines(self) -> list[_Line]:
         """Return one line, or one for each digit where numbers read downwards."""
-        lines = [self._line("") for _ in range(self.digits if self.downwards else 1)]
+        lines = [_Line("", self.columns) for _ in range(self.digits if self.downwards else 1)]
         lines[-1].label = "channel"
         for transfer in self.transfers:
             start, end = self.window.clip(transfer.start, transfer.end)
-            label, look = transfer_label(transfer), LOOKS[transfer.kind]
+            label, look = chart.transfer_label(transfer), LOOKS[transfer.kind]
             if transfer.device != SERVER and self.downwards:
                 *above, label = list(label.rjust(self.digits))
                 for line, digit in zip(lines, above, strict=False):
