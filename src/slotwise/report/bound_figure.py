@@ -29,11 +29,7 @@ CONSTANT_NAMES = {
     "initial_gap": "f(w0) − f*",
     "initial_gradient2": "‖∇f(w0)‖²",
 }
-STYLES = {
-    "published": (VERMILLION.light, "--"),
-    "corrected": (GREEN.light, "-"),
-    "round_robin": (PINK.light, "-."),
-}
+STYLES = {"published": (VERMILLION, "--"), "corrected": (GREEN, "-"), "round_robin": (PINK, "-.")}
 MEASURED = BLUE.light
 MOST_POINTS = 300
 HEIGHT = 4.3  # inches
@@ -116,7 +112,7 @@ def _draw_theorem(axes: Axes, name: str, rounds: NDArray[np.int64], bounds: Sequ
     dotted = ~covered  # and its neighbours, so that the two parts of the line meet
     dotted[1:] |= ~covered[:-1]
     dotted[:-1] |= ~covered[1:]
-    colour, dashes = STYLES[name]
+    colour, dashes = STYLES[name][0].light, STYLES[name][1]
     axes.plot(rounds, np.where(covered, values, np.nan), color=colour, linestyle=dashes, lw=1.6)
     axes.plot(rounds, np.where(dotted, values, np.nan), color=colour, linestyle=":", lw=1.0)
     label = name.replace("_", " ") + (" bound" if covered.any() else " (does not hold here)")

@@ -155,12 +155,8 @@ def figure_numbers(figure: CurveFigure) -> dict[str, Any]:
     lines = figure.lines
     numbers = {line.label: number for number, line in enumerate(lines)}
     panels = [
-        {
-            "title": panel.title,
-            "across": panel.across,
-            "up": panel.up,
-            "lines": [numbers[line.label] for line in panel.lines],
-        }
+        {name: getattr(panel, name) for name in ("title", "across", "up")}
+        | {"lines": [numbers[line.label] for line in panel.lines]}
         for panel in figure.panels
     ]
     every = [_line_numbers(line) for line in lines]

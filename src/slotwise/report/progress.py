@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import Self
 
@@ -26,11 +27,11 @@ from slotwise.observer import Observer
 from slotwise.schedule import Timeline
 
 
+@dataclass
 class Stop:
     """Flag that the user has asked to stop early."""
 
-    def __init__(self) -> None:
-        self.requested = False
+    requested: bool = False
 
 
 @contextmanager

@@ -51,15 +51,8 @@ def _plain_table(
     title: str | None = None, caption: str | None = None, columns: Iterable[str] = (), *, gap: int = 1
 ) -> Table:
     """Return a table in the style of all tables, with columns of numbers and ``gap`` blanks between them."""
-    table = Table(
-        title=title,
-        title_justify="left",
-        caption=caption,
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=gap == 0,
-        padding=(0, gap, 0, 0),
-    )
+    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, pad_edge=gap == 0, padding=(0, gap, 0, 0))
+    table.title_justify = table.caption_justify = "left"
     for heading in columns:
         table.add_column(heading, justify="right", overflow="fold")
     return table

@@ -32,7 +32,7 @@ class Window(NamedTuple):
 
     @property
     def slots(self) -> int:
-        """The number of slots."""
+        """Number of slots in the window."""
         return self.end - self.first
 
     def clip(self, start: int, end: int) -> tuple[int, int]:
@@ -52,8 +52,7 @@ def whole_window(timeline: Timeline) -> Window:
 def window_of(text: str, timeline: Timeline) -> Window:
     """Parse ``A:B`` as slots A to B−1, like a Python slice; an omitted side means the timeline's end."""
     last = timeline.last_slot
-    match = re.fullmatch(r"(\d{0,18}):(\d{0,18})", text)
-    if match:
+    if match := re.fullmatch(r"(\d{0,18}):(\d{0,18})", text):
         first, end = int(match[1] or 0), min(int(match[2] or last), last)
         if first < end:
             return Window(first, end)
@@ -218,17 +217,16 @@ def describe(timeline: Timeline) -> tuple[str, str]:
     scenario, fleet, lost = timeline.scenario, timeline.fleet, len(timeline.lost)
     asked = f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} a round, "
     if fleet is None:
-        asked += f"{amount(scenario.compute_slots, 'slot')} to compute, "
-        asked += f"{scenario.link_slots:,} per uplink or broadcast"
+        compute = amount(scenario.compute_slots, "slot")
+        asked += f"{compute} to compute, {scenario.link_slots:,} per uplink or broadcast"
     else:
         compute, link = (
             f"{min(slots):,}" if min(slots) == max(slots) else f"{min(slots):,}–{max(slots):,}"
             for slots in (fleet.compute_slots, fleet.link_slots)
         )
         jitter = f" (jitter {fleet.jitter:.0%})" if fleet.jitter else ""
-        asked += (
-            f"{compute} slots to compute{jitter}, {link} per uplink, {scenario.link_slots:,} per broadcast"
-        )
+        asked += f"{compute} slots to compute{jitter}, {link} per uplink, "
+        asked += f"{scenario.link_slots:,} per broadcast"
     delay = ""
     if timeline.schedule == "idfl":
         delay = ", just in time" if timeline.delay is None else f", delay {timeline.delay:,}"
