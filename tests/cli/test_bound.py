@@ -10,6 +10,7 @@ import pytest
 from slotwise import Scenario
 from slotwise.cli import main
 from slotwise.runs import RunConfig, RunFolder, execute
+from slotwise.runs.bound_case import estimate_constants
 from slotwise.theory.bound import Constants, Setting, corrected, published, round_robin
 
 Outcome = tuple[int, str, str]
@@ -70,9 +71,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def estimated(trained: Path) -> dict[str, Any]:
     """What --estimate finds there."""
-    from slotwise.cli.bound_case import measured_case
-
-    return measured_case(RunFolder.open(trained), {}, None, None, quiet=True).as_dict()
+    return estimate_constants(RunFolder.open(trained)).as_dict()
 
 
 def test_the_json_has_the_bounds_of_the_theory(run: Run) -> None:

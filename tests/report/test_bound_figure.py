@@ -7,6 +7,7 @@ import pytest
 from slotwise import Scenario
 from slotwise.learning.estimation import Measurement
 from slotwise.report.bound_figure import bound_figure
+from slotwise.runs.bound_case import BoundCase
 from slotwise.theory.bound import Constants, Setting
 
 CONSTANTS = Constants(
@@ -27,17 +28,17 @@ def setting(rate: float) -> Setting:
 
 @cache
 def drawn(rate: float, measurement: Measurement | None = None) -> str:
-    return bound_figure(CONSTANTS, setting(rate), "svg", measurement).decode()
+    return bound_figure(BoundCase(setting(rate), CONSTANTS, measurement), "svg").decode()
 
 
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_each_kind_of_file_is_what_it_says(kind: str, start: bytes) -> None:
-    assert bound_figure(CONSTANTS, setting(0.01), kind, MEASURED).startswith(start)
+    assert bound_figure(BoundCase(setting(0.01), CONSTANTS, MEASURED), kind).startswith(start)
 
 
 @pytest.mark.parametrize("kind", ["svg", "pdf"])
 def test_the_same_values_give_the_same_bytes(kind: str) -> None:
-    pictures = {bound_figure(CONSTANTS, setting(0.01), kind) for _ in range(2)}
+    pictures = {bound_figure(BoundCase(setting(0.01), CONSTANTS), kind) for _ in range(2)}
     assert len(pictures) == 1
 
 
@@ -72,4 +73,4 @@ def test_the_title_tells_the_case_and_the_constants() -> None:
 def test_a_single_round_can_be_drawn() -> None:
     scenario = Scenario(devices=2, group_size=1, compute_slots=2)
     single = Setting(scenario=scenario, rounds=1, batch_size=1, learning_rate=0.01)
-    assert bound_figure(CONSTANTS, single, "png").startswith(b"\x89PNG")
+    assert bound_figure(BoundCase(single, CONSTANTS), "png").startswith(b"\x89PNG")

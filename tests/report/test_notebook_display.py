@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from slotwise.errors import UserError
+from slotwise.errors import InputError, UserError
+from slotwise.fleet import Fleet
 from slotwise.learning import History, Point
 from slotwise.notebook import Displayable
 from slotwise.planning import PlanTable, plan
-from slotwise.report.curves.run_curves import curves_figure
+from slotwise.report.plotting import curves_figure
 from slotwise.runs import RunResult
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
@@ -126,6 +127,20 @@ def test_plans_plot_rounds_and_staleness_against_group_size() -> None:
     assert rounds.lines[0].get_xdata().tolist() == [1, 2, 4, 5, 10, 20, 25, 50, 100]
     assert rounds.lines[0].get_ydata().tolist()[-1] == 331
     assert [line.get_ydata().tolist()[0] for line in staleness.lines] == [99, 25]
+
+
+def test_plans_of_unequal_devices_plot_every_schedule() -> None:
+    fleet = Fleet(compute_slots=(2, 3, 4, 9), link_slots=(1, 1, 1, 1))
+    rounds, staleness = plan(devices=4, compute_slots=2, deadline=100, fleet=fleet).plot().axes
+    assert [line.get_label() for line in rounds.lines] == ["async", "idfl", "sync"]
+    assert [line.get_label() for line in staleness.lines] == ["async", "idfl"]
+    assert rounds.lines[0].get_xdata().tolist() == [1, 2, 4]
+
+
+def test_an_empty_table_of_plans_cannot_be_plotted() -> None:
+    with pytest.raises(InputError) as error:
+        PlanTable().plot()
+    assert error.value.parameter == "plans"
 
 
 @pytest.mark.parametrize("devices", [1, 7, 5040])

@@ -6,7 +6,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from slotwise.learning import Point
-from slotwise.report.curves.panels import BLUE, CurveFigure, Line, loss_and_accuracy
+from slotwise.report.curves import BLUE, CurveFigure, Line, loss_and_accuracy
 from slotwise.report.page import (
     Html,
     Page,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slotwise.learning import Point
-from slotwise.report.curves.panels import BLUE, ORANGE, CurveFigure, Line, loss_and_accuracy
+from slotwise.report.curves import BLUE, ORANGE, CurveFigure, Line, loss_and_accuracy
 from slotwise.report.page import Page, Section, curve_figure, embedded_page, render
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

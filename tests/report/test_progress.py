@@ -4,7 +4,7 @@ import signal
 import pytest
 
 from slotwise.learning import History, Point
-from slotwise.report.progress import Stop, TrainingProgress, stop_on_signals
+from slotwise.report.progress import StageProgress, Stop, TrainingProgress, stop_on_signals
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
 
@@ -55,4 +55,22 @@ def test_a_quiet_training_shows_nothing(timeline: Timeline, capsys: pytest.Captu
     with TrainingProgress(Stop(), quiet=True) as progress:
         progress.run_started(timeline, None)
         progress.round_done(0)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_every_stage_has_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    with StageProgress() as bars:
+        bars.progress("training", 1, 3)
+        bars.progress("training", 3, 3)
+        bars.progress("gradients", 1, 2)
+    shown = capsys.readouterr().err
+    for part in ("training", "3/3", "gradients", "1/2"):
+        assert part in shown
+
+
+def test_without_a_stage_or_when_quiet_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with StageProgress():
+        pass
+    with StageProgress(quiet=True) as bars:
+        bars.progress("training", 1, 3)
     assert capsys.readouterr() == ("", "")

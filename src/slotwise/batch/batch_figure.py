@@ -11,7 +11,7 @@ from typing import Any
 
 from slotwise.batch.axes import Axis, combination_name
 from slotwise.batch.results import BatchResults, PointResult, mean_statistics
-from slotwise.report.curves.panels import COLOURS, Across, CurveFigure, FinalPoint, Line, Panel
+from slotwise.report.curves import COLOURS, Across, CurveFigure, FinalPoint, Line, Panel
 
 MOST_PANELS = 8  # of curves
 MOST_LINES = 2 * len(COLOURS)  # that can be told apart: solid and dashed

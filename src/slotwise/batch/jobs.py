@@ -101,7 +101,7 @@ def write_results(folder: BatchFolder, results: BatchResults) -> tuple[Path, ...
     }
     figure = batch_figure(results)
     if figure.panels:
-        from slotwise.report.curves.plotting import draw_figure  # noqa: PLC0415
+        from slotwise.report.plotting import draw_figure  # noqa: PLC0415
 
         contents["curves.png"] = draw_figure(figure, "png")
     for name, content in contents.items():

@@ -19,7 +19,7 @@ from slotwise.batch.job import Failure, schedule_summary, schedule_timeline
 from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import UserError
 from slotwise.learning import Point
-from slotwise.report.curves.panels import MeasuredPoint
+from slotwise.report.curves import MeasuredPoint
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import final_accuracy, final_loss
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from slotwise.cli.flags import AS_JSON, whole_number
 from slotwise.errors import InputError
-from slotwise.report.cost_tables import table_console
+from slotwise.report.tables import table_console
 from slotwise.scenario import whole
 
 

@@ -11,8 +11,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from slotwise import theory
-from slotwise.cli.bound_case import NAMES, measured_case
-from slotwise.cli.bound_tables import print_case
 from slotwise.cli.flags import (
     AS_JSON,
     NO_PROGRESS,
@@ -26,9 +24,11 @@ from slotwise.cli.flags import (
 )
 from slotwise.errors import ConflictError, InputError
 from slotwise.files import check_writable, write_atomically
-from slotwise.report.curves.run_curves import picture_kind
+from slotwise.report.bound_figure import CONSTANT_NAMES, bound_figure, print_case
+from slotwise.report.plotting import picture_kind
+from slotwise.report.progress import StageProgress
 from slotwise.runs import RunFolder
-from slotwise.runs.bound_case import BoundCase
+from slotwise.runs.bound_case import BoundCase, estimate_constants
 from slotwise.runs.config import RunConfig
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule import Delay
@@ -69,24 +69,22 @@ def bound(
     kind = picture_kind(out) if out else ""
     if out is not None:
         check_writable(out)
-    known = {name: float(options[name]) for name in NAMES if name in options}
+    known = {name: float(options[name]) for name in CONSTANT_NAMES if name in options}
     if estimate is None:
         case = BoundCase(_setting({**DEFAULTS, **options}, rounds), _constants(known))
     else:
         for name in OF_THE_RUN:
             if name in options:
                 raise ConflictError(name, "estimate")
-        case = measured_case(
-            RunFolder.open(estimate), known, rounds, options.get("learning_rate"), quiet=quiet
-        )
+        folder, rate = RunFolder.open(estimate), options.get("learning_rate")
+        with StageProgress(quiet=quiet) as bars:
+            case = estimate_constants(folder, known=known, rounds=rounds, learning_rate=rate, observer=bars)
     if as_json:
         print(json.dumps(case.as_dict(), indent=2))
     else:
         print_case(case)
     if out is not None:
-        from slotwise.report.bound_figure import bound_figure  # noqa: PLC0415  (loads matplotlib)
-
-        write_atomically(out, bound_figure(case.constants, case.setting, kind, case.measurement))
+        write_atomically(out, bound_figure(case, kind))
         print(f"wrote {out}", file=sys.stderr)
 
 

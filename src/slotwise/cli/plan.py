@@ -18,8 +18,7 @@ from slotwise.cli.flags import (
     whole_numbers,
 )
 from slotwise.planning import plan as make_plan
-from slotwise.report.cost_tables import table_console
-from slotwise.report.plan_tables import plan_tables
+from slotwise.report.tables import plan_tables, table_console
 from slotwise.runs.config import RunConfig
 
 FLAGS = [flag for flag in run_flags("channel", "fleet") if flag.name not in ("group_size", "bits_per_slot")]

@@ -15,8 +15,8 @@ from slotwise.cli.jobs import INTERRUPTED
 from slotwise.errors import InputError, UserError
 from slotwise.files import load_toml
 from slotwise.recommendation.metric import MetricName
-from slotwise.report.cost_tables import table_console
 from slotwise.report.progress import stop_on_signals
+from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig
 from slotwise.runs.config import read_toml
 

@@ -29,8 +29,8 @@ from slotwise.live.server.live_run import LiveOutcome, Trouble
 from slotwise.live.server.server_config import SIMULATED_FAULTS, live_plan
 from slotwise.live.server.serving import config_like
 from slotwise.live.transport.broker import BrokerOptions
-from slotwise.report.cost_tables import table_console
 from slotwise.report.progress import stop_on_signals
+from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig, RunFolder, read_toml
 from slotwise.scenario import option_names
 

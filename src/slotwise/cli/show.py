@@ -16,9 +16,8 @@ from slotwise.cli.flags import AS_JSON, OUTPUT, PER_DEVICE, command, power_flags
 from slotwise.cli.sweep import results_table
 from slotwise.errors import UserError
 from slotwise.files import check_writable, write_atomically
-from slotwise.report.cost_tables import device_csv, table_console
-from slotwise.report.curves.run_curves import draw_curves, picture_kind
-from slotwise.report.run_tables import RunSummary, run_tables
+from slotwise.report.plotting import curves_figure, draw_curves, picture_kind, read_curves
+from slotwise.report.tables import RunSummary, device_csv, run_tables, table_console
 
 
 @command(*power_flags())
@@ -58,7 +57,7 @@ def show(
     else:
         table_console().print(*run_tables(summaries, per_device=per_device))
     if out is not None:
-        draw_curves(runs, out)
+        draw_curves(curves_figure(read_curves(runs)), out)
         print(f"wrote {out}", file=sys.stderr)
     if usage_csv is not None:
         costs = {str(summary.folder.path): summary.costs for summary in summaries}

@@ -13,8 +13,8 @@ from rich.table import Table
 from slotwise.cli.flags import NO_PROGRESS, OUTPUT, whole_number
 from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
 from slotwise.errors import UserError
-from slotwise.report.cost_tables import table_console
 from slotwise.report.progress import stop_on_signals
+from slotwise.report.tables import table_console
 
 if TYPE_CHECKING:
     from slotwise.batch import BatchResults

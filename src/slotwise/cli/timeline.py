@@ -22,15 +22,14 @@ from slotwise.cli.flags import (
 )
 from slotwise.costs import Costs
 from slotwise.errors import InputError
-from slotwise.report.cost_tables import cost_line, costs_as_dict, device_table, table_console
 from slotwise.report.gantt import (
     Window,
     check_picture_path,
     gantt_text,
-    picture_window,
     window_of,
     write_gantt,
 )
+from slotwise.report.tables import cost_line, costs_as_dict, device_table, table_console
 from slotwise.runs.config import RunConfig
 from slotwise.schedule import Timeline, refuse_too_many_uplinks
 
@@ -85,7 +84,7 @@ def timeline(
     result = config.simulate(rounds)
     window = None if slots is None else window_of(slots, result)
     if out is not None:
-        write_gantt(result, out, picture_window(result, window))
+        write_gantt(result, out, window)
     costs = Costs.of(result, powers)
     if as_json:
         print(_json(result, costs, per_device or powers is not None, per_device))

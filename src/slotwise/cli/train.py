@@ -23,8 +23,8 @@ from slotwise.cli.flags import (
 from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError, UserError
 from slotwise.files import blaming_file
-from slotwise.report.cost_tables import cost_line
 from slotwise.report.progress import TrainingProgress, stop_on_signals
+from slotwise.report.tables import cost_line
 from slotwise.runs import RunConfig, RunResult
 from slotwise.runs import resume as resume_run
 from slotwise.runs import run as start_run
@@ -90,7 +90,7 @@ def train(
                 chosen = RunConfig.from_options({**from_file, **options})
                 result = start_run(chosen, out, overwrite=overwrite, observer=display, **how)
     if tensorboard is not None:
-        from slotwise.report.curves.run_curves import write_tensorboard  # noqa: PLC0415
+        from slotwise.report.plotting import write_tensorboard  # noqa: PLC0415
 
         write_tensorboard(tensorboard, result.history.points)
     return _print(result, powers, trained=display.has_started)

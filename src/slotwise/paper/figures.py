@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from slotwise.batch.job import Run, free_delay
 from slotwise.paper.evidence import Results, seed_curves
 from slotwise.paper.experiments import BOTH, DATA_TITLES, Curves, Experiment, Tradeoff
-from slotwise.report.curves.panels import (
+from slotwise.report.curves import (
     BLACK,
     BLUE,
     GREEN,

@@ -32,8 +32,7 @@ from slotwise.paper.report_costs import costs_section
 from slotwise.paper.report_runs import making_section, runs_section
 from slotwise.paper.report_verdicts import claims_section, readings_section, summary_section
 from slotwise.report import write_gantt
-from slotwise.report.curves.panels import CurveFigure
-from slotwise.report.curves.plotting import draw_figure
+from slotwise.report.curves import CurveFigure
 from slotwise.report.gantt import compose as compose_picture
 from slotwise.report.gantt import whole_window
 from slotwise.report.gantt.page_chart import gantt_page
@@ -51,6 +50,7 @@ from slotwise.report.page import (
     render,
     table,
 )
+from slotwise.report.plotting import draw_figure
 
 if TYPE_CHECKING:
     from slotwise.paper.reproduction import Manifest

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from slotwise.recommendation.answer import Recommendation, Standing
 from slotwise.recommendation.candidates import rung_slot
-from slotwise.report.curves.panels import AXIS_TITLES, BLUE, VERMILLION, Colour, CurveFigure, Line, Panel, Up
-from slotwise.report.curves.plotting import STYLE, mark_losses
+from slotwise.report.curves import AXIS_TITLES, BLUE, VERMILLION, Colour, CurveFigure, Line, Panel, Up
+from slotwise.report.plotting import STYLE, mark_losses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,16 +7,18 @@ from functools import singledispatch
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from slotwise.errors import UserError
+from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Point
-from slotwise.planning import PlanTable
-from slotwise.report.curves.panels import BLUE, GREEN, VERMILLION, CurveFigure, Line, Panel
-from slotwise.report.curves.plotting import WIDTH, clear_frame, figure_style, plot_figure, save_figure
+from slotwise.planning import FleetPlan, Plan, PlanTable
+from slotwise.report.curves import BLUE, GREEN, VERMILLION, CurveFigure, Line, loss_and_accuracy
 from slotwise.report.gantt.chart import describe, whole_window
 from slotwise.report.gantt.drawing import compose
-from slotwise.report.plan_tables import plan_title
+from slotwise.report.plotting import WIDTH, clear_frame, figure_style, plot_figure, save_figure
+from slotwise.report.tables import plan_title
 from slotwise.runs import RunResult
 from slotwise.schedule import Timeline
+
+Columns = Mapping[str, Sequence[Any]]
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,6 +28,7 @@ MOST_ROWS = 10  # of an HTML table
 HTML_SLOTS, HTML_DEVICES = 60, 20  # of an inline Gantt chart
 MOST_LABELS = 10  # below a panel
 NOTEBOOK_DPI = 110
+PLAN_COLOURS = {"async and idfl": BLUE, "async": BLUE, "idfl": GREEN, "sync": VERMILLION}
 UPLINK_COLUMNS = ("round", "device", "version", "staleness", "start", "end")
 
 
@@ -47,9 +50,9 @@ def plot(value: Any) -> Figure:
 
 
 @singledispatch
-def columns_of(value: Any) -> Mapping[str, Sequence[Any]]:
+def columns_of(value: Any) -> Columns:
     """Return the columns of a table; results of higher layers have a method for it."""
-    columns: Mapping[str, Sequence[Any]] = value.columns()
+    columns: Columns = value.columns()
     return columns
 
 
@@ -63,11 +66,6 @@ def figure_of(value: Any) -> Figure:
 def to_html(value: Any) -> str:
     """Return a compact table."""
     return _html_table(columns_of(value))
-
-
-@columns_of.register(Timeline)
-def _timeline_columns(timeline: Timeline) -> Mapping[str, Sequence[Any]]:
-    return {name: getattr(timeline, name) for name in UPLINK_COLUMNS}
 
 
 @figure_of.register(Timeline)
@@ -88,31 +86,24 @@ def _timeline_html(timeline: Timeline) -> str:
 
 
 @columns_of.register(History)
-def _history_columns(history: History) -> Mapping[str, Sequence[Any]]:
+def _history_columns(history: History) -> Columns:
     return {name: [getattr(point, name) for point in history.points] for name in Point._fields}
 
 
 @figure_of.register(History)
 def _history_figure(history: History) -> Figure:
-    lines = (Line("training", BLUE, False, (history.points,)),)
-    panels = (
-        Panel("Loss against slots", "slot", "loss", lines),
-        Panel("Accuracy against slots", "slot", "accuracy", lines),
-    )
+    panels = loss_and_accuracy((Line("training", BLUE, False, (history.points,)),))[:2]
     return plot_figure(CurveFigure("history", "", "", panels), legend=False)
 
 
+columns_of.register(Timeline, lambda timeline: {name: getattr(timeline, name) for name in UPLINK_COLUMNS})
 columns_of.register(RunResult, lambda result: columns_of(result.history))
 figure_of.register(RunResult, lambda result: figure_of(result.history))
-
-
-@to_html.register(RunResult)
-def _run_html(result: RunResult) -> str:
-    return _html_table(columns_of(result.history), f"Run: {result.status}")
+to_html.register(RunResult, lambda run: _html_table(columns_of(run.history), f"Run: {run.status}"))
 
 
 @columns_of.register(PlanTable)
-def _plan_columns(plans: PlanTable) -> Mapping[str, Sequence[Any]]:
+def _plan_columns(plans: PlanTable) -> Columns:
     rows = [plan.as_dict() for plan in plans]
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
@@ -121,19 +112,22 @@ def _plan_columns(plans: PlanTable) -> Mapping[str, Sequence[Any]]:
 def _plan_figure(plans: PlanTable) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    columns = columns_of(plans)
-    sizes = columns["group_size"]
-    labels = _spaced(sizes)
-    panels = {
-        "completed rounds": {"async and idfl": ("rounds", BLUE), "sync": ("sync_rounds", VERMILLION)},
-        "staleness (rounds)": {"async": ("staleness_async", BLUE), "idfl": ("staleness_idfl", GREEN)},
-    }
+    if not plans:
+        raise InputError("plans", "none", "at least one, there is nothing to draw")
+    sizes = [plan.scenario.group_size for plan in plans]
+    labels: list[int] = []  # those that have room on a logarithmic axis
+    for size in sorted(sizes):
+        if not labels or size >= (max(sizes) / min(sizes)) ** (1 / MOST_LABELS) * labels[-1]:
+            labels.append(size)
     with figure_style():
         figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
-        figure.suptitle(plan_title(plans[0].scenario), fontsize=8)
-        for axes, (title, lines) in zip(figure.subplots(1, 2), panels.items(), strict=True):
-            for label, (name, colour) in lines.items():
-                axes.plot(sizes, columns[name], "o-", ms=3.5, color=colour.light, label=label)
+        figure.suptitle(plan_title(plans[0]), fontsize=8)
+        panels = zip(*(_plan_values(plan) for plan in plans), strict=True)
+        titles = ("completed rounds", "staleness (rounds)")
+        for axes, title, values in zip(figure.subplots(1, 2), titles, panels, strict=True):
+            for label in values[0]:
+                colour = PLAN_COLOURS[label].light
+                axes.plot(sizes, [value[label] for value in values], "o-", ms=3.5, color=colour, label=label)
             axes.set_xscale("log")
             axes.set_xticks(sizes, [f"{size:,}" if size in labels else "" for size in sizes])
             axes.set_xticks([], minor=True)
@@ -145,24 +139,25 @@ def _plan_figure(plans: PlanTable) -> Figure:
     return figure
 
 
-def _spaced(sizes: Sequence[int]) -> set[int]:
-    """Return the sizes that have room for a label on a logarithmic axis."""
-    factor = (max(sizes) / min(sizes)) ** (1 / MOST_LABELS)
-    shown: list[int] = []
-    for size in sorted(sizes):
-        if not shown or size >= factor * shown[-1]:
-            shown.append(size)
-    return set(shown)
+def _plan_values(plan: Plan | FleetPlan) -> tuple[dict[str, float], dict[str, float]]:
+    """Return rounds and staleness by the label of their line."""
+    if isinstance(plan, FleetPlan):
+        names = ("async", "idfl", "sync")
+        rounds: dict[str, float] = {name: plan.schedules[name].rounds for name in names}
+        return rounds, {name: plan.schedules[name].mean_staleness for name in names[:2]}
+    figures = plan.figures()
+    rounds = {"async and idfl": figures["rounds"], "sync": figures["sync_rounds"]}
+    return rounds, {"async": figures["staleness_async"], "idfl": figures["staleness_idfl"]}
 
 
-def _html_table(columns: Mapping[str, Sequence[Any]], caption: str = "") -> str:
+def _html_table(columns: Columns, caption: str = "") -> str:
     """Return an HTML table; rows in the middle of a long one are omitted."""
     rows = list(zip(*columns.values(), strict=True))
     half = MOST_ROWS // 2
     gap = [("…",) * len(columns)]
     shown = rows if len(rows) <= MOST_ROWS else [*rows[:half], *gap, *rows[-half:]]
     head = "".join(f'<th style="text-align:right">{escape(name)}</th>' for name in columns)
-    body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in shown)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
     notes = [caption] * bool(caption) + [f"{len(rows):,} rows"] * (len(rows) > MOST_ROWS)
     return (
         '<table style="text-align:right;border-spacing:1em 0.1em;font-variant-numeric:tabular-nums">'
@@ -172,8 +167,7 @@ def _html_table(columns: Mapping[str, Sequence[Any]], caption: str = "") -> str:
 
 
 def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return escape(f"{value:#.4g}" if isinstance(value, float) else str(value))
+    text = f"{value:#.4g}" if isinstance(value, float) else str(value)
+    if value is None or isinstance(value, int):
+        text = "–" if value is None else f"{value:,}"
+    return f"<td>{escape(text)}</td>"

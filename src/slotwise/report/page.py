@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.report.curves.panels import AXIS_TITLES, CurveFigure, Line, Numbers
+from slotwise.report.curves import AXIS_TITLES, CurveFigure, Line, Numbers
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,12 @@ def render(page: Page) -> str:
     numbers = json.dumps([figure_numbers(figure) for figure in page.figures], separators=(",", ":"))
     return template.substitute(
         title=escape(page.title),
-        lead="\n".join(map(html, page.lead)),
+        lead=_lines(page.lead),
         contents=" ".join(f'<a href="#{s.name}">{escape(s.title)}</a>' for s in page.sections),
-        sections="\n".join(map(_section, page.sections)),
+        sections="\n".join(
+            f'<section id="{s.name}">\n<h2>{escape(s.title)}</h2>\n{_lines(s.parts)}\n</section>'
+            for s in page.sections
+        ),
         figures=numbers.replace("</", "<\\/"),
         plotly=get_plotlyjs(),
     )
@@ -86,12 +89,17 @@ def badge(text: str) -> Html:
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Content]], style: str = "") -> Html:
     """Return a table; columns whose heading begins with # hold numbers."""
-    numeric = [heading.startswith("#") for heading in headings]
+    styles = [_class("number" if heading.startswith("#") else "") for heading in headings]
     head = "".join(
-        f'<th scope="col"{_class("number" if number else "")}>{escape(text.lstrip("#"))}</th>'
-        for text, number in zip(headings, numeric, strict=True)
+        f'<th scope="col"{kind}>{escape(text.lstrip("#"))}</th>'
+        for text, kind in zip(headings, styles, strict=True)
     )
-    body = "\n".join(f"<tr>{_cells(row, numeric)}</tr>" for row in rows)
+    body = "\n".join(
+        "<tr>"
+        + "".join(f"<td{kind}>{html(cell)}</td>" for cell, kind in zip(row, styles, strict=True))
+        + "</tr>"
+        for row in rows
+    )
     return Html(
         f'<div class="scroll"><table{_class(style)}><thead><tr>{head}</tr></thead>'
         f"<tbody>\n{body}\n</tbody></table></div>"
@@ -106,8 +114,7 @@ def definitions(pairs: Iterable[tuple[str, Content]]) -> Html:
 
 def details(summary: str, *parts: Content) -> Html:
     """Return content that the reader can unfold."""
-    content = "\n".join(map(html, parts))
-    return Html(f"<details><summary>{escape(summary)}</summary>\n{content}\n</details>")
+    return Html(f"<details><summary>{escape(summary)}</summary>\n{_lines(parts)}\n</details>")
 
 
 def code(*lines: str) -> Html:
@@ -122,20 +129,24 @@ def embedded_page(document: str, title: str) -> Html:
 
 def curve_figure(figure: CurveFigure) -> Html:
     """Return the place of a figure, which the page's script draws."""
+    start = f'<h3>{escape(figure.title)}</h3>\n<figure id="figure-{figure.name}">'
     if not figure.lines:
-        return Html(
-            f"<h3>{escape(figure.title)}</h3>\n"
-            f'<figure id="figure-{figure.name}"><p class="quiet">No curves yet.</p></figure>'
-        )
-    panels = "\n".join(
-        f'<div class="panel" role="img" aria-label="{escape(_spoken(figure, number))}"></div>'
-        for number in range(len(figure.panels))
+        return Html(f'{start}<p class="quiet">No curves yet.</p></figure>')
+    spoken = (
+        f"{figure.title}. {panel.title}: {AXIS_TITLES[panel.up]} against {panel.across_title}"
+        for panel in figure.panels
     )
+    panels = "\n".join(f'<div class="panel" role="img" aria-label="{escape(s)}"></div>' for s in spoken)
+    caption = [figure.caption]
+    seeds = max(len(line.seeds) for line in figure.lines)
+    if seeds > 1:
+        caption.append(f"Lines are means of up to {seeds} seeds, bands reach from the lowest to the highest.")
+    if figure.losses.cut:
+        caption.append(f"The loss axis ends at {figure.losses.high:,g}; higher points are not shown.")
     return Html(
-        f'<h3>{escape(figure.title)}</h3>\n<figure id="figure-{figure.name}">\n'
-        f'<div class="legend" role="group" aria-label="Curves to show"></div>\n'
+        f'{start}\n<div class="legend" role="group" aria-label="Curves to show"></div>\n'
         f'<div class="panels{" wide" if len(figure.panels) % 2 == 0 else ""}">\n{panels}\n</div>\n'
-        f"<figcaption>{escape(_caption(figure))}</figcaption>\n</figure>"
+        f"<figcaption>{escape(' '.join(caption))}</figcaption>\n</figure>"
     )
 
 
@@ -143,24 +154,21 @@ def figure_numbers(figure: CurveFigure) -> dict[str, Any]:
     """Return the numbers from which the page's script draws a figure."""
     lines = figure.lines
     numbers = {line.label: number for number, line in enumerate(lines)}
-    return {
-        "name": figure.name,
-        **figure.losses._asdict(),
-        "lines": [_line_numbers(line) for line in lines],
-        "panels": [
-            {
-                "title": panel.title,
-                "across": panel.across,
-                "up": panel.up,
-                "lines": [numbers[line.label] for line in panel.lines],
-            }
-            for panel in figure.panels
-        ],
-    }
+    panels = [
+        {name: getattr(panel, name) for name in ("title", "across", "up")}
+        | {"lines": [numbers[line.label] for line in panel.lines]}
+        for panel in figure.panels
+    ]
+    every = [_line_numbers(line) for line in lines]
+    return {"name": figure.name, **figure.losses._asdict(), "lines": every, "panels": panels}
 
 
 def _line_numbers(line: Line) -> dict[str, Any]:
-    slots = line.band("slot", "loss").places
+    loss, accuracy = line.band("slot", "loss"), line.band("slot", "accuracy")
+    rounds = slots = loss.places
+    if len(slots):  # the mean round of all seeds in each slot: one row of numbers serves all panels
+        seeds = zip(line.places("slot"), line.places("round"), strict=True)
+        rounds = np.mean([np.interp(slots, *seed) for seed in seeds], axis=0)
     result: dict[str, Any] = {
         "label": line.label,
         "light": line.colour.light,
@@ -168,23 +176,13 @@ def _line_numbers(line: Line) -> dict[str, Any]:
         "dashed": line.dashed,
         "seeds": len(line.seeds),
         "slot": [round(slot) for slot in slots],
-        "round": [round(number) for number in _rounds(line, slots)],
+        "round": [round(number) for number in rounds],
     }
-    for quantity in ("loss", "accuracy"):
-        band = line.band("slot", "loss" if quantity == "loss" else "accuracy")
+    for quantity, band in (("loss", loss), ("accuracy", accuracy)):
         result[quantity] = _short(band.mean)
         if len(line.seeds) > 1:
             result[f"{quantity}_low"], result[f"{quantity}_high"] = _short(band.low), _short(band.high)
     return result
-
-
-def _rounds(line: Line, slots: Numbers) -> Numbers:
-    """Return the mean round of all seeds in each slot; one row of numbers serves all panels."""
-    if not len(slots):
-        return slots
-    seeds = zip(line.places("slot"), line.places("round"), strict=True)
-    rounds: Numbers = np.mean([np.interp(slots, *seed) for seed in seeds], axis=0)
-    return rounds
 
 
 def _short(values: Numbers) -> list[float]:
@@ -192,31 +190,8 @@ def _short(values: Numbers) -> list[float]:
     return [float(f"{value:.5g}") for value in values]
 
 
-def _caption(figure: CurveFigure) -> str:
-    parts = [figure.caption]
-    seeds = max((len(line.seeds) for line in figure.lines), default=1)
-    if seeds > 1:
-        parts.append(f"Lines are means of up to {seeds} seeds, bands reach from the lowest to the highest.")
-    if figure.losses.cut:
-        parts.append(f"The loss axis ends at {figure.losses.high:,g}; higher points are not shown.")
-    return " ".join(parts)
-
-
-def _spoken(figure: CurveFigure, number: int) -> str:
-    panel = figure.panels[number]
-    return f"{figure.title}. {panel.title}: {AXIS_TITLES[panel.up]} against {panel.across_title}"
-
-
-def _section(section: Section) -> str:
-    content = "\n".join(map(html, section.parts))
-    return f'<section id="{section.name}">\n<h2>{escape(section.title)}</h2>\n{content}\n</section>'
-
-
-def _cells(row: Sequence[Content], numeric: Sequence[bool]) -> str:
-    return "".join(
-        f"<td{_class('number' if number else '')}>{html(cell)}</td>"
-        for cell, number in zip(row, numeric, strict=True)
-    )
+def _lines(parts: Iterable[Content]) -> str:
+    return "\n".join(map(html, parts))
 
 
 def _class(style: str) -> str:

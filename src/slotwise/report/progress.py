@@ -1,4 +1,4 @@
-"""Progress of a training in a terminal, and a clean stop on Ctrl-C."""
+"""Progress bars in a terminal for a training and for an estimation, and a clean stop on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from dataclasses import dataclass
+from types import FrameType
 from typing import Self
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from slotwise.learning import History, Point
@@ -18,11 +27,11 @@ from slotwise.observer import Observer
 from slotwise.schedule import Timeline
 
 
+@dataclass
 class Stop:
     """Flag that the user has asked to stop early."""
 
-    def __init__(self) -> None:
-        self.requested = False
+    requested: bool = False
 
 
 @contextmanager
@@ -43,6 +52,35 @@ def stop_on_signals() -> Iterator[Stop]:
             signal.signal(number, handler)
 
 
+class _Bars(Observer):
+    """Progress bars that end with the block; those that were never shown would leave a blank line."""
+
+    _bar: Progress
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar.tasks:
+            self._bar.stop()
+
+
+class StageProgress(_Bars):
+    """One progress bar for each stage of the work."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        title, columns = TextColumn("{task.description:>9}"), (MofNCompleteColumn(), TimeElapsedColumn())
+        self._bar = Progress(title, BarColumn(), *columns, console=Console(stderr=True), disable=quiet)
+        self._rows: dict[str, TaskID] = {}
+
+    def progress(self, stage: str, done: int, total: int) -> None:
+        """Move the bar of a stage."""
+        self._bar.start()
+        if stage not in self._rows:
+            self._rows[stage] = self._bar.add_task(stage, total=total)
+        self._bar.update(self._rows[stage], completed=done)
+
+
 class _BarAndLine(Progress):
     """A bar with a line of figures below it: side by side they are too wide for eighty columns."""
 
@@ -51,7 +89,7 @@ class _BarAndLine(Progress):
         yield Text("  ".join(task.fields["text"] for task in self.tasks), style="dim", no_wrap=True)
 
 
-class TrainingProgress(Observer):
+class TrainingProgress(_Bars):
     """A progress bar: slots, rounds, loss, accuracy, staleness, updates per second, time left.
 
     ``has_started`` stays false if there was nothing to train.
@@ -71,15 +109,6 @@ class TrainingProgress(Observer):
         )
         self._point: Point | None = None
         self.has_started = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.has_started:
-            self._bar.stop()
 
     def notice(self, message: str) -> None:
         """Print a line above the bar."""
@@ -101,9 +130,16 @@ class TrainingProgress(Observer):
 
     def round_done(self, round_number: int) -> None:
         """Advance the progress bar."""
-        self._round = round_number
-        slot = int(self._timeline.broadcast_end[round_number])
-        self._bar.update(self._row, completed=slot, text=self._figures(slot))
+        self._round, timeline = round_number, self._timeline
+        slot = int(timeline.broadcast_end[round_number])
+        parts = [f"slot {slot}/{timeline.last_slot}", f"round {round_number + 1}/{timeline.rounds}"]
+        if self._point is not None:
+            parts += [f"loss {self._point.loss:.3f}", f"acc {self._point.accuracy:.1%}"]
+        stale = int(timeline.staleness[timeline.uplinks(round_number)].max(initial=0))
+        done = int(timeline.round_offsets[round_number + 1] - timeline.round_offsets[self._first])
+        speed = done / max(1e-9, time.monotonic() - self._began)
+        text = "  ".join([*parts, f"stale {stale}", f"{speed:.0f} upd/s"])
+        self._bar.update(self._row, completed=slot, text=text)
 
     def evaluated(self, point: Point) -> None:
         """Show the newest loss and accuracy from now on."""
@@ -114,13 +150,3 @@ class TrainingProgress(Observer):
     def wants_stop(self) -> bool:
         """Return whether Ctrl-C was pressed."""
         return self._stop.requested
-
-    def _figures(self, slot: int) -> str:
-        timeline, k = self._timeline, self._round
-        done = int(timeline.round_offsets[k + 1] - timeline.round_offsets[self._first])
-        speed = done / max(1e-9, time.monotonic() - self._began)
-        parts = [f"slot {slot}/{timeline.last_slot}", f"round {k + 1}/{timeline.rounds}"]
-        if self._point is not None:
-            parts += [f"loss {self._point.loss:.3f}", f"acc {self._point.accuracy:.1%}"]
-        stale = int(timeline.staleness[timeline.uplinks(k)].max(initial=0))
-        return "  ".join([*parts, f"stale {stale}", f"{speed:.0f} upd/s"])

@@ -1,7 +1,7 @@
 """Gantt charts of a timeline: as text, as a figure and as a page."""
 
 from slotwise.report.gantt.chart import Window, whole_window, window_of
-from slotwise.report.gantt.drawing import check_picture_path, compose, picture_window, write_gantt
+from slotwise.report.gantt.drawing import check_picture_path, compose, write_gantt
 from slotwise.report.gantt.text_chart import gantt_text
 
 __all__ = [
@@ -9,7 +9,6 @@ __all__ = [
     "check_picture_path",
     "compose",
     "gantt_text",
-    "picture_window",
     "whole_window",
     "window_of",
     "write_gantt",

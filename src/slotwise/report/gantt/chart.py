@@ -32,7 +32,7 @@ class Window(NamedTuple):
 
     @property
     def slots(self) -> int:
-        """The number of slots."""
+        """Number of slots in the window."""
         return self.end - self.first
 
     def clip(self, start: int, end: int) -> tuple[int, int]:
@@ -52,8 +52,7 @@ def whole_window(timeline: Timeline) -> Window:
 def window_of(text: str, timeline: Timeline) -> Window:
     """Parse ``A:B`` as slots A to B−1, like a Python slice; an omitted side means the timeline's end."""
     last = timeline.last_slot
-    match = re.fullmatch(r"(\d{0,18}):(\d{0,18})", text)
-    if match:
+    if match := re.fullmatch(r"(\d{0,18}):(\d{0,18})", text):
         first, end = int(match[1] or 0), min(int(match[2] or last), last)
         if first < end:
             return Window(first, end)
@@ -75,13 +74,8 @@ class Activity(IntEnum):
 class Interval(NamedTuple):
     """An activity of a device, or a transfer on the channel, in the slots [start, end).
 
-    Attributes:
-        device: the device, from 1; SERVER for a broadcast.
-        kind: what it does.
-        start: its first slot.
-        end: the slot after its last.
-        version: the model computed on, sent for, received or waited for; BEYOND if it never comes.
-        round: the round of the uplink (of the broadcast, for a reception); BEYOND or UNSENT if there is none.
+    ``version`` is the model computed on, sent for, received or waited for; BEYOND if it never comes.
+    ``round`` is that of the uplink (of the broadcast, for a reception); BEYOND or UNSENT if there is none.
     """
 
     device: int
@@ -94,7 +88,7 @@ class Interval(NamedTuple):
 
 def activities(timeline: Timeline, window: Window | None = None) -> list[Interval]:
     """Return the intervals of every device with a slot in the window, at full length, by device and slot."""
-    known = np.concatenate([*_known(timeline, Trainings.of(timeline))], axis=1)
+    known = np.concatenate([*_known(timeline)], axis=1)
     known[3] = np.minimum(known[3], timeline.last_slot)
     known = _sorted(known[:, known[2] < known[3]])
     every = _sorted(np.concatenate([known, _gaps(timeline, known)], axis=1))
@@ -110,15 +104,15 @@ def activity_kinds(timeline: Timeline) -> list[Activity]:
     return [kind for kind in Activity if rare.get(kind, True)]
 
 
-def _known(timeline: Timeline, done: Trainings) -> Iterator[Column]:
+def _known(timeline: Timeline) -> Iterator[Column]:
     """Yield all intervals that are not waiting, as tables of six rows; some have no length."""
-    device, version, arrival, start, ready, departure, row = done
+    device, version, arrival, start, ready, departure, row = Trainings.of(timeline)
     yield _table(device, Activity.RECEIVING, arrival, np.minimum(start, departure), version, version - 1)
     sent_in = np.where(departure < timeline.last_slot, UNSENT, BEYOND)
     sent_in[row != NONE] = timeline.round[row[row != NONE]]
     yield _table(device, Activity.COMPUTING, start, np.minimum(ready, departure), version, sent_in)
-    sent = (timeline.device, timeline.start, timeline.end, timeline.version, timeline.round)
-    yield _table(sent[0], Activity.SENDING, *sent[1:])
+    sent = (timeline.start, timeline.end, timeline.version, timeline.round)
+    yield _table(timeline.device, Activity.SENDING, *sent)
     k, device, version, start, end = timeline.lost.T
     # A device that leaves while it sends is away from then on; the channel stays taken until ``end``.
     end = np.minimum(end, departures(timeline.fleet, device, start))
@@ -170,10 +164,10 @@ def transfers(timeline: Timeline, window: Window) -> list[Interval]:
     """
     rows = _overlapping(timeline.start, timeline.end, window)
     columns = (timeline.device, timeline.start, timeline.end, timeline.version, timeline.round)
-    sent = zip(*(column[rows].tolist() for column in columns), strict=True)
+    sent = np.stack([column[rows] for column in columns], axis=1).tolist()
     lost = timeline.lost[_overlapping(timeline.lost[:, 3], timeline.lost[:, 4], window)].tolist()
     ends = _overlapping(timeline.broadcast_start, timeline.broadcast_end, window)
-    slots = zip(timeline.broadcast_start[ends].tolist(), timeline.broadcast_end[ends].tolist(), strict=True)
+    slots = np.stack([timeline.broadcast_start[ends], timeline.broadcast_end[ends]], axis=1).tolist()
     return [
         *(Interval(device, Activity.SENDING, *rest) for device, *rest in sent),
         *(Interval(device, Activity.LOST, start, end, v, k) for k, device, v, start, end in lost),
@@ -186,7 +180,7 @@ def transfers(timeline: Timeline, window: Window) -> list[Interval]:
 
 def transfer_label(transfer: Interval) -> str:
     """Return what the channel's row shows: the sender's number, or the model that is broadcast."""
-    return model_name(transfer.version) if transfer.device == SERVER else str(transfer.device)
+    return f"w{transfer.version}" if transfer.device == SERVER else str(transfer.device)
 
 
 def shortest_uplink(timeline: Timeline) -> int:
@@ -207,51 +201,41 @@ def _overlapping(start: Column, end: Column, window: Window) -> slice:
 
 
 def ticks(numbers: Sequence[int], place: Callable[[int], float], width: Callable[[int], float]) -> list[int]:
-    """Return all of the numbers, or the multiples of the smallest of 5, 10, 20, 50, … that have room.
+    """Return all of the ascending numbers, or the multiples of the smallest of 5, 10, 20, 50, … with room.
 
-    Args:
-        numbers: candidates, ascending.
-        place: position of a number.
-        width: room a number needs, including the gap to its neighbour.
+    ``place`` is the position of a number, ``width`` the room it needs, including the gap to the next one.
     """
-    steps = chain((1,), (digit * 10**power for power in count() for digit in (5, 10, 20)))
-    candidates = ([number for number in numbers if number % step == 0] for step in steps)
-    return next(
-        chosen
-        for chosen in candidates
-        if all(place(after) - place(before) >= width(before) for before, after in pairwise(chosen))
-    )
+    for step in chain((1,), (digit * 10**power for power in count() for digit in (5, 10, 20))):
+        chosen = [number for number in numbers if number % step == 0]
+        if all(place(after) - place(before) >= width(before) for before, after in pairwise(chosen)):
+            break
+    return chosen
 
 
 def describe(timeline: Timeline) -> tuple[str, str]:
     """Return two lines of text: the scenario, and the result."""
-    scenario, lost = timeline.scenario, len(timeline.lost)
+    scenario, fleet, lost = timeline.scenario, timeline.fleet, len(timeline.lost)
+    asked = f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} a round, "
+    if fleet is None:
+        compute = amount(scenario.compute_slots, "slot")
+        asked += f"{compute} to compute, {scenario.link_slots:,} per uplink or broadcast"
+    else:
+        compute, link = (
+            f"{min(slots):,}" if min(slots) == max(slots) else f"{min(slots):,}–{max(slots):,}"
+            for slots in (fleet.compute_slots, fleet.link_slots)
+        )
+        jitter = f" (jitter {fleet.jitter:.0%})" if fleet.jitter else ""
+        asked += f"{compute} slots to compute{jitter}, {link} per uplink, "
+        asked += f"{scenario.link_slots:,} per broadcast"
     delay = ""
     if timeline.schedule == "idfl":
         delay = ", just in time" if timeline.delay is None else f", delay {timeline.delay:,}"
-    asked = (
-        f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} a round, "
-        f"{_slots_text(timeline)}"
-    )
     found = (
         f"{timeline.schedule}{delay}: {amount(timeline.rounds, 'round')} in "
         f"{amount(timeline.last_slot, 'slot')}; "
         f"staleness {timeline.max_staleness():,} at most, {timeline.mean_staleness():,.2f} on average"
     )
     return asked, found + (f"; {amount(lost, 'uplink')} lost" if lost else "")
-
-
-def _slots_text(timeline: Timeline) -> str:
-    scenario, fleet = timeline.scenario, timeline.fleet
-    if fleet is None:
-        training, transfer = amount(scenario.compute_slots, "slot"), f"{scenario.link_slots:,}"
-        return f"{training} to compute, {transfer} per uplink or broadcast"
-    jitter = f" (jitter {fleet.jitter:.0%})" if fleet.jitter else ""
-    compute, link = (
-        f"{min(slots):,}" if min(slots) == max(slots) else f"{min(slots):,}–{max(slots):,}"
-        for slots in (fleet.compute_slots, fleet.link_slots)
-    )
-    return f"{compute} slots to compute{jitter}, {link} per uplink, {scenario.link_slots:,} per broadcast"
 
 
 def amount(number: int, noun: str) -> str:
@@ -262,8 +246,3 @@ def amount(number: int, noun: str) -> str:
 def span(first: int, end: int, noun: str = "slot") -> str:
     """Return the half-open [first, end) as text: ``slot 4``, ``slots 5–6``."""
     return f"{noun} {first}" if end - first == 1 else f"{noun}s {first}–{end - 1}"
-
-
-def model_name(version: int) -> str:
-    """Return the name of a model in charts: ``w3`` for w_3."""
-    return f"w{version}"

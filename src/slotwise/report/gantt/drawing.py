@@ -14,23 +14,8 @@ from typing import NamedTuple
 
 from slotwise.errors import InputError
 from slotwise.files import check_writable, write_atomically
-from slotwise.report.gantt.chart import (
-    SERVER,
-    Activity,
-    Interval,
-    Window,
-    activities,
-    activity_kinds,
-    describe,
-    model_name,
-    round_starts,
-    shortest_uplink,
-    span,
-    ticks,
-    transfer_label,
-    transfers,
-    whole_window,
-)
+from slotwise.report.gantt import chart
+from slotwise.report.gantt.chart import SERVER, Activity, Interval, Window
 from slotwise.schedule.timeline import Timeline
 
 SUFFIXES = (".svg", ".png", ".html")
@@ -120,46 +105,46 @@ class Picture:
     @property
     def kinds(self) -> list[Activity]:
         """Activities to draw and to explain, in the order of the legend."""
-        kinds = activity_kinds(self.timeline)
-        return [kind for kind in LOOKS if kind in kinds]
+        return sorted(chart.activity_kinds(self.timeline), key=list(LOOKS).index)
 
     @property
     def head(self) -> list[str]:
         """Lines of text above the chart."""
         last, devices, parts = self.timeline.last_slot, self.timeline.scenario.devices, []
         if self.window.slots < last:
-            parts.append(f"{span(*self.window)} of {last:,}")
+            parts.append(f"{chart.span(*self.window)} of {last:,}")
         if self.devices < devices:
             parts.append(f"devices 1–{self.devices} of {devices:,}")
-        return [*describe(self.timeline), *(["shown: " + ", ".join(parts)] if parts else [])]
+        return [*chart.describe(self.timeline), *(["shown: " + ", ".join(parts)] if parts else [])]
 
     def round_starts(self, place: Callable[[int], float], width: Callable[[int], float]) -> dict[int, int]:
         """Return the first slots of the rounds to number: those that begin in the window and have room."""
-        starts = round_starts(self.timeline, self.window)
+        starts = chart.round_starts(self.timeline, self.window)
         starts = {k: start for k, start in starts.items() if start >= self.window.first}
-        return {k: starts[k] for k in ticks(list(starts), lambda k: place(starts[k]), width)}
+        return {k: starts[k] for k in chart.ticks(list(starts), lambda k: place(starts[k]), width)}
 
     def channel_bars(self, slot: float, height: float, smallest: float, largest: float) -> Iterator[Bar]:
         """Yield the transfers on the channel. Lengths are in the unit of the font sizes.
 
         Labels of uplinks have one size, and those of broadcasts: that of the longest in the shortest bar.
         """
-        carried = transfers(self.timeline, self.window)
+        carried = chart.transfers(self.timeline, self.window)
         for broadcast in (False, True):
             chosen = [one for one in carried if (one.device == SERVER) == broadcast]
-            letters = max((len(transfer_label(one)) for one in chosen), default=1)
-            shortest = self.timeline.scenario.link_slots if broadcast else shortest_uplink(self.timeline)
+            letters = max((len(chart.transfer_label(one)) for one in chosen), default=1)
+            usual = self.timeline.scenario.link_slots
+            shortest = usual if broadcast else chart.shortest_uplink(self.timeline)
             for one in chosen:
                 room = fit(letters, slot * shortest, height * LOOKS[one.kind].thickness, smallest, largest)
                 first, end = self.window.clip(one.start, one.end)
                 whole = (first, end) == (one.start, one.end)
-                yield Bar(one, first, end, transfer_label(one), room if whole else None)
+                yield Bar(one, first, end, chart.transfer_label(one), room if whole else None)
 
     def device_bars(self, slot: float, height: float, smallest: float, largest: float) -> Iterator[Bar]:
         """Yield the intervals of the devices. Lengths are in the unit of the font sizes."""
-        for one in activities(self.timeline, self.window):
+        for one in chart.activities(self.timeline, self.window):
             first, end = self.window.clip(one.start, one.end)
-            label = model_name(one.version) if one.kind == Activity.COMPUTING else ""
+            label = f"w{one.version}" if one.kind == Activity.COMPUTING else ""
             room = fit(len(label), slot * (end - first), height, smallest, largest) if label else None
             if one.device <= self.devices:
                 yield Bar(one, first, end, label, room)
@@ -172,13 +157,9 @@ def compose(timeline: Timeline, window: Window | None = None, *, most_devices: i
 
 
 def picture_window(timeline: Timeline, wanted: Window | None = None) -> Window:
-    """Return the wanted slots, or the first few hundred.
-
-    Raises:
-        InputError: more slots than one picture can show.
-    """
+    """Return the wanted slots, or the first few hundred; InputError if they are too many for a picture."""
     if wanted is None:
-        return whole_window(timeline).cut(USUAL_SLOTS)
+        return chart.whole_window(timeline).cut(USUAL_SLOTS)
     if wanted.slots > MOST_SLOTS:
         text = f"{wanted.first}:{wanted.end}"
         raise InputError("slots", text, f"at most {MOST_SLOTS:,} slots, the most one picture can show")
@@ -195,13 +176,13 @@ def check_picture_path(path: Path) -> None:
 def write_gantt(timeline: Timeline, path: Path, window: Window | None = None) -> None:
     """Draw the channel and every device to an .svg, .png or .html file, atomically."""
     check_picture_path(path)
-    picture, suffix = compose(timeline, picture_window(timeline, window)), path.suffix.lower()
+    picture, kind = compose(timeline, picture_window(timeline, window)), path.suffix.lower().lstrip(".")
     # Imported here: the text chart should not wait for a plotting library.
-    if suffix == ".html":
+    if kind == "html":
         from slotwise.report.gantt.page_chart import gantt_page  # noqa: PLC0415
 
         write_atomically(path, gantt_page(picture))
     else:
         from slotwise.report.gantt.figure_chart import gantt_file  # noqa: PLC0415
 
-        write_atomically(path, gantt_file(picture, "png" if suffix == ".png" else "svg"))
+        write_atomically(path, gantt_file(picture, kind))

@@ -6,8 +6,8 @@ that does not fit is omitted. pyplot's global figures are not touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from slotwise.report.curves.plotting import figure_style, save_figure
-from slotwise.report.gantt.chart import Interval, ticks
+from slotwise.report.gantt.chart import ticks
 from slotwise.report.gantt.drawing import DIGIT, LOOKS, Bar, Picture
+from slotwise.report.plotting import figure_style, save_figure
 
 POINTS = 72  # per inch
 PNG_DOTS = 150  # per inch
@@ -29,7 +29,7 @@ BAR = 0.86  # height of a bar in its row
 LINE = "#444444"
 
 
-def gantt_file(picture: Picture, kind: Literal["svg", "png"]) -> bytes:
+def gantt_file(picture: Picture, kind: str) -> bytes:
     """Return the content of a picture file; the same timeline gives the same bytes."""
     return save_figure(gantt_figure(picture), kind, PNG_DOTS)
 
@@ -64,13 +64,13 @@ class _Drawing:
         axes.set(xlim=self.window, ylim=(0, self.plot_height))
         axes.spines[:].set_visible(False)
         self._draw_axes(axes)
-        middle, channel = self.channel, (self.window.first, self.channel - CHANNEL / 2)
+        channel = (self.window.first, self.channel - CHANNEL / 2)
         axes.add_patch(Rectangle(channel, self.window.slots, CHANNEL, color="#f1f1f1", lw=0))
-        fonts, height = (SMALLEST_FONT, LARGEST_FONT), self.row_height * BAR
-        carried = self.picture.channel_bars(self.slot, CHANNEL * POINTS, *fonts)
-        self._draw_bars(axes, carried, lambda _: middle, CHANNEL, edge=min(1.0, self.slot / 12))
+        carried = self.picture.channel_bars(self.slot, CHANNEL * POINTS, SMALLEST_FONT, LARGEST_FONT)
+        self._draw_bars(axes, carried, CHANNEL, on_channel=True)
+        height = self.row_height * BAR
         bars = self.picture.device_bars(self.slot, height * POINTS, SMALLEST_FONT, LARGEST_FONT - 1)
-        self._draw_bars(axes, bars, lambda one: self._row(one.device), height)
+        self._draw_bars(axes, bars, height, on_channel=False)
         self._draw_rounds(axes)
         self._draw_head_and_legend(figure)
         return figure
@@ -88,9 +88,8 @@ class _Drawing:
         axes.set_yticks([self._row(n) for n in devices], [str(n) for n in devices], fontsize=size)
         axes.tick_params(axis="y", length=0)
         axes.set_ylabel("device", fontsize=font, y=self.rows_height / 2 / self.plot_height, labelpad=6)
-        slots = ticks(
-            range(*self.window), lambda slot: slot * self.slot, lambda slot: self._number_width(slot) + 4
-        )
+        room = self._number_width
+        slots = ticks(range(*self.window), lambda slot: slot * self.slot, lambda slot: room(slot) + 4)
         axes.set_xticks(slots, [str(slot) for slot in slots], fontsize=8 * self.zoom)
         axes.set_xlabel("slot", fontsize=font)
         style: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "fontsize": font}
@@ -98,24 +97,18 @@ class _Drawing:
         axes.annotate("round", (first, top), xytext=(-8, 4), **style)
         axes.annotate("channel", (first, self.channel), xytext=(-8, 0), va="center", weight="bold", **style)
 
-    def _draw_bars(
-        self,
-        axes: Axes,
-        bars: Iterable[Bar],
-        middle: Callable[[Interval], float],
-        height: float,
-        edge: float = 0.0,
-    ) -> None:
+    def _draw_bars(self, axes: Axes, bars: Iterable[Bar], height: float, *, on_channel: bool) -> None:
         """Draw bars with their labels; all of one activity are one collection, which is fast."""
         corners: dict[int, list[list[tuple[float, float]]]] = {kind: [] for kind in LOOKS}
         for one, first, end, label, fit in bars:
-            look, y = LOOKS[one.kind], middle(one)
+            look, y = LOOKS[one.kind], self.channel if on_channel else self._row(one.device)
             low, high = y - height * look.thickness / 2, y + height * look.thickness / 2
             corners[one.kind].append([(first, low), (first, high), (end, high), (end, low)])
             if fit:
                 style: dict[str, Any] = {"fontsize": fit.size, "color": look.ink, "ha": "center"}
                 style |= {"rotation": 90, "va": "center"} if fit.upright else {"va": "center_baseline"}
                 axes.text((first + end) / 2, y, label, **style)
+        edge = min(1.0, self.slot / 12) if on_channel else 0.0
         for kind, look in LOOKS.items():
             axes.add_collection(PolyCollection(corners[kind], fc=look.colour, ec="white", lw=edge))
 
@@ -134,12 +127,10 @@ class _Drawing:
             top = 1 - (0.14 + line * self.head_line) / self.height
             weight, size = "bold" if line == 0 else "normal", 10.5 * self.zoom
             figure.text(0.12 / self.width, top, text, va="top", fontsize=size, weight=weight)
-        handles = [
-            Line2D([], [], color=look.colour, lw=9 * self.zoom * look.thickness, label=look.title)
-            for look in (LOOKS[kind] for kind in self.picture.kinds)
-        ]
-        for handle in handles:
-            handle.set_solid_capstyle("butt")
+        handles = []
+        for look in (LOOKS[kind] for kind in self.picture.kinds):
+            width = 9 * self.zoom * look.thickness
+            handles += [Line2D([], [], color=look.colour, lw=width, label=look.title, solid_capstyle="butt")]
         place = ((self.left - 0.1) / self.width, 0.05 / self.height)
         style: dict[str, Any] = {"frameon": False, "fontsize": 8.5 * self.zoom, "ncol": len(handles)}
         figure.legend(handles=handles, loc="lower left", bbox_to_anchor=place, **style)

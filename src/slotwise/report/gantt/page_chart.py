@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 from importlib.resources import files
+from itertools import groupby
 from string import Template
 
-from slotwise.report.gantt.chart import BEYOND, SERVER, UNSENT, Activity, Interval, model_name, span, ticks
+from slotwise.report.gantt.chart import BEYOND, SERVER, UNSENT, Activity, Interval, span, ticks
 from slotwise.report.gantt.drawing import DIGIT, LOOKS, Bar, Picture
 
 USUAL_WIDTH, NARROWEST_SLOT, WIDEST_SLOT = 1000, 9, 48  # pixels, like all lengths here
-AXIS, CHANNEL = 18, 32
+AXIS, CHANNEL, LABELS = 18, 32, 66
 TOP = 2 * AXIS + CHANNEL + 6
 FONT, SMALLEST_FONT = 11.0, 7.5
 
@@ -28,13 +29,22 @@ def gantt_page(picture: Picture) -> str:
     drawing = _Drawing(picture)
     template = Template(files("slotwise.report.gantt").joinpath("gantt_page.html").read_text("utf-8"))
     title, *rest = picture.head
+    looks = {_css(kind): LOOKS[kind] for kind in picture.kinds}
     return template.substitute(
         title=escape(title),
         head="\n".join(f"<p>{escape(line)}</p>" for line in rest),
-        legend="\n".join(map(_legend_entry, picture.kinds)),
-        light="\n".join(f"--{_css(kind)}: {LOOKS[kind].colour};" for kind in picture.kinds),
-        dark="\n".join(f"--{_css(kind)}: {LOOKS[kind].dark_colour};" for kind in picture.kinds),
-        rules="\n".join(map(_rules, picture.kinds)),
+        legend="\n".join(
+            f'<li><i class="{name}" style="height:{14 * look.thickness:g}px"></i>{look.title}</li>'
+            for name, look in looks.items()
+        ),
+        light="\n".join(f"--{name}: {look.colour};" for name, look in looks.items()),
+        dark="\n".join(f"--{name}: {look.dark_colour};" for name, look in looks.items()),
+        rules="\n".join(
+            f".{name} {{ fill: var(--{name}); background: var(--{name}); }}\n"
+            f".on-{name} {{ fill: {look.ink}; }}\n"
+            f"@media (prefers-color-scheme: dark) {{ .on-{name} {{ fill: {look.dark_ink}; }} }}"
+            for name, look in looks.items()
+        ),
         stroke=f"{min(1.0, drawing.slot / 14):g}",
         corner=drawing.corner(),
         top=drawing.top(),
@@ -51,59 +61,54 @@ class _Drawing:
         self.slot = min(max(USUAL_WIDTH // self.window.slots, NARROWEST_SLOT), WIDEST_SLOT)
         self.row = 24 if picture.devices <= 30 else 14
         self.width = self.slot * self.window.slots
-        self.label_width = 66
+        self.height = self.row * picture.devices + 4
+        starts = picture.round_starts(self._x, _number_width)
+        self.rounds = {k: self._x(slot) for k, slot in starts.items()}
 
     def corner(self) -> str:
         """Draw the names of the rows of the top pane."""
-        places = (("slot", AXIS / 2, "end"), ("round", 1.5 * AXIS, "end"))
-        channel = ("channel", 2 * AXIS + CHANNEL / 2, "end bold")
-        names = (_text(self.label_width - 6, y, name, style) for name, y, style in (*places, channel))
-        return _svg("corner", self.label_width, TOP, names)
+        names = [_text(LABELS - 6, y, name, "end") for name, y in (("slot", AXIS / 2), ("round", 1.5 * AXIS))]
+        names.append(_text(LABELS - 6, 2 * AXIS + CHANNEL / 2, "channel", "end bold"))
+        return _svg("corner", LABELS, TOP, names)
 
     def top(self) -> str:
         """Draw slots, rounds and the channel."""
-        parts = [*self._slot_axis(), *self._round_axis(), '<g class="channel">', *self._channel(), "</g>"]
+        parts = [*self._axes(), '<g class="channel">', *self._channel(), "</g>"]
         return _svg("top", self.width, TOP, parts)
 
     def side(self) -> str:
         """Draw the numbers of the devices."""
         size = min(FONT, self.row * 0.75)
-        right = self.label_width - 6
         labels = (
-            _text(right, (device - 0.5) * self.row, f"{device}", "end", size)
+            _text(LABELS - 6, (device - 0.5) * self.row, f"{device}", "end", size)
             for device in range(1, self.picture.devices + 1)
         )
-        name = _text(12, min(self._height() / 2, 100), "device", "middle", upright=True)
-        return _svg("side", self.label_width, self._height(), [*labels, name])
+        name = _text(12, min(self.height / 2, 100), "device", "middle", upright=True)
+        return _svg("side", LABELS, self.height, [*labels, name])
 
     def body(self) -> str:
         """Draw the bars of the devices, and thin lines where rounds begin."""
-        return _svg("body", self.width, self._height(), [*self._bars(), self._round_lines()])
-
-    def _height(self) -> int:
-        return self.row * self.picture.devices + 4
+        parts: list[str] = []
+        height = self.row * 0.84
+        for bar in self.picture.device_bars(self.slot, height, SMALLEST_FONT, FONT):
+            middle = (bar.interval.device - 0.5) * self.row
+            parts += self._draw(bar, middle, height, describe_interval(bar.interval))
+        path = "".join(f"M{x:g} 0V{self.height}" for x in self.rounds.values())
+        parts.append(f'<path class="line" stroke-width="0.6" d="{path}"/>')
+        return _svg("body", self.width, self.height, parts)
 
     def _x(self, slot: float) -> float:
         return (slot - self.window.first) * self.slot
 
-    def _slot_axis(self) -> Iterator[str]:
+    def _axes(self) -> Iterator[str]:
         for slot in ticks(range(*self.window), self._x, _number_width):
             if self._x(slot) + _number_width(slot) - 4 <= self.width:
                 yield _text(self._x(slot) + 3, AXIS / 2, f"{slot}", "start")
                 yield f'<path class="line" d="M{self._x(slot) + 0.5:g} 4V{AXIS - 4}"/>'
-
-    def _rounds(self) -> dict[int, float]:
-        return {k: self._x(slot) for k, slot in self.picture.round_starts(self._x, _number_width).items()}
-
-    def _round_axis(self) -> Iterator[str]:
-        for k, x in self._rounds().items():
+        for k, x in self.rounds.items():
             yield f'<path class="line" d="M{x + 0.5:g} {AXIS + 2}V{2 * AXIS}"/>'
             if x + _number_width(k) - 4 <= self.width:
                 yield _text(x + 3, 1.5 * AXIS, f"{k}", "start")
-
-    def _round_lines(self) -> str:
-        path = "".join(f"M{x:g} 0V{self._height()}" for x in self._rounds().values())
-        return f'<path class="line" stroke-width="0.6" d="{path}"/>'
 
     def _channel(self) -> Iterator[str]:
         yield f'<rect class="free" y="{2 * AXIS}" width="{self.width}" height="{CHANNEL}"/>'
@@ -112,12 +117,6 @@ class _Drawing:
             receivers = self.timeline.receivers(version).tolist() if sender == SERVER else ()
             title = describe_transfer(bar.interval, receivers)
             yield from self._draw(bar, 2 * AXIS + CHANNEL / 2, CHANNEL, title)
-
-    def _bars(self) -> Iterator[str]:
-        height = self.row * 0.84
-        for bar in self.picture.device_bars(self.slot, height, SMALLEST_FONT, FONT):
-            middle = (bar.interval.device - 0.5) * self.row
-            yield from self._draw(bar, middle, height, describe_interval(bar.interval))
 
     def _draw(self, bar: Bar, middle: float, height: float, title: str) -> Iterator[str]:
         kind, x, width = bar.interval.kind, self._x(bar.first), (bar.end - bar.first) * self.slot
@@ -139,19 +138,6 @@ def _css(kind: Activity) -> str:
     return kind.name.lower().replace("_", "-")
 
 
-def _rules(kind: Activity) -> str:
-    name, look = _css(kind), LOOKS[kind]
-    return (
-        f".{name} {{ fill: var(--{name}); background: var(--{name}); }}\n.on-{name} {{ fill: {look.ink}; }}\n"
-        f"@media (prefers-color-scheme: dark) {{ .on-{name} {{ fill: {look.dark_ink}; }} }}"
-    )
-
-
-def _legend_entry(kind: Activity) -> str:
-    look = LOOKS[kind]
-    return f'<li><i class="{_css(kind)}" style="height:{14 * look.thickness:g}px"></i>{look.title}</li>'
-
-
 def _svg(name: str, width: float, height: float, parts: Iterable[str]) -> str:
     content = "\n".join(parts)
     return f'<svg class="{name}" width="{width:g}" height="{height:g}">\n{content}\n</svg>'
@@ -167,63 +153,39 @@ def _text(
 
 def describe_interval(interval: Interval) -> str:
     """Return the description of one activity of one device."""
-    model, when = model_name(interval.version), span(interval.start, interval.end)
-    beginning = f"device {interval.device}, {when}: "
-    match interval.kind:
-        case Activity.COMPUTING:
-            return f"{beginning}computes on {model}; {_sending(interval)}"
-        case Activity.WAITING_FOR_CHANNEL:
-            return (
-                f"{beginning}ready, waits for the channel with its update from {model}; {_sending(interval)}"
-            )
-        case Activity.SENDING:
-            return f"{beginning}sends its update from {model}; {_age(interval)}"
-        case Activity.LOST:
-            return f"{beginning}sends its update from {model}, which is lost; round {interval.round}"
-        case Activity.AWAY:
-            return f"{beginning}away"
-        case Activity.RECEIVING:
-            return f"{beginning}receives {model} at the end of round {interval.round}"
-    awaited = "a model that comes later" if interval.version == BEYOND else model
-    return f"{beginning}waits for {awaited}"
+    device, kind, start, end, version, k = interval
+    age = f"round {k}, staleness {k - version}"
+    unsent = {BEYOND: "sent after the last round shown", UNSENT: "never sent, the device leaves"}
+    sent = unsent.get(k, f"sent in {age}")
+    awaited = "a model that comes later" if version == BEYOND else f"w{version}"
+    text = {
+        Activity.COMPUTING: f"computes on w{version}; {sent}",
+        Activity.WAITING_FOR_CHANNEL: f"ready, waits for the channel with its update from w{version}; {sent}",
+        Activity.SENDING: f"sends its update from w{version}; {age}",
+        Activity.LOST: f"sends its update from w{version}, which is lost; round {k}",
+        Activity.AWAY: "away",
+        Activity.RECEIVING: f"receives w{version} at the end of round {k}",
+        Activity.WAITING_FOR_MODEL: f"waits for {awaited}",
+    }
+    return f"device {device}, {span(start, end)}: {text[kind]}"
 
 
 def describe_transfer(transfer: Interval, receivers: Iterable[int] = ()) -> str:
     """Return the description of one uplink or broadcast on the channel."""
-    when, model = span(transfer.start, transfer.end), model_name(transfer.version)
-    beginning = f"channel, {when}: "
-    match transfer.kind:
-        case Activity.SENDING:
-            return f"{beginning}device {transfer.device} sends its update from {model}; {_age(transfer)}"
-        case Activity.LOST:
-            return (
-                f"{beginning}the update of device {transfer.device} from {model} is lost; "
-                f"round {transfer.round}"
-            )
-    to = device_list(receivers) or "no device"
-    return f"{beginning}broadcast of {model} to {to}; ends round {transfer.round}"
+    device, kind, start, end, version, k = transfer
+    text = f"broadcast of w{version} to {device_list(receivers) or 'no device'}; ends round {k}"
+    if kind == Activity.SENDING:
+        text = f"device {device} sends its update from w{version}; round {k}, staleness {k - version}"
+    elif kind == Activity.LOST:
+        text = f"the update of device {device} from w{version} is lost; round {k}"
+    return f"channel, {span(start, end)}: {text}"
 
 
 def device_list(devices: Iterable[int]) -> str:
     """Return device numbers as text: ``device 4``, ``devices 1–3, 7``; empty for none."""
-    runs: list[list[int]] = []
-    for device in sorted(devices):
-        if runs and device == runs[-1][1] + 1:
-            runs[-1][1] = device
-        else:
-            runs.append([device, device])
-    parts = [f"{first}" if first == last else f"{first}–{last}" for first, last in runs]
-    several = len(runs) > 1 or any(first < last for first, last in runs)
-    return f"device{'s' if several else ''} {', '.join(parts)}" if runs else ""
-
-
-def _sending(interval: Interval) -> str:
-    if interval.round == BEYOND:
-        return "sent after the last round shown"
-    if interval.round == UNSENT:
-        return "never sent, the device leaves"
-    return f"sent in {_age(interval)}"
-
-
-def _age(interval: Interval) -> str:
-    return f"round {interval.round}, staleness {interval.round - interval.version}"
+    numbers = sorted(devices)
+    # Consecutive numbers have the same difference to their index.
+    groups = groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    runs = [[number for _, number in group] for _, group in groups]
+    parts = [f"{run[0]}" if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
+    return f"device{'s' if len(numbers) > 1 else ''} {', '.join(parts)}" if numbers else ""

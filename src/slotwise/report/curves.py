@@ -107,7 +107,11 @@ class Line:
         scale = 100.0 if up == "accuracy" else 1.0
         places = self.places(across)
         values = [np.array([scale * getattr(p, up) for p in points], dtype=float) for points in self.seeds]
-        shared = _shared(places)
+        shared = np.empty(0)
+        if places and all(map(len, places)):
+            every = np.unique(np.concatenate(places))
+            first, last = max(row[0] for row in places), min(row[-1] for row in places)
+            shared = every[(first <= every) & (every <= last)]
         if not len(shared):
             return Band(shared, shared, shared, shared)
         rows = np.array([np.interp(shared, *curve) for curve in zip(places, values, strict=True)])
@@ -152,26 +156,11 @@ class CurveFigure:
         low = min((float(band.low.min()) for band in bands), default=0.1)
         high = max((float(band.high.max()) for band in bands), default=1.0)
         usual = max((2 * float(np.median(band.mean)) for band in bands), default=0.0)
-        top = max(USUAL_TOP, _rounded_up(usual))
+        top = USUAL_TOP
+        if usual > top:  # round up to 1, 2 or 5 times a power of ten
+            power = 10.0 ** floor(log10(usual))
+            top = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= usual)
         return LossRange(low, min(high, top), high > top)
-
-
-def _shared(places: Sequence[Numbers]) -> Numbers:
-    """Return all places between the latest beginning and the earliest end."""
-    if not places or not all(len(row) for row in places):
-        return np.empty(0)
-    first, last = max(row[0] for row in places), min(row[-1] for row in places)
-    every = np.unique(np.concatenate(places))
-    shared: Numbers = every[(first <= every) & (every <= last)]
-    return shared
-
-
-def _rounded_up(value: float) -> float:
-    """Round up to 1, 2 or 5 times a power of ten."""
-    if value <= 0:
-        return value
-    power = 10.0 ** floor(log10(value))
-    return next(digit * power for digit in (1, 2, 5, 10) if digit * power >= value)
 
 
 def loss_and_accuracy(lines: tuple[Line, ...]) -> tuple[Panel, ...]:

@@ -1,5 +1,5 @@
 from slotwise.learning import Point
-from slotwise.report.curves.panels import BLUE, Line
+from slotwise.report.curves import BLUE, Line
 
 
 def curve(*rows: tuple[int, float]) -> list[Point]:

@@ -1,0 +1,208 @@
+"""Figures of curves for papers (matplotlib): PNG, PDF or SVG, as wide as two columns of text.
+
+Figures are created without pyplot, whose global list of figures would keep them alive.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from math import ceil
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from slotwise.errors import InputError, UserError
+from slotwise.files import check_writable, write_atomically
+from slotwise.learning import Point
+from slotwise.report.curves import (
+    AXIS_TITLES,
+    COLOURS,
+    CurveFigure,
+    Line,
+    LossRange,
+    Panel,
+    loss_and_accuracy,
+)
+from slotwise.runs import RunFolder
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH, PANEL_HEIGHT, LEGEND_ROW = 7.2, 2.2, 0.19  # inches
+LETTER, TITLE_LETTER = 0.068, 0.082  # inches: width of a letter in a legend, in a bold title
+LEGEND_KEY = 0.5  # inches: a line sample and the gaps around it
+MOST_LEGEND_COLUMNS = 6
+DOTS_PER_INCH = 300
+DASHES = (0, (4, 1.6))
+WIDE = 20  # ratio of the largest to the smallest value from which an axis is logarithmic
+MOST_MARKS = 8  # ticks that fit below a panel
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.titleweight": "bold",
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7.5,
+    "axes.linewidth": 0.6,
+    "lines.linewidth": 1.2,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "slotwise",
+}
+
+
+def draw_curves(figure: CurveFigure, out: Path) -> None:
+    """Draw a figure to a .png, .svg or .pdf file, atomically; UserError if it cannot be written."""
+    kind = picture_kind(out)
+    check_writable(out)
+    write_atomically(out, draw_figure(figure, kind))
+
+
+def picture_kind(out: Path) -> str:
+    """Return ``png``, ``svg`` or ``pdf``, the suffix of the file name; InputError for another one."""
+    kind = out.suffix.lstrip(".").lower()
+    if kind not in ("png", "svg", "pdf"):
+        raise InputError("out", out, "a file that ends in .png, .svg or .pdf")
+    return kind
+
+
+def read_curves(folders: Iterable[Path]) -> dict[str, list[Point]]:
+    """Read the evaluations of run folders, by folder name, or by path where several have the same name."""
+    runs = [RunFolder.open(folder) for folder in folders]
+    names = [run.path.resolve().name for run in runs]
+    curves = {}
+    for run, name in zip(runs, names, strict=True):
+        config = run.parameters()
+        shown = name if names.count(name) == 1 else str(run.path)
+        curves[f"{shown}: {config.policy.schedule} S={config.channel.group_size}"] = run.points()
+    return curves
+
+
+def curves_figure(curves: Mapping[str, Sequence[Point]]) -> CurveFigure:
+    """Return a figure of loss and accuracy against slots and of loss against rounds."""
+    lines = tuple(
+        Line(name, COLOURS[number % len(COLOURS)], number // len(COLOURS) % 2 == 1, (points,))
+        for number, (name, points) in enumerate(curves.items())
+    )
+    return CurveFigure("curves", "", "", loss_and_accuracy(lines))
+
+
+def draw_figure(figure: CurveFigure, kind: str) -> bytes:
+    """Return the content of a file of ``kind``: png, svg or pdf."""
+    return save_figure(plot_figure(figure), kind)
+
+
+def save_figure(figure: Figure, kind: str, dpi: int = DOTS_PER_INCH) -> bytes:
+    """Return a figure as the content of a file, without dates so that equal figures give equal bytes."""
+    buffer = io.BytesIO()
+    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
+    with figure_style():
+        figure.savefig(buffer, format=kind, dpi=dpi, metadata=undated)
+    return buffer.getvalue()
+
+
+def figure_style() -> AbstractContextManager[None]:
+    """Return a context in which figures are made and saved; matplotlib's global settings stay as they are."""
+    import matplotlib as mpl  # noqa: PLC0415  (half a second that most commands do without)
+
+    return mpl.rc_context(STYLE)
+
+
+def clear_frame(axes: Axes) -> None:
+    """Draw a faint grid, and no frame above and on the right."""
+    axes.grid(alpha=0.25, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def plot_figure(figure: CurveFigure, *, legend: bool = True) -> Figure:
+    """Return a matplotlib figure that belongs to the caller alone."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+
+    columns = 2 if len(figure.panels) == 4 else min(3, len(figure.panels))
+    rows = ceil(len(figure.panels) / columns)
+    labels = {line.label: fill(line.label, int((WIDTH - LEGEND_KEY) / LETTER)) for line in figure.lines}
+    longest = max((len(row) for label in labels.values() for row in label.split("\n")), default=0)
+    fitting = int(WIDTH / (LEGEND_KEY + LETTER * longest))
+    legend_columns = max(1, min(MOST_LEGEND_COLUMNS, fitting))
+    tallest = max((label.count("\n") + 1 for label in labels.values()), default=1)
+    legend_rows = tallest * ceil(len(labels) / legend_columns) if legend else 0
+    height = rows * PANEL_HEIGHT + legend_rows * LEGEND_ROW + 0.1
+    all_alike = len({panel.up for panel in figure.panels}) == 1
+    with figure_style():
+        drawn = Figure(figsize=(WIDTH, height), layout="constrained")
+        grid = drawn.subplots(rows, columns, squeeze=False, sharey=all_alike)
+        for axes, panel in zip(grid.flat, figure.panels, strict=False):
+            _draw_panel(axes, panel, figure.losses)
+            axes.set_title(fill(panel.title, int(WIDTH / columns / TITLE_LETTER)))
+        for axes in grid.flat[len(figure.panels) :]:
+            axes.set_visible(False)
+        for axes in grid[:, 1:].flat if all_alike else ():
+            axes.set_ylabel("")
+        if legend:
+            handles = [Line2D([], [], label=labels[line.label], **_look(line)) for line in figure.lines]
+            drawn.legend(handles=handles, loc="outside lower center", ncols=legend_columns, frameon=False)
+    return drawn
+
+
+def _look(line: Line) -> dict[str, Any]:
+    return {"color": line.colour.light, "linestyle": DASHES if line.dashed else "-"}
+
+
+def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
+    for line in panel.lines:
+        band, marker = line.band(panel.across, panel.up), "o" if panel.across == "value" else ""
+        axes.plot(band.places, band.mean, marker=marker, markersize=3, **_look(line))
+        if len(line.seeds) > 1:
+            colour = line.colour.light
+            axes.fill_between(band.places, band.low, band.high, color=colour, alpha=0.18, linewidth=0)
+    axes.set_xlabel(panel.across_title)
+    axes.set_ylabel(AXIS_TITLES[panel.up])
+    clear_frame(axes)
+    if panel.across == "value":
+        # A tick at every value that was tried, on a logarithmic axis if they grow by factors.
+        values = sorted({float(v) for line in panel.lines for v in line.band("value", panel.up).places})
+        if values and values[0] > 0 and values[-1] >= WIDE * values[0]:
+            axes.set_xscale("log")
+        axes.set_xticks(values if len(values) <= MOST_MARKS else values[:: -(-len(values) // MOST_MARKS)])
+        axes.set_xticks([], minor=True)
+    else:
+        axes.set_xlim(left=0)
+    # 50000 is shown as 50k: three panels are narrow.
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k" if abs(x) >= 1000 else f"{x:g}")
+    if panel.up == "loss":
+        axes.set_yscale("log")
+        mark_losses(axes, losses)
+
+
+def mark_losses(axes: Axes, losses: LossRange) -> None:
+    """Set the range of a loss axis, with ticks at powers of ten; in a short range also at 2 and 5."""
+    from matplotlib.ticker import LogLocator, MaxNLocator  # noqa: PLC0415
+
+    room = (losses.high / losses.low) ** 0.05 if losses.high > losses.low else 2.0
+    low, high = losses.low / room, losses.high if losses.cut else losses.high * room
+    axes.set_ylim(low, high)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if losses.high < 200 * losses.low else (1,)))
+    if sum(low <= place <= high for place in axes.yaxis.get_majorticklocs()) < 2:
+        # A range as short as 2.3 to 3.3 has none of these ticks, so it gets those of a linear axis.
+        axes.yaxis.set_major_locator(MaxNLocator(4, steps=(1, 2, 5, 10)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("")
+
+
+def write_tensorboard(folder: Path, points: Sequence[Point]) -> None:
+    """Write loss, accuracy, staleness and round as TensorBoard scalars; the step is the slot."""
+    try:
+        from tensorboard.summary import Writer  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise UserError("TensorBoard is not installed: pip install 'slotwise[tensorboard]'") from None
+    writer = Writer(str(folder))
+    for point in points:
+        for name in ("loss", "accuracy", "staleness", "round"):
+            writer.add_scalar(name, float(getattr(point, name)), step=point.slot)
+    writer.close()

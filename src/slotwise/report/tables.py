@@ -1,0 +1,265 @@
+"""Tables for a terminal: plans, runs, and the costs of devices, which are also text, JSON and CSV here."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from slotwise.costs import Costs, Powers, Spread
+from slotwise.errors import UserError
+from slotwise.learning import Point
+from slotwise.planning import FleetPlan, Plan, PlanTable
+from slotwise.runs import RunConfig, RunFolder
+from slotwise.schedule import Timeline
+
+TABLE_WIDTH = 80
+SHARES = ("computing", "sending", "receiving", "idle")
+EXPLANATION = "computing to idle: share of the devices' time; air time: slots in which a device sends"
+PLAN_COLUMNS = (
+    *("group\nsize", "groups", "slots/\nround", "rounds", "models"),
+    *("staleness\nasync", "free\ndelay", "staleness\nidfl", "sync\nslots", "sync\nrounds"),
+)
+FLEET_COLUMNS = (
+    *("group\nsize", "sync\nrounds", "async\nrounds", "async\nstale"),
+    *("idfl\nrounds", "idfl\nstale", "async\nlost"),
+)
+FLEET_CAPTION = (
+    "simulated; stale: mean age of the updates applied, in rounds; idfl: just in time\n"
+    "lost: lost uplinks of async"
+)
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def table_console() -> Console:
+    """Return standard output, with at least the width that tables are made for.
+
+    A narrow terminal wraps their lines, which stay readable; columns cut down to fit it would not.
+    """
+    console = Console()
+    return console if console.width >= TABLE_WIDTH else Console(width=TABLE_WIDTH)
+
+
+def _plain_table(
+    title: str | None = None, caption: str | None = None, columns: Iterable[str] = (), *, gap: int = 1
+) -> Table:
+    """Return a table in the style of all tables, with columns of numbers and ``gap`` blanks between them."""
+    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, pad_edge=gap == 0, padding=(0, gap, 0, 0))
+    table.title_justify = table.caption_justify = "left"
+    for heading in columns:
+        table.add_column(heading, justify="right", overflow="fold")
+    return table
+
+
+def _cost_table(headings: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Costs | None]]) -> Table:
+    """Return a table with a row for each schedule or run; dashes where there are no costs."""
+    with_joules = any(costs is not None and costs.powers is not None for _, costs in rows)
+    table = _plain_table("Costs of the devices", EXPLANATION)
+    for heading in (*headings, *SHARES, "air time\nof each (mean)", *["joules"] * with_joules):
+        is_name = heading in headings and not heading.endswith("size")
+        table.add_column(heading, justify="left" if is_name else "right", overflow="fold")
+    for names, costs in rows:
+        cells = ["–"] * 5 if costs is None else [*_shares(costs), _spread_text(costs.air_slots)]
+        joules = "–" if costs is None or costs.joules is None else _number_text(costs.joules)
+        table.add_row(*names, *cells, *[joules] * with_joules)
+    return table
+
+
+def device_table(costs: Costs, title: str) -> Table:
+    """Return a table with a row for each device, and their sums."""
+    columns = costs.columns()
+    table = _plain_table(title, columns=columns)
+    for row in costs.devices():
+        table.add_row(*map(_number_text, row.values()))
+    table.add_section()
+    del columns["device"]
+    table.add_row("all", *(_number_text(column.sum().item()) for column in columns.values()))
+    return table
+
+
+def _summary_table(costs: Costs, title: str) -> Table:
+    """Return a table of all devices together, and of the least, mean and most of a device."""
+    columns = costs.columns()
+    del columns["device"]
+    table = _plain_table(title, columns=["", *columns])
+    table.add_row("share of their time", *_shares(costs), *[""] * (len(columns) - len(SHARES)))
+    table.add_row("all together", *(_number_text(column.sum().item()) for column in columns.values()))
+    spreads = [Spread.of(column) for column in columns.values()]
+    for name, numbers in zip(("a device: least", "mean", "most"), zip(*spreads, strict=True), strict=True):
+        table.add_row(name, *map(_number_text, numbers))
+    return table
+
+
+def cost_line(costs: Costs) -> str:
+    """Return the costs as one line of text."""
+    shares = ", ".join(f"{name} {share:.1%}" for name, share in costs.shares.items())
+    found = f"the devices' time: {shares}; air time of each: {_spread_text(costs.air_slots)} slots"
+    return found if costs.joules is None else f"{found}; {_number_text(costs.joules)} joules in all"
+
+
+def costs_as_dict(costs: Costs, per_device: bool) -> dict[str, Any]:
+    """Return the costs for JSON, with or without every single device."""
+    return costs.as_dict() | ({"devices": list(costs.devices())} if per_device else {})
+
+
+def device_csv(costs: Mapping[str, Costs]) -> str:
+    """Return CSV text with a row for each device of each run."""
+    rows = [{"run": name, **row} for name, found in costs.items() for row in found.devices()]
+    columns = list(rows[0]) if rows else ["run", "device", *SHARES, "away"]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _spread_text(spread: Spread) -> str:
+    """Return ``454``, or ``450–460 (455.2)`` where devices differ."""
+    least, mean, most = map(_number_text, spread)
+    return least if least == most else f"{least}–{most} ({mean})"
+
+
+def _number_text(number: float) -> str:
+    """Return integers and large numbers in full, small ones with four digits."""
+    return f"{number:,.0f}" if isinstance(number, int) or abs(number) >= 1000 else f"{number:.4g}"
+
+
+def _shares(costs: Costs) -> list[str]:
+    return [f"{share:.1%}" for share in costs.shares.values()]
+
+
+def plan_title(plan: Plan | FleetPlan) -> str:
+    """Return a title with the parameters that all group sizes share."""
+    scenario = plan.scenario
+    if isinstance(plan, FleetPlan):
+        return f"{scenario.devices:,} unequal devices, deadline {scenario.deadline:,}"
+    return (
+        f"{scenario.devices:,} devices, compute slots {scenario.compute_slots:,}, "
+        f"link slots {scenario.link_slots:,}, deadline {scenario.deadline:,}"
+    )
+
+
+def plan_tables(plans: PlanTable) -> Iterator[Table]:
+    """Yield the table of rounds and staleness and, if they were computed, that of the costs."""
+    unequal = isinstance(plans[0], FleetPlan)
+    caption, columns = (FLEET_CAPTION, FLEET_COLUMNS) if unequal else (_plan_caption(plans), PLAN_COLUMNS)
+    table = _plain_table(plan_title(plans[0]), caption, columns, gap=0)
+    for plan in plans:
+        if isinstance(plan, FleetPlan):
+            sync, plain, delayed = (plan.schedules[name] for name in ("sync", "async", "idfl"))
+            values = [plan.scenario.group_size, sync.rounds, plain.rounds, plain.mean_staleness]
+            values += [delayed.rounds, delayed.mean_staleness, plain.lost]
+        else:
+            values = list(plan.figures().values())
+        cells = (f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" for value in values)
+        table.add_row(*cells, style=None if plan.fits else "dim strike")
+    yield table
+    if plans[0].costs:
+        sizes = ((f"{plan.scenario.group_size:,}", plan.costs) for plan in plans)
+        rows = [((size, name), costs) for size, every in sizes for name, costs in every.items()]
+        yield _cost_table(("group\nsize", "schedule"), rows)
+
+
+def _plan_caption(plans: Sequence[Plan | FleetPlan]) -> str:
+    lines = [
+        "staleness: the oldest update applied, in rounds; free delay: rounds a device may wait at no cost"
+    ]
+    late = [str(plan.scenario.group_size) for plan in plans if not plan.fits]
+    if late:
+        lines.append(f"ruled out by the deadline (no round ends in time): group size {', '.join(late)}")
+    uneven = [str(plan.scenario.group_size) for plan in plans if not plan.scenario.divides]
+    if uneven:
+        lines.append(
+            f"group size {', '.join(uneven)} does not divide {plans[0].scenario.devices}: rounds and delay "
+            "from the exact schedule, slots per round in the long run"
+        )
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run as it stands, with the costs up to its last evaluation.
+
+    They are None before the first round, and if a live run did not keep to its schedule.
+    """
+
+    folder: RunFolder
+    config: RunConfig
+    points: list[Point]
+    costs: Costs | None
+
+    @classmethod
+    def read(cls, path: Path, powers: Powers | None = None) -> RunSummary:
+        """Read a run folder; with powers, the costs include joules."""
+        folder = RunFolder.open(path)
+        config, points = folder.parameters(), folder.points()
+        rounds = points[-1].round if points else 0
+        if rounds == 0:
+            return cls(folder, config, points, None)
+        timeline, measured = config.simulate(), folder.path / "timeline.json"
+        if rounds > timeline.rounds:
+            raise UserError(f"{folder.path}: its history.csv and its run.json are not of the same run")
+        planned = happened = timeline.first(rounds)
+        if measured.is_file():
+            happened = Timeline.from_json(measured.read_text(encoding="utf-8")).first(rounds)
+        return cls(folder, config, points, Costs.of(planned, powers) if happened == planned else None)
+
+    @property
+    def name(self) -> str:
+        """Name of the folder."""
+        return self.folder.path.resolve().name
+
+    def as_dict(self, per_device: bool = False) -> dict[str, Any]:
+        """Return the summary for JSON, with or without the costs of every single device."""
+        return {
+            "run": str(self.folder.path),
+            "status": self.folder.status,
+            "schedule": self.config.policy.schedule,
+            "group_size": self.config.channel.group_size,
+            "seed": self.config.seed,
+            "final": self.points[-1]._asdict() if self.points else None,
+            "best": min(self.points, key=lambda p: p.loss)._asdict() if self.points else None,
+            "usage": None if self.costs is None else costs_as_dict(self.costs, per_device),
+        }
+
+
+def run_tables(runs: Sequence[RunSummary], *, per_device: bool = False) -> Iterator[Table]:
+    """Yield a table of the runs, and tables of their costs."""
+    table = _plain_table()
+    table.add_column("run", overflow="fold", min_width=14)
+    for heading in ("status", "schedule", "S", "round", "slot", "loss", "acc", "loss curve"):
+        is_text = heading in ("status", "schedule", "loss curve")
+        table.add_column(heading, justify="left" if is_text else "right", overflow="fold", no_wrap=True)
+    for run in runs:
+        figures = ["–"] * 4
+        if run.points:
+            last = run.points[-1]
+            figures = [f"{last.round}", f"{last.slot}", f"{last.loss:.4f}", f"{last.accuracy:.1%}"]
+        policy, size = run.config.policy.schedule, str(run.config.channel.group_size)
+        curve = sparkline([point.loss for point in run.points])
+        table.add_row(run.name, run.folder.status, policy, size, *figures, curve)
+    yield table
+    if len(runs) > 1:
+        yield _cost_table(("run",), [((run.name,), run.costs) for run in runs])
+    for run in runs:
+        if run.costs is not None and (per_device or len(runs) == 1):
+            title = f"{run.name}: costs of the devices in {run.costs.slots:,} slots"
+            yield (device_table if per_device else _summary_table)(run.costs, title)
+
+
+def sparkline(values: Sequence[float], width: int = 12) -> str:
+    """Return a curve as one line of text, from its lowest to its highest value."""
+    if not values:
+        return ""
+    step = max(1.0, len(values) / width)
+    chosen = [values[min(len(values) - 1, int(i * step))] for i in range(min(width, len(values)))]
+    low, high = min(chosen), max(chosen)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BARS[round((value - low) * scale)] for value in chosen)

@@ -1,0 +1,120 @@
+"""Figures of curves: nothing that is written in them is cut off, and axes have labels."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from slotwise.errors import InputError, UserError
+from slotwise.learning import Point
+from slotwise.report.curves import COLOURS, CurveFigure, Line, Panel
+from slotwise.report.plotting import curves_figure, draw_curves, draw_figure, plot_figure, read_curves
+from slotwise.runs import RunConfig, RunFolder
+
+CURVE = [Point(slot=slot, round=slot, loss=2.0 / (1 + slot), accuracy=0.5, staleness=0) for slot in range(5)]
+POINTS = [Point(10 * i, 2 * i, loss, 0.5, 3) for i, loss in enumerate((2.3, 1.0, 0.5))]
+
+
+def drawn(labels: list[str], title: str, panels: int) -> Figure:
+    lines = tuple(Line(label, COLOURS[n % len(COLOURS)], False, (CURVE,)) for n, label in enumerate(labels))
+    panel = Panel(title, "slot", "loss", lines)
+    figure = plot_figure(CurveFigure("", "", "", (panel,) * panels))
+    FigureCanvasAgg(figure).draw()
+    return figure
+
+
+@pytest.mark.parametrize("panels", [1, 3, 4, 6])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["async", "idfl"],
+        [f"schedule=idfl,group-size={n},learning-rate=0.001,seed=0" for n in range(12)],
+        [
+            f"schedule=async, group-size={n}, compute-distribution=two-classes:20:80:0.2, bits=8"
+            for n in range(14)
+        ],
+        ["a name of a run " * 12],
+    ],
+    ids=["short", "names of runs", "five axes", "longer than the page"],
+)
+def test_legend_and_titles_stay_inside(labels: list[str], panels: int) -> None:
+    figure = drawn(labels, "Final loss against learning-rate (the 14 lowest of 24)", panels)
+    page = figure.bbox
+    texts = [*figure.legends[0].get_texts(), *(axes.title for axes in figure.axes if axes.get_visible())]
+    assert len(texts) >= len(labels) + panels
+    for text in texts:
+        box = text.get_window_extent()
+        assert page.x0 <= box.x0, text
+        assert box.x1 <= page.x1, text
+        assert page.y0 <= box.y0, text
+        assert box.y1 <= page.y1, text
+    titles = [axes.title.get_window_extent() for axes in figure.axes if axes.get_visible()]
+    assert not any(one.overlaps(other) for one in titles for other in titles if one is not other)
+
+
+@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
+def test_figures_are_drawn_as_files_and_always_the_same(kind: str, start: bytes) -> None:
+    panel = Panel("Loss", "slot", "loss", (Line("S=1", COLOURS[0], False, (CURVE, CURVE)),))
+    figure = CurveFigure("", "", "", (panel,))
+    first = draw_figure(figure, kind)
+    assert first.startswith(start)
+    assert first == draw_figure(figure, kind)
+
+
+def test_panels_of_one_kind_share_their_axis() -> None:
+    visible = [axes for axes in drawn(["S=1"], "S=1", 5).axes if axes.get_visible()]
+    assert len({axes.get_ylim() for axes in visible}) == 1
+    assert [axes.get_ylabel() for axes in visible].count("training loss") == 2
+
+
+def run_in(path: Path) -> Path:
+    folder = RunFolder.create(path, RunConfig().with_options(group_size=1, deadline=104))
+    folder.write_points(POINTS)
+    return path
+
+
+@pytest.mark.parametrize(("name", "first"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("A.PDF", b"%PDF")])
+def test_curves_are_drawn_in_the_kind_of_the_suffix(tmp_path: Path, name: str, first: bytes) -> None:
+    draw_curves(curves_figure({"run-a": POINTS, "run-b": POINTS[:2], "empty": ()}), tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(first)
+
+
+def test_run_folders_are_drawn(tmp_path: Path) -> None:
+    run = run_in(tmp_path / "small")
+    draw_curves(curves_figure(read_curves([run])), tmp_path / "a.svg")
+    assert "small: idfl S=1" in (tmp_path / "a.svg").read_text()
+
+
+def test_runs_of_the_same_name_are_labelled_by_their_paths(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    runs = [run_in(tmp_path / "small"), run_in(tmp_path / "elsewhere" / "small")]
+    assert list(read_curves(runs)) == [f"{run}: idfl S=1" for run in runs]
+
+
+def test_another_suffix_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        draw_curves(curves_figure({}), tmp_path / "a.gif")
+    assert error.value.parameter == "out"
+
+
+def test_a_folder_without_a_run_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not a run folder"):
+        read_curves([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(2.3, 3.3), (2.1, 2.2), (0.6, 0.9), (0.9, 1.1), (0.02, 9), (1e-4, 9), (3, 3)]
+)
+def test_every_loss_axis_has_labels(low: float, high: float) -> None:
+    points = [Point(slot, slot, loss, 0.5, 0) for slot, loss in enumerate((high, low))]
+    figure = plot_figure(curves_figure({"a": points}))
+    figure.draw_without_rendering()
+    axis = figure.axes[0].yaxis
+    first, last = figure.axes[0].get_ylim()
+    shown = [tick for tick in axis.get_major_ticks() if first <= tick.get_loc() <= last]
+    assert 2 <= len(shown) <= 9
+    assert all(tick.label1.get_text() for tick in shown)
+    boxes = [tick.label1.get_window_extent() for tick in shown]
+    assert not any(one.overlaps(other) for one, other in pairwise(boxes))
