@@ -15,6 +15,7 @@ from cyclopts.exceptions import CycloptsError
 from slotwise.cli.bench import bench
 from slotwise.cli.bound import bound
 from slotwise.cli.data import data
+from slotwise.cli.flags import INTERRUPTED
 from slotwise.cli.plan import plan
 from slotwise.cli.recommend import recommend
 from slotwise.cli.reproduce import reproduce
@@ -26,7 +27,6 @@ from slotwise.errors import InputError, UserError
 
 USAGE_ERROR = 2
 USER_CODE_FAILED = 1
-INTERRUPTED = 130
 LEGACY = {"serve", "device", "fleet", "enroll"}
 
 

@@ -23,8 +23,8 @@ from slotwise.cli.broker_options import (
     channel_name,
     need_mqtt,
 )
+from slotwise.cli.flags import HOPELESS, INTERRUPTED
 from slotwise.cli.holder import refuse_credentials_of_others
-from slotwise.cli.jobs import HOPELESS, INTERRUPTED
 from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import OUTPUT
 from slotwise.cli.unread import stderr_may_go_unread

@@ -15,7 +15,7 @@ import typer
 
 from slotwise.cli.device import device, fleet
 from slotwise.cli.enroll import enroll
-from slotwise.cli.jobs import SOME_FAILED
+from slotwise.cli.flags import SOME_FAILED
 from slotwise.cli.serve import serve
 from slotwise.errors import InputError, UserError
 from slotwise.user_code import user_traceback as error_in_own_code

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slotwise.cli.broker_options import BROKER, PORT, BrokerFlags, channel_name, need_mqtt
+from slotwise.cli.flags import HOPELESS, INTERRUPTED
 from slotwise.cli.holder import refuse_credentials_of_others
-from slotwise.cli.jobs import HOPELESS, INTERRUPTED
 from slotwise.cli.live import LiveDisplay, comparison_lines, comparison_table
 from slotwise.cli.option_groups import with_option_groups
 from slotwise.cli.options import CHANNEL, OUTPUT, Quiet
