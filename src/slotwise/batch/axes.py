@@ -48,11 +48,7 @@ class Axis:
 
 
 def split_axes(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
-    """Return the options with one value and those with several, after checking the type of every value.
-
-    Raises:
-        InputError: a value has another type than its option, or an axis is empty or repeats a value.
-    """
+    """Return the options with one value and those with several, after checking every value."""
     axes = {name: tuple(value) for name, value in options.items() if _is_axis(name, value)}
     for name, single in options.items():
         values = axes.get(name, (single,))

@@ -21,17 +21,10 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class BatchFolder:
-    """A folder with a run folder for each training, a manifest, tables and figures.
-
-    Attributes:
-        path: The folder.
-        made_by: The command that makes such folders; folders of other commands are refused.
-        manifest_name: File name of the manifest.
-        runs_name: Name of the subfolder with the run folders.
-    """
+    """A folder with a run folder for each training, a manifest, tables and figures."""
 
     path: Path
-    made_by: str = "slotwise sweep"
+    made_by: str = "slotwise sweep"  # the command; folders of other commands are refused
     manifest_name: str = "batch.json"
     runs_name: str = "runs"
 
@@ -59,11 +52,7 @@ class BatchFolder:
 
     @property
     def is_new(self) -> bool:
-        """Return whether there is nothing in the folder yet.
-
-        Raises:
-            InputError: it holds something else, or cannot be read.
-        """
+        """Return whether the folder is missing or empty; raise an InputError if it holds something else."""
         with self._readable():
             if self.manifest_path.is_file():
                 return False
@@ -75,12 +64,7 @@ class BatchFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Create the folder if it is new, and keep other processes from working in it.
-
-        Raises:
-            InputError: the folder holds something else, or cannot be created.
-            UserError: another process works in it.
-        """
+        """Create the folder if it is new, and keep other processes out; raise a UserError if one is there."""
         with ExitStack() as lock:
             with self._readable():
                 if self.is_new:
@@ -122,22 +106,14 @@ class BatchFolder:
 
 def write_spec(folder: BatchFolder, spec: BatchSpec) -> None:
     """Write batch.json: all that results need to know of a specification."""
-    folder.write_manifest(
-        {
-            "axes": {axis.name: axis.values for axis in spec.axes},
-            "powers": asdict(spec.powers) if spec.powers else None,
-            "digest": _digest(spec.runs),
-            "points": [[point.case, point.values, point.seed, point.run.name] for point in spec.points],
-        }
-    )
+    axes = {axis.name: axis.values for axis in spec.axes}
+    powers = asdict(spec.powers) if spec.powers else None
+    points = [[point.case, point.values, point.seed, point.run.name] for point in spec.points]
+    folder.write_manifest({"axes": axes, "powers": powers, "digest": _digest(spec.runs), "points": points})
 
 
 def check_same_batch(folder: BatchFolder, spec: BatchSpec) -> None:
-    """Refuse a folder whose points are not among those of the specification; a batch may grow.
-
-    Raises:
-        InputError: the folder holds something else or another batch.
-    """
+    """Raise an InputError for a folder with points that the specification does not have; a batch may grow."""
     if folder.is_new:
         return
     document = folder.read_manifest()

@@ -47,21 +47,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Job:
-    """A run to train or to resume.
-
-    Attributes:
-        run: The run.
-        work: Amount of computation of the whole run, in a unit that all jobs share.
-        until: Stop after this number of rounds; None trains to the end.
-    """
+    """A run to train or to resume."""
 
     run: Run
-    work: float = 0.0
-    until: int | None = None
+    work: float = 0.0  # amount of computation of the whole run, in a unit that all jobs share
+    until: int | None = None  # stop after this number of rounds; None trains to the end
 
 
-@dataclass(frozen=True)
-class JobProgress:
+class JobProgress(NamedTuple):
     """Progress of a job: rounds done, and the last evaluation if there was one."""
 
     done: int
@@ -70,8 +63,7 @@ class JobProgress:
     accuracy: float | None = None
 
 
-@dataclass(frozen=True)
-class JobEnd:
+class JobEnd(NamedTuple):
     """The end of a job at a worker."""
 
     job: Job
@@ -130,11 +122,7 @@ def schedule_timeline(config: RunConfig) -> Timeline:
 
 
 def schedule_summary(config: RunConfig) -> ScheduleSummary:
-    """Return the totals of the timeline of a configuration; cached.
-
-    Raises:
-        InputError: there is no such schedule, or no round fits.
-    """
+    """Return the totals of the timeline of a configuration; raise an InputError if there is none."""
     return _summary(_schedule_only(config))
 
 

@@ -77,11 +77,7 @@ def run_batch(
 
 
 def make_executor(name: str, workers: int | None = None) -> Executor:
-    """Return the executor called ``processes``, ``serial`` or ``ray:ADDRESS``.
-
-    Raises:
-        UserError: the name or the number is not allowed, or there is no cluster at the address.
-    """
+    """Return the executor called ``processes``, ``serial`` or ``ray:ADDRESS``."""
     if workers is not None:
         whole("workers", workers)
     if name == "processes":
@@ -112,11 +108,7 @@ def _write_results(path: Path, results: BatchResults) -> tuple[Path, ...]:
 
 
 def unfinished(folder: BatchFolder, runs: Iterable[Run]) -> tuple[Job, ...]:
-    """Return a job for each run that has to be trained or resumed.
-
-    Raises:
-        UserError: a run folder is damaged, or holds another run.
-    """
+    """Return a job for each run to train or resume; raise a UserError if a folder holds another run."""
     jobs = []
     for run in runs:
         found = folder.run(run.name)
@@ -143,13 +135,8 @@ def run_jobs(
 ) -> tuple[Failure, ...]:
     """Train jobs, the largest first, so that no long one is left for the end; return those that failed.
 
-    Args:
-        folder: The folder of the run folders.
-        jobs: The jobs, each with another run.
-        executor: Trains the jobs. Default: one after the other in this process.
-        observer: Is told of starts, progress and ends, and may ask to stop early.
-        finished: Runs that were finished before, for the observer.
-        checkpoint_every: Seconds between checkpoints. Default: that of the executor.
+    By default they are trained one after the other in this process. The observer is told that ``finished``
+    runs were finished before, and of all starts, progress and ends; it may ask to stop early.
     """
     waiting = tuple(jobs)
     chosen, watch = executor or SerialExecutor(), observer or Observer()

@@ -13,10 +13,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Job, JobEnd, JobProgress
@@ -199,14 +198,13 @@ class _Worker:
             self._ray.kill(self.actor)
 
 
-@dataclass
-class News:
+class News(NamedTuple):
     """Changes since the last news: the progress of the job, and files that are new."""
 
-    progress: JobProgress | None = None
-    files: Files = field(default_factory=dict)
-    over: bool = False
-    reason: str | None = None
+    progress: JobProgress | None
+    files: Files
+    over: bool
+    reason: str | None
 
 
 class RayWorker(Observer):

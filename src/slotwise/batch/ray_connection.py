@@ -47,11 +47,7 @@ class RayConnection:
 
 
 def connect(address: str) -> RayConnection:
-    """Connect to the head at an address; ``auto`` is the one that RAY_ADDRESS or this machine knows.
-
-    Raises:
-        UserError: Ray is not installed, there is no cluster, or it does not answer.
-    """
+    """Connect to the head at an address, or raise a UserError; ``auto`` is the one this machine knows."""
     if find_spec("ray") is None:
         raise UserError("Ray is not installed: pip install 'slotwise[ray]'")
     chosen = _known_address() if address == "auto" else address

@@ -17,15 +17,7 @@ from slotwise.batch.job import Failure, schedule_summary, schedule_timeline
 from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import UserError
 from slotwise.notebook import Displayable
-from slotwise.report.curves.panels import (
-    COLOURS,
-    Across,
-    CurveFigure,
-    FinalPoint,
-    Line,
-    MeasuredPoint,
-    Panel,
-)
+from slotwise.report.curves.panels import COLOURS, Across, CurveFigure, FinalPoint, Line, MeasuredPoint, Panel
 from slotwise.runs import RunFolder
 from slotwise.runs.statistics import final_accuracy, final_loss
 
@@ -88,9 +80,7 @@ class BatchResults(Displayable):
         with folder.reading_manifest():
             axes = tuple(Axis(name, tuple(values)) for name, values in document["axes"].items())
             powers = Powers(**document["powers"]) if document["powers"] else None
-            points = [
-                (str(c), tuple(values), int(seed), str(run)) for c, values, seed, run in document["points"]
-            ]
+            points = [(str(c), tuple(v), int(seed), str(run)) for c, v, seed, run in document["points"]]
             if any(len(values) != len(axes) or "/" in run for _, values, _, run in points):
                 raise ValueError
         runs = {name: _read_run(folder.run(name), powers) for name in dict.fromkeys(p[3] for p in points)}

@@ -39,8 +39,7 @@ ALTERNATIVES = (
 Options = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class BatchPoint:
+class BatchPoint(NamedTuple):
     """One combination of a case with one seed: its value on each axis of the batch, and its run."""
 
     case: str
@@ -49,8 +48,7 @@ class BatchPoint:
     run: Run
 
 
-@dataclass(frozen=True)
-class Skipped:
+class Skipped(NamedTuple):
     """Impossible combinations: the number of points, and the reason of the first."""
 
     points: int
@@ -120,8 +118,7 @@ class BatchSpec:
         try:
             return _read(path, document)
         except UserError as error:
-            text = str(error)
-            raise UserError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+            raise UserError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
 
 
 def _read(path: Path, document: dict[str, Any]) -> BatchSpec:
@@ -219,7 +216,7 @@ class _Combination(NamedTuple):
     seed: int
 
     def value(self, name: str, config: RunConfig) -> Any:
-        """Return the value of an option, which may be an axis of other cases only."""
+        # The option may be an axis of other cases only.
         return self.options[name] if name in self.options else config.options().get(name)
 
     def name(self, axes: Mapping[str, Axis]) -> str:
@@ -242,9 +239,7 @@ def _expand(folder: Path, cases: Sequence[_Case], seeds: Any, powers: Powers | N
     ]
     names = dict.fromkeys(name for case in cases for name in case.axes)
     possible, skipped = _possible(folder, combinations, names, skip)
-    axes = {
-        name: Axis(name, _distinct(one.value(name, config) for one, config in possible)) for name in names
-    }
+    axes = {n: Axis(n, _distinct(one.value(n, config) for one, config in possible)) for n in names}
     plain = [",".join(filter(None, (one.name(axes), f"seed={one.seed}"))) for one, _ in possible]
     identities = [json.dumps([one.case.name, one.options, one.seed], default=str) for one, _ in possible]
     runs: dict[RunConfig, Run] = {}

@@ -1,4 +1,4 @@
-"""slotwise sweep."""
+"""The command `slotwise sweep`."""
 
 from __future__ import annotations
 
