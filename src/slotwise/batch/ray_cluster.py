@@ -125,16 +125,16 @@ class RayExecutor(Executor):
             ) from None
 
     def _answer(self, worker: _Worker) -> list[JobEnd]:
-        job = worker.job
+        job, errors = worker.job, self._ray.exceptions
         try:
             ends = worker.answer(self.observer)
-        except self._ray.exceptions.RayError as error:
+        except errors.RayError as error:
             self._workers.remove(worker)
             worker.end()
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             reason = lines[-1] if lines else type(error).__name__
             # A worker that raises is of no use for any job; other errors are those of its node.
-            raised = isinstance(error, self._ray.exceptions.RayTaskError)
+            raised = isinstance(error, errors.RayTaskError)
             if job is not None and raised:
                 return [JobEnd(job, reason)]
             if job is not None:
@@ -245,8 +245,8 @@ class RayWorker(Observer):
     def news(self) -> News:
         """Return the news after a second, or as soon as there is a checkpoint or the job has ended."""
         end = time.monotonic() + NEWS_INTERVAL
-        while not (over := self._over.wait(NEWS_POLL)) and not self._changes.has_checkpoint:
-            if time.monotonic() >= end:
+        while not (over := self._over.wait(NEWS_POLL)) and time.monotonic() < end:
+            if self._changes.has_checkpoint():
                 break
         news = News(self._progress, self._changes.take(over=over), over, self._reason)
         if over:
@@ -288,10 +288,8 @@ class ChangedFiles:
     """The files of a run that have changed since they were last taken."""
 
     def __init__(self, run: RunFolder) -> None:
-        self._run = run
-        self._sent = run.checkpoints.newest_name()
+        self._run, self._sent = run, run.checkpoints.newest_name()
 
-    @property
     def has_checkpoint(self) -> bool:
         """Return whether there is a new checkpoint."""
         return self._run.checkpoints.newest_name() != self._sent

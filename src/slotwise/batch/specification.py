@@ -255,10 +255,7 @@ def _expand(folder: Path, cases: Sequence[_Case], seeds: Any, powers: Powers | N
 def _possible(
     folder: Path, combinations: Sequence[_Combination], names: Iterable[str], skip: bool
 ) -> tuple[list[tuple[_Combination, RunConfig]], Skipped | None]:
-    """Return the combinations that can be, schedule and network checked; fleet files are in ``folder``.
-
-    The first impossible one is refused unless ``skip``.
-    """
+    """Return the combinations whose schedule and network can be; fleet files are relative to ``folder``."""
     possible, impossible = [], []
     for one in combinations:
         options = {**one.options, "seed": one.seed}

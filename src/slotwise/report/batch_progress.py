@@ -46,16 +46,14 @@ class BatchProgress(Observer):
         """Show the bar of all jobs."""
         self._active: dict[str, _Active] = {}
         self._count, self._finished, self._ended = len(jobs), finished, 0
-        self._total = sum(job.work for job in jobs)
+        self._total, self._began = sum(job.work for job in jobs), time.monotonic()
         self._ended_work = self._resumed_work = 0.0
-        self._began = time.monotonic()
-        if not jobs:
-            return
-        if self._all is not None:
-            self._bar.remove_task(self._all)
-        self._bar.start()
-        self._all = self._bar.add_task("", total=self._total, text="")
-        self._show_all()
+        if jobs:
+            if self._all is not None:
+                self._bar.remove_task(self._all)
+            self._bar.start()
+            self._all = self._bar.add_task("", total=self._total, text="")
+            self._show_all()
 
     def rung_started(self, slot: int, candidates: Sequence[str]) -> None:
         """Print the candidates that a search trains up to a slot."""
@@ -88,8 +86,8 @@ class BatchProgress(Observer):
             return
         self._ended += 1
         self._ended_work += job.work
-        seconds = time.monotonic() - active.began
-        self.message(f"{job.run.name}: {reason or active.text} ({duration(seconds)})")
+        took = duration(time.monotonic() - active.began)
+        self.message(f"{job.run.name}: {reason or active.text} ({took})")
         self._show_all()
 
     def job_retried(self, job: Job, reason: str) -> None:
@@ -107,7 +105,6 @@ class BatchProgress(Observer):
         if self._all is None:
             return
         done = self._ended_work + sum(active.work or 0.0 for active in self._active.values())
-        before = f" ({self._finished} finished before)" if self._finished else ""
         if self._ended == self._count:
             text = ""
         elif self.wants_stop():
@@ -118,6 +115,7 @@ class BatchProgress(Observer):
             computed, seconds = done - self._resumed_work, time.monotonic() - self._began
             left = f", {duration((self._total - done) / computed * seconds)} left" if computed > 0 else ""
             text = f"{len(self._active)} in training{left}"
+        before = f" ({self._finished} finished before)" if self._finished else ""
         title = f"{self._ended} of {self._count} runs{before}"
         self._bar.update(self._all, completed=done, description=title, text=text)
 
