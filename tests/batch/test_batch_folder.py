@@ -100,7 +100,7 @@ def test_other_commands_have_manifests_of_their_own(tmp_path: Path) -> None:
     assert folder.read_manifest() == {"format": 1, "made_by": "slotwise test", "anything": [1, 2]}
     assert folder.run("a").path == tmp_path / "out/pilots/a"
     folder.manifest_path.write_text('{"format": 2}')
-    with pytest.raises(UserError, match="format 2, this slotwise reads 1"):
+    with pytest.raises(UserError, match="format 2; this version reads format 1"):
         folder.read_manifest()
 
 

@@ -17,6 +17,7 @@ from slotwise.batch import (
     JobProgress,
     ProcessExecutor,
     Run,
+    processes,
     run_jobs,
     unfinished,
 )
@@ -170,12 +171,11 @@ def test_jobs_share_the_cores_and_never_have_more_threads(
 ) -> None:
     given: list[Recording] = []
 
-    def start_worker(self: ProcessExecutor) -> Recording:
+    def start_worker(folder: BatchFolder, checkpoint_every: float) -> Recording:
         given.append(Recording())
-        self._workers.append(given[-1])
         return given[-1]
 
-    monkeypatch.setattr(ProcessExecutor, "_start_worker", start_worker)
+    monkeypatch.setattr(processes, "_Worker", start_worker)
     executor, waiting = ProcessExecutor(cores), jobs(count)
     executor.open(BatchFolder(tmp_path), count, 1.0, Observer())
     while waiting and executor.submit(waiting[0], len(waiting)):
@@ -190,8 +190,8 @@ class Recording:
     job: Job | None = None
     threads = 0
 
-    def submit(self, job: Job, threads: int) -> None:
-        self.job, self.threads = job, threads
+    def send(self, message: object) -> None:
+        assert message == (self.job, self.threads)
 
     def kill(self) -> None:
         pass

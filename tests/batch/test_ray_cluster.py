@@ -14,12 +14,17 @@ from slotwise.batch import (
     Job,
     JobProgress,
     ray_cluster,
-    ray_worker,
     run_jobs,
     unfinished,
 )
-from slotwise.batch.ray_cluster import RayExecutor
-from slotwise.batch.ray_worker import ChangedFiles, News, RayWorker, resumable_files, write_files
+from slotwise.batch.ray_cluster import (
+    ChangedFiles,
+    News,
+    RayExecutor,
+    RayWorker,
+    resumable_files,
+    write_files,
+)
 from slotwise.data import Dataset, load_mnist
 from slotwise.errors import UserError
 from slotwise.observer import Observer
@@ -200,8 +205,8 @@ def test_a_point_whose_node_is_lost_goes_on_from_what_has_come_back(
 def test_a_node_with_another_slotwise_is_named(
     read: Read, folder: BatchFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_worker, "version", lambda name: "0.0.1")
-    with pytest.raises(UserError, match=r"^node .* has slotwise 0\.0\.1"):
+    monkeypatch.setattr(RayWorker, "hello", lambda worker: ("node 7", "0.0.1"))
+    with pytest.raises(UserError, match=r"^node node 7 has slotwise 0\.0\.1"):
         trained(SimulatedRay(), folder, read(TWO))
 
 
@@ -215,7 +220,7 @@ def test_a_node_without_slotwise_is_told(read: Read, folder: BatchFolder) -> Non
 def test_a_run_that_another_process_trains_stops_no_other(read: Read, folder: BatchFolder, held: int) -> None:
     spec = read(TWO)
     run = spec.runs[held]
-    with RunFolder.create(folder.run(run.name).path, run.parameters).held():
+    with RunFolder.create(folder.run(run.name).path, run.config).held():
         (failure,) = trained(SimulatedRay(), folder, spec)
     assert failure.run == run
     assert "another process is training this run" in failure.reason
@@ -303,7 +308,7 @@ def test_a_worker_that_is_asked_to_stop_sends_its_checkpoint(
 def test_a_failure_is_told(read: Read, tmp_path: Path, mnist: Dataset) -> None:
     worker = RayWorker()
     begun(worker, BatchFolder(tmp_path / "out"), read("samples-per-device = 50_000"), mnist)
-    assert "DataError" in (all_news(worker)[-1].reason or "")
+    assert "InputError: samples_per_device" in (all_news(worker)[-1].reason or "")
 
 
 def test_the_folder_on_the_node_is_gone_afterwards(

@@ -3,14 +3,16 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas
 import pytest
+from matplotlib.figure import Figure
 
 from slotwise.batch import BatchFolder, BatchResults, BatchSpec
-from slotwise.batch.batch_figure import batch_figure
 from slotwise.batch.batch_folder import write_spec
-from slotwise.batch.results import mean_statistics, table_csv
+from slotwise.batch.results import batch_figure, mean_statistics
 from slotwise.costs import usage
 from slotwise.errors import UserError
+from slotwise.files import csv_text
 from slotwise.learning import Point
 from slotwise.runs import RunFolder
 
@@ -43,7 +45,7 @@ def fill(read: Read, tmp_path: Path) -> Fill:
 
 def rows(columns: dict[str, list[object]]) -> list[dict[str, str]]:
     """Return the rows of a table as its CSV file has them."""
-    return list(csv.DictReader(io.StringIO(table_csv(columns))))
+    return list(csv.DictReader(io.StringIO(csv_text([*columns], zip(*columns.values(), strict=True)))))
 
 
 def test_there_is_a_row_for_each_point_with_its_figures(fill: Fill) -> None:
@@ -186,6 +188,31 @@ def test_of_too_many_lines_the_lowest_are_drawn(fill: Fill) -> None:
 
 def test_nothing_is_drawn_of_nothing(fill: Fill) -> None:
     assert batch_figure(fill("learning-rate = [0.1]", without=("learning-rate=0.1,seed=0",))).panels == ()
+
+
+def test_a_notebook_shows_results_as_table_plot_and_html(fill: Fill) -> None:
+    name = "learning-rate=0.2,seed=0"
+    results = fill('partition = "iid"\nlearning-rate = [0.1, 0.2, 0.3]' + POWERS, without=(name,))
+    table = results.to_pandas()
+    assert isinstance(table, pandas.DataFrame)
+    assert list(table.columns) == list(results.columns())
+    assert table.set_index("run").loc[name, "status"] == "missing"
+    assert table["final_loss"].isna().tolist() == [False, True, False]
+    assert (table["joules"].dropna() > 0).all()
+    figure = results.plot()
+    assert isinstance(figure, Figure)
+    titles = [axes.get_title().replace("\n", "") for axes in figure.axes if axes.get_visible()]
+    assert titles == ["Final loss against learning-rate", "learning-rate=0.1", "learning-rate=0.3"]
+    html = results._repr_html_()
+    assert html.startswith("<table")
+    assert name in html
+
+
+def test_results_without_a_curve_have_a_table_and_no_plot(fill: Fill) -> None:
+    results = fill("", without=("seed=0",))
+    assert results.to_pandas()["status"].to_list() == ["missing"]
+    with pytest.raises(UserError, match="nothing to draw"):
+        results.plot()
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,10 @@ def test_points_that_diverge_or_fail_are_told_and_stop_no_other(slotwise: Cli, t
         code, said, err = slotwise("sweep", grid, "--out", tmp_path / "out", "--workers", 1, "--quiet")
         assert code == 1
         assert "samples-per-device=20,learning-rate=1e+30,schedule=sync,seed=0: diverged" in err
-        assert "samples-per-device=50000,learning-rate=0.01,schedule=sync,seed=0: DataError" in err
+        assert (
+            "samples-per-device=50000,learning-rate=0.01,schedule=sync,seed=0: InputError: samples_per_device"
+            in err
+        )
         assert len(err.splitlines()) == 6
         assert [line.split()[3] for line in said.splitlines() if "/1" in line] == ["1/1"] * 2 + ["0/1"] * 6
 

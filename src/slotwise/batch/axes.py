@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,14 +20,9 @@ DIGITS, ALL_DIGITS = 10, 64  # of a sha256
 
 @dataclass(frozen=True)
 class Axis:
-    """An option that has several values in a batch.
+    """An option that has several values in a batch; None is the value of cases that do not have it."""
 
-    Attributes:
-        name: Name of the option, with underscores.
-        values: The values as the specification gives them; None where a case does not have the option.
-    """
-
-    name: str
+    name: str  # with underscores
     values: tuple[Any, ...]
 
     @property
@@ -42,28 +37,21 @@ class Axis:
             isinstance(value, int | float) and not isinstance(value, bool) for value in self.values
         )
 
-    def text(self, value: Any) -> str:
-        """Return a value as text, as short as it can be without being taken for another value."""
-        return short_text(value) if self._short_is_unique else full_text(value)
+    @cached_property
+    def text(self) -> Callable[[Any], str]:
+        """Write a value as text, as short as it can be without being taken for another value."""
+        return short_text if len({*map(short_text, self.values)}) == len(self.values) else full_text
 
     def label(self, value: Any) -> str:
         """Return a name and value, such as ``group-size=5``."""
         return f"{self.title}={self.text(value)}"
 
-    @cached_property
-    def _short_is_unique(self) -> bool:
-        return len(set(map(short_text, self.values))) == len(self.values)
-
 
 def split_axes(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
-    """Return the options with one value and those with several, after checking the type of every value.
-
-    Raises:
-        InputError: a value has another type than its option, or an axis is empty or repeats a value.
-    """
+    """Return the options with one value and those with several, after checking every value."""
     axes = {name: tuple(value) for name, value in options.items() if _is_axis(name, value)}
-    fixed = {name: value for name, value in options.items() if name not in axes}
-    for name, values in ((name, axes.get(name, (value,))) for name, value in options.items()):
+    for name, single in options.items():
+        values = axes.get(name, (single,))
         if not values:
             raise InputError(name, "[]", "a value, or a list of at least one")
         for number, value in enumerate(values):
@@ -71,14 +59,12 @@ def split_axes(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, tu
                 checked_option(name, value)
             if value in values[:number]:
                 raise InputError(name, f"{list(values)}", f"different values: {value} is there twice")
-    return fixed, axes
+    return {name: value for name, value in options.items() if name not in axes}, axes
 
 
 def _is_axis(name: str, value: Any) -> bool:
-    if not isinstance(value, list):
-        return False
-    if not is_list(name):
-        return True
+    if not isinstance(value, list) or not is_list(name):
+        return isinstance(value, list)
     if name == "absences":  # one absence is a list, so one value of the option is a list of lists
         return any(isinstance(item, list) and all(isinstance(one, list) for one in item) for item in value)
     return bool(value) and all(isinstance(item, list) for item in value)
@@ -115,17 +101,14 @@ def folder_names(names: Sequence[str], identities: Sequence[str]) -> list[str]:
     written, asked = Counter(name.lower() for name in safe), Counter(names)
 
     def named(digits: int) -> list[str]:
-        return [
-            short
-            if len(short) <= LONGEST_NAME and written[short.lower()] == 1
-            else _cut(short, name if asked[name] == 1 else identity, digits)
-            for short, name, identity in zip(safe, names, identities, strict=True)
-        ]
+        found = []
+        for short, name, identity in zip(safe, names, identities, strict=True):
+            if len(short) > LONGEST_NAME or written[short.lower()] > 1:
+                digest = hashlib.sha256((name if asked[name] == 1 else identity).encode()).hexdigest()
+                found.append(f"{short[: LONGEST_NAME - digits - 1]}-{digest[:digits]}")
+            else:
+                found.append(short)
+        return found
 
     few = named(DIGITS)  # of a hundred thousand digests, two may begin with the same digits
     return few if len(set(few)) == len(few) else named(ALL_DIGITS)
-
-
-def _cut(short: str, hashed: str, digits: int) -> str:
-    digest = hashlib.sha256(hashed.encode()).hexdigest()[:digits]
-    return f"{short[: LONGEST_NAME - digits - 1]}-{digest}"

@@ -13,7 +13,7 @@ from typing import Any
 from slotwise.batch.job import Run
 from slotwise.batch.specification import BatchSpec
 from slotwise.errors import InputError, UserError
-from slotwise.files import held, leftovers, write_atomically
+from slotwise.files import damaged, held, is_empty, read_document, write_atomically
 from slotwise.runs import RunFolder
 
 FORMAT = 1
@@ -21,17 +21,10 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class BatchFolder:
-    """A folder with a run folder for each training, a manifest, tables and figures.
-
-    Attributes:
-        path: The folder.
-        made_by: The command that makes such folders; folders of other commands are refused.
-        manifest_name: File name of the manifest.
-        runs_name: Name of the subfolder with the run folders.
-    """
+    """A folder with a run folder for each training, a manifest, tables and figures."""
 
     path: Path
-    made_by: str = "slotwise sweep"
+    made_by: str = "slotwise sweep"  # the command; folders of other commands are refused
     manifest_name: str = "batch.json"
     runs_name: str = "runs"
 
@@ -59,37 +52,23 @@ class BatchFolder:
 
     @property
     def is_new(self) -> bool:
-        """Return whether there is nothing in the folder yet.
-
-        Raises:
-            InputError: it holds something else, or cannot be read.
-        """
+        """Return whether the folder is missing or empty; raise an InputError if it holds something else."""
         with self._readable():
             if self.manifest_path.is_file():
                 return False
             if self.path.exists() and not self.path.is_dir():
                 raise InputError("out", self.path, "a folder, and this is a file")
-            if self.path.exists() and set(self.path.iterdir()) - set(leftovers(self.path)):
+            if self.path.exists() and not is_empty(self.path):
                 raise InputError("out", self.path, f"a new or empty folder, or one that {self.made_by} made")
             return True
 
-    def make(self) -> None:
-        """Create the folder if it does not exist."""
-        with self._readable():
-            self.path.mkdir(parents=True, exist_ok=True)
-
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Create the folder if it is new, and keep other processes from working in it.
-
-        Raises:
-            InputError: the folder holds something else, or cannot be created.
-            UserError: another process works in it.
-        """
-        if self.is_new:
-            self.make()
+        """Create the folder if it is new, and keep other processes out; raise a UserError if one is there."""
         with ExitStack() as lock:
             with self._readable():
+                if self.is_new:
+                    self.path.mkdir(parents=True, exist_ok=True)
                 lock.enter_context(held(self.path, f"another {self.made_by} is at work here"))
             yield
 
@@ -98,35 +77,23 @@ class BatchFolder:
         whole = {"format": FORMAT, "made_by": self.made_by, **document}
         content = json.dumps(whole, indent=2 if len(whole) < 5 else None) + "\n"
         if not self.is_batch or self.manifest_path.read_text(encoding="utf-8") != content:
-            self.make()
+            with self._readable():
+                self.path.mkdir(parents=True, exist_ok=True)
             write_atomically(self.manifest_path, content)
 
     def read_manifest(self) -> dict[str, Any]:
-        """Return the document of the manifest.
-
-        Raises:
-            UserError: it is missing, damaged or of another format.
-        """
-        with self.reading_manifest():
-            document = dict(json.loads(self.manifest_path.read_text(encoding="utf-8")))
-            if document["format"] != FORMAT:
-                found = document["format"]
-                raise UserError(f"{self.manifest_path}: format {found}, this slotwise reads {FORMAT}")
-            return document
+        """Return the document of the manifest; raise a UserError if it is missing or damaged."""
+        return read_document(self.manifest_path, FORMAT)
 
     @contextmanager
     def reading_manifest(self) -> Iterator[None]:
-        """Turn the errors of reading a damaged document into a UserError."""
+        """Turn the errors of a document with other content than expected into a UserError."""
         try:
             yield
-        except OSError as error:
-            raise UserError(f"{self.manifest_path}: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            if isinstance(error, UserError):
-                raise
-            raise UserError(
-                f"{self.manifest_path}: damaged; it must be the JSON that {self.made_by} wrote"
-            ) from None
+        except UserError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise damaged(self.manifest_path) from None
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -139,22 +106,14 @@ class BatchFolder:
 
 def write_spec(folder: BatchFolder, spec: BatchSpec) -> None:
     """Write batch.json: all that results need to know of a specification."""
-    folder.write_manifest(
-        {
-            "axes": {axis.name: axis.values for axis in spec.axes},
-            "powers": asdict(spec.powers) if spec.powers else None,
-            "digest": _digest(spec.runs),
-            "points": [[point.case, point.values, point.seed, point.run.name] for point in spec.points],
-        }
-    )
+    axes = {axis.name: axis.values for axis in spec.axes}
+    powers = asdict(spec.powers) if spec.powers else None
+    points = [[point.case, point.values, point.seed, point.run.name] for point in spec.points]
+    folder.write_manifest({"axes": axes, "powers": powers, "digest": _digest(spec.runs), "points": points})
 
 
 def check_same_batch(folder: BatchFolder, spec: BatchSpec) -> None:
-    """Refuse a folder whose points are not among those of the specification; a batch may grow.
-
-    Raises:
-        InputError: the folder holds something else or another batch.
-    """
+    """Raise an InputError for a folder with points that the specification does not have; a batch may grow."""
     if folder.is_new:
         return
     document = folder.read_manifest()
@@ -170,5 +129,5 @@ def check_same_batch(folder: BatchFolder, spec: BatchSpec) -> None:
 
 def _digest(runs: Iterable[Run]) -> str:
     """Return a sha256 of names and changed options; a new option with its default value changes nothing."""
-    told = sorted((run.name, json.dumps(run.config.changed_options(), sort_keys=True)) for run in runs)
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    changed = sorted((run.name, json.dumps(run.config.changed_options(), sort_keys=True)) for run in runs)
+    return hashlib.sha256(json.dumps(changed).encode()).hexdigest()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from slotwise.learning.local_sgd import LocalSgd
 from slotwise.runs import RunConfig
@@ -19,6 +20,9 @@ CACHED_SUMMARIES, CACHED_TIMELINES = 4096, 16
 TEST_IMAGES = 10_000
 # An evaluation is a forward pass: about a third of the arithmetic of a training step on the same image.
 FORWARD_PART = 1 / 3
+# Options in the name of a run, where they differ from the paper's case; some with a word before the value.
+NAME_WORDS = {"compute_slots": "compute", "link_slots": "link"}
+NAMED_OPTIONS = (*NAME_WORDS, "partition", "input_scale", "update")
 
 
 @dataclass(frozen=True)
@@ -32,31 +36,25 @@ class Run:
     def of(cls, config: RunConfig) -> Run:
         """Return the run that trains ``config``, named after what differs from the paper's case."""
         trained = as_trained(config)
-        return cls(_name(trained), trained)
-
-    @property
-    def parameters(self) -> RunConfig:
-        """The configuration, under its former name."""
-        return self.config
+        own, paper = trained.options(), RunConfig.from_options({"data": trained.dataset.data}).options()
+        parts = [own["data"], own["schedule"], f"S{own['group_size']}"]
+        changed = [name for name in NAMED_OPTIONS if own[name] != paper[name]]
+        parts += [f"{NAME_WORDS.get(name, '')}{own[name]}" for name in changed]
+        if any(own[name] != paper[name] for name in ("channels", "hidden")):
+            parts.append("x".join(map(str, (*own["channels"], *own["hidden"]))))
+        return cls("-".join([*parts, f"T{trained.deadline}", f"seed{trained.seed}"]), trained)
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run to train or to resume.
-
-    Attributes:
-        run: The run.
-        work: Amount of computation of the whole run, in a unit that all jobs share.
-        until: Stop after this number of rounds; None trains to the end.
-    """
+    """A run to train or to resume."""
 
     run: Run
-    work: float = 0.0
-    until: int | None = None
+    work: float = 0.0  # amount of computation of the whole run, in a unit that all jobs share
+    until: int | None = None  # stop after this number of rounds; None trains to the end
 
 
-@dataclass(frozen=True)
-class JobProgress:
+class JobProgress(NamedTuple):
     """Progress of a job: rounds done, and the last evaluation if there was one."""
 
     done: int
@@ -65,19 +63,12 @@ class JobProgress:
     accuracy: float | None = None
 
 
-@dataclass(frozen=True)
-class JobEnd:
-    """The end of a job at a worker.
-
-    Attributes:
-        job: The job.
-        reason: Why it failed; None if it is finished or was asked to stop.
-        lost: The worker died; the job can be resumed by another one.
-    """
+class JobEnd(NamedTuple):
+    """The end of a job at a worker."""
 
     job: Job
-    reason: str | None = None
-    lost: bool = False
+    reason: str | None = None  # why it failed; None if it is finished or was asked to stop
+    lost: bool = False  # the worker died; another one can resume the job
 
 
 @dataclass(frozen=True)
@@ -115,59 +106,23 @@ def distinct(runs: Iterable[Run]) -> tuple[Run, ...]:
     return tuple({run.name: run for run in runs}.values())
 
 
-def _name(config: RunConfig) -> str:
-    """Return a name from what differs from the paper's case, and from what its figures compare."""
-    case = RunConfig.from_options({"data": config.dataset.data})
-    parts = [config.dataset.data, config.policy.schedule, f"S{config.channel.group_size}"]
-    if config.channel.compute_slots != case.channel.compute_slots:
-        parts.append(f"compute{config.channel.compute_slots}")
-    if config.channel.link_slots != case.channel.link_slots:
-        parts.append(f"link{config.channel.link_slots}")
-    if config.dataset.partition != case.dataset.partition:
-        parts.append(config.dataset.partition)
-    if config.dataset.input_scale != case.dataset.input_scale:
-        parts.append(config.dataset.input_scale)
-    if config.training.update != case.training.update:
-        parts.append(config.training.update)
-    if (config.model.channels, config.model.hidden) != (case.model.channels, case.model.hidden):
-        parts.append("x".join(map(str, (*config.model.channels, *config.model.hidden))))
-    return "-".join([*parts, f"T{config.deadline}", f"seed{config.seed}"])
-
-
-@dataclass(frozen=True)
-class ScheduleSummary:
-    """Totals of a timeline.
-
-    Attributes:
-        rounds: Rounds that end by the deadline.
-        slots: Slots until the last of them ends.
-        updates: Updates applied in all of them.
-        lost: Uplinks that were lost.
-        mean_staleness: Mean staleness of the updates, in rounds.
-    """
+class ScheduleSummary(NamedTuple):
+    """Totals of a timeline."""
 
     rounds: int
-    slots: int
+    slots: int  # until the last round ends
     updates: int
-    lost: int
-    mean_staleness: float
+    lost: int  # uplinks
+    mean_staleness: float  # of the updates, in rounds
 
 
 def schedule_timeline(config: RunConfig) -> Timeline:
-    """Return the timeline of a configuration; the last few are cached.
-
-    Raises:
-        InputError: there is no such schedule, or no round fits.
-    """
+    """Return the timeline of a configuration; the last few are cached."""
     return _timeline(_schedule_only(config))
 
 
 def schedule_summary(config: RunConfig) -> ScheduleSummary:
-    """Return the totals of the timeline of a configuration; cached.
-
-    Raises:
-        InputError: there is no such schedule, or no round fits.
-    """
+    """Return the totals of the timeline of a configuration; raise an InputError if there is none."""
     return _summary(_schedule_only(config))
 
 
@@ -197,11 +152,6 @@ def _timeline(config: RunConfig) -> Timeline:
 
 @lru_cache(CACHED_SUMMARIES)
 def _summary(config: RunConfig) -> ScheduleSummary:
-    timeline = _timeline(config)
-    return ScheduleSummary(
-        rounds=timeline.rounds,
-        slots=timeline.last_slot,
-        updates=len(timeline),
-        lost=len(timeline.lost),
-        mean_staleness=timeline.mean_staleness(),
-    )
+    found = _timeline(config)
+    staleness = found.mean_staleness()
+    return ScheduleSummary(found.rounds, found.last_slot, len(found), len(found.lost), staleness)

@@ -11,16 +11,15 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from slotwise.batch.batch_figure import batch_figure
 from slotwise.batch.batch_folder import BatchFolder, check_same_batch, write_spec
-from slotwise.batch.job import Failure, Job, JobEnd, Run, run_work
+from slotwise.batch.job import Failure, Job, Run, run_work
 from slotwise.batch.processes import ProcessExecutor
-from slotwise.batch.results import BatchResults, table_csv
+from slotwise.batch.results import BatchResults, batch_figure
 from slotwise.batch.serial import Executor, SerialExecutor
 from slotwise.batch.specification import BatchSpec
 from slotwise.data import cifar10_path
 from slotwise.errors import InputError, UserError
-from slotwise.files import write_atomically
+from slotwise.files import write_atomically, write_csv
 from slotwise.machine import available_cores
 from slotwise.observer import Observer
 from slotwise.runs.execution import check_interval
@@ -57,7 +56,11 @@ def run_batch(
     if checkpoint_every is not None:
         check_interval(checkpoint_every)
     asked = spec if isinstance(spec, BatchSpec) else BatchSpec.read(Path(spec))
-    _check_trainable(asked)
+    # Refuse what would fail in every process.
+    if not all(can_train(run) for run in asked.runs):
+        raise UserError(FETCH_CIFAR10)
+    if any(run.config.model.backend == "torch" for run in asked.runs) and find_spec("torch") is None:
+        raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'")
     folder = BatchFolder(Path(out))
     check_same_batch(folder, asked)
     chosen = make_executor(executor, workers) if isinstance(executor, str) else executor
@@ -70,15 +73,11 @@ def run_batch(
             folder, jobs, chosen, observer, finished=finished, checkpoint_every=checkpoint_every
         )
         results = BatchResults.read(folder)
-        return replace(results, failures=failures, files=write_results(folder, results))
+        return replace(results, failures=failures, files=_write_results(folder.path, results))
 
 
 def make_executor(name: str, workers: int | None = None) -> Executor:
-    """Return the executor called ``processes``, ``serial`` or ``ray:ADDRESS``.
-
-    Raises:
-        UserError: the name or the number is not allowed, or there is no cluster at the address.
-    """
+    """Return the executor called ``processes``, ``serial`` or ``ray:ADDRESS``."""
     if workers is not None:
         whole("workers", workers)
     if name == "processes":
@@ -93,39 +92,31 @@ def make_executor(name: str, workers: int | None = None) -> Executor:
     raise InputError("executor", name, "processes, serial or ray:ADDRESS")
 
 
-def write_results(folder: BatchFolder, results: BatchResults) -> tuple[Path, ...]:
+def _write_results(path: Path, results: BatchResults) -> tuple[Path, ...]:
     """Write results.csv, curves.csv and, once there is a curve, curves.png; return their paths."""
-    contents: dict[str, bytes | str] = {
-        "results.csv": table_csv(results.columns()),
-        "curves.csv": table_csv(results.curve_columns()),
-    }
+    tables = {"results.csv": results.columns(), "curves.csv": results.curve_columns()}
+    for name, columns in tables.items():
+        write_csv(path / name, [*columns], zip(*columns.values(), strict=True))
+    files = [path / name for name in tables]
     figure = batch_figure(results)
     if figure.panels:
         from slotwise.report.plotting import draw_figure  # noqa: PLC0415
 
-        contents["curves.png"] = draw_figure(figure, "png")
-    for name, content in contents.items():
-        write_atomically(folder.path / name, content)
-    return tuple(folder.path / name for name in contents)
-
-
-def _check_trainable(spec: BatchSpec) -> None:
-    """Refuse what would fail in every process."""
-    if not all(can_train(run) for run in spec.runs):
-        raise UserError(FETCH_CIFAR10)
-    if any(run.config.model.backend == "torch" for run in spec.runs) and find_spec("torch") is None:
-        raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'")
+        files.append(path / "curves.png")
+        write_atomically(files[-1], draw_figure(figure, "png"))
+    return tuple(files)
 
 
 def unfinished(folder: BatchFolder, runs: Iterable[Run]) -> tuple[Job, ...]:
-    """Return a job for each run that has to be trained or resumed.
-
-    Raises:
-        UserError: a run folder is damaged, or holds another run.
-    """
-    return tuple(
-        Job(run, run_work(run.config)) for run in runs if _status(folder, run) not in {"finished", "diverged"}
-    )
+    """Return a job for each run to train or resume; raise a UserError if a folder holds another run."""
+    jobs = []
+    for run in runs:
+        found = folder.run(run.name)
+        if found.is_run and found.parameters() != run.config:
+            raise UserError(f"{found.path}: made with other options; remove it to train it again")
+        if not found.is_run or found.status not in {"finished", "diverged"}:
+            jobs.append(Job(run, run_work(run.config)))
+    return tuple(jobs)
 
 
 def can_train(run: Run) -> bool:
@@ -144,20 +135,15 @@ def run_jobs(
 ) -> tuple[Failure, ...]:
     """Train jobs, the largest first, so that no long one is left for the end; return those that failed.
 
-    Args:
-        folder: The folder of the run folders.
-        jobs: The jobs, each with another run.
-        executor: What trains them. Default: one after the other in this process.
-        observer: Is told of starts, progress and ends, and may ask to stop early.
-        finished: Runs that were finished before, for the observer.
-        checkpoint_every: Seconds between checkpoints. Default: that of the executor.
+    By default they are trained one after the other in this process. The observer is told that ``finished``
+    runs were finished before, and of all starts, progress and ends; it may ask to stop early.
     """
     waiting = tuple(jobs)
     chosen, watch = executor or SerialExecutor(), observer or Observer()
-    seconds = chosen.checkpoint_every if checkpoint_every is None else checkpoint_every
     dispatcher = _Dispatcher(waiting, chosen, watch)
     try:
         watch.batch_started(waiting, finished)
+        seconds = chosen.checkpoint_every if checkpoint_every is None else checkpoint_every
         chosen.open(folder, len(waiting), seconds, watch)
         dispatcher.run()
     except KeyboardInterrupt:  # without signal handlers: save what there is; a second one ends at once
@@ -188,17 +174,16 @@ class _Dispatcher:
                 self._active += 1
                 self._observer.job_started(self._waiting.popleft())
             for end in self._executor.wait(POLL_SECONDS):
-                self._end(end)
+                self._end(end.job, end.reason, end.lost)
 
     def stop(self) -> None:
         self._stopping = True
         self._waiting.clear()
         self._executor.stop()
 
-    def _end(self, end: JobEnd) -> None:
+    def _end(self, job: Job, reason: str | None, lost: bool) -> None:
         self._active -= 1
-        job, reason = end.job, end.reason
-        if end.lost:
+        if lost:
             self._losses[job.run.name] += 1
             times = self._losses[job.run.name]
             if not self._stopping and times <= self._executor.retries:
@@ -209,12 +194,3 @@ class _Dispatcher:
         if reason is not None:
             self.failures.append(Failure(job.run, reason))
         self._observer.job_ended(job, reason)
-
-
-def _status(folder: BatchFolder, run: Run) -> str:
-    run_folder = folder.run(run.name)
-    if not run_folder.is_run:
-        return "missing"
-    if run_folder.parameters() != run.config:
-        raise UserError(f"{run_folder.path}: made with other options; remove it to train it again")
-    return run_folder.status

@@ -17,7 +17,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from signal import Signals
@@ -29,7 +28,6 @@ from slotwise.batch.serial import Executor, TaskCache, train_job
 from slotwise.errors import UserError
 from slotwise.machine import available_cores
 from slotwise.observer import Observer
-from slotwise.runs import RunFolder
 from slotwise.scenario import whole
 
 # One thread per local training is what slotwise decides; libraries must not add their own.
@@ -40,11 +38,7 @@ PREDECESSOR_TIMEOUT = 10.0  # seconds
 
 
 class ProcessExecutor(Executor):
-    """Trains jobs in up to ``workers`` processes, started when they are needed.
-
-    Args:
-        workers: Parallel local trainings over all jobs. Default: all cores.
-    """
+    """Trains jobs in processes that are started when needed, up to ``workers``; by default on all cores."""
 
     retries = 1
 
@@ -59,8 +53,10 @@ class ProcessExecutor(Executor):
             return False
         worker = next((worker for worker in self._workers if worker.job is None), None)
         if worker is None:
-            worker = self._start_worker()
-        worker.submit(job, -(-free // min(waiting, free)))
+            worker = _Worker(self.folder, self.checkpoint_every)
+            self._workers.append(worker)
+        worker.job, worker.threads = job, -(-free // min(waiting, free))
+        worker.send((job, worker.threads))
         return True
 
     def wait(self, seconds: float) -> list[JobEnd]:
@@ -72,37 +68,29 @@ class ProcessExecutor(Executor):
             try:
                 message = worker.pipe.recv()
             except (EOFError, OSError):
-                ends += self._lose(worker)
+                self._workers.remove(worker)
+                reason = worker.death()
+                ends += [] if worker.job is None else [JobEnd(worker.job, reason, lost=True)]
                 continue
             if message is None:
                 worker.started = True
-            elif isinstance(message, JobProgress):
-                if worker.job is not None:
-                    self.observer.job_progress(worker.job, message)
-            else:
-                ends += worker.end_job(*message)
+            elif worker.job is not None and isinstance(message, JobProgress):
+                self.observer.job_progress(worker.job, message)
+            elif worker.job is not None:
+                ends.append(JobEnd(worker.job, *message))
+                worker.job, worker.threads = None, 0
         return ends
 
     def stop(self) -> None:
         """Ask every worker to save its job and to end."""
         for worker in self._workers:
-            worker.stop()
+            worker.send(None)
 
     def close(self) -> None:
         """Kill the workers that are left."""
         for worker in self._workers:
             worker.kill()
         self._workers.clear()
-
-    def _start_worker(self) -> _Worker:
-        worker = _Worker(self.folder, self.checkpoint_every)
-        self._workers.append(worker)
-        return worker
-
-    def _lose(self, worker: _Worker) -> list[JobEnd]:
-        self._workers.remove(worker)
-        reason = worker.death()
-        return [] if worker.job is None else [JobEnd(worker.job, reason, lost=True)]
 
 
 class _Worker:
@@ -124,22 +112,18 @@ class _Worker:
                 env={**os.environ, **dict.fromkeys(LIBRARY_THREADS, "1")},
                 start_new_session=True,  # Ctrl-C in a terminal is for the main process only
             )
-        self._send((sys.path, folder, checkpoint_every))
+        self.send((sys.path, folder, checkpoint_every))
 
-    def submit(self, job: Job, threads: int) -> None:
-        self.job, self.threads = job, threads
-        self._send((job, threads))
-
-    def stop(self) -> None:
-        self._send(None)
-
-    def end_job(self, reason: str | None) -> list[JobEnd]:
-        job, self.job, self.threads = self.job, None, 0
-        return [] if job is None else [JobEnd(job, reason)]
+    def send(self, message: object) -> None:
+        with suppress(OSError):  # it has died; `wait` finds out
+            self.pipe.send(message)
 
     def death(self) -> str:
         """Return why the process has ended; raise a UserError if it could not even start."""
-        code, error = self._process.wait(), self._last_error()
+        code = self._process.wait()
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").split("\n")
+        error = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
         self.kill()
         if code < 0:
             return f"its process was ended by {Signals(-code).name}"
@@ -153,15 +137,6 @@ class _Worker:
         self.pipe.close()
         self._errors.close()
 
-    def _send(self, message: object) -> None:
-        with suppress(OSError):  # it has died; `wait` finds out
-            self.pipe.send(message)
-
-    def _last_error(self) -> str:
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "no message")
-
 
 def work(descriptor: int) -> None:
     """Train the jobs that come through a pipe, in a worker process, until it is closed or says to stop.
@@ -173,8 +148,16 @@ def work(descriptor: int) -> None:
     sys.path += [entry for entry in path if entry not in sys.path]  # for modules of the user
     place, main, tasks = Executor(), _MainProcess(pipe), TaskCache()
     place.open(folder, 1, checkpoint_every, main)
-    for job, threads in main.jobs():
-        _await_predecessor(folder.run(job.run.name))
+    while (message := main.jobs.get()) is not None:
+        job, threads = message
+        # A worker whose main process was killed may still be saving this run before it ends: wait for it.
+        run, end = folder.run(job.run.name), time.monotonic() + PREDECESSOR_TIMEOUT
+        while run.is_run and time.monotonic() < end:
+            try:
+                with run.held():
+                    break
+            except UserError:
+                time.sleep(0.1)
         main.send((train_job(place, job, threads, tasks.make),))
 
 
@@ -186,14 +169,10 @@ class _MainProcess(Observer):
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
-        self._jobs: queue.SimpleQueue[tuple[Job, int] | None] = queue.SimpleQueue()
+        self.jobs: queue.SimpleQueue[tuple[Job, int] | None] = queue.SimpleQueue()
         self._ended = threading.Event()
         threading.Thread(target=self._receive, daemon=True).start()
         self.send(None)
-
-    def jobs(self) -> Iterator[tuple[Job, int]]:
-        while (job := self._jobs.get()) is not None:
-            yield job
 
     def send(self, message: object) -> None:
         with suppress(OSError):  # the main process is gone; the end of the pipe tells so as well
@@ -207,23 +186,8 @@ class _MainProcess(Observer):
         return self._ended.is_set()
 
     def _receive(self) -> None:
-        message: Any = True
-        while message is not None:
-            try:
-                message = self._pipe.recv()
-            except (EOFError, OSError):
-                message = None
-            if message is None:
-                self._ended.set()
-            self._jobs.put(message)
-
-
-def _await_predecessor(run: RunFolder) -> None:
-    """Wait for a worker whose main process was killed: it saves the same run and ends."""
-    end = time.monotonic() + PREDECESSOR_TIMEOUT
-    while run.is_run and time.monotonic() < end:
-        try:
-            with run.held():
-                return
-        except UserError:
-            time.sleep(0.1)
+        with suppress(EOFError, OSError):
+            while (message := self._pipe.recv()) is not None:
+                self.jobs.put(message)
+        self._ended.set()
+        self.jobs.put(None)

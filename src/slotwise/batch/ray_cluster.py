@@ -1,4 +1,4 @@
-"""RayExecutor: jobs on the nodes of a Ray cluster.
+"""RayExecutor and RayWorker: jobs on the nodes of a Ray cluster.
 
 Each data set is put into the cluster's object store once; a node fetches it once, and all its workers read
 that one copy. Checkpoints and curves come back as they are written, so the folder of the batch is as if the
@@ -7,24 +7,33 @@ jobs were trained here, and a job whose node is lost resumes elsewhere from what
 
 from __future__ import annotations
 
+import platform
+import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.job import Job, JobEnd
+from slotwise.batch.job import Job, JobEnd, JobProgress
 from slotwise.batch.ray_connection import RayConnection
-from slotwise.batch.ray_worker import News, RayWorker, resumable_files, write_files
-from slotwise.batch.serial import Executor
+from slotwise.batch.serial import Executor, TaskCache, train_job
+from slotwise.data import Dataset
 from slotwise.errors import UserError
+from slotwise.files import write_atomically
 from slotwise.observer import Observer
 from slotwise.runs import RunFolder
 
 CONCURRENT_CALLS = 3  # of a worker: `stop` has to be heard while `news` waits
 FALSE_STARTS = 3
 PROBE_INTERVAL, HEAD_TIMEOUT = 3.0, 20.0  # seconds; Ray ends a process without a head after 60
+NEWS_INTERVAL, NEWS_POLL = 1.0, 0.1  # seconds
+CHECKPOINT = "checkpoint"
+FILES = ("history.csv", "model.npz", "run.json")  # run.json last: its status speaks of the others
+Files = dict[str, bytes]
 
 
 class RayExecutor(Executor):
@@ -59,8 +68,13 @@ class RayExecutor(Executor):
             idle = next((worker for worker in self._workers if worker.call is None), None)
             if idle is None:
                 return False
+            config, run = job.run.config, self.folder.run(job.run.name)
             try:
-                idle.begin(job, self._run_folder(job), self._dataset(job), self.checkpoint_every)
+                if not run.is_run:
+                    run = RunFolder.create(run.path, config)
+                if config.dataset.data not in self._datasets:
+                    self._datasets[config.dataset.data] = self._ray.put(config.dataset.load())
+                idle.begin(job, run, self._datasets[config.dataset.data], self.checkpoint_every)
             except UserError as error:  # of this job; it stops no other
                 self._refused.append(JobEnd(job, str(error)))
             return True
@@ -68,7 +82,13 @@ class RayExecutor(Executor):
     def wait(self, seconds: float) -> list[JobEnd]:
         """Return the jobs that have ended or lost their node."""
         with self._head_needed():
-            self._probe_head()
+            now = time.monotonic()
+            if now - self._probed >= PROBE_INTERVAL:
+                self._probed = now
+                if self._cluster.answers():
+                    self._answered = now
+                elif now - self._answered > HEAD_TIMEOUT:
+                    raise ConnectionError  # the head is lost
             refused, self._refused = self._refused, []
             if refused:
                 return refused
@@ -93,67 +113,41 @@ class RayExecutor(Executor):
         with suppress(ConnectionError):  # the head is lost
             self._ray.shutdown()
 
-    def _probe_head(self) -> None:
-        now = time.monotonic()
-        if now - self._probed < PROBE_INTERVAL:
-            return
-        self._probed = now
-        if self._cluster.answers():
-            self._answered = now
-        elif now - self._answered > HEAD_TIMEOUT:
-            raise self._lost_head()
-
     @contextmanager
     def _head_needed(self) -> Iterator[None]:
         """Report a lost head: with ray://, every call goes through it and fails."""
         try:
             yield
         except ConnectionError:
-            raise self._lost_head() from None
-
-    def _lost_head(self) -> UserError:
-        return UserError(
-            f"lost the Ray cluster at {self._cluster.head}; the results received so far are kept, "
-            "and the same command resumes from there"
-        )
-
-    def _run_folder(self, job: Job) -> RunFolder:
-        run = self.folder.run(job.run.name)
-        return run if run.is_run else RunFolder.create(run.path, job.run.config)
-
-    def _dataset(self, job: Job) -> Any:
-        name = job.run.config.dataset.data
-        if name not in self._datasets:
-            self._datasets[name] = self._ray.put(job.run.config.dataset.load())
-        return self._datasets[name]
+            raise UserError(
+                f"lost the Ray cluster at {self._cluster.head}; the results received so far are kept, "
+                "and the same command resumes from there"
+            ) from None
 
     def _answer(self, worker: _Worker) -> list[JobEnd]:
         job, errors = worker.job, self._ray.exceptions
         try:
             ends = worker.answer(self.observer)
-        except errors.RayTaskError as error:  # a worker that raises is of no use for any job
-            self._dismiss(worker)
-            if job is None:
-                raise UserError(f"a node of the cluster cannot run slotwise: {_last_line(error)}") from None
-            return [JobEnd(job, _last_line(error))]
         except errors.RayError as error:
-            self._dismiss(worker)
-            if job is None:
-                self._count_false_start(_last_line(error))
-                return []
-            head = "" if self._cluster.answers() else ", and the head of the cluster does not answer"
-            return [JobEnd(job, f"its node or its process was lost{head}", lost=True)]
+            self._workers.remove(worker)
+            worker.end()
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            reason = lines[-1] if lines else type(error).__name__
+            # A worker that raises is of no use for any job; other errors are those of its node.
+            raised = isinstance(error, errors.RayTaskError)
+            if job is not None and raised:
+                return [JobEnd(job, reason)]
+            if job is not None:
+                head = "" if self._cluster.answers() else ", and the head of the cluster does not answer"
+                return [JobEnd(job, f"its node or its process was lost{head}", lost=True)]
+            if raised:
+                raise UserError(f"a node of the cluster cannot run slotwise: {reason}") from None
+            self._false_starts += 1
+            if self._false_starts >= FALSE_STARTS:
+                raise UserError(f"the cluster cannot start slotwise: {reason}") from None
+            return []
         self._false_starts = 0
         return ends
-
-    def _dismiss(self, worker: _Worker) -> None:
-        self._workers.remove(worker)
-        worker.end()
-
-    def _count_false_start(self, reason: str) -> None:
-        self._false_starts += 1
-        if self._false_starts >= FALSE_STARTS:
-            raise UserError(f"the cluster cannot start slotwise: {reason}")
 
 
 class _Worker:
@@ -179,31 +173,24 @@ class _Worker:
 
     def answer(self, observer: Observer) -> list[JobEnd]:
         """Take the answer to the call, and make the next call; raise a RayError if there is no answer."""
-        answer = self._ray.get(self.call)
+        news, job, here = self._ray.get(self.call), self.job, version("slotwise")
+        self.call = None
         if not self._ready:
-            node, installed = answer
-            if installed != version("slotwise"):
-                here = version("slotwise")
+            node, installed = news
+            if installed != here:
                 raise UserError(f"node {node} has slotwise {installed}; it must be {here}, as here")
-            self._ready, self.call = True, None
+            self._ready = True
             return []
-        if isinstance(answer, News):
-            return self._take(answer, observer)
+        if isinstance(news, News) and job is not None:
+            write_files(news.files, self._run)
+            if news.progress is not None:
+                observer.job_progress(job, news.progress)
+            if news.over:
+                self.job = None
+                self._held.close()
+                return [JobEnd(job, news.reason)]
         self.call = self.actor.news.remote()
         return []
-
-    def _take(self, news: News, observer: Observer) -> list[JobEnd]:
-        job = self.job
-        assert job is not None
-        write_files(news.files, self._run)
-        if news.progress is not None:
-            observer.job_progress(job, news.progress)
-        if not news.over:
-            self.call = self.actor.news.remote()
-            return []
-        self.job, self.call = None, None
-        self._held.close()
-        return [JobEnd(job, news.reason)]
 
     def end(self) -> None:
         self._held.close()
@@ -211,6 +198,108 @@ class _Worker:
             self._ray.kill(self.actor)
 
 
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+class News(NamedTuple):
+    """Changes since the last news: the progress of the job, and files that are new."""
+
+    progress: JobProgress | None
+    files: Files
+    over: bool
+    reason: str | None
+
+
+class RayWorker(Observer):
+    """Trains one job after another on a node, each in a temporary folder. It knows nothing of the cluster.
+
+    `news` and `stop` are called while the training that `begin` started goes on in a thread. A worker that is
+    killed leaves its folder among the temporary files of the node.
+    """
+
+    def __init__(self) -> None:
+        self._tasks = TaskCache()
+        self._stopping = threading.Event()
+
+    def hello(self) -> tuple[str, str]:
+        """Return the name of the node and its version of slotwise."""
+        return platform.node(), version("slotwise")
+
+    def begin(self, job: Job, threads: int, checkpoint_every: float, files: Files, dataset: Dataset) -> None:
+        """Start to train a job from the files of its run."""
+        self._tasks.add(dataset)
+        self._scratch = tempfile.TemporaryDirectory(prefix="slotwise-")
+        folder, place = BatchFolder(Path(self._scratch.name)), Executor()
+        place.open(folder, 1, checkpoint_every, self)
+        write_files(files, folder.run(job.run.name))
+        self._changes = ChangedFiles(folder.run(job.run.name))
+        self._progress: JobProgress | None = None
+        self._reason: str | None = None
+        self._over = threading.Event()
+
+        def train() -> None:
+            try:
+                self._reason = train_job(place, job, threads, self._tasks.make)
+            finally:
+                self._over.set()
+
+        threading.Thread(target=train, daemon=True).start()
+
+    def news(self) -> News:
+        """Return the news after a second, or as soon as there is a checkpoint or the job has ended."""
+        end = time.monotonic() + NEWS_INTERVAL
+        while not (over := self._over.wait(NEWS_POLL)) and time.monotonic() < end:
+            if self._changes.has_checkpoint():
+                break
+        news = News(self._progress, self._changes.take(over=over), over, self._reason)
+        if over:
+            self._scratch.cleanup()
+        return news
+
+    def stop(self) -> None:
+        """Ask for a checkpoint and an early end."""
+        self._stopping.set()
+
+    def wants_stop(self) -> bool:
+        """Return whether to stop."""
+        return self._stopping.is_set()
+
+    def job_progress(self, job: Job, progress: JobProgress) -> None:
+        """Remember the progress for the next news."""
+        del job
+        self._progress = progress
+
+
+def resumable_files(run: RunFolder) -> Files:
+    """Return the files of a run that it takes to resume it elsewhere."""
+    files = {"run.json": (run.path / "run.json").read_bytes()}
+    checkpoint = run.checkpoints.newest()
+    return files if checkpoint is None else {CHECKPOINT: checkpoint, **files}
+
+
+def write_files(files: Files, run: RunFolder) -> None:
+    """Write files into a run folder, in the order in which a training writes them."""
+    run.path.mkdir(parents=True, exist_ok=True)
+    if CHECKPOINT in files:
+        run.checkpoints.receive(files[CHECKPOINT])
+    for name in FILES:
+        if name in files:
+            write_atomically(run.path / name, files[name])
+
+
+class ChangedFiles:
+    """The files of a run that have changed since they were last taken."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self._run, self._sent = run, run.checkpoints.newest_name()
+
+    def has_checkpoint(self) -> bool:
+        """Return whether there is a new checkpoint."""
+        return self._run.checkpoints.newest_name() != self._sent
+
+    def take(self, *, over: bool) -> Files:
+        """Return a new checkpoint and the curve until then; all files once the training is over."""
+        files: Files = {}
+        name = self._run.checkpoints.newest_name()
+        if name != self._sent and (checkpoint := self._run.checkpoints.newest()) is not None:
+            self._sent, files[CHECKPOINT] = name, checkpoint
+        wanted = FILES if over else ("history.csv",) if files else ()
+        paths = {name: self._run.path / name for name in wanted}
+        return files | {name: path.read_bytes() for name, path in paths.items() if path.is_file()}

@@ -47,14 +47,7 @@ class RayConnection:
 
 
 def connect(address: str) -> RayConnection:
-    """Connect to a cluster.
-
-    Args:
-        address: Address of the head, or ``auto`` for the one that RAY_ADDRESS or this machine knows.
-
-    Raises:
-        UserError: Ray is not installed, there is no cluster, or it does not answer.
-    """
+    """Connect to the head at an address, or raise a UserError; ``auto`` is the one this machine knows."""
     if find_spec("ray") is None:
         raise UserError("Ray is not installed: pip install 'slotwise[ray]'")
     chosen = _known_address() if address == "auto" else address
@@ -86,6 +79,7 @@ def _known_address() -> str | None:
 
 
 def _check_answers(address: str) -> None:
+    """Refuse an address where nothing or no gRPC server answers."""
     match = re.fullmatch(r"(?:ray://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})", address)
     if match is None or not 0 < int(match[2]) < 1 << 16:
         raise InputError("ray", address, ALLOWED)
@@ -94,17 +88,14 @@ def _check_answers(address: str) -> None:
         socket.create_connection((match[1].strip("[]"), int(match[2])), PROBE_TIMEOUT).close()
     except OSError as error:
         raise UserError(f"no Ray cluster at {address}: {error.strerror or error}") from None
-    if os.environ.get("RAY_USE_TLS") not in {"1", "true"}:  # no answer there without certificates
-        _check_grpc(address, f"{match[1]}:{match[2]}")
-
-
-def _check_grpc(address: str, target: str) -> None:
-    """Refuse what is no gRPC server; one without a health service answers with an error of its own."""
+    if os.environ.get("RAY_USE_TLS") in {"1", "true"}:  # no answer there without certificates
+        return
     grpc = import_module("grpc")
     try:
-        with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
+        target, options = f"{match[1]}:{match[2]}", [("grpc.enable_http_proxy", 0)]
+        with grpc.insecure_channel(target, options=options) as channel:
             channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=PROBE_TIMEOUT)
-    except grpc.RpcError as error:
+    except grpc.RpcError as error:  # also of a gRPC server without a health service, and that may be Ray
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             raise UserError(f"no Ray cluster at {address}: timed out") from None
         if error.code() is grpc.StatusCode.UNAVAILABLE or "http2 header" in (error.details() or ""):
@@ -115,11 +106,10 @@ def _check_grpc(address: str, target: str) -> None:
 def _silent_stderr() -> Iterator[None]:
     """Discard what Ray's core writes to standard error past Python."""
     before = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 2)
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
         yield
     finally:
         os.dup2(before, 2)
         os.close(before)
-        os.close(nowhere)

@@ -1,59 +1,45 @@
-"""BatchResults: the tidy tables of a batch, one row for each point and one for each evaluation."""
+"""BatchResults: the tidy tables and the figure of a batch, as far as it has been trained."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import isnan, nan
+from math import inf, isnan, nan
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from slotwise.batch.axes import Axis, full_text
+from slotwise.batch.axes import Axis, combination_name, full_text
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Failure, schedule_summary, schedule_timeline
 from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import UserError
-from slotwise.learning import Point
-from slotwise.report.curves import MeasuredPoint
-from slotwise.runs import RunConfig, RunFolder
+from slotwise.notebook import Displayable
+from slotwise.report.curves import COLOURS, Across, CurveFigure, FinalPoint, Line, MeasuredPoint, Panel
+from slotwise.runs import RunFolder
 from slotwise.runs.run_folder import final_accuracy, final_loss
+
+MOST_PANELS = 8  # of curves
+MOST_LINES = 2 * len(COLOURS)  # that can be told apart: solid and dashed
 
 
 class PointStatistics(NamedTuple):
-    """The statistics of a finished run, or their means over several.
+    """The statistics of a finished run, or their means over several."""
 
-    Attributes:
-        final_loss: Mean training loss over the last tenth of the slots.
-        final_accuracy: Mean test accuracy over the same, 0 to 1.
-        last_loss: Training loss of the last model.
-        last_accuracy: Test accuracy of the last model.
-        rounds: Rounds within the deadline.
-        updates: Updates applied.
-        lost: Lost uplinks.
-        sgd_steps: SGD steps of the applied updates.
-        mean_staleness: Mean staleness of the updates, in rounds.
-        slots: Slots until the last round ended.
-        joules: Energy of all devices; NaN if their powers are not known.
-        seconds: Seconds that the training took.
-    """
-
-    final_loss: float
-    final_accuracy: float
-    last_loss: float
+    final_loss: float  # mean training loss over the last tenth of the slots
+    final_accuracy: float  # mean test accuracy over the same, 0 to 1
+    last_loss: float  # training loss of the last model
     last_accuracy: float
-    rounds: float
-    updates: float
-    lost: float
-    sgd_steps: float
-    mean_staleness: float
-    slots: float
-    joules: float
-    seconds: float
+    rounds: float  # within the deadline
+    updates: float  # applied
+    lost: float  # uplinks
+    sgd_steps: float  # of the applied updates
+    mean_staleness: float  # of the updates, in rounds
+    slots: float  # until the last round ended
+    joules: float  # of all devices; NaN if their powers are not known
+    seconds: float  # that the training took
 
 
 @dataclass(frozen=True)
@@ -70,7 +56,7 @@ class PointResult:
 
 
 @dataclass(frozen=True)
-class BatchResults:
+class BatchResults(Displayable):
     """The results of a batch so far.
 
     Attributes:
@@ -94,9 +80,7 @@ class BatchResults:
         with folder.reading_manifest():
             axes = tuple(Axis(name, tuple(values)) for name, values in document["axes"].items())
             powers = Powers(**document["powers"]) if document["powers"] else None
-            points = [
-                (str(c), tuple(values), int(seed), str(run)) for c, values, seed, run in document["points"]
-            ]
+            points = [(str(c), tuple(v), int(seed), str(run)) for c, v, seed, run in document["points"]]
             if any(len(values) != len(axes) or "/" in run for _, values, _, run in points):
                 raise ValueError
         runs = {name: _read_run(folder.run(name), powers) for name in dict.fromkeys(p[3] for p in points)}
@@ -110,11 +94,10 @@ class BatchResults:
     def problems(self, *, stopped: bool = False) -> dict[str, str]:
         """Return the reason or status of each unfinished run; after a stop, only of those that failed."""
         reasons = {failure.run.name: failure.reason for failure in self.failures}
-        statuses = {row.run: row.status for row in self.rows if row.status != "finished"}
         return {
-            name: reasons.get(name, status)
-            for name, status in statuses.items()
-            if not stopped or name in reasons or status == "diverged"
+            row.run: reasons.get(row.run, row.status)
+            for row in self.rows
+            if row.status != "finished" and (not stopped or row.run in reasons or row.status == "diverged")
         }
 
     def by_combination(self) -> dict[tuple[str, ...], list[PointResult]]:
@@ -137,19 +120,26 @@ class BatchResults:
     def curve_columns(self) -> dict[str, list[Any]]:
         """Return the table of evaluations by column."""
         table = self._key_columns([row for row in self.rows for _ in row.curve])
-        points = [point for row in self.rows for point in row.curve]
-        return table | {
-            name: [_known(getattr(point, name)) for point in points] for name in MeasuredPoint._fields
-        }
+        for number, name in enumerate(MeasuredPoint._fields):
+            table[name] = [_known(point[number]) for row in self.rows for point in row.curve]
+        return table
 
     def _key_columns(self, rows: Sequence[PointResult]) -> dict[str, list[Any]]:
         table: dict[str, list[Any]] = {"case": [row.case for row in rows]}
         for number, axis in enumerate(self.axes):
             # The option loss is the probability of losing an uplink, not the loss of a model.
             name = "uplink_loss" if axis.name == "loss" else axis.name
-            table[name] = [_plain(row.values[number]) for row in rows]
+            values = [row.values[number] for row in rows]
+            table[name] = [full_text(v) if isinstance(v, list | tuple) else v for v in values]
         table["seed"] = [row.seed for row in rows]
         return table
+
+    def curve_figure(self) -> CurveFigure:
+        """Return the figure of `batch_figure`; raise a UserError if there is nothing to draw yet."""
+        figure = batch_figure(self)
+        if not figure.panels:
+            raise UserError("nothing has been evaluated yet; there is nothing to draw")
+        return figure
 
 
 def mean_statistics(rows: Iterable[PointResult]) -> PointStatistics | None:
@@ -158,65 +148,117 @@ def mean_statistics(rows: Iterable[PointResult]) -> PointStatistics | None:
     return PointStatistics(*map(fmean, zip(*finished, strict=True))) if finished else None
 
 
-def table_csv(columns: dict[str, list[Any]]) -> str:
-    """Return a table as CSV text; None is a blank cell."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue()
+def _known(value: float) -> float | None:
+    return None if isnan(value) else value
 
 
 def _read_run(
     run: RunFolder, powers: Powers | None
 ) -> tuple[str, tuple[MeasuredPoint, ...], PointStatistics | None]:
+    """Return the status of a run, its evaluations with updates and joules until then, and its statistics."""
     if not run.is_run:
         return "missing", (), None
     status, points, config = run.status, run.points(), run.parameters()
-    if points and points[-1].round > schedule_summary(config).rounds:
-        raise UserError(f"{run.path}: its history.csv and its run.json are not of the same run")
-    curve = _measured(config, points, powers)
-    if status != "finished" or not points:
-        return status, curve, None
-    schedule = schedule_summary(config)
-    return (
-        status,
-        curve,
-        PointStatistics(
-            final_loss=final_loss(points, config.deadline),
-            final_accuracy=final_accuracy(points, config.deadline),
-            last_loss=points[-1].loss,
-            last_accuracy=points[-1].accuracy,
-            rounds=schedule.rounds,
-            updates=schedule.updates,
-            lost=schedule.lost,
-            sgd_steps=schedule.updates * config.training.local_steps,
-            mean_staleness=schedule.mean_staleness,
-            slots=schedule.slots,
-            joules=curve[-1].joules,
-            seconds=float(run.description().get("seconds", 0.0)),
-        ),
-    )
-
-
-def _measured(config: RunConfig, points: Sequence[Point], powers: Powers | None) -> tuple[MeasuredPoint, ...]:
-    """Return the evaluations with the updates and joules until then."""
     if not points:
-        return ()
-    timeline = schedule_timeline(config)
-    slots = [point.slot for point in points]
-    spent = np.full(len(points), nan) if powers is None else joules(usage_until(timeline, slots), powers)
-    return tuple(
-        MeasuredPoint(
-            p.slot, p.round, int(timeline.round_offsets[p.round]), float(energy), p.loss, p.accuracy
-        )
-        for p, energy in zip(points, spent, strict=True)
+        return status, (), None
+    schedule, timeline = schedule_summary(config), schedule_timeline(config)
+    if points[-1].round > schedule.rounds:
+        raise UserError(f"{run.path}: its history.csv and its run.json are not of the same run")
+    spent = np.full(len(points), nan)
+    if powers is not None:
+        spent = joules(usage_until(timeline, [point.slot for point in points]), powers)
+    curve = tuple(
+        MeasuredPoint(p.slot, p.round, int(timeline.round_offsets[p.round]), float(used), p.loss, p.accuracy)
+        for p, used in zip(points, spent, strict=True)
     )
+    if status != "finished":
+        return status, curve, None
+    statistics = PointStatistics(
+        final_loss=final_loss(points, config.deadline),
+        final_accuracy=final_accuracy(points, config.deadline),
+        last_loss=points[-1].loss,
+        last_accuracy=points[-1].accuracy,
+        sgd_steps=schedule.updates * config.training.local_steps,
+        joules=curve[-1].joules,
+        seconds=float(run.description().get("seconds", 0.0)),
+        **schedule._asdict(),
+    )
+    return status, curve, statistics
 
 
-def _known(value: float) -> float | None:
-    return None if isnan(value) else value
+Groups = dict[str, list[PointResult]]
 
 
-def _plain(value: Any) -> Any:
-    return full_text(value) if isinstance(value, list | tuple) else value
+def batch_figure(results: BatchResults) -> CurveFigure:
+    """Return the figure of all that can be drawn so far: means over the seeds.
+
+    The numeric axis with the most values is the horizontal one of the final losses, and each of its values
+    has a panel of curves. The cases and the other axes are the lines, in the same colours everywhere. Without
+    a numeric axis, the curves are drawn against slots, rounds, updates and joules.
+    """
+    numeric = [axis for axis in results.axes if axis.is_numeric]
+    across = max(numeric, key=lambda axis: len(axis.values), default=None)
+    groups = _groups(results, results.rows, across)
+    means = {label: mean_statistics(rows) for label, rows in groups.items()}
+    losses = {label: mean.final_loss if mean else inf for label, mean in means.items()}
+    drawn = sorted(losses, key=lambda label: losses[label])[:MOST_LINES]
+    styles = {label: number for number, label in enumerate(label for label in groups if label in drawn)}
+    note = f" (the {len(styles)} lowest of {len(groups)})" if len(styles) < len(groups) else ""
+    if across is None:
+        lines = _curve_lines(groups, styles)
+        costs: dict[Across, str] = {"slot": "slots", "round": "rounds", "updates": "updates"}
+        if results.has_joules:
+            costs["joules"] = "joules"
+        panels = [Panel(f"Loss against {name}{note}", cost, "loss", lines) for cost, name in costs.items()]
+    else:
+        place, values = results.axes.index(across), across.values
+        final = [_final_line(label, groups[label], place, style) for label, style in styles.items()]
+        shown = tuple(line for line in final if line.seeds)
+        panels = [Panel(f"Final loss against {across.title}{note}", "value", "loss", shown, across.title)]
+        count = min(len(values), MOST_PANELS)
+        for value in (values[number * (len(values) - 1) // (count - 1)] for number in range(count)):
+            rows = [row for row in results.rows if row.values[place] == value]
+            lines = _curve_lines(_groups(results, rows, across), styles)
+            panels.append(Panel(across.label(value), "slot", "loss", lines))
+    return CurveFigure("curves", "", "", tuple(panel for panel in panels if panel.lines))
+
+
+def _groups(results: BatchResults, rows: Sequence[PointResult], without: Axis | None) -> Groups:
+    """Return the rows of each line by its label."""
+    axes = [axis for axis in results.axes if axis is not without]
+    groups: Groups = {}
+    for row in rows:
+        values = [v for axis, v in zip(results.axes, row.values, strict=True) if axis is not without]
+        name = combination_name(row.case, axes, values).replace(",", ", ")
+        if len(axes) == 1 and not row.case and isinstance(values[0], str):
+            name = values[0]  # a word needs no name of its axis
+        groups.setdefault(name or "all points", []).append(row)
+    return groups
+
+
+def _curve_lines(groups: Groups, styles: dict[str, int]) -> tuple[Line, ...]:
+    """Return the curves of the finished seeds, or of all if none is finished."""
+    lines = []
+    for label, rows in groups.items():
+        ended = [row for row in rows if row.statistics] or rows
+        seeds = tuple(row.curve for row in ended if row.curve)
+        if label in styles and seeds:
+            lines.append(_line(label, styles[label], seeds))
+    return tuple(lines)
+
+
+def _final_line(label: str, rows: Sequence[PointResult], place: int, style: int) -> Line:
+    """Return the final losses of each seed, at the values that all seeds have finished."""
+    by_seed: dict[int, dict[float, FinalPoint]] = {}
+    for row in rows:
+        if row.statistics:
+            value = float(row.values[place])
+            point = FinalPoint(value, row.statistics.final_loss, row.statistics.final_accuracy)
+            by_seed.setdefault(row.seed, {})[value] = point
+    shared = sorted(set.intersection(*(set(points) for points in by_seed.values()))) if by_seed else []
+    seeds = tuple(tuple(points[value] for value in shared) for points in by_seed.values() if shared)
+    return _line(label, style, seeds)
+
+
+def _line(label: str, style: int, seeds: tuple[Sequence[Any], ...]) -> Line:
+    return Line(label, COLOURS[style % len(COLOURS)], style // len(COLOURS) % 2 == 1, seeds)

@@ -19,15 +19,10 @@ MakeTask = Callable[[RunConfig], Task]
 
 
 class Executor:
-    """Trains jobs: in this process, in local processes or on a cluster. It can be used once.
+    """Trains jobs: in this process, in local processes or on a cluster. It can be used once."""
 
-    Attributes:
-        retries: How often a job is given to another worker after losing its own.
-        checkpoint_every: Default number of seconds between checkpoints.
-    """
-
-    retries = 0
-    checkpoint_every = SECONDS_BETWEEN_CHECKPOINTS
+    retries = 0  # how often a job is given to another worker after losing its own
+    checkpoint_every = SECONDS_BETWEEN_CHECKPOINTS  # the default
 
     def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: Observer) -> None:
         """Get ready for a number of jobs; ``observer`` is told their progress."""
@@ -50,11 +45,9 @@ class Executor:
 
 
 class SerialExecutor(Executor):
-    """Trains one job after the other in this process.
+    """Trains one job after the other in this process, on some threads; the result is the same.
 
-    Args:
-        threads: Parallel local trainings; the result does not depend on it.
-        make_task: Builds the task of a run. Default: built-in tasks, data sets loaded once.
+    ``make_task`` builds the task of a run; the default builds the built-in tasks and loads data sets once.
     """
 
     def __init__(self, threads: int = 1, make_task: MakeTask | None = None) -> None:
@@ -93,10 +86,9 @@ class TaskCache:
             return build_task(config)
         key = (config.dataset, config.model, config.training, config.bits, config.channel.devices)
         if self._last is None or self._last[0] != key:
-            name = config.dataset.data
-            if name not in self._datasets:
-                self._datasets[name] = config.dataset.load()
-            self._last = (key, build_task(config, self._datasets[name]))
+            if config.dataset.data not in self._datasets:
+                self.add(config.dataset.load())
+            self._last = (key, build_task(config, self._datasets[config.dataset.data]))
         return self._last[1]
 
 
@@ -132,13 +124,12 @@ class _JobObserver(Observer):
     def __init__(self, job: Job, observer: Observer) -> None:
         self._job, self._observer = job, observer
         self._point: Point | None = None
-        self._last = 0.0
-        self._done = 0
+        self._done, self._last = 0, 0.0
 
     def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         self._rounds = min(timeline.rounds, self._job.until or timeline.rounds)
-        self._point = resumed.points[-1] if resumed and resumed.points else None
-        self._done = resumed.rounds if resumed else 0
+        if resumed:
+            self._done, self._point = resumed.rounds, resumed.points[-1] if resumed.points else None
         self._report()
 
     def round_done(self, round_number: int) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from slotwise.batch.axes import Axis, combination_name, folder_names, split_axes
 from slotwise.batch.job import Run, as_trained, schedule_summary
@@ -39,8 +39,7 @@ ALTERNATIVES = (
 Options = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class BatchPoint:
+class BatchPoint(NamedTuple):
     """One combination of a case with one seed: its value on each axis of the batch, and its run."""
 
     case: str
@@ -49,8 +48,7 @@ class BatchPoint:
     run: Run
 
 
-@dataclass(frozen=True)
-class Skipped:
+class Skipped(NamedTuple):
     """Impossible combinations: the number of points, and the reason of the first."""
 
     points: int
@@ -120,8 +118,7 @@ class BatchSpec:
         try:
             return _read(path, document)
         except UserError as error:
-            text = str(error)
-            raise UserError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+            raise UserError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
 
 
 def _read(path: Path, document: dict[str, Any]) -> BatchSpec:
@@ -137,9 +134,7 @@ def _read(path: Path, document: dict[str, Any]) -> BatchSpec:
     cases: dict[str, _Case] = {}
     for number, table in enumerate(tables, start=1):
         try:
-            if "name" not in table:
-                raise InputError("name", "missing", CASE_NAME)
-            name = _case_name(table.pop("name"))
+            name = _case_name(table.pop("name", None))
             if name in cases:
                 raise InputError("name", name, "different from the names of the other cases")
         except InputError as error:
@@ -148,7 +143,7 @@ def _read(path: Path, document: dict[str, Any]) -> BatchSpec:
         replaced = {option for group in ALTERNATIVES if group & own.keys() for option in group}
         kept = {option: value for option, value in common.items() if option not in replaced}
         cases[name] = _split_case(name, {**kept, **own})
-    return _expand(path.parent, list(cases.values()), seeds, powers, skip)
+    return _expand(path.parent, [*cases.values()], seeds, powers, skip)
 
 
 def _toml_table(path: Path, table: Options) -> dict[str, Any]:
@@ -161,7 +156,7 @@ def _toml_table(path: Path, table: Options) -> dict[str, Any]:
 
 def _case_name(name: Any) -> str:
     if not isinstance(name, str) or not re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name):
-        raise InputError("name", str(name)[:60], CASE_NAME)
+        raise InputError("name", "missing" if name is None else str(name)[:60], CASE_NAME)
     return name
 
 
@@ -183,10 +178,9 @@ def read_powers(table: Any) -> Powers | None:
         raise UserError("powers: must be a table of watts")
     known = [field.name for field in fields(Powers)]
     given = {name.replace("-", "_"): value for name, value in table.items()}
-    for name in given:
+    for name in (*given, "computing", "sending", "receiving"):
         if name not in known:
             raise UserError(f"powers: unknown key {name}: allowed are {', '.join(known)}")
-    for name in ("computing", "sending", "receiving"):
         if name not in given:
             raise UserError(f"powers: {name}: missing; must be given in watts")
     try:
@@ -195,50 +189,13 @@ def read_powers(table: Any) -> Powers | None:
         raise UserError(f"powers: {error}") from None
 
 
-@dataclass(frozen=True)
-class _Case:
-    """The options of a case, split into those with one value and those with several.
-
-    Options that are not given come from ``defaults``, or else from the paper's case.
-    """
+class _Case(NamedTuple):
+    """The options of a case with one value, those with several, and where the others come from."""
 
     name: str
     fixed: dict[str, Any]
     axes: dict[str, tuple[Any, ...]]
-    defaults: Options | None = None
-
-    def combinations(self, seeds: Sequence[int]) -> Iterator[_Combination]:
-        for values in product(*self.axes.values()):
-            options = {**self.fixed, **dict(zip(self.axes, values, strict=True))}
-            yield from (_Combination(self, options, seed) for seed in seeds)
-
-
-@dataclass(frozen=True)
-class _Combination:
-    """A combination with a seed, before it is known to be possible."""
-
-    case: _Case
-    options: dict[str, Any]
-    seed: int
-
-    def config(self, folder: Path) -> RunConfig:
-        """Return the configuration, schedule and network checked; fleet files are relative to ``folder``."""
-        options = {**self.options, "seed": self.seed}
-        if isinstance(file := options.get("fleet_file"), str):
-            options["fleet_file"] = str(folder / file)
-        config = RunConfig.from_options(options, self.case.defaults)
-        schedule_summary(config)
-        check_task(config)
-        return config
-
-    def value(self, name: str, config: RunConfig) -> Any:
-        """Return the value of an option, which may be an axis of other cases only."""
-        return self.options[name] if name in self.options else config.options().get(name)
-
-    def name(self, axes: Mapping[str, Axis]) -> str:
-        """Return the name without the seed, made from the axes of the case."""
-        chosen = [axes[name] for name in self.case.axes]
-        return combination_name(self.case.name, chosen, [self.options[axis.name] for axis in chosen])
+    defaults: Options | None  # the paper's case if None
 
 
 def _split_case(name: str, options: Options, defaults: Options | None = None) -> _Case:
@@ -251,28 +208,64 @@ def _split_case(name: str, options: Options, defaults: Options | None = None) ->
         raise (UserError(f"case {name}: {error}") if name else error) from None
 
 
+class _Combination(NamedTuple):
+    """A combination with a seed, before it is known to be possible."""
+
+    case: _Case
+    options: dict[str, Any]
+    seed: int
+
+    def value(self, name: str, config: RunConfig) -> Any:
+        # The option may be an axis of other cases only.
+        return self.options[name] if name in self.options else config.options().get(name)
+
+    def name(self, axes: Mapping[str, Axis]) -> str:
+        """Return the name without the seed, made from the axes of the case."""
+        values = [self.options[name] for name in self.case.axes]
+        return combination_name(self.case.name, [axes[name] for name in self.case.axes], values)
+
+
 def _expand(folder: Path, cases: Sequence[_Case], seeds: Any, powers: Powers | None, skip: bool) -> BatchSpec:
+    """Return all points; a training that several points share is named after the first of them."""
     numbers = checked_seeds(seeds)
     count = len(numbers) * sum(prod(map(len, case.axes.values())) for case in cases)
     if count > MOST_POINTS:
         raise UserError(f"{count:,} points: must be at most {MOST_POINTS:,}")
-    combinations = [one for case in cases for one in case.combinations(numbers)]
+    combinations = [
+        _Combination(case, {**case.fixed, **dict(zip(case.axes, values, strict=True))}, seed)
+        for case in cases
+        for values in product(*case.axes.values())
+        for seed in numbers
+    ]
     names = dict.fromkeys(name for case in cases for name in case.axes)
     possible, skipped = _possible(folder, combinations, names, skip)
-    axes = {
-        name: Axis(name, _distinct(one.value(name, config) for one, config in possible)) for name in names
-    }
-    return BatchSpec(tuple(axes.values()), _points(possible, axes), powers, skipped)
+    axes = {n: Axis(n, _distinct(one.value(n, config) for one, config in possible)) for n in names}
+    plain = [",".join(filter(None, (one.name(axes), f"seed={one.seed}"))) for one, _ in possible]
+    identities = [json.dumps([one.case.name, one.options, one.seed], default=str) for one, _ in possible]
+    runs: dict[RunConfig, Run] = {}
+    points = []
+    for name, (one, config) in zip(folder_names(plain, identities), possible, strict=True):
+        trained = as_trained(config)
+        run = runs.setdefault(trained, Run(name, trained))
+        values = tuple(one.value(axis, config) for axis in axes)
+        points.append(BatchPoint(one.case.name, values, one.seed, run))
+    return BatchSpec(tuple(axes.values()), tuple(points), powers, skipped)
 
 
 def _possible(
     folder: Path, combinations: Sequence[_Combination], names: Iterable[str], skip: bool
 ) -> tuple[list[tuple[_Combination, RunConfig]], Skipped | None]:
-    """Return the combinations that can be; the first impossible one is refused unless ``skip``."""
+    """Return the combinations whose schedule and network can be; fleet files are relative to ``folder``."""
     possible, impossible = [], []
     for one in combinations:
+        options = {**one.options, "seed": one.seed}
+        if isinstance(file := options.get("fleet_file"), str):
+            options["fleet_file"] = str(folder / file)
         try:
-            possible.append((one, one.config(folder)))
+            config = RunConfig.from_options(options, one.case.defaults)
+            schedule_summary(config)
+            check_task(config)
+            possible.append((one, config))
         except InputError as error:
             if error.parameter in NAMES:
                 raise
@@ -287,22 +280,6 @@ def _possible(
     if not skip:
         raise UserError(f"{reason} (skip-impossible = true skips such combinations)")
     return possible, Skipped(len(impossible), reason)
-
-
-def _points(
-    possible: Sequence[tuple[_Combination, RunConfig]], axes: Mapping[str, Axis]
-) -> tuple[BatchPoint, ...]:
-    """Return the points; a training that several points share is named after the first of them."""
-    plain = [",".join(filter(None, (one.name(axes), f"seed={one.seed}"))) for one, _ in possible]
-    identities = [json.dumps([one.case.name, one.options, one.seed], default=str) for one, _ in possible]
-    runs: dict[RunConfig, Run] = {}
-    points = []
-    for name, (one, config) in zip(folder_names(plain, identities), possible, strict=True):
-        trained = as_trained(config)
-        run = runs.setdefault(trained, Run(name, trained))
-        values = tuple(one.value(axis, config) for axis in axes)
-        points.append(BatchPoint(one.case.name, values, one.seed, run))
-    return tuple(points)
 
 
 def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:

@@ -8,8 +8,17 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slotwise.cli.flags import NO_PROGRESS, OUTPUT, Flag, command, panel, power_flags, take_powers
-from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
+from slotwise.cli.flags import (
+    INTERRUPTED,
+    NO_PROGRESS,
+    OUTPUT,
+    SOME_FAILED,
+    Flag,
+    command,
+    panel,
+    power_flags,
+    take_powers,
+)
 from slotwise.errors import InputError, UserError
 from slotwise.report.progress import stop_on_signals
 

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slotwise.batch.batch_figure import batch_figure
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.results import BatchResults
+from slotwise.batch.results import BatchResults, batch_figure
 from slotwise.cli.flags import AS_JSON, OUTPUT, PER_DEVICE, command, power_flags, take_powers
 from slotwise.cli.sweep import results_table
 from slotwise.errors import UserError

@@ -1,4 +1,4 @@
-"""slotwise sweep."""
+"""The command `slotwise sweep`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.cli.flags import NO_PROGRESS, OUTPUT, whole_number
-from slotwise.cli.jobs import INTERRUPTED, SOME_FAILED
+from slotwise.cli.flags import INTERRUPTED, NO_PROGRESS, OUTPUT, SOME_FAILED, whole_number
 from slotwise.errors import UserError
 from slotwise.report.progress import stop_on_signals
 from slotwise.report.tables import table_console
@@ -19,6 +18,19 @@ from slotwise.report.tables import table_console
 if TYPE_CHECKING:
     from slotwise.batch import BatchResults
 
+FILE = Parameter(help="TOML file: options of slotwise train, lists as axes, [[case]] tables, seeds.")
+OUT = Parameter(help="Folder of runs, tables and figure; created, or resumed.", group=OUTPUT)
+WORKERS = Parameter(
+    help="Parallel local trainings over all runs. Default: all cores. The result is the same.",
+    converter=whole_number,
+)
+RAY = Parameter(
+    help="Train on this Ray cluster: HOST:PORT of its head, ray://HOST:PORT, or auto for the one that "
+    "RAY_ADDRESS or this machine knows. None is started."
+)
+CHECKPOINT_EVERY = Parameter(
+    help="Seconds between checkpoints, the most work a crash can lose. Default: 10, on Ray 30."
+)
 CAPTION = (
     "means over the finished seeds; loss and acc: over the last tenth of the slots; "
     "stale: mean staleness of the updates, in rounds"
@@ -26,34 +38,13 @@ CAPTION = (
 
 
 def sweep(
-    file: Annotated[
-        Path, Parameter(help="TOML file: options of slotwise train, lists as axes, [[case]] tables, seeds.")
-    ],
+    file: Annotated[Path, FILE],
     /,
     *,
-    out: Annotated[
-        Path, Parameter(help="Folder of runs, tables and figure; created, or resumed.", group=OUTPUT)
-    ],
-    workers: Annotated[
-        int | None,
-        Parameter(
-            help="Parallel local trainings over all runs. Default: all cores. The result is the same.",
-            converter=whole_number,
-        ),
-    ] = None,
-    ray: Annotated[
-        str | None,
-        Parameter(
-            help="Train on this Ray cluster: HOST:PORT of its head, ray://HOST:PORT, or auto for the one "
-            "that RAY_ADDRESS or this machine knows. None is started."
-        ),
-    ] = None,
-    checkpoint_every: Annotated[
-        float | None,
-        Parameter(
-            help="Seconds between checkpoints, the most work a crash can lose. Default: 10, on Ray 30."
-        ),
-    ] = None,
+    out: Annotated[Path, OUT],
+    workers: Annotated[int | None, WORKERS] = None,
+    ray: Annotated[str | None, RAY] = None,
+    checkpoint_every: Annotated[float | None, CHECKPOINT_EVERY] = None,
     quiet: Annotated[bool, NO_PROGRESS] = False,
 ) -> int:
     """Train every case and every combination of a grid with every seed, on all cores or on a Ray cluster.
@@ -71,8 +62,8 @@ def sweep(
 
     spec = BatchSpec.read(file)
     if spec.skipped:
-        skipped = f"skipped {spec.skipped.points} impossible points; the first: {spec.skipped.reason}"
-        print(f"{file}: {skipped}", file=sys.stderr)
+        skipped, reason = spec.skipped.points, spec.skipped.reason
+        print(f"{file}: skipped {skipped} impossible points; the first: {reason}", file=sys.stderr)
     # Connected before signals are handled: Ray replaces whatever handler there is by its own.
     executor = make_executor("processes" if ray is None else f"ray:{ray}", workers)
     with stop_on_signals() as stopping, BatchProgress(lambda: stopping.requested, quiet=quiet) as progress:
@@ -98,9 +89,8 @@ def results_table(results: BatchResults) -> Table:
     """Return a row for each combination: means over its finished seeds."""
     from slotwise.batch.results import mean_statistics  # noqa: PLC0415
 
-    table = Table(
-        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=CAPTION, caption_justify="left"
-    )
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=CAPTION)
+    table.caption_justify = "left"
     has_cases = any(row.case for row in results.rows)
     if has_cases:
         table.add_column("case", overflow="fold", min_width=8)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from slotwise.cli.flags import (
+    INTERRUPTED,
     NO_PROGRESS,
     OUTPUT,
     command,
@@ -30,8 +31,6 @@ from slotwise.runs import resume as resume_run
 from slotwise.runs import run as start_run
 from slotwise.runs.config import read_toml
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
-
-INTERRUPTED = 130
 
 
 @command(*run_flags(), *power_flags())

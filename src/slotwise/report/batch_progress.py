@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
@@ -22,50 +21,39 @@ MOST_BARS = 8  # of single jobs: a machine may have more cores than a terminal h
 class BatchProgress(Observer):
     """A bar for all jobs with the time left, one for each job in training, and a line for each that ended.
 
-    Args:
-        wants_stop: Returns whether the user has asked to stop.
-        quiet: Show nothing.
+    ``wants_stop`` returns whether the user has asked to stop; ``quiet`` shows nothing.
     """
 
     def __init__(self, wants_stop: Callable[[], bool], *, quiet: bool = False) -> None:
         self.wants_stop = wants_stop  # type: ignore[method-assign]
-        self._quiet = quiet
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=12),
-            TextColumn("{task.fields[text]}"),
-            console=Console(stderr=True),
-            disable=quiet,
-        )
+        columns = (TextColumn("{task.description}"), BarColumn(12), TextColumn("{task.fields[text]}"))
+        self._bar = Progress(*columns, console=Console(stderr=True), disable=quiet)
         self._all: TaskID | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._all is not None:  # a bar that was never shown would leave a blank line
             self._bar.stop()
 
     def message(self, line: str) -> None:
         """Print a line above the bars."""
-        if not self._quiet:
+        if not self._bar.disable:
             self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def batch_started(self, jobs: Sequence[Job], finished: int) -> None:
         """Show the bar of all jobs."""
         self._active: dict[str, _Active] = {}
         self._count, self._finished, self._ended = len(jobs), finished, 0
-        self._total = sum(job.work for job in jobs)
+        self._total, self._began = sum(job.work for job in jobs), time.monotonic()
         self._ended_work = self._resumed_work = 0.0
-        self._began = time.monotonic()
-        if not jobs:
-            return
-        if self._all is not None:
-            self._bar.remove_task(self._all)
-        self._bar.start()
-        self._all = self._bar.add_task(self._title(), total=self._total, text="waiting for a worker")
+        if jobs:
+            if self._all is not None:
+                self._bar.remove_task(self._all)
+            self._bar.start()
+            self._all = self._bar.add_task("", total=self._total, text="")
+            self._show_all()
 
     def rung_started(self, slot: int, candidates: Sequence[str]) -> None:
         """Print the candidates that a search trains up to a slot."""
@@ -76,17 +64,19 @@ class BatchProgress(Observer):
         row = None
         if sum(active.row is not None for active in self._active.values()) < MOST_BARS:
             row = self._bar.add_task(job.run.name, total=None, text="preparing")
-        self._active[job.run.name] = _Active(job, row)
+        self._active[job.run.name] = _Active(row)
         self._show_all()
 
     def job_progress(self, job: Job, progress: JobProgress) -> None:
         """Move the bar of a job; rounds of an earlier call are no measure of today's speed."""
-        active = self._active[job.run.name]
-        first, active.progress = active.progress is None, progress
-        if first:
-            self._resumed_work += active.work
+        active, work = self._active[job.run.name], job.work * progress.done / max(1, progress.rounds)
+        if active.work is None:
+            self._resumed_work += work
+        active.work = work
+        if progress.loss is not None and progress.accuracy is not None:
+            active.text = f"loss {progress.loss:.4g}, {progress.accuracy:.1%}"
         if active.row is not None:
-            self._bar.update(active.row, completed=progress.done, total=progress.rounds, text=active.text())
+            self._bar.update(active.row, completed=progress.done, total=progress.rounds, text=active.text)
         self._show_all()
 
     def job_ended(self, job: Job, reason: str | None) -> None:
@@ -96,9 +86,8 @@ class BatchProgress(Observer):
             return
         self._ended += 1
         self._ended_work += job.work
-        self.message(
-            f"{job.run.name}: {reason or active.text()} ({duration(time.monotonic() - active.began)})"
-        )
+        took = duration(time.monotonic() - active.began)
+        self.message(f"{job.run.name}: {reason or active.text} ({took})")
         self._show_all()
 
     def job_retried(self, job: Job, reason: str) -> None:
@@ -113,45 +102,32 @@ class BatchProgress(Observer):
         return active
 
     def _show_all(self) -> None:
-        if self._all is not None:
-            done = self._ended_work + sum(active.work for active in self._active.values())
-            self._bar.update(self._all, completed=done, description=self._title(), text=self._state(done))
-
-    def _state(self, done: float) -> str:
+        if self._all is None:
+            return
+        done = self._ended_work + sum(active.work or 0.0 for active in self._active.values())
         if self._ended == self._count:
-            return ""
-        if self.wants_stop():
-            return "stopping"
-        if not self._active:
-            return "waiting for a worker"
-        computed, seconds = done - self._resumed_work, time.monotonic() - self._began
-        left = f", {duration((self._total - done) / computed * seconds)} left" if computed > 0 else ""
-        return f"{len(self._active)} in training{left}"
-
-    def _title(self) -> str:
+            text = ""
+        elif self.wants_stop():
+            text = "stopping"
+        elif not self._active:
+            text = "waiting for a worker"
+        else:
+            computed, seconds = done - self._resumed_work, time.monotonic() - self._began
+            left = f", {duration((self._total - done) / computed * seconds)} left" if computed > 0 else ""
+            text = f"{len(self._active)} in training{left}"
         before = f" ({self._finished} finished before)" if self._finished else ""
-        return f"{self._ended} of {self._count} runs{before}"
+        title = f"{self._ended} of {self._count} runs{before}"
+        self._bar.update(self._all, completed=done, description=title, text=text)
 
 
 @dataclass
 class _Active:
-    """A job in training, its bar, its start and its last progress."""
+    """A job in training: its bar, its start, the work done and the text of its last progress."""
 
-    job: Job
     row: TaskID | None
     began: float = field(default_factory=time.monotonic)
-    progress: JobProgress | None = None
-
-    @property
-    def work(self) -> float:
-        progress = self.progress
-        return self.job.work * progress.done / max(1, progress.rounds) if progress else 0.0
-
-    def text(self) -> str:
-        progress = self.progress
-        if progress is None or progress.loss is None or progress.accuracy is None:
-            return ""
-        return f"loss {progress.loss:.4g}, {progress.accuracy:.1%}"
+    work: float | None = None
+    text: str = ""
 
 
 def duration(seconds: float) -> str:
