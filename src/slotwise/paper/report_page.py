@@ -135,8 +135,8 @@ def _table1_section() -> Section:
             ("slotwise", *map(str, computed.values())),
             ("", *map(badge, equal)),
         ]
-        sizes = table(("", *(f"#S={size}" for size in row.printed)), rows)
-        parts += [heading(f"{TITLES[row.data]}: {case}"), sizes]
+        headings = ("", *(f"#S={size}" for size in row.printed))
+        parts += [heading(f"{TITLES[row.data]}: {case}"), table(headings, rows)]
     return Section("table1", "Table 1", tuple(parts))
 
 

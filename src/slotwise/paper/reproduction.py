@@ -72,11 +72,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: BatchFolder) -> Manifest:
-        """Read the manifest of a folder.
-
-        Raises:
-            UserError: it is missing or damaged.
-        """
+        """Read the manifest of a folder; a UserError if it is missing or damaged."""
         document, requests = folder.read_manifest(), {}
         with folder.reading_manifest():
             for study, known in document["studies"].items():
@@ -90,11 +86,7 @@ def reproduction_folder(path: Path) -> BatchFolder:
 
 
 def add_requests(folder: BatchFolder, quick: bool, requests: Mapping[str, Request]) -> Manifest:
-    """Add requests to the manifest of a folder and return it.
-
-    Raises:
-        InputError: the folder holds something else, or its runs were made with other settings.
-    """
+    """Add requests to the manifest of a folder, unless its runs were made with other settings; return it."""
     before = Manifest(quick) if folder.is_new else Manifest.read(folder)
     if before.quick != quick:
         raise InputError("out", folder.path, f"another folder: this one was made with quick={before.quick}")
