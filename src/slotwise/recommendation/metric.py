@@ -86,12 +86,12 @@ class Metric:
     def read(self, config: RunConfig, points: Sequence[Point], slot: int) -> Reading:
         """Return the figures of a curve up to the slot of a rung."""
         judged = [point for point in points if point.slot > (1 - JUDGED_PART) * slot] or [points[-1]]
-        first, spent = self.target.reached(points) if self.target else None, None
-        if first is not None and self.powers is not None:
-            spent = float(joules(usage_until(config.simulate(), [first.slot]), self.powers)[0])
-        return Reading(
-            tuple(point.loss for point in judged), tuple(point.accuracy for point in judged), spent
-        )
+        losses, accuracies = tuple(p.loss for p in judged), tuple(p.accuracy for p in judged)
+        first = self.target.reached(points) if self.target else None
+        if first is None or self.powers is None:
+            return Reading(losses, accuracies)
+        spent = joules(usage_until(config.simulate(), [first.slot]), self.powers)
+        return Reading(losses, accuracies, float(spent[0]))
 
     @property
     def value_name(self) -> str:
