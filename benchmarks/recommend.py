@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from slotwise.errors import UserError
+from slotwise.recommendation.answer import SEARCHED
 from slotwise.recommendation.candidates import identity_of, with_schedule
-from slotwise.recommendation.search import SEARCHED
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import final_loss
 from slotwise.schedule import Schedule

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from slotwise.observer import Observer
     from slotwise.paper.reproduction import reproduce
     from slotwise.planning import Plan, plan
-    from slotwise.recommendation.recommending import Recommendation, recommend
+    from slotwise.recommendation.answer import Recommendation
+    from slotwise.recommendation.search import recommend
     from slotwise.runs import RunConfig, RunFolder, RunResult, resume, run
     from slotwise.scenario import Scenario, compute_slots
     from slotwise.schedule import (
@@ -49,7 +50,8 @@ _MODULES = {
     "aggregation": ("Contribution", "mean", "StalenessWeightedMean", "FedAsync", "FedBuff"),
     "runs": ("RunConfig", "run", "resume", "RunResult", "RunFolder"),
     "batch": ("BatchSpec", "run_batch", "BatchResults"),
-    "recommendation.recommending": ("recommend", "Recommendation"),
+    "recommendation.search": ("recommend",),
+    "recommendation.answer": ("Recommendation",),
     "paper.reproduction": ("reproduce",),
     "live": ("serve", "ServerConfig"),
     "errors": ("UserError", "InputError", "ConflictError"),

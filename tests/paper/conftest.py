@@ -1,6 +1,7 @@
 """Synthetic curves for the rules to judge."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -8,15 +9,16 @@ import pytest
 
 from slotwise.batch.job import Run
 from slotwise.learning import Point
-from slotwise.paper.evidence import Curve, Evidence
+from slotwise.paper.evidence import Curve, Evidence, Results
 from slotwise.runs import RunConfig
 from slotwise.schedule import Schedule
 
 
-class SyntheticResults:
+class SyntheticResults(Results):
     """Curves that end where a test says; what was not set is missing."""
 
     def __init__(self, base: RunConfig) -> None:
+        super().__init__(Path("no folder"))
         self.base = base
         self.curves: dict[str, Curve] = {}
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.learning import Evaluation, Task
+from slotwise.recommendation.answer import Question
 from slotwise.recommendation.candidates import Field
 from slotwise.recommendation.halving import Extent, most_steps
 from slotwise.recommendation.metric import Metric
-from slotwise.recommendation.search import Question
 from slotwise.runs import RunConfig
 
 OPTIONS = {"devices": 6, "group_size": 1, "compute_slots": 4, "deadline": 320, "local_steps": 1}

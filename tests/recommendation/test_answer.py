@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.recommendation.answer import Recommendation
-from slotwise.recommendation.pilot_curves import draw_pilots
-from slotwise.recommendation.recommending import begin, recommendation_folder, toml_of
-from slotwise.recommendation.search import Question, Search
+from slotwise.recommendation.answer import Question, Recommendation
+from slotwise.recommendation.search import Search, begin, recommendation_folder, toml_of
+from slotwise.recommendation.summary import draw_pilots
 from slotwise.runs import RunConfig, read_toml
 
 from .conftest import Tasks

@@ -7,7 +7,7 @@ import pytest
 from slotwise.batch.job import Job, Run
 from slotwise.batch.jobs import run_jobs
 from slotwise.batch.serial import SerialExecutor
-from slotwise.recommendation.recommending import recommendation_folder
+from slotwise.recommendation.search import recommendation_folder
 from slotwise.runs import RunConfig, RunFolder, execute
 
 from .conftest import Pulling, Tasks

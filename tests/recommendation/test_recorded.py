@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from slotwise.learning import Point
+from slotwise.recommendation.answer import Question
 from slotwise.recommendation.candidates import Candidate, rung_slot
 from slotwise.recommendation.halving import Score, halve
 from slotwise.recommendation.metric import Metric
-from slotwise.recommendation.search import Question
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import final_loss
 

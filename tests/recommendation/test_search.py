@@ -11,10 +11,9 @@ from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Evaluation, Task
 from slotwise.observer import Observer
-from slotwise.recommendation.answer import Recommendation
+from slotwise.recommendation.answer import Finding, Question, Recommendation
 from slotwise.recommendation.metric import Metric, Target
-from slotwise.recommendation.recommending import begin, recommendation_folder
-from slotwise.recommendation.search import Finding, Question, Search, Stopped
+from slotwise.recommendation.search import Search, Stopped, begin, recommendation_folder
 from slotwise.runs import RunConfig, RunFolder
 
 from .conftest import Pulling, Tasks, most_steps_of

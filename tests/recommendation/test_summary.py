@@ -8,11 +8,10 @@ import pytest
 
 from slotwise.costs import Powers
 from slotwise.learning import Point
-from slotwise.recommendation.answer import Recommendation
+from slotwise.recommendation.answer import Finding, Question, Recommendation
 from slotwise.recommendation.candidates import Candidate
 from slotwise.recommendation.halving import Score, halve
 from slotwise.recommendation.metric import Metric, Reading, Target
-from slotwise.recommendation.search import Finding, Question
 from slotwise.recommendation.summary import headings, row, sentences
 from slotwise.runs import RunConfig
 

@@ -58,14 +58,19 @@ def recommend(
     Ctrl-C ends early with a checkpoint; the same command resumes.
     """
     # Imported here: other commands, and --help, do without.
-    from slotwise.recommendation.recommending import recommend as search  # noqa: PLC0415
+    from slotwise.recommendation.answer import SEARCHED  # noqa: PLC0415
     from slotwise.recommendation.search import Stopped  # noqa: PLC0415
+    from slotwise.recommendation.search import recommend as search  # noqa: PLC0415
     from slotwise.report.batch_progress import BatchProgress  # noqa: PLC0415
 
     asked = {flag.name: options.pop(flag.name) for flag in SEARCH_FLAGS if flag.name in options}
     in_file, powers = _read(config)
     try:
-        base = _base({**in_file, **options})
+        given = {**in_file, **options}
+        for name in SEARCHED:
+            if name in given:
+                raise InputError(name, given[name], "omitted, because it is searched")
+        base = RunConfig.from_options({**given, "group_size": 1})
         with stop_on_signals() as stop, BatchProgress(lambda: stop.requested, quiet=quiet) as progress:
             answer = search(base, **asked, powers=powers, out=out, observer=progress)
     except Stopped:
@@ -93,15 +98,6 @@ def _read(path: Path | None) -> tuple[dict[str, Any], Any]:
     return read_toml(path, document), powers
 
 
-def _base(options: dict[str, Any]) -> RunConfig:
-    from slotwise.recommendation.search import SEARCHED  # noqa: PLC0415
-
-    for name in SEARCHED:
-        if name in options:
-            raise InputError(name, options[name], "omitted, because it is searched")
-    return RunConfig.from_options({**options, "group_size": 1})
-
-
 def _print(answer: Recommendation, as_json: bool) -> None:
     from slotwise.recommendation import summary  # noqa: PLC0415
 
@@ -113,7 +109,6 @@ def _print(answer: Recommendation, as_json: bool) -> None:
     for number, heading in enumerate(summary.headings(answer)):
         table.add_column(heading, justify="right" if 0 < number < 6 else "left", no_wrap=True)
     for standing in answer.standings:
-        style = "bold" if standing is answer.best else None
-        table.add_row(*summary.row(answer, standing), style=style)
+        table.add_row(*summary.row(answer, standing), style="bold" if standing is answer.best else None)
     table_console().print(table)
     print("\n".join(summary.sentences(answer)))

@@ -52,18 +52,14 @@ def fluctuation(points: Sequence[Point], deadline: int) -> float:
 
 def losses_over_same_rounds(longer: Sequence[Point], shorter: Sequence[Point]) -> tuple[float, float]:
     """Return the mean loss of both curves over the last tenth of the shorter one's rounds."""
-    end = shorter[-1].round
-    late = [p for p in shorter if p.round > (1 - FINAL_PART) * end]
-    rounds = [p.round for p in longer]
-    at_same = np.interp([p.round for p in late], rounds, [p.loss for p in longer])
+    late = [p for p in shorter if p.round > (1 - FINAL_PART) * shorter[-1].round]
+    at_same = np.interp([p.round for p in late], [p.round for p in longer], [p.loss for p in longer])
     return float(np.mean(at_same)), float(np.mean([p.loss for p in late]))
 
 
 def below(one: float, other: float) -> Truth:
     """Return whether ``one`` is lower; None if the two tie."""
-    if abs(one - other) < TIE * max(one, other):
-        return None
-    return one < other
+    return None if abs(one - other) < TIE * max(one, other) else one < other
 
 
 def clearly_above(one: float, other: float) -> bool:
@@ -86,17 +82,13 @@ def falls(values: Sequence[float]) -> bool:
 def every(truths: Iterable[Truth]) -> Truth:
     """Return True if all are true, False if one is false, None otherwise."""
     known = list(truths)
-    if any(truth is False for truth in known):
-        return False
-    return None if None in known else True
+    return False if False in known else None if None in known else True
 
 
 def some(truths: Iterable[Truth]) -> Truth:
     """Return True if one is true, False if all are false, None otherwise."""
     known = list(truths)
-    if any(truth is True for truth in known):
-        return True
-    return None if None in known else False
+    return True if True in known else None if None in known else False
 
 
 def unanimous(truths: Iterable[Truth]) -> Truth:

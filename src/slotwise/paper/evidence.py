@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from slotwise.batch.job import Run, free_delay
 from slotwise.learning import Point
@@ -24,36 +23,26 @@ class Curve:
     status: Status | Literal["missing"]
     points: Sequence[Point] = ()
 
-    @property
-    def finished(self) -> bool:
-        """True if the run reached its deadline."""
-        return self.status == "finished"
 
-
-class Results(Protocol):
-    """A source of curves: a folder, or a test."""
-
-    def curve(self, run: Run) -> Curve:
-        """Return the curve of a run; it has no points if the run is missing."""
-
-
-class FolderResults:
+class Results:
     """The curves in a folder of run folders, each read once."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
-        self.curve = cache(self._curve)
+        self._curves: dict[Run, Curve] = {}
+
+    def curve(self, run: Run) -> Curve:
+        """Return the curve of a run; it has no points if the run is missing."""
+        if run not in self._curves:
+            folder, missing = RunFolder(self._runs / run.name), Curve(run, "missing")
+            found = Curve(run, folder.status, tuple(folder.points())) if folder.is_run else missing
+            self._curves[run] = found
+        return self._curves[run]
 
     def description(self, run: Run) -> dict[str, Any]:
         """Return the run.json of a run; empty if it is missing."""
         folder = RunFolder(self._runs / run.name)
         return folder.description() if folder.is_run else {}
-
-    def _curve(self, run: Run) -> Curve:
-        folder = RunFolder(self._runs / run.name)
-        if not folder.is_run:
-            return Curve(run, "missing")
-        return Curve(run, folder.status, tuple(folder.points()))
 
 
 def seed_curves(results: Results, config: RunConfig, seeds: Sequence[int]) -> list[Curve]:
@@ -73,8 +62,6 @@ class Evidence:
         base: what all runs have in common: data, deadline, slots, network.
         group_sizes: S of the runs, ascending.
         slow_links: compute slots and slow link slots of the S=1 runs that are compared with link slots of 1.
-        seeds: seeds of the runs.
-        results: where the curves come from.
     """
 
     base: RunConfig
@@ -84,12 +71,7 @@ class Evidence:
     results: Results
 
     def curves(self, schedule: Schedule, group_size: int, slots: Slots | None = None) -> list[Curve]:
-        """Return the finished curves, one for each seed.
-
-        Args:
-            schedule: async or idfl.
-            group_size: S.
-            slots: compute and link slots, if they are not those of the base.
+        """Return the finished curves, one for each seed; ``slots`` if they are not those of the base.
 
         Raises:
             Missing: a run is not finished.
@@ -100,14 +82,14 @@ class Evidence:
         )
         curves = seed_curves(self.results, config, self.seeds)
         for curve in curves:
-            if not curve.finished:
+            if curve.status != "finished":
                 raise Missing(f"{curve.run.name} is {curve.status}")
         return curves
 
     def final(self, schedule: Schedule, group_size: int, slots: Slots | None = None) -> list[float]:
         """Return the final losses, one for each seed."""
-        curves = self.curves(schedule, group_size, slots)
-        return [final_loss(curve.points, self.base.deadline) for curve in curves]
+        deadline = self.base.deadline
+        return [final_loss(curve.points, deadline) for curve in self.curves(schedule, group_size, slots)]
 
     def finals(self, schedule: Schedule) -> list[dict[int, float]]:
         """Return the final losses by group size, one table for each seed."""
@@ -116,5 +98,5 @@ class Evidence:
 
     def delayed_sizes(self) -> tuple[int, ...]:
         """Return the group sizes at which intentional delay changes anything."""
-        channels = {size: self.base.with_options(group_size=size).channel for size in self.group_sizes}
-        return tuple(size for size, channel in channels.items() if free_delay(channel) > 0)
+        bases = [self.base.with_options(group_size=size) for size in self.group_sizes]
+        return tuple(base.channel.group_size for base in bases if free_delay(base.channel) > 0)

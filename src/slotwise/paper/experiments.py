@@ -6,7 +6,6 @@ seeds. `figures` draws them, `claims` judges what came out.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -21,114 +20,73 @@ from slotwise.runs import RunConfig
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, Timeline, completed_rounds, simulate
 
-DATA_TITLES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 BOTH: tuple[Schedule, ...] = ("async", "idfl")
 Slots = tuple[int, int]
 """Compute slots (tau_comp) and link slots (r) of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment(ABC):
-    """A figure or a table of the paper.
+class Experiment:
+    """A figure or a table of the paper; everything it does not mention is the paper's case for its data set.
 
     Attributes:
         name: selects this experiment alone.
         study: selects all experiments that share its runs.
+        deadline: T in slots; 0 if nothing is trained.
     """
 
     name: str
     study: str
-
-    @abstractmethod
-    def runs(self, seed: int) -> tuple[Run, ...]:
-        """Return the trainings that the experiment needs, each once."""
-
-    @abstractmethod
-    def with_deadline(self, deadline: int) -> Self:
-        """Return the experiment with another deadline, or unchanged if it trains nothing."""
-
-
-class Untrained(Experiment):
-    """A result of the schedule alone: Table 1, or the worked timeline."""
-
-    def runs(self, seed: int) -> tuple[Run, ...]:  # noqa: ARG002, D102
-        return ()
-
-    def with_deadline(self, deadline: int) -> Self:  # noqa: ARG002, D102
-        return self
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trained(Experiment):
-    """An experiment that trains; everything it does not mention is the paper's case for its data set.
-
-    Attributes:
-        data: the data set.
-        partition: the samples that a device holds.
-        deadline: T, in slots.
-        evaluate_every: slots between points of a curve; None is the default of a run.
-    """
-
     data: DataName = "mnist"
     partition: PartitionName = "one-label"
-    deadline: int = 50_000
+    deadline: int = 0
     evaluate_every: int | None = None
 
-    @abstractmethod
-    def configs(self, seed: int) -> Iterator[RunConfig]:
-        """Yield the configuration of every curve."""
-
-    def runs(self, seed: int) -> tuple[Run, ...]:  # noqa: D102
-        return distinct([Run.of(config) for config in self.configs(seed)])
-
-    def with_deadline(self, deadline: int) -> Self:  # noqa: D102
-        return replace(self, deadline=deadline)
-
-    def _config(self, schedule: Schedule, group_size: int, seed: int, **options: Any) -> RunConfig:
+    def config(self, schedule: Schedule, group_size: int, seed: int = 0, **options: Any) -> RunConfig:
+        """Return the configuration of one curve; ``options`` are those in which it differs from others."""
         own = {name: getattr(self, name) for name in ("data", "partition", "deadline", "evaluate_every")}
         chosen = {"schedule": schedule, "group_size": group_size, "seed": seed}
         return RunConfig.from_options({**own, **chosen, **options})
 
+    def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: ARG002
+        """Yield the configuration of every curve."""
+        yield from ()
+
+    def runs(self, seed: int) -> tuple[Run, ...]:
+        """Return the trainings that the experiment needs, each once."""
+        return distinct(Run.of(config) for config in self.configs(seed))
+
+    def with_deadline(self, deadline: int) -> Self:
+        """Return the experiment with another deadline, or unchanged if it trains nothing."""
+        return replace(self, deadline=deadline) if self.deadline else self
+
 
 @dataclass(frozen=True, kw_only=True)
-class Curves(Trained):
+class Curves(Experiment):
     """A curve for each schedule and group size.
 
     With one schedule it is the figure "Performance of asynchronous FL" or "… of IDFL", with both it is
     "Comparison of global loss".
-
-    Attributes:
-        schedules: async, idfl or both.
-        group_sizes: values of S.
     """
 
+    deadline: int = 50_000
     schedules: tuple[Schedule, ...] = BOTH
     group_sizes: tuple[int, ...] = (1, 5, 10, 25, 50, 100)
-
-    def config(self, schedule: Schedule, group_size: int, seed: int = 0) -> RunConfig:
-        """Return the configuration of one curve."""
-        return self._config(schedule, group_size, seed)
 
     def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: D102
         return (self.config(schedule, size, seed) for schedule in self.schedules for size in self.group_sizes)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tradeoff(Trained):
-    """S=1 with fast and slow devices and links (the paper's last two figures).
+class Tradeoff(Experiment):
+    """S=1 with fast and slow devices and links (the paper's last two figures): two curves for each slots."""
 
-    Attributes:
-        slots: compute and link slots, two curves each.
-    """
-
+    deadline: int = 50_000
     slots: tuple[Slots, ...] = ((50, 1), (50, 5), (10, 1), (10, 5))
 
-    def config(self, schedule: Schedule, slots: Slots, seed: int = 0) -> RunConfig:
-        """Return the configuration of one curve."""
-        return self._config(schedule, 1, seed, compute_slots=slots[0], link_slots=slots[1])
-
     def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: D102
-        return (self.config(schedule, slots, seed) for slots in self.slots for schedule in BOTH)
+        for (compute, link), schedule in product(self.slots, BOTH):
+            yield self.config(schedule, 1, seed, compute_slots=compute, link_slots=link)
 
 
 class Reading(NamedTuple):
@@ -136,21 +94,18 @@ class Reading(NamedTuple):
 
     input_scale: InputScale
     update: LocalUpdate
-    network: tuple[
-        tuple[int, ...], tuple[int, ...]
-    ]  # channels of the convolutions, units of the dense layers
+    network: tuple[tuple[int, ...], tuple[int, ...]]  # channels of the convolutions, units of dense layers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Readings(Trained):
-    """Every reading of three things the paper leaves open, at a shorter deadline.
+class Readings(Experiment):
+    """Every reading of three things the paper leaves open, at a shorter deadline and with fewer S.
 
     Attributes:
         input_scales: pixels standardised, or 0 to 1.
         updates: the local update is the sum of its gradients, or their mean.
         networks: channels and hidden units of the network; the first is the default.
-        group_sizes: S, fewer than in the main figures.
-        slots: compute and link slots of the runs with S=1.
+        slots: compute and link slots of the runs with S=1; the other runs have the first.
     """
 
     input_scales: tuple[InputScale, ...] = ("standard", "unit")
@@ -165,21 +120,19 @@ class Readings(Trained):
         """Return all combinations, the default first."""
         return tuple(Reading(*parts) for parts in product(self.input_scales, self.updates, self.networks))
 
-    def config(
+    def read_as(
         self, reading: Reading, schedule: Schedule, group_size: int, slots: Slots, seed: int = 0
     ) -> RunConfig:
         """Return the configuration of one curve of one reading."""
-        channels, hidden = reading.network
-        read = {"input_scale": reading.input_scale, "update": reading.update}
-        network = {"channels": channels, "hidden": hidden}
-        own_slots = {"compute_slots": slots[0], "link_slots": slots[1]}
-        return self._config(schedule, group_size, seed, **read, **network, **own_slots)
+        names = ("input_scale", "update", "channels", "hidden", "compute_slots", "link_slots")
+        values = (reading.input_scale, reading.update, *reading.network, *slots)
+        return self.config(schedule, group_size, seed, **dict(zip(names, values, strict=True)))
 
     def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: D102
         # Every reading with every group size, and S=1 with every pair of slots.
         cells = [(size, self.slots[0]) for size in self.group_sizes] + [(1, slots) for slots in self.slots]
         for reading, (size, slots), schedule in product(self.readings(), cells, BOTH):
-            yield self.config(reading, schedule, size, slots, seed)
+            yield self.read_as(reading, schedule, size, slots, seed)
 
 
 class TableRow(NamedTuple):
@@ -193,15 +146,8 @@ class TableRow(NamedTuple):
 
     def computed(self) -> dict[int, int]:
         """Return the models w_0 … w_K that the exact schedule completes; the table counts w_0."""
-        return {size: completed_rounds(self._scenario(size)) + 1 for size in self.printed}
-
-    def _scenario(self, group_size: int) -> Scenario:
-        return Scenario(
-            devices=self.devices,
-            group_size=group_size,
-            compute_slots=self.compute_slots,
-            deadline=self.deadline,
-        )
+        case = {"devices": self.devices, "compute_slots": self.compute_slots, "deadline": self.deadline}
+        return {size: completed_rounds(Scenario(group_size=size, **case)) + 1 for size in self.printed}
 
 
 TABLE_1 = (
@@ -216,7 +162,7 @@ def worked_timelines() -> tuple[Timeline, ...]:
     return tuple(simulate(scenario, schedule, rounds=6) for schedule in BOTH)
 
 
-SCHEDULE = (Untrained(name="table1", study="schedule"), Untrained(name="timeline", study="schedule"))
+SCHEDULE = tuple(Experiment(name=name, study="schedule") for name in ("table1", "timeline"))
 
 
 def _study(study: str, **options: Any) -> tuple[Experiment, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from slotwise.batch.job import Run, free_delay
+from slotwise.batch.job import Run, distinct, free_delay
+from slotwise.data import TITLES
 from slotwise.paper.evidence import Results, seed_curves
-from slotwise.paper.experiments import BOTH, DATA_TITLES, Curves, Experiment, Tradeoff
+from slotwise.paper.experiments import BOTH, Curves, Experiment, Tradeoff
 from slotwise.report.curves import (
     BLACK,
     BLUE,
@@ -23,7 +24,8 @@ from slotwise.report.curves import (
 )
 from slotwise.runs import RunConfig
 
-SIZE_COLOURS = {1: BLUE, 2: SKY, 5: VERMILLION, 10: GREEN, 20: BLACK, 25: PINK, 50: ORANGE, 100: BLACK}
+SIZE_COLOURS = {1: BLUE, 2: SKY, 5: VERMILLION, 10: GREEN, 20: BLACK}
+SIZE_COLOURS |= {25: PINK, 50: ORANGE, 100: BLACK}
 SLOTS_COLOURS = (BLUE, SKY, VERMILLION, ORANGE)  # a hue for each compute time, lighter for slow links
 SCHEDULE_TITLES = {
     "async": "Asynchronous, without intentional delay",
@@ -33,14 +35,20 @@ SCHEDULE_TITLES = {
 
 def figures_of(experiment: Experiment, results: Results, seeds: Sequence[int]) -> tuple[CurveFigure, ...]:
     """Return the figure of an experiment with the curves there are so far, if it has one."""
-    match experiment:
-        case Curves(schedules=(_,)):
-            return (_schedule_curves(experiment, results, seeds),)
-        case Curves():
-            return (_comparison(experiment, results, seeds),)
-        case Tradeoff():
-            return (_tradeoff(experiment, results, seeds),)
-    return ()
+    if isinstance(experiment, Tradeoff):
+        return (_tradeoff(experiment, results, seeds),)
+    if not isinstance(experiment, Curves):
+        return ()
+    if experiment.schedules == BOTH:
+        return (_comparison(experiment, results, seeds),)
+    sizes = {f"S={config.channel.group_size}": config for config in experiment.configs(0)}
+    figure = CurveFigure(
+        experiment.name,
+        f"{SCHEDULE_TITLES[experiment.schedules[0]]}: {TITLES[experiment.data]}",
+        "S devices send in a round; d is the staleness of their updates, in rounds.",
+        loss_and_accuracy(_lines(results, seeds, sizes)),
+    )
+    return (figure,)
 
 
 def staleness(config: RunConfig) -> int:
@@ -49,83 +57,61 @@ def staleness(config: RunConfig) -> int:
     return config.channel.groups - 1 - delay
 
 
-def _schedule_curves(experiment: Curves, results: Results, seeds: Sequence[int]) -> CurveFigure:
-    lines = _drawn([_line(results, config, seeds) for config in experiment.configs(0)])
-    return CurveFigure(
-        experiment.name,
-        f"{SCHEDULE_TITLES[experiment.schedules[0]]}: {DATA_TITLES[experiment.data]}",
-        "S devices send in a round; d is the staleness of their updates, in rounds.",
-        loss_and_accuracy(lines),
-    )
-
-
 def _comparison(experiment: Curves, results: Results, seeds: Sequence[int]) -> CurveFigure:
-    """One panel for each group size at which a delay is free."""
-    pairs = {size: tuple(experiment.config(s, size) for s in BOTH) for size in experiment.group_sizes}
-    differ = {size: pair for size, pair in pairs.items() if Run.of(pair[0]) != Run.of(pair[1])}
-    same = ", ".join(f"S={size}" for size in pairs if size not in differ)
-    panels = []
-    for size, (without, delayed) in differ.items():
-        lines = (
-            _line(results, without, seeds, label=f"S={size} async, d={staleness(without)}", dashed=True),
-            _line(results, delayed, seeds, label=f"S={size} idfl, d={staleness(delayed)}"),
-        )
-        panels.append(Panel(f"S={size}", "slot", "loss", _drawn(lines)))
+    """Return one panel for each group size at which a delay is free."""
+    shown, same = [], []
+    for size in experiment.group_sizes:
+        pair = {f"S={size} {schedule}": experiment.config(schedule, size) for schedule in BOTH}
+        if len(distinct(map(Run.of, pair.values()))) == 1:
+            same.append(f"S={size}")
+        elif lines := _lines(results, seeds, pair, dashes=True):
+            shown.append(Panel(f"S={size}", "slot", "loss", lines))
     iid = ", IID data" if experiment.partition == "iid" else ""
     return CurveFigure(
         experiment.name,
-        f"Asynchronous against intentional delay: {DATA_TITLES[experiment.data]}{iid}",
-        f"The same S in each panel, without and with the free delay. No delay is free at {same}: "
+        f"Asynchronous against intentional delay: {TITLES[experiment.data]}{iid}",
+        f"The same S in each panel, without and with the free delay. No delay is free at {', '.join(same)}: "
         "there both schedules are one and the same run.",
-        tuple(panel for panel in panels if panel.lines),
+        tuple(shown),
     )
 
 
 def _tradeoff(experiment: Tradeoff, results: Results, seeds: Sequence[int]) -> CurveFigure:
-    """One figure against slots and against rounds."""
-    lines = []
-    for number, (compute, link) in enumerate(experiment.slots):
-        for schedule in BOTH:
-            config = experiment.config(schedule, (compute, link))
-            label = f"{schedule}, compute {compute}, r={link}, d={staleness(config)}"
-            colour = SLOTS_COLOURS[number % len(SLOTS_COLOURS)]
-            dashed = schedule == "async"
-            lines.append(_line(results, config, seeds, label=label, colour=colour, dashed=dashed))
-    shown = _drawn(lines)
+    """Return one figure against slots and against rounds."""
+    labels = {
+        f"{one.policy.schedule}, compute {one.channel.compute_slots}, r={one.channel.link_slots}": one
+        for one in experiment.configs(0)
+    }
+    colours = [SLOTS_COLOURS[number // len(BOTH) % len(SLOTS_COLOURS)] for number in range(len(labels))]
+    lines = _lines(results, seeds, labels, colours, dashes=True)
     return CurveFigure(
         experiment.name,
         "Computation against communication at S=1: MNIST",
         "Compute slots of one local training, and r, the slots of one uplink or broadcast. "
         "Dashed: async; solid: idfl with the free delay.",
         (
-            Panel("Loss against slots", "slot", "loss", shown),
-            Panel("Loss against rounds", "round", "loss", shown),
+            Panel("Loss against slots", "slot", "loss", lines),
+            Panel("Loss against rounds", "round", "loss", lines),
         ),
     )
 
 
-def _line(
+def _lines(
     results: Results,
-    config: RunConfig,
     seeds: Sequence[int],
+    labels: Mapping[str, RunConfig],
+    colours: Iterable[Colour] | None = None,
     *,
-    label: str = "",
-    colour: Colour | None = None,
-    dashed: bool = False,
-) -> Line:
-    """Return the line of a run with all its seeds, by default labelled and coloured by group size."""
-    size = config.channel.group_size
-    started = [curve for curve in seed_curves(results, config, seeds) if curve.points]
-    # A seed that diverged would cut the mean short, so it is drawn only if there is no other.
-    shown = [curve for curve in started if curve.status != "diverged"] or started[:1]
-    return Line(
-        label or f"S={size}, d={staleness(config)}",
-        colour or SIZE_COLOURS.get(size, BLUE),
-        dashed,
-        tuple(curve.points for curve in shown),
-    )
-
-
-def _drawn(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Return the lines that have something to draw."""
+    dashes: bool = False,
+) -> tuple[Line, ...]:
+    """Return a line for each run that has a curve, by default coloured by group size; async may be dashed."""
+    lines = []
+    hues = colours or [SIZE_COLOURS.get(config.channel.group_size, BLUE) for config in labels.values()]
+    for (label, config), colour in zip(labels.items(), hues, strict=True):
+        started = [curve for curve in seed_curves(results, config, seeds) if curve.points]
+        # A seed that diverged would cut the mean short, so it is drawn only if there is no other.
+        drawn = [curve.points for curve in started if curve.status != "diverged"]
+        dashed = dashes and config.policy.schedule == "async"
+        curves = tuple(drawn or [curve.points for curve in started[:1]])
+        lines.append(Line(f"{label}, d={staleness(config)}", colour, dashed, curves))
     return tuple(line for line in lines if line.seeds)

@@ -1,24 +1,28 @@
-"""The runs in the report: how each ended, what they have in common, and how to repeat them."""
+"""The runs in the report: how each ended, how to repeat them, and their use of the channel and of devices."""
 
 from __future__ import annotations
 
 import platform
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from slotwise.batch.job import Failure, Run
 from slotwise.batch.jobs import FETCH_CIFAR10, can_train
-from slotwise.costs import Powers
+from slotwise.costs import Costs, Powers
+from slotwise.data import TITLES, DataName
 from slotwise.machine import available_cores, processor
-from slotwise.paper.evidence import FolderResults
-from slotwise.paper.experiments import DATA_TITLES
+from slotwise.paper.evidence import Results
 from slotwise.report.batch_progress import duration
 from slotwise.report.page import Content, Html, Section, code, definitions, details, heading, paragraph, table
 from slotwise.runs import RunConfig
 from slotwise.runs.config import BEYOND_THE_PAPER
+from slotwise.schedule import Timeline
 
 if TYPE_CHECKING:
     from slotwise.paper.reproduction import Manifest
@@ -26,33 +30,35 @@ if TYPE_CHECKING:
 # Options that differ between the runs of a data set, or that only matter with others.
 VARIED = {
     *BEYOND_THE_PAPER,
-    "schedule",
-    "delay",
-    "group_size",
-    "seed",
-    "participation",
-    "labels_per_device",
-    "concentration",
+    *("schedule", "delay", "group_size", "seed", "participation", "labels_per_device", "concentration"),
 }
+COSTS = (
+    "Uplinks, broadcasts and unused are shares of the slots of the channel until the last round ends. Air "
+    "slots are those in which a device sends. Computing and waiting are shares of the time of all devices "
+    "together; a device that neither computes, sends nor receives waits for the channel or for a model. "
+    "If the free delay is 0, idfl is the same run as async and listed once, as async."
+)
+COST_HEADINGS: tuple[str, ...] = (
+    *("schedule", "#S", "#compute slots", "#r", "#uplinks", "#broadcasts", "#unused"),
+    *("#air slots per device", "#computing", "#waiting"),
+)
 
 
-def runs_section(results: FolderResults, runs: Sequence[Run], failures: Sequence[Failure]) -> Section:
+def runs_section(results: Results, runs: Sequence[Run], failures: Sequence[Failure]) -> Section:
     """Return a table of all runs, preceded by those that are not finished and why."""
     reasons = {failure.run.name: failure.reason for failure in failures}
     unfinished = [run for run in runs if results.curve(run).status != "finished"]
     parts: list[Content] = [paragraph(f"{len(runs) - len(unfinished)} of {len(runs)} runs are finished.")]
     if unfinished:
-        rows = [(run.name, _reason(results, run, reasons)) for run in unfinished]
+        rows = [(run.name, reasons.get(run.name) or _reason(results, run)) for run in unfinished]
         parts += [heading("Not finished"), table(("run", "reason"), rows)]
     headings = ("run", "status", "#rounds", "#slot", "#loss", "#accuracy", "#seconds", "model sha256")
     every_run = table(headings, [_run_row(results, run) for run in runs])
     return Section("runs", "Runs", (*parts, details(f"All {len(runs)} runs", every_run)))
 
 
-def _reason(results: FolderResults, run: Run, reasons: Mapping[str, str]) -> str:
+def _reason(results: Results, run: Run) -> str:
     status = results.curve(run).status
-    if run.name in reasons:
-        return reasons[run.name]
     if status == "missing":
         return "not trained yet" if can_train(run) else FETCH_CIFAR10
     if status == "diverged":
@@ -60,16 +66,13 @@ def _reason(results: FolderResults, run: Run, reasons: Mapping[str, str]) -> str
     return f"{status}; the same command resumes it"
 
 
-def _run_row(results: FolderResults, run: Run) -> Sequence[Content]:
+def _run_row(results: Results, run: Run) -> Sequence[Content]:
     curve, description = results.curve(run), results.description(run)
-    last = curve.points[-1] if curve.points else None
-    figures = (
-        (f"{last.round:,}", f"{last.slot:,}", f"{last.loss:.4g}", f"{last.accuracy:.1%}")
-        if last
-        else ("–",) * 4
-    )
-    seconds = description.get("seconds")
-    digest = str(description.get("model_sha256", ""))[:12]
+    figures: tuple[str, ...] = ("–",) * 4
+    if curve.points:
+        last = curve.points[-1]
+        figures = (f"{last.round:,}", f"{last.slot:,}", f"{last.loss:.4g}", f"{last.accuracy:.1%}")
+    seconds, digest = description.get("seconds"), str(description.get("model_sha256", ""))[:12]
     time = "–" if seconds is None else f"{seconds:,.0f}"
     return (run.name, curve.status, *figures, time, Html(f"<code>{digest}</code>"))
 
@@ -77,32 +80,39 @@ def _run_row(results: FolderResults, run: Run) -> Sequence[Content]:
 def making_section(
     path: Path,
     manifest: Manifest,
-    results: FolderResults,
+    results: Results,
     runs: Sequence[Run],
     bases: Sequence[RunConfig],
     powers: Powers | None = None,
 ) -> Section:
     """Return the commands that repeat the report, the parameters, the machine and the versions."""
-    lines = tuple(commands(path, manifest, powers))
-    return Section(
-        "making",
-        "How this was made",
-        (
-            *((heading("Commands"), code(*lines)) if lines else ()),
-            paragraph(
-                "Finished runs are kept and interrupted ones resumed; the result does not depend on the "
-                "number of workers. The same figures are in figures/ as PNG and PDF, the numbers in "
-                "runs/*/history.csv."
-            ),
-            heading("Parameters"),
-            _parameters(manifest, bases),
-            heading("Machine and versions"),
-            definitions(_machine(results, runs)),
+    lines = tuple(_commands(path, manifest, powers))
+    # What all runs of a data set have in common; the rest is in the names of the runs.
+    columns = [
+        {
+            **{name: value for name, value in base.options().items() if name not in VARIED},
+            "evaluate_every": base.slots_between_evaluations,
+            "seeds": manifest.seeds(base.dataset.data),
+        }
+        for base in bases
+    ]
+    parameters = [(name, *(_value(column[name]) for column in columns)) for name in columns[0]]
+    parts = (
+        *((heading("Commands"), code(*lines)) if lines else ()),
+        paragraph(
+            "Finished runs are kept and interrupted ones resumed; the result does not depend on the "
+            "number of workers. The same figures are in figures/ as PNG and PDF, the numbers in "
+            "runs/*/history.csv."
         ),
+        heading("Parameters"),
+        table(("parameter", *(TITLES[base.dataset.data] for base in bases)), parameters),
+        heading("Machine and versions"),
+        definitions(_machine(results, runs)),
     )
+    return Section("making", "How this was made", parts)
 
 
-def commands(path: Path, manifest: Manifest, powers: Powers | None = None) -> Iterator[str]:
+def _commands(path: Path, manifest: Manifest, powers: Powers | None) -> Iterator[str]:
     """Yield the commands that train everything the folder was made for."""
     for study, request in manifest.requests.items():
         if study == "schedule":
@@ -118,21 +128,11 @@ def commands(path: Path, manifest: Manifest, powers: Powers | None = None) -> It
         yield shlex.join(parts)
 
 
-def _parameters(manifest: Manifest, bases: Sequence[RunConfig]) -> Html:
-    """Return what all runs of a data set have in common; the rest is in the names of the runs."""
-    columns = [{**base.options(), "evaluate_every": base.slots_between_evaluations} for base in bases]
-    rows = [
-        (name, *(_value(column[name]) for column in columns)) for name in columns[0] if name not in VARIED
-    ]
-    seeds = ("seeds", *(_value(manifest.seeds(base.dataset.data)) for base in bases))
-    return table(("parameter", *(DATA_TITLES[base.dataset.data] for base in bases)), [*rows, seeds])
-
-
 def _value(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple | range) else str(value)
 
 
-def _machine(results: FolderResults, runs: Iterable[Run]) -> Iterator[tuple[str, str]]:
+def _machine(results: Results, runs: Iterable[Run]) -> Iterator[tuple[str, str]]:
     """Yield the machine of the report, and the versions and time of the runs."""
     yield "machine", f"{processor()}, {available_cores()} cores, {platform.system()} {platform.machine()}"
     versions: dict[str, set[str]] = {}
@@ -142,7 +142,56 @@ def _machine(results: FolderResults, runs: Iterable[Run]) -> Iterator[tuple[str,
         seconds += description.get("seconds") or 0
         for name, number in description.get("versions", {}).items():
             versions.setdefault(name, set()).add(number)
-    for name, numbers in versions.items():
-        if name != "machine":
-            yield name, ", ".join(sorted(numbers))
+    versions.pop("machine", None)
+    yield from ((name, ", ".join(sorted(numbers))) for name, numbers in versions.items())
     yield "time of the runs", duration(seconds)
+
+
+def costs_section(runs: Iterable[Run], powers: Powers | None = None) -> Section:
+    """Return a table of air time and energy for each data set, with joules if powers are given."""
+    # One run of each schedule: seeds, partitions and readings do not change it.
+    found: dict[object, RunConfig] = {}
+    for run in runs:
+        config = run.config
+        found.setdefault((config.dataset.data, config.channel, config.policy.schedule), config)
+    parts: list[Content] = [paragraph(COSTS)]
+    headings = COST_HEADINGS
+    if powers is not None:
+        headings = (*headings, "#joules")
+        watts = (
+            f"Joules of all devices, at {powers.computing:g} W computing, {powers.sending:g} W sending, "
+            f"{powers.receiving:g} W receiving and {powers.idle:g} W waiting; a slot takes "
+            f"{powers.slot_seconds:g} s."
+        )
+        parts.append(paragraph(watts))
+    for (data, devices, deadline), configs in groupby(sorted(found.values(), key=_case), _case):
+        parts.append(heading(f"{TITLES[data]}: N={devices}, T={deadline:,}"))
+        parts.append(table(headings, [_cost_row(config, powers) for config in configs]))
+    return Section("spending", "Air time and energy", tuple(parts) if found else ())
+
+
+def _case(config: RunConfig) -> tuple[DataName, int, int]:
+    return config.dataset.data, config.channel.devices, config.deadline
+
+
+def _cost_row(config: RunConfig, powers: Powers | None) -> Sequence[str]:
+    timeline, channel = config.simulate(), config.channel
+    costs = Costs.of(timeline, powers)
+    least, _, most = (f"{number:,}" for number in costs.air_slots)
+    cells = (
+        config.policy.schedule,
+        *map(str, (channel.group_size, channel.compute_slots, channel.link_slots)),
+        *(f"{share:.1%}" for share in channel_shares(timeline)),
+        least if least == most else f"{least} to {most}",
+        f"{costs.shares['computing']:.1%}",
+        f"{costs.shares['idle']:.1%}",
+    )
+    return cells if costs.joules is None else (*cells, f"{costs.joules:,.0f}")
+
+
+def channel_shares(timeline: Timeline) -> tuple[float, float, float]:
+    """Return the shares of uplinks (lost ones included), broadcasts and unused slots."""
+    uplinks = int(np.sum(timeline.end - timeline.start) + np.sum(timeline.lost[:, 4] - timeline.lost[:, 3]))
+    broadcasts = int(np.sum(timeline.broadcast_end - timeline.broadcast_start))
+    slots = timeline.last_slot
+    return uplinks / slots, broadcasts / slots, (slots - uplinks - broadcasts) / slots

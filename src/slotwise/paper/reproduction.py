@@ -24,15 +24,9 @@ from slotwise.scenario import whole
 
 @dataclass(frozen=True)
 class Request:
-    """The requested part of one study.
+    """The requested part of one study: number of seeds, and names of experiments."""
 
-    Attributes:
-        deadline: slots of every run; None leaves each experiment its own.
-        seeds: number of seeds, counted from 0.
-        experiments: names of the experiments.
-    """
-
-    deadline: int | None
+    deadline: int | None  # slots of every run; None leaves each experiment its own
     seeds: int
     experiments: tuple[str, ...]
 
@@ -69,39 +63,21 @@ class Manifest:
 
     def runs(self) -> tuple[Run, ...]:
         """Return every training requested so far, study after study."""
-        experiments = self.experiments()
-        return tuple(
-            run
-            for study in self.requests
-            for run in all_runs([e for e in experiments if e.study == study], self.seeds(study))
-        )
+        studies = {study: [e for e in self.experiments() if e.study == study] for study in self.requests}
+        return tuple(run for study, found in studies.items() for run in all_runs(found, self.seeds(study)))
 
     def _at_deadline(self, experiment: Experiment) -> Experiment:
         request = self.requests.get(experiment.study)
-        if request is None or request.deadline is None:
-            return experiment
-        return experiment.with_deadline(request.deadline)
+        return experiment.with_deadline(request.deadline) if request and request.deadline else experiment
 
     @classmethod
     def read(cls, folder: BatchFolder) -> Manifest:
-        """Read the manifest of a folder.
-
-        Raises:
-            UserError: it is missing or damaged.
-        """
-        document = folder.read_manifest()
+        """Read the manifest of a folder; a UserError if it is missing or damaged."""
+        document, requests = folder.read_manifest(), {}
         with folder.reading_manifest():
-            studies = document["studies"].items()
-            return cls(bool(document["quick"]), {study: _request(**request) for study, request in studies})
-
-    def write(self, folder: BatchFolder) -> None:
-        """Write the manifest of a folder."""
-        requests = {study: vars(request) for study, request in self.requests.items()}
-        folder.write_manifest({"quick": self.quick, "studies": requests})
-
-
-def _request(deadline: int | None, seeds: int, experiments: list[str]) -> Request:
-    return Request(deadline, seeds, tuple(experiments))
+            for study, known in document["studies"].items():
+                requests[study] = Request(**{**known, "experiments": tuple(known["experiments"])})
+            return cls(bool(document["quick"]), requests)
 
 
 def reproduction_folder(path: Path) -> BatchFolder:
@@ -110,11 +86,7 @@ def reproduction_folder(path: Path) -> BatchFolder:
 
 
 def add_requests(folder: BatchFolder, quick: bool, requests: Mapping[str, Request]) -> Manifest:
-    """Add requests to the manifest of a folder and return it.
-
-    Raises:
-        InputError: the folder holds something else, or its runs were made with other settings.
-    """
+    """Add requests to the manifest of a folder, unless its runs were made with other settings; return it."""
     before = Manifest(quick) if folder.is_new else Manifest.read(folder)
     if before.quick != quick:
         raise InputError("out", folder.path, f"another folder: this one was made with quick={before.quick}")
@@ -125,9 +97,9 @@ def add_requests(folder: BatchFolder, quick: bool, requests: Mapping[str, Reques
             found = f"deadline {known.deadline}" if known.deadline else "the paper's deadline"
             raise InputError("out", folder.path, f"another folder: its {study} runs have {found}")
         joined[study] = known.joined(request)
-    manifest = Manifest(quick, joined)
-    manifest.write(folder)
-    return manifest
+    studies = {study: vars(request) for study, request in joined.items()}
+    folder.write_manifest({"quick": quick, "studies": studies})
+    return Manifest(quick, joined)
 
 
 @dataclass(frozen=True)
@@ -135,8 +107,6 @@ class Reproduction:
     """The result of `reproduce`.
 
     Attributes:
-        path: the folder.
-        report: path of report.html.
         failures: runs that diverged or failed.
         skipped: runs whose data set is not on this machine.
         stopped: whether the observer asked to stop; the same call resumes.
@@ -180,9 +150,14 @@ def reproduce(
     chosen = selected(QUICK if quick else PAPER, experiments)
     if deadline is not None:
         chosen = _with_deadline(chosen, whole("deadline", deadline))
+    requests: dict[str, Request] = {}
+    for experiment in chosen:  # table and timeline, which train nothing, have no deadline
+        slots = None if experiment.study == "schedule" else deadline
+        request = Request(slots, seeds, (experiment.name,))
+        requests[experiment.study] = requests.get(experiment.study, request).joined(request)
     watch, folder = observer or Observer(), reproduction_folder(Path(out))
     with folder.locked():
-        manifest = add_requests(folder, quick, _requests(chosen, deadline, seeds))
+        manifest = add_requests(folder, quick, requests)
         runs = all_runs(chosen, range(seeds))
         trainable = [run for run in runs if can_train(run)]
         jobs = unfinished(folder, trainable)
@@ -198,25 +173,10 @@ def reproduce(
 
 
 def _with_deadline(experiments: Iterable[Experiment], deadline: int) -> tuple[Experiment, ...]:
-    """Return the experiments with a deadline by which every run completes a round.
-
-    Raises:
-        InputError: some run would have no round.
-    """
+    """Return the experiments with a deadline; an InputError if some run would have no round."""
     chosen = tuple(experiment.with_deadline(deadline) for experiment in experiments)
     channels = [run.config.channel for run in all_runs(chosen, [0])]
     needed = max((one.compute_slots + one.communication_slots for one in channels), default=1)
     if deadline < needed:
         raise InputError("deadline", deadline, f"at least {needed}, the slots of the longest first round")
     return chosen
-
-
-def _requests(chosen: Iterable[Experiment], deadline: int | None, seeds: int) -> dict[str, Request]:
-    """Return the request for each study; table and timeline, which train nothing, have no deadline."""
-    requests: dict[str, Request] = {}
-    for experiment in chosen:
-        slots = None if experiment.study == "schedule" else deadline
-        request = Request(slots, seeds, (experiment.name,))
-        known = requests.get(experiment.study)
-        requests[experiment.study] = known.joined(request) if known else request
-    return requests

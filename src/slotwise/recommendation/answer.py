@@ -1,38 +1,105 @@
-"""Recommendation: the run to use, the runner-up, how sure the choice is, and what it cost."""
+"""Recommendation: the question that was asked, what the search found, and the answer: the run to use."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from slotwise.recommendation.candidates import Candidate, rung_slot
-from slotwise.recommendation.halving import Rung
-from slotwise.recommendation.metric import Confidence, confidence
-from slotwise.recommendation.search import Finding, common_options
+from slotwise.batch.job import Run
+from slotwise.errors import InputError
+from slotwise.learning import Point
+from slotwise.recommendation.candidates import Candidate, Field, field_of, rung_slot
+from slotwise.recommendation.halving import (
+    SIXTEENTHS,
+    Extent,
+    Rung,
+    extent_within_budget,
+    extent_within_quarter,
+)
+from slotwise.recommendation.metric import Confidence, Metric, Reading, confidence
 from slotwise.runs import RunConfig
+
+EVALUATIONS_A_SIXTEENTH = 8  # two of them in the quarter that is judged
+SEARCHED = ("schedule", "group_size", "delay", "seed")
+"""The options that the answer decides, and the seed, of which a search takes several."""
+
+
+def common_options(base: RunConfig) -> dict[str, Any]:
+    """Return the options that all candidates share."""
+    return {name: value for name, value in base.options().items() if name not in SEARCHED}
+
+
+@dataclass(frozen=True)
+class Question:
+    """The question that a search answers."""
+
+    base: RunConfig  # its schedule, group size, delay and seed are not used
+    group_sizes: tuple[int, ...]
+    seeds: tuple[int, ...]
+    metric: Metric = Metric()  # noqa: RUF009  (frozen)
+    budget: int | None = None  # most SGD steps; None: less than a quarter of training every candidate
+
+    def __post_init__(self) -> None:
+        every, most = self.base.evaluate_every, rung_slot(self.base.deadline, 1) // 4
+        if every is not None and every > most:
+            allowed = f"at most {most}, so that there are four evaluations in a sixteenth of the deadline"
+            raise InputError("evaluate_every", every, allowed)
+
+    @property
+    def pilot_base(self) -> RunConfig:
+        """The run as pilots train it: evaluated often enough to be judged after a sixteenth."""
+        usual = max(1, self.base.deadline // (SIXTEENTHS * EVALUATIONS_A_SIXTEENTH))
+        return self.base.with_options(evaluate_every=self.base.evaluate_every or usual)
+
+    def pilot(self, candidate: Candidate, seed: int) -> Run:
+        """Return the run whose beginning is the pilot of a candidate with a seed."""
+        return Run(f"{candidate.name}-seed{seed}", candidate.config(self.pilot_base, seed))
+
+    def prepare(self) -> tuple[Field, Extent]:
+        """Return the candidates and the size of the search, or raise an InputError; nothing is trained."""
+        field = field_of(self.base, self.group_sizes, self.seeds)
+        steps = self.base.training.local_steps
+        by_seed = [
+            [[steps * updates for updates in candidate.prospects[i].updates] for candidate in field.running]
+            for i in range(len(self.seeds))
+        ]
+        if self.budget is not None:
+            return field, extent_within_budget(by_seed, self.budget)
+        return field, extent_within_quarter(by_seed, steps * sum(field.grid_updates))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Everything a search found: readings with each seed on each rung, curves with each seed."""
+
+    question: Question
+    field: Field
+    extent: Extent
+    rungs: tuple[Rung[Candidate], ...]
+    readings: Mapping[tuple[Candidate, int], tuple[Reading, ...]]
+    curves: Mapping[Candidate, tuple[tuple[Point, ...], ...]]
+    search_steps: int  # SGD steps of the pilots
+    grid_steps: int  # of training every schedule with every group size to the deadline
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds that were tried."""
+        return self.question.seeds[: self.extent.seeds]
 
 
 @dataclass(frozen=True)
 class Standing:
-    """The result of one candidate.
-
-    Attributes:
-        candidate: the candidate.
-        slot: slot of the last rung it reached; None if no candidate had to be trained.
-        values: the metric there with each seed; None if the target was not reached.
-        mean: mean of the values, if all are known.
-        diverged: whether it diverged on that rung.
-    """
+    """The result of one candidate on the last rung it reached."""
 
     candidate: Candidate
-    slot: int | None
-    values: tuple[float | None, ...]
-    mean: float | None
+    slot: int | None = None  # the slot of the rung; None if no candidate had to be trained
+    values: tuple[float | None, ...] = ()  # the metric with each seed; None if the target was not reached
+    mean: float | None = None  # mean of the values, if all are known
     diverged: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -54,15 +121,10 @@ class Standing:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The answer of `recommend`.
-
-    Attributes:
-        finding: everything the search found.
-        path: folder of the pilots and the answer; None if nothing was kept.
-    """
+    """The answer of `recommend`: the run to use, the runner-up, how sure the choice is, and what it cost."""
 
     finding: Finding
-    path: Path | None = None
+    path: Path | None = None  # folder of the pilots and the answer; None if nothing was kept
 
     @property
     def config(self) -> RunConfig:
@@ -72,15 +134,19 @@ class Recommendation:
     @cached_property
     def standings(self) -> tuple[Standing, ...]:
         """All candidates, best first: by the last rung reached, then by rank on it; diverged ones last."""
-        rungs = self.finding.rungs
-        if not rungs:
-            return tuple(Standing(candidate, None, (), None) for candidate in self.finding.field.running)
+        if not self.finding.rungs:
+            return tuple(map(Standing, self.finding.field.running))
         found: dict[Candidate, Standing] = {}
-        for rung in reversed(rungs):
+        for rung in reversed(self.finding.rungs):
+            slot = self._slot(rung)
             for candidate, _ in rung.ranking:
-                found.setdefault(candidate, self._standing(candidate, rung))
+                readings = self.finding.readings[candidate, rung.sixteenths]
+                values = tuple(map(self.finding.question.metric.value, readings))
+                known = [value for value in values if value is not None]
+                mean = sum(known) / len(known) if len(known) == len(values) else None
+                found.setdefault(candidate, Standing(candidate, slot, values, mean))
             for candidate in rung.out:
-                found.setdefault(candidate, Standing(candidate, self._slot(rung), (), None, diverged=True))
+                found.setdefault(candidate, Standing(candidate, slot, diverged=True))
         return tuple(found.values())
 
     @property
@@ -168,7 +234,15 @@ class Recommendation:
                 "share": self.share,
             },
             "standings": [standing.as_dict() for standing in self.standings],
-            "rungs": [self._rung_as_dict(rung) for rung in finding.rungs],
+            "rungs": [
+                {
+                    "slot": self._slot(rung),
+                    "ranking": [{"candidate": c.label, "score": list(score)} for c, score in rung.ranking],
+                    "diverged": [candidate.label for candidate in rung.out],
+                    "kept": [candidate.label for candidate in rung.kept],
+                }
+                for rung in finding.rungs
+            ],
             "ruled_out": [asdict(out) for out in finding.field.ruled_out],
             "train": self.train_command,
             "resume": self.resume_command,
@@ -181,21 +255,6 @@ class Recommendation:
     def _slot(self, rung: Rung[Candidate]) -> int:
         return rung_slot(self.finding.question.base.deadline, rung.sixteenths)
 
-    def _standing(self, candidate: Candidate, rung: Rung[Candidate]) -> Standing:
-        metric = self.finding.question.metric
-        values = tuple(map(metric.value, self.finding.readings[candidate, rung.sixteenths]))
-        known = [value for value in values if value is not None]
-        mean = sum(known) / len(known) if len(known) == len(values) else None
-        return Standing(candidate, self._slot(rung), values, mean)
-
-    def _rung_as_dict(self, rung: Rung[Candidate]) -> dict[str, Any]:
-        return {
-            "slot": self._slot(rung),
-            "ranking": [{"candidate": c.label, "score": list(score)} for c, score in rung.ranking],
-            "diverged": [candidate.label for candidate in rung.out],
-            "kept": [candidate.label for candidate in rung.kept],
-        }
-
 
 def _cautions(answer: Recommendation) -> Iterator[str]:
     """Yield what speaks against the answer: a target or metric that does not discriminate, an early end."""
@@ -203,10 +262,8 @@ def _cautions(answer: Recommendation) -> Iterator[str]:
     metric = finding.question.metric
     if metric.target is not None:
         if best.mean is None:
-            yield (
-                f"no candidate has met {metric.target} with all seeds by slot {best.slot:,}; "
-                "this one comes closest"
-            )
+            missed = f"no candidate has met {metric.target} with all seeds by slot {best.slot:,}"
+            yield f"{missed}; this one comes closest"
         elif best.mean == 0:
             yield f"the first model meets {metric.target} already, without a joule: so does every candidate"
     elif best.mean is not None:

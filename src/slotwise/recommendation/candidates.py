@@ -18,34 +18,18 @@ from slotwise.schedule import Schedule, Timeline
 
 @dataclass(frozen=True)
 class Prospect:
-    """The figures of a run that the exact schedule gives before it is trained.
+    """The figures of a run that the exact schedule gives before it is trained."""
 
-    Attributes:
-        identity: equal for runs that are the same training under two names.
-        rounds: rounds completed by each sixteenth of the deadline, from 0 to 16.
-        updates: updates applied by each sixteenth.
-        mean_staleness: mean staleness of all updates, in rounds.
-        max_staleness: staleness of the oldest update.
-    """
-
-    identity: str
-    rounds: tuple[int, ...]
-    updates: tuple[int, ...]
-    mean_staleness: float
+    identity: str  # equal for runs that are the same training under two names
+    rounds: tuple[int, ...]  # completed by each sixteenth of the deadline, from 0 to 16
+    updates: tuple[int, ...]  # applied by each sixteenth
+    mean_staleness: float  # in rounds
     max_staleness: int
 
-    @classmethod
-    def of(cls, timeline: Timeline, deadline: int) -> Prospect:
-        """Read the figures off a timeline."""
-        slots = [rung_slot(deadline, sixteenths) for sixteenths in range(SIXTEENTHS + 1)]
-        rounds = np.searchsorted(timeline.broadcast_end, slots, side="right")
-        return cls(
-            identity_of(timeline),
-            tuple(rounds.tolist()),
-            tuple(timeline.round_offsets[rounds].tolist()),
-            timeline.mean_staleness(),
-            timeline.max_staleness(),
-        )
+    @property
+    def merits(self) -> tuple[float, ...]:
+        """The figures of which more is better: rounds, updates and, negated, staleness."""
+        return self.rounds[-1], self.updates[-1], -self.mean_staleness, -self.max_staleness
 
 
 def rung_slot(deadline: int, sixteenths: int) -> int:
@@ -56,22 +40,17 @@ def rung_slot(deadline: int, sixteenths: int) -> int:
 def identity_of(timeline: Timeline) -> str:
     """Return a digest of everything a training takes from its timeline: senders, versions and rounds."""
     columns = (timeline.round, timeline.device, timeline.version, timeline.broadcast_end)
-    digest = hashlib.sha256()
-    for column in columns:
-        digest.update(np.ascontiguousarray(column, dtype="<i8").tobytes())
-    return digest.hexdigest()
+    content = b"".join(np.ascontiguousarray(column, dtype="<i8").tobytes() for column in columns)
+    return hashlib.sha256(content).hexdigest()
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A schedule with a group size, and its prospect with each seed.
-
-    ``delay`` is the free delay; None if it is just in time for each device.
-    """
+    """A schedule with a group size, and its prospect with each seed."""
 
     schedule: Schedule
     group_size: int
-    delay: int | None
+    delay: int | None  # the free delay; None if it is just in time for each device
     prospects: tuple[Prospect, ...]
 
     @property
@@ -122,17 +101,11 @@ class RuledOut:
 
 @dataclass(frozen=True)
 class Field:
-    """The candidates of a question.
-
-    Attributes:
-        running: those to be tried.
-        ruled_out: those that cannot be best.
-        grid_updates: updates of training everything with each seed, the same run counted once.
-    """
+    """The candidates of a question: those to be tried, and those that cannot be best."""
 
     running: tuple[Candidate, ...]
     ruled_out: tuple[RuledOut, ...]
-    grid_updates: tuple[int, ...]
+    grid_updates: tuple[int, ...]  # of training everything with each seed, the same run counted once
 
 
 def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) -> Field:
@@ -145,22 +118,22 @@ def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) 
     ruled_out: list[RuledOut] = []
     distinct: list[Candidate] = []
     for group_size in group_sizes:
-        same_size: list[Candidate] = []
+        same_size: dict[tuple[str, ...], Candidate] = {}
         for schedule in get_args(Schedule):
             candidate = _candidate(base, schedule, group_size, seeds)
             if candidate is None:
                 ruled_out.append(RuledOut(f"{schedule} S={group_size}", "no round ends by the deadline"))
-            elif twin := next((other for other in same_size if _same_run(candidate, other)), None):
+                continue
+            twin = same_size.setdefault(tuple(p.identity for p in candidate.prospects), candidate)
+            if twin is not candidate:
                 ruled_out.append(RuledOut(candidate.label, f"the same run as {twin.label}"))
-            else:
-                same_size.append(candidate)
-        for candidate in same_size:
-            better = next((other for other in same_size if _dominates(other, candidate)), None)
+        for candidate in same_size.values():
+            better = next((other for other in same_size.values() if _dominates(other, candidate)), None)
             if better is None:
                 running.append(candidate)
             else:
                 ruled_out.append(RuledOut(candidate.label, _reason(better, candidate)))
-        distinct += same_size
+        distinct += same_size.values()
     if not any(prospect.rounds[1] for candidate in running for prospect in candidate.prospects):
         allowed = "long enough for a first round to end within a sixteenth of it"
         raise InputError("deadline", base.deadline, allowed)
@@ -173,53 +146,34 @@ def _candidate(
 ) -> Candidate | None:
     """Return a candidate; None if no round ends in time."""
     runs = [with_schedule(base, schedule, group_size, seed) for seed in seeds]
-    own = runs if any(map(_depends_on_seed, runs)) else runs[:1]
+    by_chance = any(run.make_fleet() is not None or run.policy.depends_on_seed for run in runs)
     try:
-        timelines = [run.simulate() for run in own]
+        timelines = [run.simulate() for run in (runs if by_chance else runs[:1])]
     except InputError as error:
         if error.parameter != "deadline":
             raise
         return None
-    prospects = [Prospect.of(timeline, base.deadline) for timeline in timelines]
-    return Candidate(
-        schedule, group_size, timelines[0].delay, tuple(prospects * (len(seeds) // len(prospects)))
-    )
-
-
-def _depends_on_seed(config: RunConfig) -> bool:
-    """Return whether another seed gives another schedule."""
-    return config.make_fleet() is not None or config.policy.depends_on_seed
-
-
-def _same_run(one: Candidate, other: Candidate) -> bool:
-    pairs = zip(one.prospects, other.prospects, strict=True)
-    return all(mine.identity == yours.identity for mine, yours in pairs)
+    prospects = []
+    slots = [rung_slot(base.deadline, sixteenths) for sixteenths in range(SIXTEENTHS + 1)]
+    for timeline in timelines:
+        rounds = np.searchsorted(timeline.broadcast_end, slots, side="right")
+        updates = timeline.round_offsets[rounds]
+        staleness = (timeline.mean_staleness(), timeline.max_staleness())
+        found = Prospect(identity_of(timeline), tuple(rounds.tolist()), tuple(updates.tolist()), *staleness)
+        prospects.append(found)
+    every_seed = tuple(prospects * (len(seeds) // len(prospects)))
+    return Candidate(schedule, group_size, timelines[0].delay, every_seed)
 
 
 def _dominates(one: Candidate, other: Candidate) -> bool:
     """Return whether ``one`` has at least as many rounds and updates with every seed, and fresher ones."""
-    pairs = list(zip(one.prospects, other.prospects, strict=True))
-    return all(_at_least_as_good(a, b) for a, b in pairs) and any(
-        not _at_least_as_good(b, a) for a, b in pairs
-    )
-
-
-def _at_least_as_good(one: Prospect, other: Prospect) -> bool:
-    return (
-        one.rounds[-1] >= other.rounds[-1]
-        and one.updates[-1] >= other.updates[-1]
-        and one.mean_staleness <= other.mean_staleness
-        and one.max_staleness <= other.max_staleness
-    )
+    ours, theirs = ([merit for p in c.prospects for merit in p.merits] for c in (one, other))
+    return ours != theirs and all(a >= b for a, b in zip(ours, theirs, strict=True))
 
 
 def _reason(better: Candidate, worse: Candidate) -> str:
-    rounds = (
-        f"the same {worse.rounds:,.0f} rounds"
-        if better.rounds == worse.rounds
-        else f"{better.rounds:,.0f} rounds instead of {worse.rounds:,.0f}"
-    )
-    return (
-        f"{better.label} has {rounds}, and updates {better.mean_staleness:,.1f} rounds old instead of "
-        f"{worse.mean_staleness:,.1f}"
-    )
+    rounds = f"{better.rounds:,.0f} rounds instead of {worse.rounds:,.0f}"
+    if better.rounds == worse.rounds:
+        rounds = f"the same {worse.rounds:,.0f} rounds"
+    ages = f"{better.mean_staleness:,.1f} rounds old instead of {worse.mean_staleness:,.1f}"
+    return f"{better.label} has {rounds}, and updates {ages}"

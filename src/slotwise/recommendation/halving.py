@@ -18,6 +18,7 @@ from slotwise.errors import InputError
 SIXTEENTHS = 16
 FIRST_RUNGS = (8, 4, 2, 1)  # in sixteenths of the deadline, the best first
 HALF = 8  # where the two finalists should get to at least
+SMALLEST = (1,)  # the rungs of the smallest search, which has one seed
 FINALISTS = 2
 
 C = TypeVar("C", bound=Hashable)
@@ -75,7 +76,7 @@ def extent_within_budget(steps_by_seed: Sequence[Steps], budget: int) -> Extent:
         steps = _together(steps_by_seed[:seeds])
         if most_steps(ladder(1, HALF), steps) <= budget:
             return Extent(seeds, _best_ladder(steps, budget), budget)
-    smallest = _smallest(steps_by_seed)
+    smallest = most_steps(SMALLEST, steps_by_seed[0])
     if smallest > budget:
         raise InputError("budget", budget, f"at least {smallest}, the SGD steps of the smallest search")
     return Extent(1, _best_ladder(steps_by_seed[0], budget), budget)
@@ -90,23 +91,16 @@ def extent_within_quarter(steps_by_seed: Sequence[Steps], grid: int) -> Extent:
     steps, limit = _together(steps_by_seed), -(-grid // 4) - 1
     if len(steps) < FINALISTS:
         return Extent(len(steps_by_seed), (), limit)
-    if most_steps(ladder(1, 1), steps) > limit:
-        raise InputError(
-            "budget", "missing", f"given here; the smallest usable value is {_smallest(steps_by_seed)}"
-        )
+    if most_steps(SMALLEST, steps) > limit:
+        smallest = most_steps(SMALLEST, steps_by_seed[0])
+        raise InputError("budget", "missing", f"given here; the smallest usable value is {smallest}")
     return Extent(len(steps_by_seed), _best_ladder(steps, limit), limit)
-
-
-def _smallest(steps_by_seed: Sequence[Steps]) -> int:
-    """Return the steps of the smallest search: one seed and a sixteenth of the deadline."""
-    return most_steps(ladder(1, 1), steps_by_seed[0])
 
 
 def _together(steps_by_seed: Sequence[Steps]) -> list[list[int]]:
     """Return the steps of all seeds together."""
-    return [
-        [sum(numbers) for numbers in zip(*seeds, strict=True)] for seeds in zip(*steps_by_seed, strict=True)
-    ]
+    by_candidate = zip(*steps_by_seed, strict=True)
+    return [[sum(numbers) for numbers in zip(*seeds, strict=True)] for seeds in by_candidate]
 
 
 def _best_ladder(steps: Steps, limit: int) -> tuple[int, ...]:
@@ -116,19 +110,12 @@ def _best_ladder(steps: Steps, limit: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Rung(Generic[C]):
-    """The result of one rung.
-
-    Attributes:
-        sixteenths: its end, in sixteenths of the deadline.
-        ranking: the candidates with their scores, best first.
-        out: the candidates that diverged.
-        kept: the candidates that continue; on the last rung, the best.
-    """
+    """The result of one rung, which ends at ``sixteenths`` of the deadline."""
 
     sixteenths: int
-    ranking: tuple[tuple[C, Score], ...]
-    out: tuple[C, ...]
-    kept: tuple[C, ...]
+    ranking: tuple[tuple[C, Score], ...]  # best first
+    out: tuple[C, ...]  # those that diverged
+    kept: tuple[C, ...]  # those that continue; on the last rung, the best
 
 
 def halve(
@@ -145,7 +132,8 @@ def halve(
     alive = tuple(candidates)
     for rung in rungs:
         scores = measure(rung, alive)
-        ranking = _ranking(alive, scores)
+        known = [(candidate, score) for candidate in alive if (score := scores[candidate]) is not None]
+        ranking = tuple(sorted(known, key=lambda pair: pair[1]))  # sorting keeps the order of equals
         out = tuple(candidate for candidate in alive if scores[candidate] is None)
         count = 1 if rung == rungs[-1] else kept(len(alive))
         alive = tuple(candidate for candidate, _ in ranking[:count])
@@ -153,9 +141,3 @@ def halve(
         if len(alive) < FINALISTS:
             break
     return tuple(found)
-
-
-def _ranking(alive: Sequence[C], scores: Mapping[C, Score | None]) -> tuple[tuple[C, Score], ...]:
-    """Return the candidates with scores, best first; sorting keeps the order of equals."""
-    known = [(candidate, score) for candidate in alive if (score := scores[candidate]) is not None]
-    return tuple(sorted(known, key=lambda pair: pair[1]))

@@ -42,8 +42,7 @@ class Target:
             return cls("accuracy", value)
         if quantity == "loss" and value > 0 and isfinite(value):
             return cls("loss", value)
-        allowed = "accuracy=X with X above 0 and at most 1, or loss=X with X above 0"
-        raise InputError("target", text, allowed)
+        raise InputError("target", text, "accuracy=X with X above 0 and at most 1, or loss=X with X above 0")
 
     def __str__(self) -> str:
         return f"{self.quantity}={self.value:g}"
@@ -56,17 +55,11 @@ class Target:
 
 
 class Reading(NamedTuple):
-    """The figures of one pilot on one rung.
-
-    Attributes:
-        losses: training losses in the last quarter of the slots so far.
-        accuracies: test accuracies in the same quarter.
-        joules: joules until the target was first reached; None if it was not, or if there is no target.
-    """
+    """Training losses and test accuracies of one pilot in the last quarter of the slots up to one rung."""
 
     losses: tuple[float, ...]
     accuracies: tuple[float, ...]
-    joules: float | None = None
+    joules: float | None = None  # until the target was first reached; None if it was not, or without target
 
 
 @dataclass(frozen=True)
@@ -93,19 +86,12 @@ class Metric:
     def read(self, config: RunConfig, points: Sequence[Point], slot: int) -> Reading:
         """Return the figures of a curve up to the slot of a rung."""
         judged = [point for point in points if point.slot > (1 - JUDGED_PART) * slot] or [points[-1]]
-        return Reading(
-            tuple(point.loss for point in judged),
-            tuple(point.accuracy for point in judged),
-            self._joules(config, points),
-        )
-
-    def _joules(self, config: RunConfig, points: Sequence[Point]) -> float | None:
-        if self.target is None or self.powers is None:
-            return None
-        first = self.target.reached(points)
-        if first is None:
-            return None
-        return float(joules(usage_until(config.simulate(), [first.slot]), self.powers)[0])
+        losses, accuracies = tuple(p.loss for p in judged), tuple(p.accuracy for p in judged)
+        first = self.target.reached(points) if self.target else None
+        if first is None or self.powers is None:
+            return Reading(losses, accuracies)
+        spent = joules(usage_until(config.simulate(), [first.slot]), self.powers)
+        return Reading(losses, accuracies, float(spent[0]))
 
     @property
     def value_name(self) -> str:
@@ -152,17 +138,11 @@ class Metric:
 
 @dataclass(frozen=True)
 class Confidence:
-    """The best candidate compared with the runner-up on the last rung they both reached.
-
-    Attributes:
-        seeds: number of seeds compared.
-        seeds_won: number of seeds with which the best is better.
-        resamples_won: share of resamples in which it is better; None if there is nothing to resample.
-    """
+    """The best candidate compared with the runner-up on the last rung they both reached."""
 
     seeds: int
     seeds_won: int
-    resamples_won: float | None
+    resamples_won: float | None  # share of resamples in which it is better; None with nothing to resample
 
 
 def confidence(metric: Metric, best: Sequence[Reading], runner_up: Sequence[Reading]) -> Confidence:
@@ -184,18 +164,14 @@ def _resamples_won(metric: Metric, pairs: Sequence[tuple[Reading, Reading]]) -> 
         return None
     draw = np.random.Generator(np.random.Philox(key=0))
     shape = (RESAMPLES, len(pairs))
-    differences = np.array(
-        [_resampled(one, shape, draw) - _resampled(other, shape, draw) for one, other in known]
-    )
+
+    def resampled(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        means: NDArray[np.float64] = values[draw.integers(len(values), size=(*shape, len(values)))].mean(
+            axis=2
+        )
+        return means
+
+    differences = np.array([resampled(one) - resampled(other) for one, other in known])
     seeds = draw.integers(len(pairs), size=shape)
     means = differences[seeds, np.arange(RESAMPLES)[:, None], np.arange(len(pairs))].mean(axis=1)
     return float((means < 0).mean())
-
-
-def _resampled(
-    values: NDArray[np.float64], shape: tuple[int, int], draw: np.random.Generator
-) -> NDArray[np.float64]:
-    """Return means of as many values drawn with replacement."""
-    chosen = draw.integers(len(values), size=(*shape, len(values)))
-    means: NDArray[np.float64] = values[chosen].mean(axis=2)
-    return means

@@ -1,130 +1,107 @@
-"""The search: the exact schedule rules candidates out, then pilots on nested deadlines choose among the rest.
+"""`recommend`: find the schedule, group size and delay to use for a deadline, and write the answer.
 
-A pilot is the beginning of a real run. Its configuration has the whole deadline; it stops at a rung and
-resumes from there. So its first rounds are those of the run to the bit, nothing is trained twice, and
-`slotwise train --resume` finishes it.
+The exact schedule rules candidates out, then pilots on nested deadlines choose among the rest. A pilot is the
+beginning of a real run. Its configuration has the whole deadline; it stops at a rung and resumes from there.
+So its first rounds are those of the run to the bit, nothing is trained twice, and `slotwise train --resume`
+finishes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import json
+import tempfile
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
 
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.job import Job, Run
+from slotwise.batch.job import Job
 from slotwise.batch.jobs import run_jobs
 from slotwise.batch.serial import MakeTask, SerialExecutor, TaskCache
+from slotwise.batch.specification import checked_seeds
+from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
-from slotwise.learning import History, Point
+from slotwise.files import write_atomically
+from slotwise.learning import Point
 from slotwise.learning.engine import evaluation_rounds
+from slotwise.machine import available_cores
 from slotwise.observer import Observer
-from slotwise.recommendation.candidates import Candidate, Field, field_of, rung_slot
-from slotwise.recommendation.halving import (
-    SIXTEENTHS,
-    Extent,
-    Rung,
-    Score,
-    extent_within_budget,
-    extent_within_quarter,
-    halve,
-)
-from slotwise.recommendation.metric import Metric, Reading
+from slotwise.planning import divisors
+from slotwise.recommendation.answer import Finding, Question, Recommendation, common_options
+from slotwise.recommendation.candidates import Candidate, rung_slot
+from slotwise.recommendation.halving import Score, halve
+from slotwise.recommendation.metric import Metric, MetricName, Reading, Target
 from slotwise.runs import RunConfig
-
-EVALUATIONS_A_SIXTEENTH = 8  # two of them in the quarter that is judged
-SEARCHED = ("schedule", "group_size", "delay", "seed")
-"""The options that the answer decides, and the seed, of which a search takes several."""
+from slotwise.scenario import whole
 
 
 class Stopped(Exception):
     """The observer asked to stop; the pilots are saved and the same search resumes them."""
 
 
-@dataclass(frozen=True)
-class Question:
-    """The question that a search answers.
+def recommend(
+    config: RunConfig,
+    *,
+    group_sizes: Sequence[int] | None = None,
+    metric: MetricName = "loss",
+    target: Target | str | None = None,
+    seeds: int | Sequence[int] = 3,
+    budget: int | None = None,
+    powers: Powers | None = None,
+    out: Path | str | None = None,
+    workers: int | None = None,
+    observer: Observer | None = None,
+) -> Recommendation:
+    """Return which schedule, group size and delay is best for the deadline of a run.
 
-    Attributes:
-        base: the run; its schedule, group size, delay and seed are not used.
-        group_sizes: group sizes to choose from.
-        seeds: seeds to try each candidate with.
-        metric: how candidates are judged.
-        budget: most SGD steps of the search; None: less than a quarter of training every candidate.
+    Args:
+        config: The run; its schedule, group size, delay and seed are what is searched.
+        group_sizes: Group sizes to choose from. Default: all divisors of N.
+        metric: What is best at the deadline: loss, accuracy or joules-to-target.
+        target: For joules-to-target: ``accuracy=0.9`` or ``loss=0.2``.
+        seeds: Number of seeds, from 0, or the seeds themselves.
+        budget: Most SGD steps of the search. Default: less than a quarter of training every candidate.
+        powers: Watts of a device, for joules-to-target.
+        out: Folder of the pilots and the answer; created, or resumed. Default: nothing is kept.
+        workers: Parallel local trainings. Default: all cores. The result is the same.
+        observer: Callbacks.
+
+    Raises:
+        InputError: a parameter is out of its range, or the folder has pilots of another run.
+        Stopped: the observer asked to stop; the same call resumes.
     """
-
-    base: RunConfig
-    group_sizes: tuple[int, ...]
-    seeds: tuple[int, ...]
-    metric: Metric = Metric()  # noqa: RUF009  (frozen)
-    budget: int | None = None
-
-    def __post_init__(self) -> None:
-        every, most = self.base.evaluate_every, rung_slot(self.base.deadline, 1) // 4
-        if every is not None and every > most:
-            allowed = f"at most {most}, so that there are four evaluations in a sixteenth of the deadline"
-            raise InputError("evaluate_every", every, allowed)
-
-    @property
-    def pilot_base(self) -> RunConfig:
-        """The run as pilots train it: evaluated often enough to be judged after a sixteenth."""
-        usual = max(1, self.base.deadline // (SIXTEENTHS * EVALUATIONS_A_SIXTEENTH))
-        return self.base.with_options(evaluate_every=self.base.evaluate_every or usual)
-
-    def pilot(self, candidate: Candidate, seed: int) -> Run:
-        """Return the run whose beginning is the pilot of a candidate with a seed."""
-        return Run(f"{candidate.name}-seed{seed}", candidate.config(self.pilot_base, seed))
-
-    def prepare(self) -> tuple[Field, Extent]:
-        """Return the candidates and the size of the search; nothing is trained.
-
-        Raises:
-            InputError: a group size, the deadline or the budget is out of range.
-        """
-        field = field_of(self.base, self.group_sizes, self.seeds)
-        steps = self.base.training.local_steps
-        by_seed = [
-            [[steps * updates for updates in candidate.prospects[i].updates] for candidate in field.running]
-            for i in range(len(self.seeds))
-        ]
-        if self.budget is not None:
-            return field, extent_within_budget(by_seed, self.budget)
-        return field, extent_within_quarter(by_seed, steps * sum(field.grid_updates))
+    base = config.with_options(schedule="idfl", delay="auto", group_size=1, seed=0)
+    question = Question(
+        base,
+        _group_sizes(base, group_sizes),
+        tuple(range(whole("seeds", seeds)) if isinstance(seeds, int) else checked_seeds(seeds)),
+        Metric(metric, Target.parse(target) if isinstance(target, str) else target, powers),
+        None if budget is None else whole("budget", budget),
+    )
+    threads = available_cores() if workers is None else whole("workers", workers)
+    with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as place:
+        path = Path(place)
+        folder = recommendation_folder(path)
+        search = Search(question, folder, workers=threads, observer=observer)
+        search.check_task()  # mistakes are reported before a folder is made
+        with folder.locked():
+            begin(folder, question.pilot_base)
+            answer = Recommendation(search.run(), path)
+            _write(answer, path)
+    return replace(answer, path=None) if out is None else answer
 
 
-def common_options(base: RunConfig) -> dict[str, Any]:
-    """Return the options that all candidates share."""
-    return {name: value for name, value in base.options().items() if name not in SEARCHED}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Everything a search found.
-
-    Attributes:
-        question: the question.
-        field: the candidates, and those ruled out.
-        extent: the size of the search.
-        rungs: results of the rungs, in order.
-        readings: figures of a candidate with each seed, on each rung it reached.
-        curves: evaluations of a candidate with each seed, as far as it was trained.
-        search_steps: SGD steps of the pilots.
-        grid_steps: SGD steps of training every schedule with every group size to the deadline.
-    """
-
-    question: Question
-    field: Field
-    extent: Extent
-    rungs: tuple[Rung[Candidate], ...]
-    readings: Mapping[tuple[Candidate, int], tuple[Reading, ...]]
-    curves: Mapping[Candidate, tuple[tuple[Point, ...], ...]]
-    search_steps: int
-    grid_steps: int
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        """The seeds that were tried."""
-        return self.question.seeds[: self.extent.seeds]
+def _group_sizes(base: RunConfig, sizes: Sequence[int] | None) -> tuple[int, ...]:
+    """Return the group sizes in ascending order, each once; all divisors of N if none are given."""
+    if sizes is None:
+        return tuple(divisors(base.channel.devices))
+    if not sizes:
+        raise InputError("group_sizes", list(sizes), "at least one group size")
+    for size in sizes:
+        if not 1 <= size <= base.channel.devices:
+            raise InputError("group_sizes", size, f"from 1 to {base.channel.devices}, the number of devices")
+    return tuple(sorted(set(sizes)))
 
 
 class Search:
@@ -154,12 +131,7 @@ class Search:
         self._make_task(self._question.pilot(self._field.running[0], self._seeds[0]).config)
 
     def run(self) -> Finding:
-        """Search to the end.
-
-        Raises:
-            Stopped: the observer asked to stop.
-            UserError: every candidate diverged, or a pilot failed.
-        """
+        """Search to the end; a UserError if every candidate diverged or a pilot failed, or Stopped."""
         rungs = halve(self._extent.rungs, self._field.running, self._measure)
         if rungs and not rungs[-1].ranking:
             raise UserError("every candidate diverged; try a smaller learning rate or fewer local steps")
@@ -177,11 +149,20 @@ class Search:
         )
 
     def _measure(self, sixteenths: int, candidates: Sequence[Candidate]) -> dict[Candidate, Score | None]:
-        slot = rung_slot(self._question.base.deadline, sixteenths)
+        question, slot = self._question, rung_slot(self._question.base.deadline, sixteenths)
         self._observer.rung_started(slot, [candidate.label for candidate in candidates])
         for index in range(len(self._seeds)):  # seeds outside: the task is built once for each
             self._train(index, sixteenths, candidates)
-        return {candidate: self._score(candidate, sixteenths, slot) for candidate in candidates}
+        scores: dict[Candidate, Score | None] = dict.fromkeys(candidates)
+        for candidate in (one for one in candidates if one not in self._diverged):
+            pilots = {seed: question.pilot(candidate, seed).config for seed in self._seeds}
+            readings = tuple(
+                question.metric.read(config, self._curves[candidate, seed], slot)
+                for seed, config in pilots.items()
+            )
+            self._readings[candidate, sixteenths] = readings
+            scores[candidate] = question.metric.score(readings)
+        return scores
 
     def _train(self, index: int, sixteenths: int, candidates: Sequence[Candidate]) -> None:
         """Train the pilots of one seed up to a rung, where that can change how a candidate is judged."""
@@ -208,29 +189,58 @@ class Search:
         if folder.parameters() != job.run.config:
             raise UserError(f"{folder.path}: made with other options; remove it to train it again")
         history, _ = folder.checkpoints.load()
-        if history is not None and _is_complete(job.run.config, history, rounds):
-            points = tuple(point for point in history.points if point.round <= rounds)
-            self._curves[candidate, seed] = points
-            return True
+        if history is not None and history.rounds >= rounds:
+            # It is complete if it has all evaluations that are due by then, too.
+            config, points = job.run.config, tuple(p for p in history.points if p.round <= rounds)
+            due = evaluation_rounds(config.simulate(), config.slots_between_evaluations)
+            if {number for number in due if number <= rounds} <= {point.round for point in points}:
+                self._curves[candidate, seed] = points
+                return True
         if folder.status == "diverged":
             self._diverged.add(candidate)
             return True
         return False
 
-    def _score(self, candidate: Candidate, sixteenths: int, slot: int) -> Score | None:
-        if candidate in self._diverged:
-            return None
-        question = self._question
-        readings = tuple(
-            question.metric.read(question.pilot(candidate, seed).config, self._curves[candidate, seed], slot)
-            for seed in self._seeds
-        )
-        self._readings[candidate, sixteenths] = readings
-        return question.metric.score(readings)
+
+def recommendation_folder(path: Path) -> BatchFolder:
+    """Return the folder of the pilots and the answer."""
+    return BatchFolder(path, "slotwise recommend", "recommend.json", "pilots")
 
 
-def _is_complete(config: RunConfig, history: History, rounds: int) -> bool:
-    """Return whether a checkpoint has all rounds, and all evaluations that are due by then."""
-    due = evaluation_rounds(config.simulate(), config.slots_between_evaluations)
-    there = {point.round for point in history.points}
-    return history.rounds >= rounds and {number for number in due if number <= rounds} <= there
+def begin(folder: BatchFolder, base: RunConfig) -> None:
+    """Create or resume a folder, unless it has pilots of another run.
+
+    Other metrics, seeds, sizes and budgets may share its pilots.
+    """
+    options = json.loads(json.dumps(common_options(base)))
+    if folder.is_new:
+        folder.write_manifest({"parameters": options})
+        return
+    with folder.reading_manifest():
+        parameters = dict(folder.read_manifest()["parameters"])
+    for name, value in parameters.items():
+        if options.get(name) != value:
+            allowed = f"another folder: the pilots of this one have {name} {value}"
+            raise InputError("out", folder.path, allowed)
+
+
+def _write(answer: Recommendation, path: Path) -> None:
+    """Write the picture, recommended.toml and, when all else is there, recommendation.json."""
+    if answer.finding.rungs:
+        from slotwise.recommendation.summary import draw_pilots  # noqa: PLC0415  (plotting is slow to import)
+
+        for kind in ("png", "pdf"):
+            write_atomically(path / f"recommendation.{kind}", draw_pilots(answer, kind))
+    write_atomically(path / "recommended.toml", toml_of(answer.config))
+    write_atomically(path / "recommendation.json", answer.to_json())
+
+
+def toml_of(config: RunConfig) -> str:
+    """Return all options of a run as a TOML file for `slotwise train --config`."""
+    lines = []
+    for name, value in config.options().items():
+        if name == "absences":  # TOML has no null
+            value = [[part for part in absence if part is not None] for absence in value]  # noqa: PLW2901
+        if value is not None:
+            lines.append(f"{name.replace('_', '-')} = {json.dumps(value)}")
+    return "\n".join(lines) + "\n"

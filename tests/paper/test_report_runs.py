@@ -6,7 +6,7 @@ from slotwise import Scenario, simulate
 from slotwise.batch.job import Run
 from slotwise.costs import Powers, usage
 from slotwise.fleet import Fleet
-from slotwise.paper.report_costs import channel_shares, costs_section
+from slotwise.paper.report_runs import channel_shares, costs_section
 from slotwise.report.page import Section, html
 from slotwise.runs import RunConfig
 
