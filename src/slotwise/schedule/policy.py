@@ -7,9 +7,9 @@ A `Policy` is a frozen value that knows nothing about a scenario. `Policy.delive
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 from slotwise.fleet import Fleet
 from slotwise.fleet.fleet import chance
@@ -28,10 +28,14 @@ class Waiting(NamedTuple):
     version: int
 
 
-# Chooses one of the updates that wait for the channel (at least one, ordered by slot and device); the other
-# arguments are the round and the device that sent last (0 at first). It must depend on nothing else: the same
-# question has the same answer, in a simulation, on a network and after a restart.
-Selection = Callable[[Sequence[Waiting], int, int], Waiting]
+class Selection(Protocol):
+    """Function that chooses one of the updates that wait for the channel.
+
+    They are at least one, ordered by slot and device; the last sender is 0 at first. It must depend on
+    nothing else: the same question has the same answer, in a simulation, on a network and after a restart.
+    """
+
+    def __call__(self, waiting: Sequence[Waiting], round_number: int, last_sender: int, /) -> Waiting: ...  # noqa: D102
 
 
 def first_ready(waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:  # noqa: ARG001
