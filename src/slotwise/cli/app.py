@@ -15,9 +15,8 @@ from cyclopts.exceptions import CycloptsError
 
 from slotwise.errors import InputError, UserError
 
-USAGE_ERROR = 2
-USER_CODE_FAILED = 1
-INTERRUPTED = 130
+# Exit codes. HOPELESS: it would end like this again, so service managers must not restart it.
+SOME_FAILED, USAGE_ERROR, HOPELESS, INTERRUPTED = 1, 2, 3, 130
 
 
 # Commands, the modules that define them, and summaries: `slotwise --help` imports nothing else, and a command
@@ -137,7 +136,7 @@ def _report_crash(error: Exception) -> int:
     if shown is None:
         raise error
     sys.stderr.write(f"{shown}slotwise: the error is in your code, not in slotwise\n")
-    return USER_CODE_FAILED
+    return SOME_FAILED
 
 
 def _drop_output() -> None:

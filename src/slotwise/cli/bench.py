@@ -1,4 +1,4 @@
-"""slotwise bench."""
+"""The bench command: measure this machine."""
 
 from __future__ import annotations
 

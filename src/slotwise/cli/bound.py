@@ -1,4 +1,4 @@
-"""slotwise bound."""
+"""The bound command: the bound of Theorem 1."""
 
 from __future__ import annotations
 

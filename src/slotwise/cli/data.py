@@ -1,4 +1,4 @@
-"""slotwise data."""
+"""The data command: fetch and import data sets."""
 
 from __future__ import annotations
 

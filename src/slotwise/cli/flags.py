@@ -20,8 +20,6 @@ from slotwise.scenario import field_types, option_names
 
 Command = Callable[..., int | None]
 # Exit codes of commands that train.
-SOME_FAILED, INTERRUPTED = 1, 130
-HOPELESS = 3  # it would end like this again: services do not restart it
 
 
 def panel(title: str) -> Group:

@@ -1,4 +1,4 @@
-"""slotwise plan."""
+"""The plan command: the table over group sizes."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.cli.flags import AS_JSON, INTERRUPTED, NO_PROGRESS, OUTPUT, Flag, command, panel, run_flags
+from slotwise.cli.app import INTERRUPTED
+from slotwise.cli.flags import AS_JSON, NO_PROGRESS, OUTPUT, Flag, command, panel, run_flags
 from slotwise.errors import InputError, UserError
 from slotwise.files import load_toml
 from slotwise.recommendation.metric import MetricName

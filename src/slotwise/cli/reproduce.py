@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from slotwise.cli.app import INTERRUPTED, SOME_FAILED
 from slotwise.cli.flags import (
-    INTERRUPTED,
     NO_PROGRESS,
     OUTPUT,
-    SOME_FAILED,
     Flag,
     command,
     panel,

@@ -10,7 +10,8 @@ from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.cli.flags import INTERRUPTED, NO_PROGRESS, OUTPUT, SOME_FAILED, whole_number
+from slotwise.cli.app import INTERRUPTED, SOME_FAILED
+from slotwise.cli.flags import NO_PROGRESS, OUTPUT, whole_number
 from slotwise.errors import UserError
 from slotwise.report.progress import stop_on_signals
 from slotwise.report.tables import table_console

@@ -1,4 +1,4 @@
-"""slotwise timeline."""
+"""The timeline command: the exact schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""slotwise train."""
+"""The train command: start or resume a run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from slotwise.cli.app import INTERRUPTED
 from slotwise.cli.flags import (
-    INTERRUPTED,
     NO_PROGRESS,
     OUTPUT,
     command,
