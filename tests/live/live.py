@@ -142,7 +142,7 @@ class Play:
             await self.channel.subscribe(TOPICS.from_device("+", "+"))
             updates = UpdateCheck(SIZE)
             self.inbox = Inbox(TOPICS, "run", spec.fleet.devices, state, updates, self.clock, self._reject)
-            monitor = DeviceMonitor(spec, state, self.channel, TOPICS, self.inbox, self.clock, Observer())
+            monitor = DeviceMonitor(spec, self.channel, self.inbox, Observer())
             slots = SlotClock(self._slot_ms, self.clock)
             driver = RoundDriver(monitor, slots, live.round_done)
             background.append(asyncio.create_task(monitor.listen()))

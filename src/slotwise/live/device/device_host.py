@@ -77,13 +77,8 @@ def run_device(
 ) -> bool:
     """Be device ``number`` (from 1) until the run is over; ``options`` are fields of `DeviceConfig`.
 
-    It waits for broker (default: mqtt://127.0.0.1:1883) and server, and survives their restarts.
-
-    Returns:
-        True if the run is over, False if SIGINT or SIGTERM came before.
-
-    Raises:
-        Excluded: the server has excluded the device.
+    It waits for broker (default: mqtt://127.0.0.1:1883) and server, and survives their restarts. Returns
+    False if SIGINT or SIGTERM came before the end; raises `Excluded` if the server has excluded the device.
     """
     login = _login(broker or BrokerOptions(), whole("id", number))
     return _run({number: login}, DeviceConfig(**options), 1, notice)

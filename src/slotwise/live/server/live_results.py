@@ -50,24 +50,16 @@ class Figures:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of the plan, as far as the run went, with what was measured.
-
-    Attributes:
-        as_planned: updates of the planned device, round and staleness.
-        first_difference: description of the first update that differs; None if none does.
-        late: how often each device was late.
-        rejected: number of rejected messages by reason.
-        slot_ms: milliseconds of a slot; None if slots have no fixed length.
-    """
+    """Comparison of the plan, as far as the run went, with what was measured."""
 
     planned: Figures
     measured: Figures
-    as_planned: int
-    first_difference: str | None
-    late: dict[int, int]
+    as_planned: int  # updates of the planned device, round and staleness
+    first_difference: str | None  # description of the first update that differs
+    late: dict[int, int]  # how often each device was late
     seconds: float
-    rejected: dict[str, int]
-    slot_ms: float | None = None
+    rejected: dict[str, int]  # number of messages by reason
+    slot_ms: float | None = None  # None if slots have no fixed length
 
     @property
     def round_ms(self) -> tuple[float | None, float]:

@@ -168,7 +168,12 @@ class _LiveRun:
             elif status != "interrupted":  # else models are evaluated when the run is resumed
                 await self._evaluator.finish(evaluating)
         finally:
-            await self._cancel(listening, evaluating, playing)
+            # Cancel them until they end: the MQTT library may lose a cancellation that comes with an answer.
+            tasks: list[asyncio.Task[Any]] = [listening, evaluating, playing]
+            while unfinished := [task for task in tasks if not task.done()]:
+                for task in unfinished:
+                    task.cancel()
+                await self._clock.wait(unfinished, STOP_POLL)
         outcome = await self._close(state, status)
         if status != "interrupted" and not _is_superseded(listening):
             await self._end(devices)
@@ -211,9 +216,8 @@ class _LiveRun:
         )
         updates = UpdateCheck(len(self._task.initial_model()), options.clip_norm, packing_of(self._task))
         inbox = Inbox(topics, self._run_id, devices, self._state, updates, self._clock, self._reject)
-        monitor = DeviceMonitor(spec, self._state, channel, topics, inbox, self._clock, self._observer)
-        slots = SlotClock(options.slot_ms, self._clock)
-        rounds = RoundDriver(monitor, slots, self._round_done)
+        monitor = DeviceMonitor(spec, channel, inbox, self._observer)
+        rounds = RoundDriver(monitor, SlotClock(options.slot_ms, self._clock), self._round_done)
         await channel.subscribe(topics.from_device("+", "+"), topics.to_all("call"))
         return monitor, rounds
 
@@ -275,8 +279,12 @@ class _LiveRun:
         self._boundary = Snapshot.of(self._state)
         self._observer.round_done(self._state.round - 1)
         due = self._clock.now() - self._saved >= self._options.checkpoint_every
-        if due or self._observer.wants_stop():
-            self._save(self._boundary)
+        if (due or self._observer.wants_stop()) and (self._saving is None or self._saving.done()):
+            if self._saving is not None:
+                self._saving.result()
+            # In a thread, one at a time: a long run has a long record.
+            self._saving = asyncio.create_task(asyncio.to_thread(self._write, self._boundary))
+            self._saved = self._clock.now()
 
     def _reject(self, rejection: Rejection) -> None:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -285,27 +293,11 @@ class _LiveRun:
                 log.write(f"{stamp} {rejection}\n")
         self._observer.message_rejected(rejection.topic, rejection.reason)
 
-    def _save(self, snapshot: Snapshot) -> None:
-        """Write a checkpoint in a thread, one at a time: a long run has a long record."""
-        if self._saving is not None:
-            if not self._saving.done():
-                return
-            self._saving.result()
-        self._saving = asyncio.create_task(asyncio.to_thread(self._write, snapshot))
-        self._saved = self._clock.now()
-
     def _write(self, snapshot: Snapshot) -> None:
         self._checkpoints.save(len(snapshot.document["broadcasts"]), encode_state(snapshot))
         self._folder.write_points(snapshot.document["points"])
 
     # Ending
-
-    async def _cancel(self, *tasks: asyncio.Task[Any]) -> None:
-        """Cancel tasks until they end: the MQTT library may lose a cancellation that comes with an answer."""
-        while unfinished := [task for task in tasks if not task.done()]:
-            for task in unfinished:
-                task.cancel()
-            await self._clock.wait(unfinished, STOP_POLL)
 
     async def _end(self, devices: DeviceMonitor) -> None:
         """Tell devices that the run is over, but do not wait forever for a broker that is lost now."""

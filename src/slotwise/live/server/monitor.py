@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from slotwise.aggregation import Aggregation
 from slotwise.fleet import Fleet
-from slotwise.live.clock import Clock, Timeout
-from slotwise.live.protocol import FromDevice, Topics
+from slotwise.live.clock import Timeout
+from slotwise.live.protocol import FromDevice
 from slotwise.live.server.inbox import Inbox
 from slotwise.live.server.outbox import Announcement, Outbox
-from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Channel, Connected
 from slotwise.observer import Observer
 
@@ -44,21 +43,12 @@ class DeviceMonitor:
         timeout: how long devices are waited for in the current instant.
     """
 
-    def __init__(
-        self,
-        spec: RunSpec,
-        state: LiveState,
-        channel: Channel,
-        topics: Topics,
-        inbox: Inbox,
-        clock: Clock,
-        observer: Observer,
-    ) -> None:
-        self.spec, self.state, self.channel, self._topics = spec, state, channel, topics
-        self._inbox, self.clock, self._observer = inbox, clock, observer
-        self.outbox = Outbox(spec.run, state, channel, topics)
-        self.timeout = Timeout(spec.timeout, lambda: channel.connected, inbox.changed, clock)
-        self.announcement = Announcement(spec.run, spec.announcement, channel, topics, clock)
+    def __init__(self, spec: RunSpec, channel: Channel, inbox: Inbox, observer: Observer) -> None:
+        self.spec, self.channel, self._inbox, self._observer = spec, channel, inbox, observer
+        self.state, self.clock, self._topics = inbox.state, inbox.clock, inbox.topics
+        self.outbox = Outbox(spec.run, self.state, channel, self._topics)
+        self.timeout = Timeout(spec.timeout, lambda: channel.connected, inbox.changed, self.clock)
+        self.announcement = Announcement(spec.run, spec.announcement, channel, self._topics, self.clock)
 
     async def gather(self, wanted: int, seconds: float) -> None:
         """Wait for ``wanted`` devices, or after ``seconds`` for one at least."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from slotwise.aggregation import Vector
 from slotwise.live.clock import Clock
@@ -150,20 +151,18 @@ async def publish_end(run: str, channel: Channel, topics: Topics) -> None:
 async def publish_end_again(run: str, channel: Channel, topics: Topics, clock: Clock) -> None:
     """Repeat the end of a run whose server may have died before; does nothing if another run is announced."""
     await channel.subscribe(topics.to_all("call"))
-    reading = asyncio.ensure_future(_announced_run(channel))
+
+    async def announced_run() -> str | None:
+        async for arrival in channel.arrivals():
+            if isinstance(arrival, Message) and arrival.payload:
+                with suppress(BadFrame):
+                    return decode(arrival.payload).label.run
+                return None
+        return None
+
+    reading = asyncio.ensure_future(announced_run())
     await clock.wait([reading], RETAINED_MESSAGE_TIMEOUT)
     announced = reading.result() if reading.done() else None
     reading.cancel()
     if announced in (None, run):
         await publish_end(run, channel, topics)
-
-
-async def _announced_run(channel: Channel) -> str | None:
-    """Return the run that is announced; None if the announcement cannot be read."""
-    async for arrival in channel.arrivals():
-        if isinstance(arrival, Message) and arrival.payload:
-            try:
-                return decode(arrival.payload).label.run
-            except BadFrame:
-                break
-    return None

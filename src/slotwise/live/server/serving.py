@@ -44,9 +44,7 @@ def serve(
 
     The folder ``out`` must be new or empty. Without ``broker`` one is started in this process. ``observer``
     receives the progress, and may ask to stop; ``options`` are fields of `ServerConfig`.
-
-    Raises:
-        UserError: an option is out of range, or the broker cannot be used; nothing has been written then.
+    Raises a UserError if an option is out of range or the broker cannot be used; nothing is written then.
     """
     login, server = _server(options, broker)
     live_plan(config)

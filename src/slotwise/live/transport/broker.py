@@ -85,11 +85,7 @@ class BrokerOptions:
     ca: Path | None = None
 
     def login(self, client: str, default: str | None = None) -> Broker | None:
-        """Return the broker for ``client`` ("server" or "device-7"), ``default``, or None if there is none.
-
-        Raises:
-            UserError: options in conflict, an unreadable file, or the credentials of another client.
-        """
+        """Return the broker for ``client`` ("server" or "device-7"), ``default``, or None."""
         for module in ("aiomqtt", "amqtt"):
             if find_spec(module) is None:
                 raise UserError(f"{module} is not installed: pip install 'slotwise[mqtt]'")

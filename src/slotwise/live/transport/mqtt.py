@@ -310,9 +310,6 @@ async def connected_channel(
     connection is lost; after ``keepalive`` seconds of silence client and broker check the connection. For
     ``timeout`` seconds a broker that does not answer is retried. ``notice`` is called with lines about the
     connection; the clients of a process share ``outages``, so that an outage is reported once.
-
-    Raises:
-        UserError: the broker cannot be reached, or rejects this client.
     """
     make_client = partial(
         Client,
