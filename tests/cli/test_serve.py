@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from slotwise.cli.serve import HOPELESS, report
-from slotwise.live.server.live_run import LiveOutcome
-from slotwise.live.server.server_config import ServerConfig, live_scheduler
+from slotwise.live.server.live_run import LiveOutcome, ServerConfig, live_scheduler
 from slotwise.live.server.serving import config_like, new_live_folder
 from slotwise.live.server.state import LiveState
 from slotwise.runs import RunConfig, RunFolder
@@ -67,6 +66,13 @@ def test_mistakes_are_one_line_and_leave_nothing(slotwise, tmp_path, case):
     assert code == 2
     assert line in errors.splitlines()[-1]
     assert not out.exists()
+
+
+@pytest.mark.parametrize("flag", ["--jitter", "--loss", "--mean-present", "--mean-away"])
+def test_there_are_no_flags_for_simulated_faults(slotwise, tmp_path, flag):
+    code, _, errors = slotwise("serve", "--out", tmp_path / "out", flag, "0.5")
+    assert code == 2
+    assert flag in errors.splitlines()[-1]
 
 
 def test_simulated_faults_are_refused(slotwise, tmp_path):

@@ -12,13 +12,12 @@ from slotwise.fleet import Fleet
 from slotwise.learning import Training
 from slotwise.live.clock import SlotClock
 from slotwise.live.device.client import Device
-from slotwise.live.protocol.topics import Topics
-from slotwise.live.protocol.wire import BadFrame, decode
+from slotwise.live.protocol import BadFrame, Topics, decode
 from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
 from slotwise.live.server.monitor import DeviceMonitor, RunSpec
 from slotwise.live.server.rounds import RoundDriver
 from slotwise.live.server.state import LiveState
-from slotwise.live.transport.memory import MemoryBroker
+from slotwise.live.transport import MemoryBroker
 from slotwise.observer import Observer
 from slotwise.schedule import Timeline, scheduler_for, simulate
 
@@ -140,12 +139,12 @@ class Play:
         background.append(asyncio.create_task(self._listen(subscribed)))
         await subscribed.wait()
         async with self.broker.connect() as self.channel:
-            await self.channel.subscribe(TOPICS.from_all_devices)
+            await self.channel.subscribe(TOPICS.from_device("+", "+"))
             updates = UpdateCheck(SIZE)
             self.inbox = Inbox(TOPICS, "run", spec.fleet.devices, state, updates, self.clock, self._reject)
-            monitor = DeviceMonitor(spec, state, self.channel, TOPICS, self.inbox, self.clock, Observer())
+            monitor = DeviceMonitor(spec, self.channel, self.inbox, Observer())
             slots = SlotClock(self._slot_ms, self.clock)
-            driver = RoundDriver(spec, state, self.channel, monitor, slots, self.clock, live.round_done)
+            driver = RoundDriver(monitor, slots, live.round_done)
             background.append(asyncio.create_task(monitor.listen()))
             others = instead or {}
             for number in devices:
@@ -159,7 +158,7 @@ class Play:
                 background.append(asyncio.create_task(meanwhile(self)))
             try:
                 await driver.play()
-                await monitor.end()
+                await monitor.announcement.end()
                 await self.clock.sleep(0.1)  # until everything has been delivered
                 for task in background:
                     if task.done():

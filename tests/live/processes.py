@@ -16,7 +16,7 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from slotwise.live.protocol.wire import BadFrame, decode, encode
+from slotwise.live.protocol import BadFrame, decode, encode
 from slotwise.live.server.inbox import READY_TWICE
 
 HERE = Path(__file__).parent

@@ -10,8 +10,7 @@ import numpy as np
 from tasks import SIZE, Arithmetic
 
 from slotwise.live.device.client import Device
-from slotwise.live.protocol.topics import Topics
-from slotwise.live.protocol.wire import decode, encode
+from slotwise.live.protocol import Topics, decode, encode
 from slotwise.live.transport.broker import parse_address
 from slotwise.live.transport.mqtt import connected_channel
 

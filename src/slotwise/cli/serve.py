@@ -25,8 +25,7 @@ from slotwise.files import blaming_file
 from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig, resume_live
 from slotwise.live import serve as serve_live
-from slotwise.live.server.live_run import LiveOutcome, Trouble
-from slotwise.live.server.server_config import SIMULATED_FAULTS, live_plan
+from slotwise.live.server.live_run import SIMULATED_FAULTS, LiveOutcome, Trouble, live_plan
 from slotwise.live.server.serving import config_like
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.report.progress import stop_on_signals

@@ -8,9 +8,8 @@ from virtual_time import VirtualExecutor, run_virtual
 
 from live import TOPICS
 from slotwise.live.device.client import Device
-from slotwise.live.protocol.wire import Label, decode, digest, encode
-from slotwise.live.transport import Connected
-from slotwise.live.transport.memory import MemoryBroker
+from slotwise.live.protocol import Label, decode, digest, encode
+from slotwise.live.transport import Connected, MemoryBroker
 
 MODEL = Arithmetic().initial_model()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.live.protocol.topics import Topics
+from slotwise.live.protocol import Topics
 from slotwise.live.server.inbox import READY_TWICE
 from slotwise.live.transport import Message
 from slotwise.live.transport.broker import read_credentials

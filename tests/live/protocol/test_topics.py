@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
 
 from slotwise.errors import InputError
-from slotwise.live.protocol.topics import SEATS, Topics
+from slotwise.live.protocol import SEATS, Topics
 
 TOPICS = Topics("test")
 DEVICES = st.integers(1, 5 * SEATS)

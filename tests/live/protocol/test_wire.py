@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from safetensors.numpy import load
 
-from slotwise.live.protocol.wire import ARRAY, PACKED, BadFrame, Label, decode, encode
+from slotwise.live.protocol import ARRAY, PACKED, BadFrame, Label, decode, encode
 
 LABEL = Label("run", 7, 3, 2, 1)
 NUMBERS = st.integers(0, 10**9)

@@ -6,7 +6,7 @@ import pytest
 from live import TOPICS
 from slotwise.learning.quantisation import Packing
 from slotwise.live.clock import Clock
-from slotwise.live.protocol.wire import Frame, Label, Work, encode
+from slotwise.live.protocol import Frame, Label, Work, encode
 from slotwise.live.server.device_state import MAX_STRIKES
 from slotwise.live.server.inbox import READY_TWICE, Inbox, Rejection, Reply, UpdateCheck
 from slotwise.live.server.state import LiveState
@@ -35,7 +35,7 @@ class Box:
         self.inbox = Inbox(TOPICS, "run", 3, self.state, check, self.clock, self.log.append)
         self.send(2, "here", boot="b")
         self.state.presence.take_changes()
-        self.state.assignments._delivered[2] = 1
+        self.state.assignments.delivered[2] = 1
         self.state.assignments.assign(2, 4)
 
     @property
@@ -51,7 +51,7 @@ class Box:
         return self.inbox.take(Message(TOPICS.from_device(device, kind), encode(label, vector, **fields)))
 
     def grant(self):
-        awaited = self.state.assignments.work_of(2) == Work(4, 1)
+        awaited = self.state.assignments.work.get(2) == Work(4, 1)
         return self.state.grant.begin(GRANT, 7, awaited=awaited)
 
     def update(self, label=GRANT, vector=GOOD, grant="1", device=2):
@@ -144,7 +144,7 @@ def test_bad_updates_in_a_row_exclude_a_device_for_good(box):
         box.end()
     assert box.presence.changes == [Left(2)]
     box.send(2, "here")
-    assert 2 not in box.presence
+    assert 2 not in box.presence.connected
     assert box.presence.excluded == {2}
     assert box.log[-1].reason.startswith("excluded")
 
@@ -154,7 +154,7 @@ def test_a_good_update_clears_bad_ones(box):
         box.grant()
         box.update(vector=GOOD * np.float32(np.nan) if number % 2 else GOOD, grant=str(number + 1))
         box.end()
-    assert 2 in box.presence
+    assert 2 in box.presence.connected
 
 
 def test_bad_bytes_of_others_do_not_spoil_a_grant(box):
@@ -187,7 +187,7 @@ def test_a_last_will_does_not_count_at_once(box):
     box.send(2, "gone", boot="b")
     box.expire(seconds=1.0)
     assert box.presence.changes == []
-    assert box.state.assignments.work_of(2) == (4, 1)
+    assert box.state.assignments.work.get(2) == (4, 1)
 
 
 def test_a_device_that_returns_soon_was_never_gone(box):
@@ -195,7 +195,7 @@ def test_a_device_that_returns_soon_was_never_gone(box):
     box.send(2, "here", boot="b")
     box.expire()
     assert box.presence.changes == []
-    assert box.state.assignments.work_of(2) == (4, 1)
+    assert box.state.assignments.work.get(2) == (4, 1)
 
 
 def test_a_reconnected_server_gives_devices_the_full_time_to_return(box):
@@ -203,21 +203,21 @@ def test_a_reconnected_server_gives_devices_the_full_time_to_return(box):
     box.clock.seconds += 10
     box.presence.restart_last_wills(box.clock.now())
     box.expire(seconds=3)
-    assert 2 in box.presence
+    assert 2 in box.presence.connected
 
 
 def test_a_last_will_of_a_device_whose_start_is_unknown_does_no_harm(box):
-    box.presence._connected.add(3)  # as after a restart of the server
+    box.presence.connected.add(3)  # as after a restart of the server
     box.send(3, "gone")
     box.send(3, "here", boot="c")
-    assert 3 in box.presence
+    assert 3 in box.presence.connected
 
 
 def test_a_restarted_device_was_gone_however_soon_it_returns(box):
     box.send(2, "gone", boot="b")
     box.send(2, "here", boot="c")
     assert box.presence.changes == [Left(2), Joined(2)]
-    assert box.state.assignments.work_of(2) is None
+    assert box.state.assignments.work.get(2) is None
 
 
 def test_an_update_that_came_before_its_device_left_counts(box):
@@ -230,7 +230,7 @@ def test_an_update_that_came_before_its_device_left_counts(box):
 
 def test_the_last_will_of_an_earlier_connection_does_not_count(box):
     box.send(2, "gone", boot="another")
-    assert 2 in box.presence
+    assert 2 in box.presence.connected
     assert list(box.rejected) == ["last will of an earlier connection"]
 
 
@@ -245,7 +245,7 @@ def test_ready_counts_for_what_was_assigned_and_once(box):
 
 def test_a_device_that_counts_as_disconnected_is_answered(box):
     assert box.send(3, "ready") == Reply(3)
-    assert 3 not in box.presence
+    assert 3 not in box.presence.connected
 
 
 def test_connecting_is_an_event_and_saying_here_again_is_none(box):

@@ -13,10 +13,9 @@ from live import TOPICS
 from slotwise.learning import train
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.live.device.client import Device
-from slotwise.live.server.live_run import run_live
-from slotwise.live.server.server_config import ServerConfig
+from slotwise.live.server.live_run import ServerConfig, run_live
 from slotwise.live.server.serving import new_live_folder
-from slotwise.live.transport.memory import MemoryBroker
+from slotwise.live.transport import MemoryBroker
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig
 

@@ -4,10 +4,9 @@ import pytest
 from virtual_time import run_virtual
 
 from live import TOPICS
-from slotwise.live.protocol.wire import Label, decode, encode
+from slotwise.live.protocol import Label, decode, encode
 from slotwise.live.server.outbox import Announcement, Superseded, publish_end_again
-from slotwise.live.transport import Message
-from slotwise.live.transport.memory import MemoryBroker
+from slotwise.live.transport import MemoryBroker, Message
 
 TOPIC = TOPICS.to_all("call")
 LONG = 10.0  # virtual seconds, longer than the wait for retained messages

@@ -11,7 +11,7 @@ from tasks import Broken
 
 from live import FOREVER, TOPICS, planned_updates, play, prepare, simulated_models
 from slotwise.fleet import Fleet
-from slotwise.live.protocol.wire import Label, encode
+from slotwise.live.protocol import Label, encode
 from slotwise.live.server.inbox import READY_TWICE, Rejection
 from slotwise.live.server.rounds import NoDevicesLeft
 from slotwise.live.server.state import Snapshot, decode_state, encode_state
@@ -134,14 +134,14 @@ def test_a_device_that_leaves_while_a_model_is_sent_has_left_after_a_restart_too
 
     def vanish(state):
         if state.round == 4:
-            state.disconnect(min(state.assignments.table))
+            state.disconnect(min(state.assignments.work))
             live.checkpoints.append(saved(state))
 
     live.on_round = vanish
     play(live)
     state = restored(live.checkpoints[0], schedule)
     (gone,) = [event.device for event in state.presence.changes]
-    assert gone not in state.presence
+    assert gone not in state.presence.connected
     again = prepare(WORKED_EXAMPLE, schedule, state=state)
     play(again, resumed=True, devices=[n for n in range(1, 7) if back or n != gone])
     assert again.state.round == live.plan.rounds
@@ -217,7 +217,7 @@ def test_a_device_that_returns_takes_part_again():
     async def bounce(play):
         await play.live.reaches(3)
         play.tasks[2].cancel()
-        while 2 in play.live.state.presence:
+        while 2 in play.live.state.presence.connected:
             await play.inbox.changed.next()
         play.live.came_back = play.live.state.round
         play.start(2)

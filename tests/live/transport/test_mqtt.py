@@ -9,12 +9,11 @@ import pytest
 from processes import Mosquitto, free_port
 
 from slotwise.live.clock import Clock
-from slotwise.live.protocol.topics import Topics
+from slotwise.live.protocol import Topics
 from slotwise.live.server.outbox import RETAINED_MESSAGE_TIMEOUT, Announcement, Superseded
 from slotwise.live.transport import Message
 from slotwise.live.transport.broker import embedded_broker, parse_address
-from slotwise.live.transport.mqtt import connected_channel
-from slotwise.live.transport.mqtt_connection import Outages
+from slotwise.live.transport.mqtt import Outages, connected_channel
 
 TOPICS = Topics("test")
 
@@ -186,7 +185,7 @@ async def listen(call, channel):
 
 
 async def made(call):
-    while not call.is_made:
+    while not call._made_in:
         await asyncio.sleep(0.01)
 
 

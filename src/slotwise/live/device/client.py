@@ -13,9 +13,8 @@ from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning import Task
 from slotwise.learning.quantisation import Packing, packing_of
-from slotwise.live.protocol.topics import FromDevice, Topics
-from slotwise.live.protocol.wire import BadFrame, Frame, Label, Work, decode, digest, encode
-from slotwise.live.transport import Arrival, Channel, Connected, Message
+from slotwise.live.protocol import BadFrame, Frame, FromDevice, Label, Topics, Work, decode, digest, encode
+from slotwise.live.transport import Channel, Connected, Message
 
 TaskMaker = Callable[[Mapping[str, str]], Awaitable[Task]]
 
@@ -57,11 +56,7 @@ class Device:
         return Message(topics.from_device(number, "gone"), encode(Label("", number), boot=boot))
 
     async def run(self) -> None:
-        """Take part until the server says that the run is over.
-
-        Raises:
-            UserError: the server's model does not fit this device's task.
-        """
+        """Take part until the run is over; raise a UserError if its model does not fit this device's task."""
         topics = self._topics
         await self._channel.subscribe(
             topics.to_device(self.number, "+"),
@@ -80,34 +75,29 @@ class Device:
             self._drop_work()
 
     async def _listen(self) -> None:
+        """Handle messages until the run is over."""
         async for arrival in self._channel.arrivals():
-            if await self._take(arrival):
+            if isinstance(arrival, Connected):
+                if self._task is not None:
+                    await self._send_here()
+                continue
+            if not arrival.payload:
+                continue  # a retained message was removed
+            kind = self._topics.kind(arrival.topic)
+            try:
+                frame = decode(arrival.payload)
+            except BadFrame:
+                self.ignored += 1
+                continue
+            if kind == "call":
+                await self._take_call(frame)
+            elif frame.label.run != self._run_id:
+                self.ignored += 1
+            elif kind in ("end", "out"):
+                self.excluded = kind == "out"
                 return
-
-    async def _take(self, arrival: Arrival) -> bool:
-        """Handle a message; return True if the run is over."""
-        if isinstance(arrival, Connected):
-            if self._task is not None:
-                await self._send_here()
-            return False
-        kind = self._topics.kind(arrival.topic)
-        if not arrival.payload:
-            return False  # a retained message was removed
-        try:
-            frame = decode(arrival.payload)
-        except BadFrame:
-            self.ignored += 1
-            return False
-        if kind == "call":
-            await self._take_call(frame)
-        elif frame.label.run != self._run_id:
-            self.ignored += 1
-        elif kind in ("end", "out"):
-            self.excluded = kind == "out"
-            return True
-        else:
-            await self._take_order(kind, frame)
-        return False
+            else:
+                await self._take_order(kind, frame)
 
     async def _take_call(self, frame: Frame) -> None:
         """Answer a call; for a new run, make its task first, which only a call to all devices describes."""
@@ -116,52 +106,36 @@ class Device:
                 return
             self._drop_work()
             self._run_id, self._task = frame.label.run, None
-            if self._is_surplus(frame.fields["devices"]):
+            devices = frame.fields["devices"]
+            if re.fullmatch("[0-9]{1,10}", devices) and self.number > int(devices):
+                about = f"the run only has devices 1 to {devices}"
+                self._notice(f"device {self.number}: {about}; waiting for another")
                 return
             self._task = await self._make_task(frame.fields)
             self._size, self._packing = len(self._task.initial_model()), packing_of(self._task)
         if self._task is not None:
             await self._send_here()
 
-    def _is_surplus(self, devices: str) -> bool:
-        """Return whether the run has fewer devices; this one then waits for another run."""
-        surplus = re.fullmatch("[0-9]{1,10}", devices) is not None and self.number > int(devices)
-        if surplus:
-            self._notice(
-                f"device {self.number}: the run only has devices 1 to {devices}; waiting for another"
-            )
-        return surplus
-
     async def _take_order(self, kind: str, frame: Frame) -> None:
         if kind == "model":
-            await self._take_model(frame)
+            for receiver in filter(None, frame.fields.get("receivers", "").split(",")):
+                device, _, training = receiver.partition(":")
+                if device == str(self.number) and re.fullmatch("[0-9]{1,10}", training):
+                    await self._begin(Work(frame.label.version, int(training)), frame.vector)
+                    return
         elif kind == "work":
-            await self._take_work(frame)
+            if frame.work != self._work or frame.vector is not None:
+                await self._begin(frame.work, frame.vector)
+            elif self._update is not None:
+                await self._send_ready(frame.work)
         elif kind == "rest" and frame.fields.get("holds", "") == self._holds:
             self._drop_work()  # unless there is other work by now than what the server answers
-        elif kind == "grant":
-            await self._take_grant(frame)
-
-    async def _take_model(self, frame: Frame) -> None:
-        for receiver in filter(None, frame.fields.get("receivers", "").split(",")):
-            device, _, training = receiver.partition(":")
-            if device == str(self.number) and re.fullmatch("[0-9]{1,10}", training):
-                await self._begin(Work(frame.label.version, int(training)), frame.vector)
-                return
-
-    async def _take_work(self, frame: Frame) -> None:
-        if frame.work != self._work or frame.vector is not None:
-            await self._begin(frame.work, frame.vector)
-        elif self._update is not None:
-            await self._send_ready(frame.work)
-
-    async def _take_grant(self, frame: Frame) -> None:
-        if self._work != frame.work:
+        elif kind == "grant" and self._work != frame.work:
             await self._send_here()  # that work is not here: the server will answer what to do
-            return
-        self._grant = frame
-        if self._update is not None:
-            await self._send_update(self._update, frame)
+        elif kind == "grant":
+            self._grant = frame
+            if self._update is not None:
+                await self._send_update(self._update, frame)
 
     async def _begin(self, work: Work, model: Vector | None) -> None:
         """Begin a training, unless it is under way already."""
@@ -209,7 +183,7 @@ class Device:
 
     async def _send_here(self) -> None:
         frame = encode(Label(self._run_id, self.number), boot=self._boot, holds=self._holds)
-        await self._publish("here", frame, acknowledged=True)
+        await self._publish("here", frame)
 
     async def _send_ready(self, work: Work) -> None:
         label = Label(self._run_id, self.number, work.version, *work)
@@ -219,10 +193,10 @@ class Device:
         self._grant = None
         await self._publish("update", encode(grant.label, update, grant=grant.fields.get("grant", "")))
 
-    async def _publish(self, kind: FromDevice, frame: bytes, *, acknowledged: bool = False) -> None:
-        """Publish; only ``here`` is acknowledged, because the server asks again for everything else."""
+    async def _publish(self, kind: FromDevice, frame: bytes) -> None:
         topic = self._topics.from_device(self.number, kind)
-        await self._channel.publish(topic, frame, acknowledged=acknowledged)
+        # Only ``here`` is acknowledged, because the server asks again for everything else.
+        await self._channel.publish(topic, frame, acknowledged=kind == "here")
 
     def _drop_work(self) -> None:
         """Forget the work; the result of a training under way is discarded."""

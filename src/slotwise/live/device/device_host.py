@@ -7,17 +7,17 @@ import json
 import secrets
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Task
 from slotwise.live.device.client import Device
-from slotwise.live.protocol.topics import DEFAULT_NAME, MAX_DEVICES, Topics
+from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
 from slotwise.machine import available_cores
@@ -25,9 +25,6 @@ from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
 from slotwise.scenario import whole
 from slotwise.user_code import load_function
-
-if TYPE_CHECKING:
-    from slotwise.live.transport.mqtt_connection import Outages
 
 LAST_WILL_TIMEOUT = 5.0  # seconds
 MAX_KEEPALIVE = 65535  # MQTT has two bytes for it
@@ -80,13 +77,8 @@ def run_device(
 ) -> bool:
     """Be device ``number`` (from 1) until the run is over; ``options`` are fields of `DeviceConfig`.
 
-    It waits for broker (default: mqtt://127.0.0.1:1883) and server, and survives their restarts.
-
-    Returns:
-        True if the run is over, False if SIGINT or SIGTERM came before.
-
-    Raises:
-        Excluded: the server has excluded the device.
+    It waits for broker (default: mqtt://127.0.0.1:1883) and server, and survives their restarts. Returns
+    False if SIGINT or SIGTERM came before the end; raises `Excluded` if the server has excluded the device.
     """
     login = _login(broker or BrokerOptions(), whole("id", number))
     return _run({number: login}, DeviceConfig(**options), 1, notice)
@@ -141,16 +133,10 @@ async def _host(
     logins: Mapping[int, Broker], topics: Topics, config: DeviceConfig, workers: int, notice: Notice
 ) -> list[Device] | None:
     """Run devices until the run is over; None if a signal comes before."""
-    from slotwise.live.transport.mqtt_connection import Outages  # noqa: PLC0415
-
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
-    overrides = {"data": config.data, "partition": config.partition, "task": config.task}
-    host = _DeviceHost(
-        topics, config, pool, _SharedTask(overrides, pool), _without_repeats(notice), Outages(notice)
-    )
+    host = _DeviceHost(topics, config, workers, notice)
     tasks = [asyncio.create_task(host.run(number, broker)) for number, broker in logins.items()]
     stopping = asyncio.create_task(stop.wait())
     waiting: set[asyncio.Task[Any]] = set(tasks)
@@ -164,66 +150,39 @@ async def _host(
         for task in (*tasks, stopping):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        pool.shutdown(wait=False, cancel_futures=True)  # a training under way is not needed any more
+        host.pool.shutdown(wait=False, cancel_futures=True)  # a training under way is not needed any more
     return None if stop.is_set() else [task.result() for task in tasks]
 
 
-class _SharedTask:
-    """The task of all devices in this process, made when the first of them learns of the run."""
-
-    def __init__(self, overrides: Mapping[str, Any], pool: Executor) -> None:
-        self._overrides = {name: value for name, value in overrides.items() if value is not None}
-        self._pool, self._lock = pool, asyncio.Lock()
-        self._made: tuple[str, Task] | None = None
-
-    async def make(self, fields: Mapping[str, str]) -> Task:
-        announced = fields.get("parameters", "")
-        async with self._lock:
-            if self._made is None or self._made[0] != announced:
-                loop = asyncio.get_running_loop()
-                self._made = announced, await loop.run_in_executor(self._pool, self._build, announced)
-        return self._made[1]
-
-    def _build(self, announced: str) -> Task:
-        try:
-            table = {**json.loads(announced), "task": None}  # no code is taken from the network
-        except (ValueError, TypeError, RecursionError):
-            raise UserError("cannot read the server's announcement: is it of another version?") from None
-        config = RunConfig().with_options(**table).with_options(**self._overrides)
-        task = build_task(config)
-        if config.model.task is None:  # compile the kernels before this device says that it is here
-            task.local_update(task.initial_model(), 1, 0)
-        return task
-
-
-@dataclass(frozen=True)
 class _DeviceHost:
-    """Shared resources of the devices in one process."""
+    """Shared resources of the devices in one process; their task is made when the first learns of the run."""
 
-    topics: Topics
-    config: DeviceConfig
-    pool: Executor
-    task: _SharedTask
-    notice: Notice
-    outages: Outages
+    def __init__(self, topics: Topics, config: DeviceConfig, workers: int, notice: Notice) -> None:
+        from slotwise.live.transport.mqtt import Outages  # noqa: PLC0415
+
+        self._topics, self._config, self._notice = topics, config, notice
+        self.pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
+        self._outages, self._lock = Outages(notice), asyncio.Lock()
+        self._noticed: set[str] = set()
+        self._made: tuple[str, Task] | None = None
 
     async def run(self, number: int, broker: Broker) -> Device:
         """Run one device, from its connection to its end."""
         from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
 
-        boot = secrets.token_hex(8)
-        will = Device.last_will(self.topics, number, boot)
+        topics, boot = self._topics, secrets.token_hex(8)
+        will = Device.last_will(topics, number, boot)
         async with connected_channel(
             broker,
-            self.topics.client_id(f"device-{number}"),
+            topics.client_id(f"device-{number}"),
             will=will,
-            keepalive=self.config.keepalive,
-            timeout=self.config.timeout,
-            notice=self.notice,
-            outages=self.outages,
+            keepalive=self._config.keepalive,
+            timeout=self._config.timeout,
+            notice=self._notice_once,
+            outages=self._outages,
         ) as channel:
-            self.notice(f"connected to {broker}")
-            device = Device(number, self.topics, channel, self.task.make, self.pool, boot, self.notice)
+            self._notice_once(f"connected to {broker}")
+            device = Device(number, topics, channel, self._task, self.pool, boot, self._notice_once)
             try:
                 await device.run()
             except BaseException:
@@ -235,14 +194,28 @@ class _DeviceHost:
                 raise
             return device
 
+    def _notice_once(self, text: str) -> None:
+        if text not in self._noticed:
+            self._noticed.add(text)
+            self._notice(text)
 
-def _without_repeats(notice: Notice) -> Notice:
-    """Return a callback that passes each line on once."""
-    known: set[str] = set()
+    async def _task(self, fields: Mapping[str, str]) -> Task:
+        announced = fields.get("parameters", "")
+        async with self._lock:
+            if self._made is None or self._made[0] != announced:
+                loop = asyncio.get_running_loop()
+                self._made = announced, await loop.run_in_executor(self.pool, self._build, announced)
+        return self._made[1]
 
-    def once(text: str) -> None:
-        if text not in known:
-            known.add(text)
-            notice(text)
-
-    return once
+    def _build(self, announced: str) -> Task:
+        try:
+            table = {**json.loads(announced), "task": None}  # no code is taken from the network
+        except (ValueError, TypeError, RecursionError):
+            raise UserError("cannot read the server's announcement: is it of another version?") from None
+        given = {name: getattr(self._config, name) for name in ("data", "partition", "task")}
+        own = {name: value for name, value in given.items() if value is not None}
+        config = RunConfig().with_options(**table).with_options(**own)
+        task = build_task(config)
+        if config.model.task is None:  # compile the kernels before this device says that it is here
+            task.local_update(task.initial_model(), 1, 0)
+        return task

@@ -40,6 +40,7 @@ class Authority:
 
     def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
         self._certificate, self._key = certificate, key
+        self._identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
 
     @classmethod
     def make(cls, name: str, days: int) -> Authority:
@@ -81,7 +82,7 @@ class Authority:
             .issuer_name(self._certificate.subject)
             .last_update(now - EARLIER)
             .next_update(self._certificate.not_valid_after_utc)
-            .add_extension(self._issuer_identifier(), critical=False)
+            .add_extension(self._identifier, critical=False)
             .add_extension(x509.CRLNumber(int(now.timestamp())), critical=False)
         )
         for serial in serials:
@@ -92,28 +93,19 @@ class Authority:
     def _issue(self, name: str, purpose: x509.ObjectIdentifier, *extensions: x509.ExtensionType) -> Pair:
         key, issuer = ec.generate_private_key(ec.SECP256R1()), self._certificate
         builder = _builder(_name(name), issuer.subject, key, issuer.not_valid_after_utc, ca=False)
-        for extension in (x509.ExtendedKeyUsage([purpose]), self._issuer_identifier(), *extensions):
+        for extension in (x509.ExtendedKeyUsage([purpose]), self._identifier, *extensions):
             builder = builder.add_extension(extension, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         return Pair(certificate.public_bytes(Encoding.PEM), _key_pem(key), certificate.serial_number)
-
-    def _issuer_identifier(self) -> x509.AuthorityKeyIdentifier:
-        return x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
 
 
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, end: datetime, *, ca: bool
 ) -> x509.CertificateBuilder:
+    unused = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
     usage = x509.KeyUsage(
-        digital_signature=not ca,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=ca,
-        crl_sign=ca,
-        encipher_only=False,
-        decipher_only=False,
+        **dict.fromkeys((*unused, "encipher_only", "decipher_only"), False),
+        **{"digital_signature": not ca, "key_cert_sign": ca, "crl_sign": ca},
     )
     return (
         x509.CertificateBuilder()

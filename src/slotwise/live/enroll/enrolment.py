@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import InputError
-from slotwise.live.protocol.topics import DEFAULT_NAME, MAX_DEVICES, Topics
+from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.scenario import whole
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def access_file(topics: Topics, devices: Iterable[int]) -> str:
         f"user {SERVER}",
         f"topic write {topics.to_device('+', '+')}",
         f"topic write {topics.to_all('#')}",
-        f"topic read {topics.from_all_devices}",
+        f"topic read {topics.from_device('+', '+')}",
         f"topic read {topics.to_all('call')}",
     ]
     for number in devices:
@@ -162,17 +162,20 @@ def password_file(hashes: Mapping[str, str]) -> str:
     return "".join(f"{user}:{hashed}\n" for user, hashed in hashes.items())
 
 
-def broker_configuration(enrolment: Enrolment) -> str:
-    """Return the text of mosquitto.conf."""
-    login = _CERTIFICATE_LOGIN if enrolment.by_certificate else _PASSWORD_LOGIN
-    return (_LISTENER + login + _LIMITS).format(
-        port=enrolment.port,
-        largest_model=enrolment.largest_model,
-        packet=4 * enrolment.largest_model + HEADER_BYTES,
-    )
+_LOGINS = {  # by certificate or not
+    False: """\
+# Clients log in with a password.
+allow_anonymous false
+password_file passwords""",
+    True: """\
+# Clients log in with a certificate; its common name is the user name.
+allow_anonymous false
+require_certificate true
+use_identity_as_username true
+crlfile revoked.crl""",
+}
 
-
-_LISTENER = """\
+_CONFIGURATION = """\
 # A broker for slotwise: TLS only, and no anonymous clients. Written once: you may change it.
 # Files are named relative to this folder, so that it can be copied anywhere. Start mosquitto in this folder:
 #     mosquitto -c mosquitto.conf
@@ -182,23 +185,9 @@ tls_version tlsv1.2
 certfile broker.crt
 keyfile broker.key
 cafile ca.crt
-"""
 
-_PASSWORD_LOGIN = """
-# Clients log in with a password.
-allow_anonymous false
-password_file passwords
-"""
+{login}
 
-_CERTIFICATE_LOGIN = """
-# Clients log in with a certificate; its common name is the user name.
-allow_anonymous false
-require_certificate true
-use_identity_as_username true
-crlfile revoked.crl
-"""
-
-_LIMITS = """
 # Access rules. The client identifier is the user name, so that no client can take over another's connection.
 acl_file access
 use_username_as_clientid true
@@ -216,3 +205,13 @@ persistence false
 log_dest stderr
 log_timestamp_format %Y-%m-%dT%H:%M:%S
 """
+
+
+def broker_configuration(enrolment: Enrolment) -> str:
+    """Return the text of mosquitto.conf."""
+    return _CONFIGURATION.format(
+        port=enrolment.port,
+        login=_LOGINS[enrolment.by_certificate],
+        largest_model=enrolment.largest_model,
+        packet=4 * enrolment.largest_model + HEADER_BYTES,
+    )

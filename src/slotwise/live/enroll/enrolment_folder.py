@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from slotwise.errors import InputError, UserError
@@ -30,25 +30,11 @@ from slotwise.live.enroll.enrolment import (
     parse_host,
     password_file,
 )
-from slotwise.live.protocol.topics import Topics
+from slotwise.live.protocol import Topics
 
 STATE, CA_CERTIFICATE, CA_KEY = "enrolment.json", "ca.crt", "ca.key"
 Signer = Callable[[], Authority]  # called only to sign something: the key may be kept elsewhere
 Contents = Mapping[str, bytes | str]
-
-
-@dataclass(frozen=True)
-class _Files:
-    """Files by name: public ones, and secret ones that only their owner may read."""
-
-    public: Contents = field(default_factory=dict)
-    secret: Contents = field(default_factory=dict)
-
-    def write(self, folder: Path) -> None:
-        for name, content in self.public.items():
-            write_atomically(folder / name, content)
-        for name, content in self.secret.items():
-            write_atomically(folder / name, content, private=True)
 
 
 def check_new(path: Path) -> None:
@@ -65,15 +51,51 @@ def create_enrolment(path: Path, enrolment: Enrolment, devices: int) -> Enrolmen
     """Write the folder of a new enrolment with ``devices`` devices, all of it or nothing."""
     check_new(path)
     with new_folder(path) as building:
-        return _Folder(building).create(enrolment, devices)
+        authority = Authority.make(enrolment.name, enrolment.days)
+        certificate = authority.certificate_pem()
+        pair = authority.for_broker([parse_host(host) for host in enrolment.hosts])
+        for name in ("broker", "authority"):
+            (building / name).mkdir(mode=0o700)
+        _write(building / "authority", secret={CA_KEY: authority.key_pem()})
+        _write(building, {CA_CERTIFICATE: certificate})
+        public: Contents = {
+            "mosquitto.conf": broker_configuration(enrolment),
+            CA_CERTIFICATE: certificate,
+            "broker.crt": pair.certificate,
+        }
+        _write(building / "broker", public, {"broker.key": pair.key})
+        enrolled = replace(enrolment, server=_add_client(building, SERVER, enrolment, lambda: authority))
+        return _add(building, enrolled, enrolled.free_numbers(devices), lambda: authority)
 
 
 def change_enrolment(path: Path, *, revoke: Iterable[int] = (), add: int = 0) -> tuple[Enrolment, list[int]]:
-    """Revoke devices, then add others; return the new enrolment and the numbers of the added devices."""
+    """Revoke devices, then add others; return the new enrolment and the numbers of the added devices.
+
+    After a crash the same call completes it: the state is written last.
+    """
     if not _is_enrolment(path):
         raise UserError(f"{path}: not an enrolment (no {STATE}); --devices and --host create one")
+
+    def signer() -> Authority:
+        certificate, key = path / CA_CERTIFICATE, path / "authority" / CA_KEY
+        try:
+            return Authority.read(certificate.read_bytes(), key.read_bytes())
+        except OSError as error:
+            raise UserError(f"{error.filename}: {error.strerror}: needed to sign certificates") from None
+        except (ValueError, TypeError):
+            raise UserError(f"{key}: damaged: must be the key of {certificate}") from None
+
     with held(path, "another process is changing it"):
-        return _Folder(path).change(sorted(set(revoke)), add)
+        revoked = sorted(set(revoke))
+        left = _without(_read(path / STATE), revoked)
+        numbers = left.free_numbers(add)
+        for temporary in (*leftovers(path), *leftovers(path / "broker")):
+            temporary.unlink(missing_ok=True)
+        enrolment = _add(path, left, numbers, signer)
+        for number in set(revoked) - set(numbers):
+            for ending in ("toml", "crt", "key"):
+                (path / f"{device_user(number)}.{ending}").unlink(missing_ok=True)
+        return enrolment, numbers
 
 
 def _is_enrolment(path: Path) -> bool:
@@ -83,125 +105,67 @@ def _is_enrolment(path: Path) -> bool:
         raise UserError(f"{path}: {error.strerror}") from None
 
 
-def _client_login(name: str, enrolment: Enrolment, signer: Signer) -> tuple[str, _Files]:
-    """Make a login: what the enrolment keeps of it, and the files of the client."""
-    common = {"broker": enrolment.address, "name": enrolment.name, "ca": CA_CERTIFICATE}
-    if not enrolment.by_certificate:
-        password = new_password()
-        text = _toml({**common, "user": name, "password": password})
-        return hash_password(password), _Files(secret={f"{name}.toml": text})
-    pair = signer().for_client(name)
-    text = _toml({**common, "certificate": f"{name}.crt", "key": f"{name}.key"})
-    secret: Contents = {f"{name}.toml": text, f"{name}.key": pair.key}
-    return f"{pair.serial:x}", _Files({f"{name}.crt": pair.certificate}, secret)
-
-
-def _broker_files(enrolment: Enrolment, authority: Authority) -> _Files:
-    """Return the files that a broker is given once."""
-    pair = authority.for_broker([parse_host(host) for host in enrolment.hosts])
-    public: Contents = {
-        "mosquitto.conf": broker_configuration(enrolment),
-        CA_CERTIFICATE: authority.certificate_pem(),
-        "broker.crt": pair.certificate,
-    }
-    return _Files(public, {"broker.key": pair.key})
-
-
-def _access_files(enrolment: Enrolment, signer: Signer) -> _Files:
-    """Return the files that a broker is given again whenever devices are added or revoked."""
-    access = {"access": access_file(Topics(enrolment.name), enrolment.devices)}
-    if enrolment.by_certificate:
-        serials = [int(serial, 16) for serial in enrolment.revoked]
-        return _Files({**access, "revoked.crl": signer().revocation_list(serials)})
-    users = {device_user(number): hashed for number, hashed in enrolment.devices.items()}
-    return _Files(access, {"passwords": password_file({SERVER: enrolment.server, **users})})
-
-
-def _toml(table: Mapping[str, str]) -> str:
-    """Return TOML; its quoted text is the same as JSON's."""
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in table.items())
-
-
-@dataclass(frozen=True)
-class _Folder:
-    path: Path
-
-    @property
-    def broker(self) -> Path:
-        return self.path / "broker"
-
-    @property
-    def authority(self) -> Path:
-        return self.path / "authority"
-
-    def create(self, enrolment: Enrolment, devices: int) -> Enrolment:
-        """Write everything into an empty folder."""
-        authority = Authority.make(enrolment.name, enrolment.days)
-        for folder in (self.broker, self.authority):
-            folder.mkdir(mode=0o700)
-        _Files(secret={CA_KEY: authority.key_pem()}).write(self.authority)
-        _Files({CA_CERTIFICATE: authority.certificate_pem()}).write(self.path)
-        _broker_files(enrolment, authority).write(self.broker)
-        enrolled = replace(enrolment, server=self._add_client(SERVER, enrolment, lambda: authority))
-        return self._add(enrolled, enrolled.free_numbers(devices), lambda: authority)
-
-    def change(self, revoked: Sequence[int], added: int) -> tuple[Enrolment, list[int]]:
-        """Revoke and add. After a crash the same call completes it: the state is written last."""
-        left = _without(self._read(), revoked)
-        numbers = left.free_numbers(added)
-        for temporary in (*leftovers(self.path), *leftovers(self.broker)):
-            temporary.unlink(missing_ok=True)
-        enrolment = self._add(left, numbers, self._signer)
-        for number in set(revoked) - set(numbers):
-            for ending in ("toml", "crt", "key"):
-                (self.path / f"{device_user(number)}.{ending}").unlink(missing_ok=True)
-        return enrolment, numbers
-
-    def _add(self, enrolment: Enrolment, numbers: Sequence[int], signer: Signer) -> Enrolment:
-        """Write the logins of new devices, then the files of the broker, then the state."""
-        logins = {number: self._add_client(device_user(number), enrolment, signer) for number in numbers}
-        enrolled = replace(enrolment, devices=dict(sorted({**enrolment.devices, **logins}.items())))
-        _access_files(enrolled, signer).write(self.broker)
-        _Files(secret={STATE: enrolled.to_json()}).write(self.path)
-        return enrolled
-
-    def _add_client(self, name: str, enrolment: Enrolment, signer: Signer) -> str:
-        login, files = _client_login(name, enrolment, signer)
-        files.write(self.path)
-        return login
-
-    def _read(self) -> Enrolment:
-        state = self.path / STATE
-        try:
-            return Enrolment.from_json(state.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise UserError(f"{state}: {error.strerror}") from None
-        except ValueError as error:
-            raise UserError(f"{state}: damaged ({error})") from None
-
-    def _signer(self) -> Authority:
-        certificate, key = self.path / CA_CERTIFICATE, self.authority / CA_KEY
-        try:
-            return Authority.read(certificate.read_bytes(), key.read_bytes())
-        except OSError as error:
-            raise UserError(f"{error.filename}: {error.strerror}: needed to sign certificates") from None
-        except (ValueError, TypeError):
-            raise UserError(f"{key}: damaged: must be the key of {certificate}") from None
+def _read(state: Path) -> Enrolment:
+    try:
+        return Enrolment.from_json(state.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{state}: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{state}: damaged ({error})") from None
 
 
 def _without(enrolment: Enrolment, revoked: Sequence[int]) -> Enrolment:
+    devices = enrolment.devices
     for number in revoked:
-        if number not in enrolment.devices:
-            allowed = f"the number of an enrolled device: {_ranges(enrolment)}"
+        if number not in devices:
+            starts = [n for n in devices if n - 1 not in devices]
+            ends = [n for n in devices if n + 1 not in devices]
+            ranges = [f"{a}" if a == b else f"{a} to {b}" for a, b in zip(starts, ends, strict=True)]
+            allowed = f"the number of an enrolled device: {', '.join(ranges) or 'none'}"
             raise InputError("revoke", number, allowed)
-    kept = {number: login for number, login in enrolment.devices.items() if number not in revoked}
-    serials = [enrolment.devices[number] for number in revoked] if enrolment.by_certificate else []
+    kept = {number: login for number, login in devices.items() if number not in revoked}
+    serials = [devices[number] for number in revoked] if enrolment.by_certificate else []
     return replace(enrolment, devices=kept, revoked=[*enrolment.revoked, *serials])
 
 
-def _ranges(enrolment: Enrolment) -> str:
-    """Return the numbers of the devices as ``1 to 6, 8 to 20``."""
-    numbers = enrolment.devices
-    starts = [n for n in numbers if n - 1 not in numbers]
-    ends = [n for n in numbers if n + 1 not in numbers]
-    return ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in zip(starts, ends, strict=True)) or "none"
+def _add(folder: Path, enrolment: Enrolment, numbers: Sequence[int], signer: Signer) -> Enrolment:
+    """Write the logins of new devices, then the files that a broker reads again, then the state."""
+    logins = {number: _add_client(folder, device_user(number), enrolment, signer) for number in numbers}
+    enrolled = replace(enrolment, devices=dict(sorted({**enrolment.devices, **logins}.items())))
+    access = {"access": access_file(Topics(enrolled.name), enrolled.devices)}
+    if enrolled.by_certificate:
+        revoked = signer().revocation_list([int(serial, 16) for serial in enrolled.revoked])
+        _write(folder / "broker", {**access, "revoked.crl": revoked})
+    else:
+        users = {device_user(number): hashed for number, hashed in enrolled.devices.items()}
+        passwords = password_file({SERVER: enrolled.server, **users})
+        _write(folder / "broker", access, {"passwords": passwords})
+    _write(folder, secret={STATE: enrolled.to_json()})
+    return enrolled
+
+
+def _add_client(folder: Path, name: str, enrolment: Enrolment, signer: Signer) -> str:
+    """Write the files of a client; return what the enrolment keeps of its login."""
+    table = {"broker": enrolment.address, "name": enrolment.name, "ca": CA_CERTIFICATE}
+    public, secret = {}, {}
+    if enrolment.by_certificate:
+        pair = signer().for_client(name)
+        kept = f"{pair.serial:x}"
+        table |= {"certificate": f"{name}.crt", "key": f"{name}.key"}
+        public, secret = {f"{name}.crt": pair.certificate}, {f"{name}.key": pair.key}
+    else:
+        password = new_password()
+        kept = hash_password(password)
+        table |= {"user": name, "password": password}
+    # The quoted text of TOML is the same as JSON's.
+    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
+    _write(folder, public, {f"{name}.toml": text, **secret})
+    return kept
+
+
+def _write(folder: Path, public: Contents | None = None, secret: Contents | None = None) -> None:
+    """Write public files by name, and secret ones that only their owner may read."""
+    for name, content in (public or {}).items():
+        write_atomically(folder / name, content)
+    for name, content in (secret or {}).items():
+        write_atomically(folder / name, content, private=True)

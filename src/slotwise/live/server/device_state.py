@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from slotwise.aggregation import Vector
-from slotwise.live.protocol.wire import Label, Work
+from slotwise.live.protocol import Label, Work
 from slotwise.schedule import Joined, Left
 
 Change = Joined | Left
@@ -21,66 +21,48 @@ class Presence:
     A device identifies each of its starts by a random ``boot`` text. A last will says that a connection is
     lost, not that the device is: a broker that is stopped in order publishes the last wills of all clients,
     and a link may break for a moment. So a last will only counts when the device does not return in time.
+
+    Attributes:
+        connected, excluded: devices.
+        changes: Joined and Left events that the Scheduler has not been told yet.
+        boots: of the devices that have sent ``here`` to this server.
     """
 
     def __init__(
         self, connected: Iterable[int] = (), changes: Iterable[Change] = (), excluded: Iterable[int] = ()
     ) -> None:
-        self._connected, self._changes, self._excluded = set(connected), list(changes), set(excluded)
-        self._boots: dict[int, str] = {}
+        self.connected, self.changes, self.excluded = set(connected), list(changes), set(excluded)
+        self.boots: dict[int, str] = {}
         self._wills: dict[int, float] = {}  # when the last will of a device came
         self._strikes: Counter[int] = Counter()
 
-    def __contains__(self, device: int) -> bool:
-        return device in self._connected
-
-    @property
-    def connected(self) -> frozenset[int]:
-        """The devices that are connected."""
-        return frozenset(self._connected)
-
-    @property
-    def heard(self) -> frozenset[int]:
-        """The devices that have sent ``here`` to this server."""
-        return frozenset(self._boots)
-
-    @property
-    def excluded(self) -> frozenset[int]:
-        """The devices that are excluded for the rest of the run."""
-        return frozenset(self._excluded)
-
-    @property
-    def changes(self) -> list[Change]:
-        """Joined and Left events that the Scheduler has not been told yet."""
-        return list(self._changes)
-
     def take_changes(self) -> list[Change]:
         """Return `changes` and forget them."""
-        changes, self._changes = self._changes, []
+        changes, self.changes = self.changes, []
         return changes
 
     def connect(self, device: int, boot: str) -> None:
         """Note that a device has said that it is here."""
         self._wills.pop(device, None)
-        self._boots[device] = boot
-        if device not in self._connected:
-            self._connected.add(device)
-            self._changes.append(Joined(device))
+        self.boots[device] = boot
+        if device not in self.connected:
+            self.connected.add(device)
+            self.changes.append(Joined(device))
 
     def disconnect(self, device: int) -> None:
         """Count a device as disconnected."""
         self._wills.pop(device, None)
-        if device in self._connected:
-            self._connected.discard(device)
-            self._changes.append(Left(device))
+        if device in self.connected:
+            self.connected.discard(device)
+            self.changes.append(Left(device))
 
     def has_restarted(self, device: int, boot: str) -> bool:
         """Return whether a device whose last will came is back as another process, without its work."""
-        return device in self._wills and self._boots.get(device) != boot
+        return device in self._wills and self.boots.get(device) != boot
 
     def note_last_will(self, device: int, boot: str | None, now: float) -> bool:
         """Note the last will of a device; False if it is that of an earlier connection."""
-        if device not in self._connected or boot != self._boots.get(device):
+        if device not in self.connected or boot != self.boots.get(device):
             return False
         self._wills.setdefault(device, now)
         return True
@@ -97,8 +79,8 @@ class Presence:
         """Note a bad or missing update; return whether the device is excluded now."""
         self._strikes[device] += 1
         if self._strikes[device] >= MAX_STRIKES:
-            self._excluded.add(device)
-        return device in self._excluded
+            self.excluded.add(device)
+        return device in self.excluded
 
     def clear_strikes(self, device: int) -> None:
         """Note a good update."""
@@ -106,23 +88,20 @@ class Presence:
 
 
 class Assignments:
-    """Owner of which device computes on which model, who is ready, and the updates each has delivered."""
+    """Owner of which device computes on which model, who is ready, and the updates each has delivered.
+
+    Attributes:
+        work: what a device computes, or has computed and not delivered.
+        delivered: updates by device, and so the number of its next training.
+    """
 
     def __init__(self, work: Mapping[int, Work] | None = None, delivered: Mapping[int, int] | None = None):
-        self._work, self._delivered = dict(work or {}), Counter(delivered or {})
+        self.work, self.delivered = dict(work or {}), Counter(delivered or {})
         self._ready: dict[int, Work] = {}
-
-    def next_training(self, device: int) -> int:
-        """Return the number of a device's next training: the updates it has delivered."""
-        return self._delivered[device]
 
     def assign(self, device: int, version: int) -> None:
         """Let a device compute on a model."""
-        self._work[device] = Work(version, self._delivered[device])
-
-    def work_of(self, device: int) -> Work | None:
-        """Return what a device computes, or has computed and not delivered."""
-        return self._work.get(device)
+        self.work[device] = Work(version, self.delivered[device])
 
     def set_ready(self, device: int, work: Work) -> bool:
         """Note that a device has finished its work; False if that is known already."""
@@ -132,27 +111,17 @@ class Assignments:
 
     def is_ready(self, device: int) -> bool:
         """Return whether a device has finished what it was assigned."""
-        return device in self._work and self._ready.get(device) == self._work[device]
+        return device in self.work and self._ready.get(device) == self.work[device]
 
     def deliver(self, device: int) -> None:
         """Note that the update of a device has been applied."""
-        self._delivered[device] += 1
-        self._work.pop(device, None)
+        self.delivered[device] += 1
+        self.work.pop(device, None)
 
     def drop(self, device: int) -> None:
         """Forget the work of a device that left."""
-        self._work.pop(device, None)
+        self.work.pop(device, None)
         self._ready.pop(device, None)
-
-    @property
-    def table(self) -> dict[int, Work]:
-        """A copy of the work of every device."""
-        return dict(self._work)
-
-    @property
-    def delivered(self) -> dict[int, int]:
-        """A copy of the updates that each device has delivered."""
-        return dict(self._delivered)
 
 
 class Grant(NamedTuple):
@@ -177,24 +146,20 @@ class ChannelGrant:
 
     The Scheduler decides who is granted the channel; this is the only place that remembers the grant while
     its slots last. The slots stay taken if the device leaves, but then no update is awaited any more.
+    ``count`` is the number of grants so far.
     """
 
     def __init__(self, count: int = 0) -> None:
-        self._count = count
+        self.count = count
+        self.update: Vector | None = None
         self._grant: Grant | None = None
         self._awaited = self._spoiled = False
-        self._update: Vector | None = None
-
-    @property
-    def count(self) -> int:
-        """The number of grants so far."""
-        return self._count
 
     def begin(self, label: Label, slot: int, *, awaited: bool) -> Grant:
         """Grant the channel; no update is ``awaited`` if the device has left meanwhile."""
-        self._count += 1
-        self._grant = Grant(label, str(self._count), slot)
-        self._awaited, self._spoiled, self._update = awaited, False, None
+        self.count += 1
+        self._grant = Grant(label, str(self.count), slot)
+        self._awaited, self._spoiled, self.update = awaited, False, None
         return self._grant
 
     def for_device(self, device: int) -> Grant | None:
@@ -205,16 +170,11 @@ class ChannelGrant:
     @property
     def is_waiting(self) -> bool:
         """True while the granted update may still come."""
-        return self._grant is not None and self._awaited and self._update is None and not self._spoiled
-
-    @property
-    def has_update(self) -> bool:
-        """True if the granted update has come."""
-        return self._update is not None
+        return self._grant is not None and self._awaited and self.update is None and not self._spoiled
 
     def receive(self, update: Vector) -> None:
         """Take the update that was granted."""
-        self._update = update
+        self.update = update
 
     def spoil(self) -> None:
         """Note that the granted device has sent a bad update."""
@@ -222,13 +182,13 @@ class ChannelGrant:
 
     def abandon(self, device: int) -> None:
         """Stop waiting for the update of a device that left, unless it has come."""
-        if self.for_device(device) is not None and self._update is None:
+        if self.for_device(device) is not None and self.update is None:
             self._awaited = False
 
     def end(self) -> EndedGrant:
         """Release the channel and return what came."""
         assert self._grant is not None
-        spoiled = self._awaited and self._spoiled and self._update is None
-        ended = EndedGrant(self._grant, self._update, spoiled, self.is_waiting)
-        self._grant, self._update, self._awaited = None, None, False
+        spoiled = self._awaited and self._spoiled and self.update is None
+        ended = EndedGrant(self._grant, self.update, spoiled, self.is_waiting)
+        self._grant, self.update, self._awaited = None, None, False
         return ended

@@ -10,8 +10,7 @@ import numpy as np
 from slotwise.aggregation import Vector
 from slotwise.learning.quantisation import Packing
 from slotwise.live.clock import Clock, Signal
-from slotwise.live.protocol.topics import Topics
-from slotwise.live.protocol.wire import BadFrame, Frame, decode
+from slotwise.live.protocol import BadFrame, Frame, Topics, decode
 from slotwise.live.server.device_state import MAX_STRIKES
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Message
@@ -57,14 +56,13 @@ class UpdateCheck(NamedTuple):
     clip_norm: float | None = None  # L2 norm to which longer updates are scaled
     packing: Packing | None = None  # None for float32
 
-    @property
-    def limit(self) -> int:
-        """The bytes of the largest message that is decoded."""
-        return (4 * self.size if self.packing is None else self.packing.size) + TEXT_LIMIT
-
     def checked(self, frame: Frame) -> Vector:
         """Return the update, unpacked, checked and clipped."""
-        vector = frame.vector if self.packing is None else self._unpacked(self.packing, frame.packed)
+        vector, packing = frame.vector, self.packing
+        if packing is not None:
+            if frame.packed is None or len(frame.packed) != packing.size:
+                raise Rejected(f"not the {packing.size} bytes of {self.size} packed numbers", spoils=True)
+            vector = packing.unpack(frame.packed)
         if vector is None:
             raise Rejected("no float32 numbers", spoils=True)
         if len(vector) != self.size:
@@ -75,11 +73,6 @@ class UpdateCheck(NamedTuple):
             return vector
         length = float(np.linalg.norm(vector.astype(np.float64)))
         return vector if length <= self.clip_norm else (vector * np.float32(self.clip_norm / length))
-
-    def _unpacked(self, packing: Packing, packed: bytes | None) -> Vector:
-        if packed is None or len(packed) != packing.size:
-            raise Rejected(f"not the {packing.size} bytes of {self.size} packed numbers", spoils=True)
-        return packing.unpack(packed)
 
 
 class Inbox:
@@ -95,8 +88,8 @@ class Inbox:
         clock: Clock,
         rejected: Callable[[Rejection], None],
     ) -> None:
-        self._topics, self._run, self._devices, self._state = topics, run, devices, state
-        self._updates, self._clock, self._rejected = updates, clock, rejected
+        self.topics, self._run, self._devices, self.state = topics, run, devices, state
+        self._updates, self.clock, self._rejected = updates, clock, rejected
         self._alive: dict[int, float] = {}
         self.changed = Signal()  # after every message
 
@@ -108,8 +101,8 @@ class Inbox:
         except Rejected as error:
             self.reject(message.topic, error.reason)
             if error.spoils:
-                self._state.grant.spoil()
-            sender = self._topics.sender(message.topic)
+                self.state.grant.spoil()
+            sender = self.topics.sender(message.topic)
             if error.reply and sender is not None:
                 reply = Reply(sender[0])
         self.changed.notify()
@@ -117,7 +110,7 @@ class Inbox:
 
     def reject(self, topic: str, reason: str) -> None:
         """Count and report a rejection."""
-        self._state.rejected[reason] += 1
+        self.state.rejected[reason] += 1
         self._rejected(Rejection(topic, reason))
 
     def confirmed_since(self, device: int, moment: float) -> bool:
@@ -126,17 +119,21 @@ class Inbox:
 
     def _take(self, message: Message) -> Reply | None:
         """Check sender and size, which need no decoding; then the content."""
-        sender = self._topics.sender(message.topic)
+        sender = self.topics.sender(message.topic)
         if sender is None:
             raise Rejected("not the topic of a device")
         device, kind = sender
         if device > self._devices:
             raise Rejected("unknown device number")
-        if device in self._state.presence.excluded:
+        if device in self.state.presence.excluded:
             reason = f"excluded after {MAX_STRIKES} bad or missing updates in a row"
             raise Rejected(reason, reply=kind == "here")
-        spoils = kind == "update" and self._state.grant.for_device(device) is not None
-        if len(message.payload) > (self._updates.limit if kind == "update" else TEXT_LIMIT):
+        spoils = kind == "update" and self.state.grant.for_device(device) is not None
+        limit = TEXT_LIMIT
+        if kind == "update":
+            packing = self._updates.packing
+            limit += 4 * self._updates.size if packing is None else packing.size
+        if len(message.payload) > limit:
             raise Rejected("message too large", spoils=spoils)
         try:
             frame = decode(message.payload)
@@ -148,17 +145,20 @@ class Inbox:
         if frame.label.device != device:
             raise Rejected("label names another device")
         if kind == "gone":  # written before the device knew of any run: its boot says whether it counts
-            if not self._state.presence.note_last_will(device, frame.fields.get("boot"), self._clock.now()):
+            if not self.state.presence.note_last_will(device, frame.fields.get("boot"), self.clock.now()):
                 raise Rejected("last will of an earlier connection")
             return None
         if frame.label.run != self._run:
             raise Rejected("message of another run")
         if kind == "here":
             return self._take_here(device, frame)
-        if device not in self._state.presence:
+        if device not in self.state.presence.connected:
             raise Rejected("device counts as disconnected", reply=True)
         if kind == "ready":
-            self._take_ready(device, frame)
+            if self.state.assignments.work.get(device) != frame.work:
+                raise Rejected("ready with work that was not assigned")
+            if not self.state.assignments.set_ready(device, frame.work):
+                raise Rejected(READY_TWICE)
         elif kind == "update":
             self._take_update(device, frame)
         else:
@@ -166,28 +166,22 @@ class Inbox:
         return None
 
     def _take_here(self, device: int, frame: Frame) -> Reply:
-        presence, boot = self._state.presence, frame.fields.get("boot", "")
+        presence, boot = self.state.presence, frame.fields.get("boot", "")
         if presence.has_restarted(device, boot):
-            self._state.disconnect(device)
+            self.state.disconnect(device)
         holds = frame.fields.get("holds", "")
-        work = self._state.assignments.work_of(device)
+        work = self.state.assignments.work.get(device)
         if work is not None and holds.startswith(f"{work}:"):
-            self._alive[device] = self._clock.now()
+            self._alive[device] = self.clock.now()
         presence.connect(device, boot)
         return Reply(device, holds)
 
-    def _take_ready(self, device: int, frame: Frame) -> None:
-        if self._state.assignments.work_of(device) != frame.work:
-            raise Rejected("ready with work that was not assigned")
-        if not self._state.assignments.set_ready(device, frame.work):
-            raise Rejected(READY_TWICE)
-
     def _take_update(self, device: int, frame: Frame) -> None:
-        grant = self._state.grant.for_device(device)
+        grant = self.state.grant.for_device(device)
         if grant is None:
             raise Rejected("update without a grant")
         if frame.label != grant.label or frame.fields.get("grant") != grant.number:
             raise Rejected("update for an earlier grant")
-        if self._state.grant.has_update:
+        if self.state.grant.update is not None:
             raise Rejected("update sent twice")
-        self._state.grant.receive(self._updates.checked(frame))
+        self.state.grant.receive(self._updates.checked(frame))

@@ -1,53 +1,112 @@
-"""run_live: a live run on a channel, from its configuration to its folder, and on after a crash."""
+"""ServerConfig, the options of a live server; and run_live: a live run on a channel, and on after a crash."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
+import time
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any, Literal
 
+from slotwise.errors import InputError
+from slotwise.files import write_atomically
 from slotwise.fleet import Fleet
 from slotwise.learning import Task
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.learning.quantisation import packing_of
 from slotwise.live.clock import Clock, SlotClock
-from slotwise.live.protocol.topics import Topics
+from slotwise.live.protocol import DEFAULT_NAME, Topics
 from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
-from slotwise.live.server.live_results import Comparison, Evaluator, LiveFolder, compare, measured_timeline
+from slotwise.live.server.live_results import Comparison, Evaluator, compare, measured_timeline
 from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
 from slotwise.live.server.outbox import Superseded
 from slotwise.live.server.rounds import NoDevicesLeft, NotFinite, RoundDriver
-from slotwise.live.server.server_config import ServerConfig, live_plan, live_scheduler
-from slotwise.live.server.state import LiveState, Snapshot
+from slotwise.live.server.state import LiveState, Snapshot, decode_state, encode_state
 from slotwise.live.transport import Channel
+from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs.checkpoints import SealedFiles
+from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.runs.run_folder import Status, model_sha256
+from slotwise.schedule import Scheduler, Timeline, scheduler_for
 
+LOG_LIMIT = 10 << 20  # bytes of rejections.log; further rejections are only counted
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
 STOP_TIMEOUT = 3.0  # seconds to finish the current round when asked to stop
 STOP_POLL = 0.2  # seconds between two looks at Observer.wants_stop
+SIMULATED_FAULTS = ("jitter", "loss", "absences", "mean_present", "mean_away")
+KEPT = ("name", "timeout", "clip_norm", "slot_ms")  # options that a resumed run keeps
 
 Trouble = Literal["superseded", "no devices left"]
 
 
-@dataclass(frozen=True)
-class LiveOutcome:
-    """Outcome of a live run.
+@dataclass(frozen=True, kw_only=True)
+class ServerConfig:
+    """Options of a live server that do not change the plan.
 
     Attributes:
-        status: finished, interrupted or diverged.
-        state: the last state.
-        comparison: plan and measurement; None before the first round.
-        trouble: why the run was interrupted without being asked to: a newer server has the channel, or every
-            device is excluded.
+        name: Name of the channel on the broker; server and devices must use the same. Default: that of the
+            credentials, or trial.
+        listen: HOST:PORT where the embedded broker listens if no other broker is given.
+        slot_ms: Milliseconds of a slot. Default: a slot lasts until its events have happened.
+        wait: Seconds to wait for all devices; then the run starts with those that are connected, at least
+            one. A resumed run waits 300 seconds for the devices it had.
+        timeout: Seconds after which a device that still computes is asked to confirm it, and counts as
+            disconnected if it does not; so does a device that does not send what it was granted.
+        clip_norm: Scale down updates with a larger L2 norm than this.
+        checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
     """
 
-    status: Status
-    state: LiveState
-    comparison: Comparison | None
-    trouble: Trouble | None = None
+    name: str = DEFAULT_NAME
+    listen: str = DEFAULT_LISTEN
+    slot_ms: float | None = None
+    wait: float = 3600.0
+    timeout: float = 60.0
+    clip_norm: float | None = None
+    checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS
+
+    def __post_init__(self) -> None:
+        Topics(self.name)
+        listen_address(self.listen)
+        check_interval(self.checkpoint_every)
+        if self.slot_ms is not None and not 0 < self.slot_ms < 1e9:
+            raise InputError("slot_ms", self.slot_ms, "a number of milliseconds above 0 and below a billion")
+        for name in ("timeout", "wait", "clip_norm"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < inf:
+                raise InputError(name, value, "a finite number above 0")
+
+    def kept(self) -> dict[str, Any]:
+        """Return the options that a resumed run keeps, as run.json has them."""
+        return {name: getattr(self, name) for name in KEPT}
+
+
+def live_plan(config: RunConfig) -> Timeline:
+    """Return the plan of a live run, or raise an InputError if the configuration simulates faults."""
+    options = config.options()
+    for name in SIMULATED_FAULTS:
+        if options[name]:
+            raise InputError(name, options[name], "omitted: in a live run, faults are real")
+    return config.simulate()
+
+
+def live_scheduler(config: RunConfig, absent: Collection[int] = ()) -> Scheduler:
+    """Return the Scheduler of the plan; the run may begin without some of the devices."""
+    policy = config.policy.policy(config.seed)
+    return scheduler_for(config.channel, policy, fleet=config.make_fleet(), absent=absent)
+
+
+@dataclass(frozen=True)
+class LiveOutcome:
+    """Outcome of a live run."""
+
+    status: Status  # finished, interrupted or diverged
+    state: LiveState  # the last one
+    comparison: Comparison | None  # None before the first round
+    trouble: Trouble | None = None  # why the run was interrupted without being asked to
 
 
 async def run_live(
@@ -62,9 +121,9 @@ async def run_live(
     return_timeout: float = RETURN_TIMEOUT,
 ) -> LiveOutcome:
     """Run with the devices on ``channel``, from the start or from the last checkpoint in ``folder``."""
-    run = _LiveRun(folder, config, task, server, observer or Observer(), clock or Clock(), return_timeout)
+    run = _LiveRun(folder, config, task, server, observer or Observer(), clock or Clock())
     with folder.held():
-        return await run.play(channel)
+        return await run.play(channel, return_timeout)
 
 
 class _LiveRun:
@@ -78,11 +137,10 @@ class _LiveRun:
         server: ServerConfig,
         observer: Observer,
         clock: Clock,
-        return_timeout: float,
     ) -> None:
-        self._live, self._config, self._task = LiveFolder(folder), config, task
+        self._folder, self._config, self._task = folder, config, task
+        self._checkpoints = SealedFiles(folder.path / "live")
         self._options, self._observer, self._clock = server, observer, clock
-        self._return_timeout = return_timeout
         self._plan = live_plan(config)
         self._due = evaluation_rounds(self._plan, config.slots_between_evaluations)
         self._run_id = str(folder.description()["live_run"])
@@ -91,13 +149,13 @@ class _LiveRun:
         self._boundary: Snapshot | None = None  # the end of the last round
         self._trouble: Trouble | None = None
 
-    async def play(self, channel: Channel) -> LiveOutcome:
+    async def play(self, channel: Channel, return_timeout: float) -> LiveOutcome:
         self._describe("running")
         state, resumed = self._load()
         self._state = state
         self._evaluator = Evaluator(self._task, state, self._due, self._observer.evaluated)
         self._evaluator.note_model()
-        devices, rounds = await self._connect(channel)
+        devices, rounds = await self._connect(channel, return_timeout)
         self._observer.run_started(self._plan, None)
         listening = asyncio.create_task(devices.listen())
         evaluating = asyncio.create_task(self._evaluator.run())
@@ -110,7 +168,12 @@ class _LiveRun:
             elif status != "interrupted":  # else models are evaluated when the run is resumed
                 await self._evaluator.finish(evaluating)
         finally:
-            await self._cancel(listening, evaluating, playing)
+            # Cancel them until they end: the MQTT library may lose a cancellation that comes with an answer.
+            tasks: list[asyncio.Task[Any]] = [listening, evaluating, playing]
+            while unfinished := [task for task in tasks if not task.done()]:
+                for task in unfinished:
+                    task.cancel()
+                await self._clock.wait(unfinished, STOP_POLL)
         outcome = await self._close(state, status)
         if status != "interrupted" and not _is_superseded(listening):
             await self._end(devices)
@@ -120,7 +183,8 @@ class _LiveRun:
 
     def _load(self) -> tuple[LiveState, bool]:
         """Return the state to play from, and whether it is that of a run whose first model is out."""
-        state, damaged = self._live.load(live_scheduler(self._config), self._config.channel.devices)
+        scheduler, devices = live_scheduler(self._config), self._config.channel.devices
+        state, damaged = self._checkpoints.load(lambda data: decode_state(data, scheduler, devices))
         resumed = state is not None and bool(state.record.receivers)
         if state is None or not resumed:
             state = self._first_state()
@@ -128,7 +192,7 @@ class _LiveRun:
             self._observer.notice(f"{path}: damaged checkpoint, skipped")
         if damaged:
             start = f"round {state.round}" if resumed else "the start (no checkpoint)"
-            self._observer.notice(f"{self._live.folder.path}: resuming from {start}")
+            self._observer.notice(f"{self._folder.path}: resuming from {start}")
         if resumed:
             self._boundary = Snapshot.of(state)
         return state, resumed
@@ -136,7 +200,7 @@ class _LiveRun:
     def _first_state(self) -> LiveState:
         return LiveState(live_scheduler(self._config), models={0: self._task.initial_model()})
 
-    async def _connect(self, channel: Channel) -> tuple[DeviceMonitor, RoundDriver]:
+    async def _connect(self, channel: Channel, return_timeout: float) -> tuple[DeviceMonitor, RoundDriver]:
         config, options = self._config, self._options
         topics, devices = Topics(options.name), config.channel.devices
         told = {**config.options(), "task": None}  # devices take no code from the network
@@ -147,15 +211,14 @@ class _LiveRun:
             broadcast_slots=config.channel.link_slots,
             aggregation=config.rule.rule(),
             timeout=options.timeout,
-            return_timeout=self._return_timeout,
+            return_timeout=return_timeout,
             announcement={"devices": str(devices), "parameters": json.dumps(told)},
         )
         updates = UpdateCheck(len(self._task.initial_model()), options.clip_norm, packing_of(self._task))
         inbox = Inbox(topics, self._run_id, devices, self._state, updates, self._clock, self._reject)
-        monitor = DeviceMonitor(spec, self._state, channel, topics, inbox, self._clock, self._observer)
-        slots = SlotClock(options.slot_ms, self._clock)
-        rounds = RoundDriver(spec, self._state, channel, monitor, slots, self._clock, self._round_done)
-        await channel.subscribe(topics.from_all_devices, topics.to_all("call"))
+        monitor = DeviceMonitor(spec, channel, inbox, self._observer)
+        rounds = RoundDriver(monitor, SlotClock(options.slot_ms, self._clock), self._round_done)
+        await channel.subscribe(topics.from_device("+", "+"), topics.to_all("call"))
         return monitor, rounds
 
     async def _gather_and_play(self, devices: DeviceMonitor, rounds: RoundDriver, *, resumed: bool) -> Status:
@@ -216,34 +279,29 @@ class _LiveRun:
         self._boundary = Snapshot.of(self._state)
         self._observer.round_done(self._state.round - 1)
         due = self._clock.now() - self._saved >= self._options.checkpoint_every
-        if due or self._observer.wants_stop():
-            self._save(self._boundary)
+        if (due or self._observer.wants_stop()) and (self._saving is None or self._saving.done()):
+            if self._saving is not None:
+                self._saving.result()
+            # In a thread, one at a time: a long run has a long record.
+            self._saving = asyncio.create_task(asyncio.to_thread(self._write, self._boundary))
+            self._saved = self._clock.now()
 
     def _reject(self, rejection: Rejection) -> None:
-        self._live.log(rejection)
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        with (self._folder.path / "rejections.log").open("a", encoding="utf-8") as log:
+            if log.tell() < LOG_LIMIT:  # a flood must not fill the disk
+                log.write(f"{stamp} {rejection}\n")
         self._observer.message_rejected(rejection.topic, rejection.reason)
 
-    def _save(self, snapshot: Snapshot) -> None:
-        """Write a checkpoint in a thread, one at a time: a long run has a long record."""
-        if self._saving is not None:
-            if not self._saving.done():
-                return
-            self._saving.result()
-        self._saving = asyncio.create_task(asyncio.to_thread(self._live.save, snapshot))
-        self._saved = self._clock.now()
+    def _write(self, snapshot: Snapshot) -> None:
+        self._checkpoints.save(len(snapshot.document["broadcasts"]), encode_state(snapshot))
+        self._folder.write_points(snapshot.document["points"])
 
     # Ending
 
-    async def _cancel(self, *tasks: asyncio.Task[Any]) -> None:
-        """Cancel tasks until they end: the MQTT library may lose a cancellation that comes with an answer."""
-        while unfinished := [task for task in tasks if not task.done()]:
-            for task in unfinished:
-                task.cancel()
-            await self._clock.wait(unfinished, STOP_POLL)
-
     async def _end(self, devices: DeviceMonitor) -> None:
         """Tell devices that the run is over, but do not wait forever for a broker that is lost now."""
-        ending = asyncio.create_task(devices.end())
+        ending = asyncio.create_task(devices.announcement.end())
         stopping = self._observer.wants_stop()
         until = self._clock.now() + (STOP_TIMEOUT if stopping else END_TIMEOUT)
         while not ending.done() and self._clock.now() < until and self._observer.wants_stop() == stopping:
@@ -254,14 +312,16 @@ class _LiveRun:
         """Save everything; run.json comes last, so that its status is true of the other files."""
         if self._saving is not None:
             await self._saving
-        self._live.save(Snapshot.of(state))
+        self._write(Snapshot.of(state))
         comparison = None
         model = state.models[state.round]
-        self._live.folder.write_model(self._task.named_arrays(model))
+        self._folder.write_model(self._task.named_arrays(model))
         if state.round:
             measured = measured_timeline(self._config, self._plan, state)
             comparison = compare(self._plan, measured, state, self._options.slot_ms)
-            self._live.write_results(measured, comparison)
+            write_atomically(self._folder.path / "timeline.json", measured.to_json())
+            document = json.dumps(asdict(comparison), indent=2) + "\n"
+            write_atomically(self._folder.path / "live.json", document)
         last = state.points[-1] if state.points else None
         self._describe(
             status,
@@ -274,7 +334,7 @@ class _LiveRun:
 
     def _describe(self, status: Status, **more: Any) -> None:
         kept = {"live_run": self._run_id, "live_options": self._options.kept()}
-        self._live.folder.write_description(self._config, status, **kept, **more)
+        self._folder.write_description(self._config, status, **kept, **more)
 
 
 def _is_superseded(listening: asyncio.Task[None]) -> bool:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 from slotwise.aggregation import Aggregation
 from slotwise.fleet import Fleet
-from slotwise.live.clock import Clock, Timeout
-from slotwise.live.protocol.topics import FromDevice, Topics
+from slotwise.live.clock import Timeout
+from slotwise.live.protocol import FromDevice
 from slotwise.live.server.inbox import Inbox
 from slotwise.live.server.outbox import Announcement, Outbox
-from slotwise.live.server.state import LiveState
-from slotwise.live.transport import Arrival, Channel, Connected
+from slotwise.live.transport import Channel, Connected
 from slotwise.observer import Observer
 
 ANSWER_TIMEOUT = 5.0  # seconds within which a device that computes for long must confirm that it still does
@@ -38,33 +37,26 @@ class DeviceMonitor:
     """The server's side of the connections to its devices.
 
     Attributes:
-        outbox: what sends messages to devices.
+        spec, state, channel, clock: those of the run.
+        outbox: sends messages to devices.
+        announcement: tells all devices of the run, and of its end.
         timeout: how long devices are waited for in the current instant.
     """
 
-    def __init__(
-        self,
-        spec: RunSpec,
-        state: LiveState,
-        channel: Channel,
-        topics: Topics,
-        inbox: Inbox,
-        clock: Clock,
-        observer: Observer,
-    ) -> None:
-        self._spec, self._state, self._channel, self._topics = spec, state, channel, topics
-        self._inbox, self._clock, self._observer = inbox, clock, observer
-        self.outbox = Outbox(spec.run, state, channel, topics)
-        self.timeout = Timeout(spec.timeout, lambda: channel.connected, inbox.changed, clock)
-        self._announcement = Announcement(spec.run, spec.announcement, channel, topics, clock)
+    def __init__(self, spec: RunSpec, channel: Channel, inbox: Inbox, observer: Observer) -> None:
+        self.spec, self.channel, self._inbox, self._observer = spec, channel, inbox, observer
+        self.state, self.clock, self._topics = inbox.state, inbox.clock, inbox.topics
+        self.outbox = Outbox(spec.run, self.state, channel, self._topics)
+        self.timeout = Timeout(spec.timeout, lambda: channel.connected, inbox.changed, self.clock)
+        self.announcement = Announcement(spec.run, spec.announcement, channel, self._topics, self.clock)
 
     async def gather(self, wanted: int, seconds: float) -> None:
         """Wait for ``wanted`` devices, or after ``seconds`` for one at least."""
-        until = self._clock.now() + seconds
+        until = self.clock.now() + seconds
         while True:
-            present = len(self._state.presence.connected)
+            present = len(self.state.presence.connected)
             self._observer.devices_connected(present, wanted)
-            left = until - self._clock.now()
+            left = until - self.clock.now()
             if present >= wanted or (present and left <= 0):
                 return
             await self.timeout.change(max(left, 0.05) if present else 1.0)
@@ -75,75 +67,63 @@ class DeviceMonitor:
         After a power cut devices may take longer to return than the timeout. Those that have not answered
         count as connected all the same, until the timeout.
         """
-        wanted, until = self._state.presence.connected, self._clock.now() + seconds
-        while (left := until - self._clock.now()) > 0:
-            missing = (wanted & self._state.presence.connected) - self._state.presence.heard
+        wanted, until = frozenset(self.state.presence.connected), self.clock.now() + seconds
+        while (left := until - self.clock.now()) > 0:
+            missing = (wanted & self.state.presence.connected) - set(self.state.presence.boots)
             if not missing:
                 return
             self._observer.devices_connected(len(wanted) - len(missing), len(wanted))
             await self.timeout.change(left)
 
     async def listen(self) -> None:
-        """Read and answer the messages of devices, without end.
-
-        Raises:
-            Superseded: a newer server is on this channel.
-        """
+        """Read and answer the messages of devices, until a newer server supersedes this one."""
         expiring = asyncio.create_task(self._expire_last_wills())
         try:
-            async for arrival in self._channel.arrivals():
-                await self._take(arrival)
+            async for arrival in self.channel.arrivals():
+                if isinstance(arrival, Connected):
+                    self.timeout.restart()
+                    self.state.presence.restart_last_wills(self.clock.now())
+                    await self.announcement.connected(arrival.number, self.state.round)
+                elif arrival.topic == self.announcement.topic:
+                    await self.announcement.receive(arrival, self.state.round)
+                elif (reply := self._inbox.take(arrival)) is not None:
+                    await self.outbox.answer(reply)
         finally:
             expiring.cancel()
-
-    async def _take(self, arrival: Arrival) -> None:
-        if isinstance(arrival, Connected):
-            self.timeout.restart()
-            self._state.presence.restart_last_wills(self._clock.now())
-            await self._announcement.connected(arrival.number, self._state.round)
-        elif arrival.topic == self._announcement.topic:
-            await self._announcement.receive(arrival, self._state.round)
-        elif (reply := self._inbox.take(arrival)) is not None:
-            await self.outbox.answer(reply)
 
     async def _expire_last_wills(self) -> None:
         """Disconnect devices that have not returned after their last will, without end."""
         while True:
-            await self._clock.sleep(LAST_WILL_POLL)
-            if self._channel.connected:
-                for device in self._state.presence.expired(self._clock.now() - self._spec.return_timeout):
-                    self.disconnect(device)
+            await self.clock.sleep(LAST_WILL_POLL)
+            if self.channel.connected:
+                for device in self.state.presence.expired(self.clock.now() - self.spec.return_timeout):
+                    self._disconnect(device)
 
-    async def end(self) -> None:
-        """Tell all devices that the run is over."""
-        await self._announcement.end()
-
-    def disconnect(self, device: int) -> None:
-        """Count a device as disconnected."""
-        self._state.disconnect(device)
+    def _disconnect(self, device: int) -> None:
+        self.state.disconnect(device)
         self._inbox.changed.notify()
 
     async def strike(self, device: int) -> None:
         """Count a bad or missing update; several in a row exclude the device."""
-        if self._state.presence.strike(device):
-            self.disconnect(device)
-            await self.outbox.exclude(device)
+        if self.state.presence.strike(device):
+            self._disconnect(device)
+            await self.outbox.tell(device, "out")
 
     async def give_up(self, device: int, kind: FromDevice) -> None:
         """Count a silent device as disconnected until it answers a call."""
-        reason = f"missing after {self._spec.timeout:g} s: the device counts as disconnected"
+        reason = f"missing after {self.spec.timeout:g} s: the device counts as disconnected"
         self._inbox.reject(self._topics.from_device(device, kind), reason)
-        self.disconnect(device)
-        if device not in self._state.presence.excluded:
-            await self.outbox.call(device)
+        self._disconnect(device)
+        if device not in self.state.presence.excluded:
+            await self.outbox.tell(device, "call")
 
     async def still_computes(self, device: int) -> bool:
         """Ask a device whether it still computes; if it does, the timeout begins again."""
-        asked = self._clock.now()
-        await self.outbox.call(device)
-        until = self._clock.now() + min(ANSWER_TIMEOUT, self._spec.timeout)
+        asked = self.clock.now()
+        await self.outbox.tell(device, "call")
+        until = self.clock.now() + min(ANSWER_TIMEOUT, self.spec.timeout)
         while not self._inbox.confirmed_since(device, asked):
-            left = until - self._clock.now()
+            left = until - self.clock.now()
             if left <= 0:
                 return False
             await self.timeout.change(left)

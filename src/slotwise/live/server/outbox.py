@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
+from slotwise.aggregation import Vector
 from slotwise.live.clock import Clock
-from slotwise.live.protocol.topics import ToDevice, Topics
-from slotwise.live.protocol.wire import BadFrame, Label, Work, decode, digest, encode
+from slotwise.live.protocol import BadFrame, Label, ToDevice, Topics, Work, decode, digest, encode
 from slotwise.live.server.device_state import Grant
 from slotwise.live.server.inbox import Reply
 from slotwise.live.server.state import LiveState
@@ -16,6 +17,7 @@ from slotwise.live.transport import Channel, Message
 
 RETAINED_MESSAGE_TIMEOUT = 1.0  # seconds; a broker sends its retained messages at once after a subscription
 RECONNECT_POLL = 0.05  # seconds
+NO_WORK = Work(0, 0)  # in the label of a message that is about none
 
 
 class Superseded(Exception):
@@ -30,8 +32,8 @@ class Outbox:
 
     async def broadcast(self, version: int, receivers: Sequence[int], slot: int) -> None:
         """Publish a model once for all its receivers, who compute from ``slot`` on."""
-        trainings = self._state.assignments.next_training
-        named = ",".join(f"{device}:{trainings(device)}" for device in receivers)
+        trainings = self._state.assignments.delivered
+        named = ",".join(f"{device}:{trainings[device]}" for device in receivers)
         label = Label(self._run, round=max(0, version - 1), version=version)
         frame = encode(label, self._state.models[version], slot=str(slot), receivers=named)
         for topic in self._topics.to_receivers(receivers):
@@ -43,42 +45,30 @@ class Outbox:
         frame = encode(grant.label, grant=grant.number, slot=str(grant.slot))
         await self._channel.publish(topic, frame, acknowledged=False)
 
-    async def call(self, device: int) -> None:
-        """Ask a device to say that it is here."""
-        await self._publish("call", device, encode(self._label(device)))
-
-    async def exclude(self, device: int) -> None:
-        """Tell a device that it is excluded."""
-        await self._publish("out", device, encode(self._label(device)))
+    async def tell(
+        self, device: int, kind: ToDevice, numbers: Vector | None = None, work: Work = NO_WORK, **fields: str
+    ) -> None:
+        """Send one device a message; ``call`` asks it to say that it is here, ``out`` that it is excluded."""
+        frame = encode(Label(self._run, device, self._state.round, *work), numbers, **fields)
+        await self._channel.publish(self._topics.to_device(device, kind), frame)
 
     async def answer(self, reply: Reply) -> None:
         """Tell a device what to do: its work, to wait for a model, to say that it is here, or to leave."""
-        device, holds = reply
-        work = self._state.assignments.work_of(device)
-        if device in self._state.presence.excluded:
-            await self.exclude(device)
-        elif device not in self._state.presence:
-            await self.call(device)
-        elif work is None or work.version not in self._state.models:
-            await self._publish("rest", device, encode(self._label(device), holds=holds))
+        state, (device, holds) = self._state, reply
+        work = state.assignments.work.get(device)
+        if device in state.presence.excluded:
+            await self.tell(device, "out")
+        elif device not in state.presence.connected:
+            await self.tell(device, "call")
+        elif work is None or work.version not in state.models:
+            await self.tell(device, "rest", holds=holds)
         else:
-            await self._send_work(device, work, holds)
-
-    async def _send_work(self, device: int, work: Work, holds: str) -> None:
-        """Send the work with its model, unless the device holds that, and the grant if it has one for it."""
-        model = self._state.models[work.version]
-        held = holds == f"{work}:{digest(model)}"
-        label = self._label(device)._replace(version=work.version, training=work.training)
-        await self._publish("work", device, encode(label, None if held else model))
-        grant = self._state.grant.for_device(device)
-        if grant is not None and grant.label == label:  # not a grant for work that the device has lost
-            await self.grant(grant)
-
-    async def _publish(self, kind: ToDevice, device: int, frame: bytes) -> None:
-        await self._channel.publish(self._topics.to_device(device, kind), frame)
-
-    def _label(self, device: int) -> Label:
-        return Label(self._run, device, self._state.round)
+            model, answered = state.models[work.version], Label(self._run, device, state.round, *work)
+            held = holds == f"{work}:{digest(model)}"
+            await self.tell(device, "work", None if held else model, work)
+            grant = state.grant.for_device(device)
+            if grant is not None and grant.label == answered:  # not a grant for work that the device has lost
+                await self.grant(grant)
 
 
 class Announcement:
@@ -102,11 +92,6 @@ class Announcement:
         self._pending: asyncio.Task[None] | None = None
         self.topic = topics.to_all("call")
 
-    @property
-    def is_made(self) -> bool:
-        """True once the run has been announced."""
-        return self._made_in > 0
-
     async def connected(self, connection: int, round_number: int) -> None:
         """Announce the run in a new connection; after a reconnect, read first what others have announced."""
         self._connection = connection
@@ -118,11 +103,7 @@ class Announcement:
             self._pending = asyncio.create_task(self._make_after_retained(round_number))
 
     async def receive(self, message: Message, round_number: int) -> None:
-        """Read an announcement on this channel; announce the run again if another server removed it.
-
-        Raises:
-            Superseded: it is that of a newer server.
-        """
+        """Read an announcement; announce the run again if it was removed, end if a newer server has one."""
         if not message.payload:
             await self._make(round_number)
             return
@@ -132,14 +113,11 @@ class Announcement:
             return
         if frame.fields.get("boot") == self._boot:
             self._echo_due = False
-        elif self._is_newer(message):
-            self._cancel_pending()
-            raise Superseded
-
-    def _is_newer(self, foreign: Message) -> bool:
-        if not self._made_in or self._echo_due:
-            return False
-        return not foreign.retained or self._made_in < self._connection
+        else:
+            later = not message.retained or self._made_in < self._connection
+            if self._made_in and not self._echo_due and later:
+                self._cancel_pending()
+                raise Superseded
 
     async def end(self) -> None:
         """Tell all devices that the run is over."""
@@ -173,20 +151,18 @@ async def publish_end(run: str, channel: Channel, topics: Topics) -> None:
 async def publish_end_again(run: str, channel: Channel, topics: Topics, clock: Clock) -> None:
     """Repeat the end of a run whose server may have died before; does nothing if another run is announced."""
     await channel.subscribe(topics.to_all("call"))
-    reading = asyncio.ensure_future(_announced_run(channel))
+
+    async def announced_run() -> str | None:
+        async for arrival in channel.arrivals():
+            if isinstance(arrival, Message) and arrival.payload:
+                with suppress(BadFrame):
+                    return decode(arrival.payload).label.run
+                return None
+        return None
+
+    reading = asyncio.ensure_future(announced_run())
     await clock.wait([reading], RETAINED_MESSAGE_TIMEOUT)
     announced = reading.result() if reading.done() else None
     reading.cancel()
     if announced in (None, run):
         await publish_end(run, channel, topics)
-
-
-async def _announced_run(channel: Channel) -> str | None:
-    """Return the run that is announced; None if the announcement cannot be read."""
-    async for arrival in channel.arrivals():
-        if isinstance(arrival, Message) and arrival.payload:
-            try:
-                return decode(arrival.payload).label.run
-            except BadFrame:
-                break
-    return None

@@ -13,11 +13,10 @@ from collections.abc import Callable
 import numpy as np
 
 from slotwise.aggregation import Contribution, next_model
-from slotwise.live.clock import Clock, SlotClock
-from slotwise.live.protocol.wire import Label, Work
-from slotwise.live.server.monitor import DeviceMonitor, RunSpec
-from slotwise.live.server.state import Late, LiveState
-from slotwise.live.transport import Channel
+from slotwise.live.clock import SlotClock
+from slotwise.live.protocol import Label, Work
+from slotwise.live.server.monitor import DeviceMonitor
+from slotwise.live.server.state import Late
 from slotwise.schedule import Deliver, Delivered, Event, Grant, Left, Lost, Ready, Sent
 from slotwise.schedule.timeline import Uplink
 
@@ -33,34 +32,21 @@ class NoDevicesLeft(Exception):
 class RoundDriver:
     """Plays one run, from its state to the last round."""
 
-    def __init__(
-        self,
-        spec: RunSpec,
-        state: LiveState,
-        channel: Channel,
-        devices: DeviceMonitor,
-        slots: SlotClock,
-        clock: Clock,
-        round_done: Callable[[], None],
-    ) -> None:
-        self._spec, self._state, self._channel, self._devices = spec, state, channel, devices
-        self._slots, self._clock, self._round_done = slots, clock, round_done
+    def __init__(self, devices: DeviceMonitor, slots: SlotClock, round_done: Callable[[], None]) -> None:
+        self._devices, self._slots, self._round_done = devices, slots, round_done
+        self._spec, self._state = devices.spec, devices.state
+        self._channel, self._clock = devices.channel, devices.clock
         self._outbox, self._timeout = devices.outbox, devices.timeout
         self._uplinks: list[Uplink] = []  # of the current round
         self._lost: list[Uplink] = []
         self._contributions: list[Contribution] = []
         self._overdue_since: dict[int, float] = {}
         self._silent_since: dict[int, float] = {}  # devices that were granted the channel and sent nothing
-        self._connection = channel.connections
-        self._began = clock.now()
+        self._connection = self._channel.connections
+        self._began = self._clock.now()
 
     async def play(self, stop: Callable[[], bool] = lambda: False) -> None:
-        """Play rounds until all are done, or until ``stop()``, called after each, is true.
-
-        Raises:
-            NotFinite: the model diverged.
-            NoDevicesLeft: every device is excluded.
-        """
+        """Play rounds until all are done, or until ``stop()``, called after each, is true."""
         state = self._state
         self._slots.start(state.slot)
         self._overdue_since = dict.fromkeys(state.overdue, self._clock.now())
@@ -89,8 +75,15 @@ class RoundDriver:
             if len(self._state.presence.excluded) == self._spec.fleet.devices:
                 raise NoDevicesLeft
             self._schedule_unplanned()
-            self._excuse_after_outage()
-            await self._give_up_on_overdue()
+            if not self._channel.connected or self._channel.connections != self._connection:
+                # Count overdue devices from the reconnect on: no device could have sent anything before.
+                self._connection = self._channel.connections
+                self._overdue_since = dict.fromkeys(self._state.overdue, self._clock.now())
+                self._silent_since.clear()
+            for device in list(self._state.overdue):  # only paced runs have any
+                if self._clock.now() - self._overdue_since[device] > self._spec.timeout:
+                    del self._state.overdue[device]
+                    await self._devices.give_up(device, "ready")
             planned = self._state.agenda.next_slot
             left = 1.0 if planned is None else self._slots.seconds_until(planned)
             if planned is not None and left <= 0:
@@ -112,41 +105,24 @@ class RoundDriver:
             state.late.append(Late(device, state.round, "training"))
             state.agenda.add(slot, Ready(device, slot, state.overdue.pop(device)))
 
-    def _excuse_after_outage(self) -> None:
-        """Count overdue devices from the reconnect on: no device could have sent anything before."""
-        if not self._channel.connected or self._channel.connections != self._connection:
-            self._connection = self._channel.connections
-            self._overdue_since = dict.fromkeys(self._state.overdue, self._clock.now())
-            self._silent_since.clear()
-
-    async def _give_up_on_overdue(self) -> None:
-        """Disconnect devices that are overdue for longer than the timeout; only paced runs have any."""
-        for device in list(self._state.overdue):
-            if self._clock.now() - self._overdue_since[device] > self._spec.timeout:
-                del self._state.overdue[device]
-                await self._devices.give_up(device, "ready")
-
     async def _outcome(self, event: Event, slot: int) -> Event | None:
         """Return what has become of a planned event."""
-        if isinstance(event, Ready):
-            return await self._training_outcome(event)
         if isinstance(event, Sent):
             return await self._uplink_outcome(event, slot)
-        return event
-
-    async def _training_outcome(self, event: Ready) -> Event | None:
-        """Return the event if the device is ready; paced runs do not wait for it."""
+        if not isinstance(event, Ready):
+            return event
+        # A training: whether the device is ready. Paced runs do not wait for it.
         assignments, device = self._state.assignments, event.device
-        work = Work(event.version, assignments.next_training(device))
+        work = Work(event.version, assignments.delivered[device])
 
         def settled() -> bool:
-            return assignments.is_ready(device) or assignments.work_of(device) != work
+            return assignments.is_ready(device) or assignments.work.get(device) != work
 
         waiting = not self._slots.paced
         while waiting:
             await self._timeout.until(settled)
             waiting = not settled() and await self._devices.still_computes(device)
-        if assignments.work_of(device) != work:
+        if assignments.work.get(device) != work:
             return None  # it has left since
         if assignments.is_ready(device):
             return event
@@ -170,7 +146,13 @@ class RoundDriver:
             if ended.spoiled:
                 await self._devices.strike(device)
             elif ended.silent:
-                await self._missing_update(device, label.round)
+                since = self._silent_since.setdefault(device, self._clock.now())
+                if self._slots.paced:  # the device may only be late
+                    state.late.append(Late(device, label.round, "uplink"))
+                if not self._slots.paced or self._clock.now() - since >= self._spec.timeout:
+                    self._silent_since.pop(device, None)
+                    await self._devices.strike(device)
+                    await self._devices.give_up(device, "update")
             return Lost(device, slot)
         self._silent_since.pop(device, None)
         self._uplinks.append(uplink)
@@ -180,25 +162,14 @@ class RoundDriver:
         state.assignments.deliver(device)
         return Sent(device)
 
-    async def _missing_update(self, device: int, round_number: int) -> None:
-        """Handle a grant that passed without an update: in a paced run the device may only be late."""
-        since = self._silent_since.setdefault(device, self._clock.now())
-        if self._slots.paced:
-            self._state.late.append(Late(device, round_number, "uplink"))
-            if self._clock.now() - since < self._spec.timeout:
-                return
-        self._silent_since.pop(device, None)
-        await self._devices.strike(device)
-        await self._devices.give_up(device, "update")
-
     # Actions of the Scheduler
 
     async def _grant(self, action: Grant, slot: int) -> None:
         state, (device, round_number, version) = self._state, action
-        work = Work(version, state.assignments.next_training(device))
+        work = Work(version, state.assignments.delivered[device])
         label = Label(self._spec.run, device, round_number, *work)
         state.agenda.add(slot + self._spec.fleet.slots_of_uplink(device), Sent(device))
-        awaited = state.assignments.work_of(device) == work  # not if it has left since
+        awaited = state.assignments.work.get(device) == work  # not if it has left since
         await self._outbox.grant(state.grant.begin(label, slot, awaited=awaited))
 
     async def _end_round(self, delivery: Deliver, slot: int) -> None:
@@ -225,10 +196,9 @@ class RoundDriver:
         state.agenda.add(slot, Delivered(version))
         # Devices whose coming or going the Scheduler does not know yet: it will book them anew.
         changing = {event.device for event in state.presence.changes}
-        reached = [n for n in receivers if n in state.presence and n not in changing]
+        reached = [n for n in receivers if n in state.presence.connected and n not in changing]
         for device in receivers:
-            training = state.assignments.next_training(device)
-            ready = slot + self._spec.fleet.slots_of_training(device, training)
+            ready = slot + self._spec.fleet.slots_of_training(device, state.assignments.delivered[device])
             state.agenda.add(ready, Ready(device, ready, version))
         for device in reached:
             state.assignments.assign(device, version)

@@ -12,12 +12,10 @@ from typing import Any
 
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.files import is_empty
-from slotwise.learning import Task
 from slotwise.live.clock import Clock
-from slotwise.live.protocol.topics import DEFAULT_NAME, Topics
-from slotwise.live.server.live_run import END_TIMEOUT, LiveOutcome, run_live
+from slotwise.live.protocol import DEFAULT_NAME, Topics
+from slotwise.live.server.live_run import END_TIMEOUT, KEPT, LiveOutcome, ServerConfig, live_plan, run_live
 from slotwise.live.server.outbox import publish_end_again
-from slotwise.live.server.server_config import KEPT, ServerConfig, live_plan
 from slotwise.live.transport.broker import (
     PORT,
     Broker,
@@ -44,21 +42,23 @@ def serve(
 ) -> LiveOutcome:
     """Run a plan with real devices: grant the channel, collect updates, broadcast models.
 
-    Args:
-        config: The run.
-        out: Its folder, new or empty.
-        broker: The broker and the login; by default a broker is started in this process.
-        observer: Receives the progress, and may ask to stop.
-        options: Fields of `ServerConfig`.
-
-    Raises:
-        UserError: an option is out of range, or the broker cannot be used; nothing has been written then.
+    The folder ``out`` must be new or empty. Without ``broker`` one is started in this process. ``observer``
+    receives the progress, and may ask to stop; ``options`` are fields of `ServerConfig`.
+    Raises a UserError if an option is out of range or the broker cannot be used; nothing is written then.
     """
     login, server = _server(options, broker)
     live_plan(config)
-    place = _new_folder(Path(out))
-    task = build_task(config)  # errors are reported before a folder is made
-    return _run(place, config, task, server, login, observer or Observer())
+    place = Path(out)
+    if RunFolder(place).is_run:
+        raise InputError("out", place, "a new folder; this one has a run, which can be resumed")
+    try:
+        if place.exists() and not place.is_dir():
+            raise InputError("out", place, "a folder, and this is a file")
+        if place.is_dir() and not is_empty(place):
+            raise InputError("out", place, "a new or empty folder")
+    except OSError as error:
+        raise InputError("out", place, f"a folder that can be written ({error.strerror})") from None
+    return _run(RunFolder(place), config, server, login, observer or Observer())
 
 
 def resume_live(
@@ -85,8 +85,7 @@ def resume_live(
         if login is not None:
             _end_again(folder, login, server, watching)
         return None
-    config = folder.parameters()
-    return _run(folder.path, config, build_task(config), server, login, watching)
+    return _run(folder, folder.parameters(), server, login, watching)
 
 
 def config_like(path: Path, given: Mapping[str, Any]) -> RunConfig:
@@ -109,28 +108,12 @@ def _server(
     return login, ServerConfig(**{**(kept or {}), **options, **named})
 
 
-def _new_folder(out: Path) -> Path:
-    if RunFolder(out).is_run:
-        raise InputError("out", out, "a new folder; this one has a run, which can be resumed")
-    try:
-        if out.exists() and not out.is_dir():
-            raise InputError("out", out, "a folder, and this is a file")
-        if out.is_dir() and not is_empty(out):
-            raise InputError("out", out, "a new or empty folder")
-    except OSError as error:
-        raise InputError("out", out, f"a folder that can be written ({error.strerror})") from None
-    return out
-
-
 def _run(
-    place: Path,
-    config: RunConfig,
-    task: Task,
-    server: ServerConfig,
-    broker: Broker | None,
-    observer: Observer,
+    folder: RunFolder, config: RunConfig, server: ServerConfig, broker: Broker | None, observer: Observer
 ) -> LiveOutcome:
     from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
+
+    task = build_task(config)  # errors are reported before a folder is made
 
     async def run() -> LiveOutcome:
         async with AsyncExitStack() as stack:
@@ -138,15 +121,15 @@ def _run(
             if used is None:
                 host, port = listen_address(server.listen)
                 used = await stack.enter_async_context(embedded_broker(port, host))
-                observer.notice(
-                    f"broker at {used}; start devices with: {_fleet_command(config, server, used)}"
-                )
+                command = ["slotwise", "fleet", "--devices", str(config.channel.devices)]
+                command += [] if used.port == PORT else ["--broker", str(used)]
+                command += [] if server.name == DEFAULT_NAME else ["--name", server.name]
+                observer.notice(f"broker at {used}; start devices with: {shlex.join(command)}")
             channel = await stack.enter_async_context(
                 connected_channel(used, _client_id(server), notice=observer.notice)
             )
-            folder = RunFolder(place)
             if not folder.is_run:  # nothing is written before there is a broker
-                folder = new_live_folder(place, config, server)
+                new_live_folder(folder.path, config, server)
             return await run_live(folder, config, task, channel, server=server, observer=observer)
 
     return asyncio.run(run())
@@ -160,16 +143,6 @@ def new_live_folder(path: Path, config: RunConfig, server: ServerConfig) -> RunF
 def _client_id(server: ServerConfig) -> str:
     """Return a new identifier: a second server must not disconnect the first before it is superseded."""
     return Topics(server.name).client_id(f"server-{secrets.token_hex(4)}")
-
-
-def _fleet_command(config: RunConfig, server: ServerConfig, broker: Broker) -> str:
-    """Return the command that starts devices for a trial."""
-    command = ["slotwise", "fleet", "--devices", str(config.channel.devices)]
-    if broker.port != PORT:
-        command += ["--broker", str(broker)]
-    if server.name != DEFAULT_NAME:
-        command += ["--name", server.name]
-    return shlex.join(command)
 
 
 def _end_again(folder: RunFolder, broker: Broker, server: ServerConfig, observer: Observer) -> None:

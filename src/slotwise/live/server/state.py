@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.learning import Point
-from slotwise.live.protocol.wire import Work
+from slotwise.live.protocol import Work
 from slotwise.live.server.device_state import Assignments, ChannelGrant, Presence
 from slotwise.schedule import (
     Agenda,
@@ -62,9 +62,7 @@ class LiveState:
     unevaluated: dict[int, Vector] = field(default_factory=dict)  # models that will be evaluated
     rejected: Counter[str] = field(default_factory=Counter)  # messages by reason
     late: list[Late] = field(default_factory=list)
-    overdue: dict[int, int] = field(
-        default_factory=dict
-    )  # model version of devices that are not ready in time
+    overdue: dict[int, int] = field(default_factory=dict)  # model version of devices not ready in time
     round_seconds: list[float] = field(default_factory=list)  # when each round was complete, from the start
 
     @property
@@ -85,7 +83,7 @@ class LiveState:
 
     def forget_models(self) -> None:
         """Drop the models that no device computes on."""
-        needed = {*(work.version for work in self.assignments.table.values()), self.round}
+        needed = {*(work.version for work in self.assignments.work.values()), self.round}
         self.models = {version: model for version, model in self.models.items() if version in needed}
 
 
@@ -103,9 +101,9 @@ class Snapshot(NamedTuple):
             "scheduler": state.scheduler.state._asdict(),
             "agenda": [(slot, type(event).__name__, *event) for slot, event in state.agenda.entries()],
             "slot": state.slot,
-            "assigned": state.assignments.table,
+            "assigned": dict(state.assignments.work),
             "unplanned": [(type(event).__name__, *event) for event in state.presence.changes],
-            "sent": state.assignments.delivered,
+            "sent": dict(state.assignments.delivered),
             "points": list(state.points),
             "rejected": dict(state.rejected),
             "late": list(state.late),
@@ -120,19 +118,33 @@ class Snapshot(NamedTuple):
     def restore(self, scheduler: Scheduler, devices: int) -> LiveState:
         """Return the state; ``scheduler``, of the same run, becomes its Scheduler."""
         document = self.document
-        scheduler.restore(_scheduler_state(document["scheduler"]))
+        kept = SchedulerState(**document["scheduler"])
+        granted = kept.granted
+        scheduler.restore(
+            kept._replace(
+                booked=_by_number(kept.booked),
+                computing=_by_number(kept.computing),
+                ready=[(turn, device, version) for turn, device, version in kept.ready],
+                granted=None if granted is None else (granted[0], granted[1], granted[2]),
+            )
+        )
         agenda = Agenda()
         for slot, name, *values in document["agenda"]:
             agenda.add(slot, _EVENTS[name](*values))
         changes = [(Left if name == "Left" else Joined)(*values) for name, *values in document["unplanned"]]
-        absent = _absent(scheduler, [*(event for _, event in agenda.entries()), *changes])
+        connected = set(range(1, devices + 1)) - set(scheduler.state.absent)
+        for event in (*(event for _, event in agenda.entries()), *changes):  # not known to the Scheduler yet
+            if isinstance(event, Left):
+                connected.discard(event.device)
+            elif isinstance(event, Joined):
+                connected.add(event.device)
         work = {n: Work(*work) for n, work in _by_number(document["assigned"]).items()}
         return LiveState(
             scheduler=scheduler,
             agenda=agenda,
             slot=document["slot"],
             models=dict(self.models),
-            presence=Presence(set(range(1, devices + 1)) - absent, changes, document["barred"]),
+            presence=Presence(connected, changes, document["barred"]),
             assignments=Assignments(work, _by_number(document["sent"])),
             grant=ChannelGrant(document["grants"]),
             record=Record(*(list(document[name]) for name in Record._fields)),
@@ -154,9 +166,11 @@ def encode_state(snapshot: Snapshot) -> bytes:
         **{name: _numbers(document.pop(name)).reshape(-1, width) for name, width in _TABLES.items()},
         "receivers": _numbers(receivers),
         "receiver_counts": np.array([*map(len, receivers)], dtype=np.int64),
-        **_model_arrays("models", snapshot.models),
-        **_model_arrays("unevaluated", snapshot.unevaluated),
     }
+    for name, models in (("models", snapshot.models), ("unevaluated", snapshot.unevaluated)):
+        arrays[f"{name}_versions"] = np.array(sorted(models), dtype=np.int64)
+        vectors = [models[version] for version in sorted(models)]
+        arrays[name] = np.stack(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
     text = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, document=text, **arrays)
@@ -172,31 +186,13 @@ def decode_state(data: bytes, scheduler: Scheduler, devices: int) -> LiveState |
             ends = np.cumsum(archive["receiver_counts"])
             document["receivers"] = [group.tolist() for group in np.split(archive["receivers"], ends)[:-1]]
             document["round_seconds"] = archive["round_seconds"].tolist()
-            models, unevaluated = (_models(name, archive) for name in ("models", "unevaluated"))
+            models, unevaluated = (
+                dict(zip(archive[f"{name}_versions"].tolist(), archive[name], strict=True))
+                for name in ("models", "unevaluated")
+            )
         return Snapshot(document, models, unevaluated).restore(scheduler, devices)
     except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError):
         return None
-
-
-def _absent(scheduler: Scheduler, events: Sequence[Event]) -> set[int]:
-    """Return the devices that are away, counting those of which the Scheduler has still to be told."""
-    absent = set(scheduler.state.absent)
-    for event in events:
-        if isinstance(event, Left):
-            absent.add(event.device)
-        elif isinstance(event, Joined):
-            absent.discard(event.device)
-    return absent
-
-
-def _scheduler_state(document: dict[str, Any]) -> SchedulerState:
-    state = SchedulerState(**document)
-    return state._replace(
-        booked=_by_number(state.booked),
-        computing=_by_number(state.computing),
-        ready=[(turn, device, version) for turn, device, version in state.ready],
-        granted=None if state.granted is None else (state.granted[0], state.granted[1], state.granted[2]),
-    )
 
 
 def _by_number(table: dict[Any, Any]) -> dict[int, Any]:
@@ -206,14 +202,3 @@ def _by_number(table: dict[Any, Any]) -> dict[int, Any]:
 
 def _numbers(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
     return np.fromiter(chain.from_iterable(rows), np.int64)
-
-
-def _model_arrays(name: str, models: dict[int, Vector]) -> dict[str, NDArray[Any]]:
-    versions = sorted(models)
-    vectors = [models[version] for version in versions]
-    stacked = np.stack(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
-    return {f"{name}_versions": np.array(versions, dtype=np.int64), name: stacked}
-
-
-def _models(name: str, archive: Any) -> dict[int, Vector]:
-    return dict(zip(archive[f"{name}_versions"].tolist(), archive[name], strict=True))

@@ -1,8 +1,10 @@
-"""Channel: the interface to the network that server and devices use."""
+"""Channel: the interface to the network that server and devices use; and its in-memory twin for tests."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import NamedTuple, Protocol
 
 KEEPALIVE = 10  # seconds; the broker disconnects a client that is silent for one and a half times as long
@@ -44,12 +46,8 @@ class Channel(Protocol):
     ) -> None:
         """Publish a message; waits while there is no connection.
 
-        Args:
-            topic: the topic.
-            payload: the bytes.
-            retain: the broker keeps the message for later subscribers; an empty one removes it.
-            acknowledged: wait until the broker has it. Without, it is lost if the connection is: enough for
-                messages that are repeated after a reconnect anyway.
+        With ``retain`` the broker keeps it for later subscribers; an empty one removes it. One that is not
+        ``acknowledged`` is lost if the connection is: enough for what is repeated after a reconnect anyway.
         """
 
     async def subscribe(self, *topics: str) -> None:
@@ -57,3 +55,75 @@ class Channel(Protocol):
 
     def arrivals(self) -> AsyncIterator[Arrival]:
         """Yield what comes in, in order, without end."""
+
+
+class MemoryBroker:
+    """Passes messages at once and in order to every channel that has subscribed."""
+
+    def __init__(self) -> None:
+        self.retained: dict[str, bytes] = {}  # messages by topic
+        self._channels: list[MemoryChannel] = []
+
+    @asynccontextmanager
+    async def connect(self, will: Message | None = None) -> AsyncIterator[MemoryChannel]:
+        """Open a channel; its last will is published when it is cancelled, but not when it is closed."""
+        channel = MemoryChannel(self)
+        self._channels.append(channel)
+        try:
+            yield channel
+        except asyncio.CancelledError:
+            if will is not None:
+                self.pass_on(will)
+            raise
+        finally:
+            self._channels.remove(channel)
+
+    def pass_on(self, message: Message) -> None:
+        """Deliver a message to each subscriber once."""
+        for channel in self._channels:
+            if any(matches(pattern, message.topic) for pattern in channel.patterns):
+                channel.inbox.put_nowait(message)
+
+
+class MemoryChannel:
+    """One client of a `MemoryBroker`."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        self._broker = broker
+        self.connected, self.connections = True, 1
+        self.patterns: set[str] = set()
+        self.inbox: asyncio.Queue[Arrival] = asyncio.Queue()
+        self.inbox.put_nowait(Connected(self.connections))
+
+    async def publish(
+        self, topic: str, payload: bytes, *, retain: bool = False, acknowledged: bool = True
+    ) -> None:
+        """Deliver a message to the subscribers."""
+        del acknowledged  # nothing is lost here
+        if retain and payload:
+            self._broker.retained[topic] = payload
+        elif retain:
+            self._broker.retained.pop(topic, None)
+        self._broker.pass_on(Message(topic, payload))
+        await asyncio.sleep(0)
+
+    async def subscribe(self, *topics: str) -> None:
+        """Subscribe to topics; retained messages come at once."""
+        await asyncio.sleep(0)
+        self.patterns.update(topics)
+        for kept, payload in self._broker.retained.items():
+            if any(matches(topic, kept) for topic in topics):
+                self.inbox.put_nowait(Message(kept, payload, retained=True))
+
+    async def arrivals(self) -> AsyncIterator[Arrival]:
+        """Yield what comes in."""
+        while True:
+            yield await self.inbox.get()
+
+
+def matches(pattern: str, topic: str) -> bool:
+    """Return whether a subscription to ``pattern`` receives ``topic``."""
+    wanted, given = pattern.split("/"), topic.split("/")
+    if wanted[-1] == "#":
+        wanted, given = wanted[:-1], given[: len(wanted) - 1]
+    return len(wanted) == len(given) and all(a in ("+", b) for a, b in zip(wanted, given, strict=True))

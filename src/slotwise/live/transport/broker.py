@@ -12,12 +12,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from slotwise.errors import ConflictError, InputError, UserError
-from slotwise.live.protocol.topics import Topics
+from slotwise.live.protocol import Topics
 
 PORT = 1883
 DEFAULT_BROKER, DEFAULT_LISTEN = f"mqtt://127.0.0.1:{PORT}", f"127.0.0.1:{PORT}"
@@ -84,18 +85,22 @@ class BrokerOptions:
     ca: Path | None = None
 
     def login(self, client: str, default: str | None = None) -> Broker | None:
-        """Return the broker for ``client`` ("server" or "device-7"), ``default``, or None if there is none.
-
-        Raises:
-            UserError: options in conflict, an unreadable file, or the credentials of another client.
-        """
-        need_mqtt()
+        """Return the broker for ``client`` ("server" or "device-7"), ``default``, or None."""
+        for module in ("aiomqtt", "amqtt"):
+            if find_spec(module) is None:
+                raise UserError(f"{module} is not installed: pip install 'slotwise[mqtt]'")
         address = self.broker or (None if self.credentials else default)
         given = [name for name in ("user", "password_file", "ca") if getattr(self, name) is not None]
         if given and self.credentials is not None:
             raise ConflictError(given[0], "credentials")
         if self.credentials is not None:
-            broker = _relocated(read_credentials(self.credentials), address)
+            broker = read_credentials(self.credentials)
+            if address is not None:  # another of its addresses
+                parsed = parse_address(address)
+                if broker.tls and not parsed.tls:
+                    wanted = "an mqtts:// address: these credentials are for TLS only"
+                    raise InputError("broker", address, wanted)
+                broker = replace(broker, host=parsed.host, port=parsed.port, tls=parsed.tls)
         elif address is None:
             if given:
                 raise InputError(given[0], getattr(self, given[0]), "given together with broker")
@@ -106,15 +111,11 @@ class BrokerOptions:
             if self.ca is not None and not parsed.tls:
                 raise InputError("ca", self.ca, f"omitted with {address}; it needs an mqtts:// address")
             broker = replace(parsed, user=self.user, password=password, ca=self.ca)
-        _check_owner(broker, client)
+        # Not those of another client of the enrolment: the broker would disconnect one of the two.
+        owner = broker.user or _common_name(broker.certificate)
+        if re.fullmatch("server|device-[0-9]+", owner) and owner != client:
+            raise InputError("credentials", owner, f"those of {client}")
         return broker
-
-
-def need_mqtt() -> None:
-    """Raise a UserError that names the missing extra, if it is."""
-    for module in ("aiomqtt", "amqtt"):
-        if find_spec(module) is None:
-            raise UserError(f"{module} is not installed: pip install 'slotwise[mqtt]'")
 
 
 def parse_address(address: str) -> Broker:
@@ -147,11 +148,7 @@ def channel_name(name: str | None, broker: Broker | None) -> str | None:
 
 
 def read_credentials(path: Path) -> Broker:
-    """Return the broker of a credentials file; it names other files relative to itself.
-
-    Raises:
-        UserError: one line that names the file and the key.
-    """
+    """Return the broker of a credentials file, which names other files relative to itself."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -174,28 +171,11 @@ def read_credentials(path: Path) -> Broker:
         raise UserError(f"{path}: {error}") from None
 
 
-def _relocated(broker: Broker, address: str | None) -> Broker:
-    """Return the broker under another of its addresses, if one is given."""
-    if address is None:
-        return broker
-    parsed = parse_address(address)
-    if broker.tls and not parsed.tls:
-        raise InputError("broker", address, "an mqtts:// address: these credentials are for TLS only")
-    return replace(broker, host=parsed.host, port=parsed.port, tls=parsed.tls)
-
-
 def _password(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").split("\n", 1)[0]
     except (OSError, UnicodeDecodeError) as error:
         raise InputError("password_file", path, f"a readable file ({error})") from None
-
-
-def _check_owner(broker: Broker, client: str) -> None:
-    """Refuse credentials of another client of the enrolment: the broker would disconnect one of the two."""
-    owner = broker.user or _common_name(broker.certificate)
-    if re.fullmatch("server|device-[0-9]+", owner) and owner != client:
-        raise InputError("credentials", owner, f"those of {client}")
 
 
 def _common_name(certificate: Path | None) -> str:
@@ -223,11 +203,7 @@ class _Subscriptions(dict[str, Any]):
 
 @asynccontextmanager
 async def embedded_broker(port: int, host: str = "127.0.0.1") -> AsyncIterator[Broker]:
-    """Run a broker in this process that accepts everyone who reaches ``host``: for trials only.
-
-    Raises:
-        UserError: the port is in use.
-    """
+    """Run a broker in this process that accepts everyone who reaches ``host``: for trials only."""
     from amqtt.broker import Broker as AmqttBroker  # noqa: PLC0415  (slow to import)
     from amqtt.errors import BrokerError  # noqa: PLC0415
 
@@ -247,18 +223,13 @@ async def embedded_broker(port: int, host: str = "127.0.0.1") -> AsyncIterator[B
     try:
         yield Broker(LOOPBACKS.get(host, host), port)
     finally:
-        await _wait_for_clients(broker)  # it acknowledges a message before it has passed it on
+        # It acknowledges a message before it has passed it on; devices that have read that the run is over
+        # disconnect.
+        connected, since = inf, time.monotonic()
+        while connected and time.monotonic() - since < LEAVE_TIMEOUT:
+            states = [session.transitions.state for session, _ in broker._sessions.values()]
+            if (now := states.count("connected")) < connected:
+                connected, since = now, time.monotonic()
+            if connected:
+                await asyncio.sleep(LEAVE_POLL)
         await broker.shutdown()
-
-
-async def _wait_for_clients(broker: Any) -> None:
-    """Wait for devices, which disconnect when they have read that the run is over."""
-    connected, since = _connected(broker), time.monotonic()
-    while connected and time.monotonic() - since < LEAVE_TIMEOUT:
-        await asyncio.sleep(LEAVE_POLL)
-        if _connected(broker) < connected:
-            connected, since = _connected(broker), time.monotonic()
-
-
-def _connected(broker: Any) -> int:
-    return sum(session.transitions.state == "connected" for session, _ in broker._sessions.values())

@@ -1,23 +1,26 @@
-"""The channel on MQTT 3.1.1, which every broker supports. A lost connection is retried forever."""
+"""The channel on MQTT 3.1.1, which every broker supports.
+
+Errors of the first connection are reported; a connection that is lost later is retried forever.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
+import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakSet
 
-from aiomqtt import Client, MqttError, Will
+from aiomqtt import Client, MqttCodeError, MqttError, Will
 
 from slotwise.errors import UserError
 from slotwise.live.transport import KEEPALIVE, Arrival, Connected, Message
 from slotwise.live.transport.broker import Broker
-from slotwise.live.transport.mqtt_connection import RETRY_INTERVAL, Outages, rejection, try_connecting
 
 _SILENT_LOGGER = logging.Logger("slotwise.mqtt")  # reconnects are handled here
 _SILENT_LOGGER.addHandler(logging.NullHandler())
@@ -25,12 +28,103 @@ SHORT, MANY = 5.0, 5  # so many connections in a row, each of less than so many 
 FAILURE = 0x80  # return codes of a refused subscription begin here
 PUBLISH_TIMEOUT = 600.0  # seconds; a large model takes long on a slow link
 PUBLISH_RETRY = 0.05  # seconds
+RETRY_INTERVAL = 0.5  # seconds between two attempts to connect
+REJECTED = (4, 5, 134, 135)  # wrong user or password, not authorised; in MQTT 3.1.1 and in paho
 # Without TCP_NODELAY a grant may wait 40 ms for the acknowledgement of the message before.
 NO_DELAY = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 
 
-class _RefusedSubscription(NamedTuple):
-    topic: str
+class _FirstError(logging.Handler):
+    """The first error that the MQTT library logs and reports nowhere else.
+
+    A broker that rejects a certificate closes the connection; without this it would look like a broker that
+    does not answer.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self._loop = asyncio.get_running_loop()
+        self.text: asyncio.Future[str] = self._loop.create_future()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._loop.call_soon_threadsafe(self._keep, record.getMessage())  # may be called from any thread
+
+    def _keep(self, text: str) -> None:
+        if not self.text.done():
+            self.text.set_result(text)
+
+
+async def _try_connecting(
+    make_client: Callable[..., Client], broker: Broker, timeout: float, notice: Callable[[str], None]
+) -> None:
+    """Connect once and disconnect; a broker that does not answer is retried for ``timeout`` seconds."""
+    until = time.monotonic() + timeout
+    while True:
+        first_error, logger = _FirstError(), logging.Logger("slotwise.mqtt")
+        logger.addHandler(first_error)
+        client = make_client(logger=logger)
+        entering = asyncio.ensure_future(client.__aenter__())
+        outcomes: set[asyncio.Future[Any]] = {entering, first_error.text}
+        try:
+            await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
+            if not entering.done():
+                entering.cancel()
+                raise MqttError(first_error.text.result())
+            await entering
+            await client.__aexit__(None, None, None)
+        except (MqttError, ssl.SSLError) as error:
+            if why := rejection(error, broker):
+                raise UserError(f"{broker}: {why}") from None
+            if time.monotonic() >= until:
+                raise UserError(f"cannot reach a broker at {broker} ({error})") from None
+            notice(f"waiting for the broker at {broker} ({error})")
+        else:
+            return
+        await asyncio.sleep(RETRY_INTERVAL)
+
+
+def rejection(error: Exception, broker: Broker) -> str | None:
+    """Describe why broker or client reject each other; None if the connection only failed."""
+    text = str(error)
+    if isinstance(error, MqttCodeError) and getattr(error.rc, "value", None) in REJECTED:
+        return f"broker rejected the login: {error.rc}"
+    alert_lost = broker.certificate is not None and "EOF occurred" in text
+    if "_ALERT_" in text or alert_lost:
+        return f"broker rejected this client's certificate, or that it has none ({text})"
+    if "certificate" in text.lower():
+        trusted = "the system's" if broker.ca is None else f"those in {broker.ca}"
+        return f"certificate of the broker is not trusted ({text}); trusted are {trusted}"
+    return None
+
+
+class Outages:
+    """Reports once that the broker is lost, why it rejects clients, and that all are connected again.
+
+    All clients of a process share one: they lose the same broker, and it is reported once.
+    """
+
+    def __init__(self, notice: Callable[[str], None]) -> None:
+        self._notice = notice
+        self._disconnected: set[str] = set()
+        self._rejections: set[str] = set()
+
+    def lost(self, client: str, why: str | None) -> None:
+        """Report that a client has no connection, and why the broker rejects it if it does."""
+        if not self._disconnected:
+            self._notice("connection to the broker lost; reconnecting")
+        self._disconnected.add(client)
+        if why is not None and why not in self._rejections:
+            self._rejections.add(why)
+            self._notice(f"{why}; retrying")
+
+    def over(self, client: str) -> None:
+        """Report that a client is connected, for the first time or again."""
+        if client not in self._disconnected:
+            return
+        self._disconnected.remove(client)
+        if not self._disconnected:
+            self._rejections.clear()
+            self._notice("connected again")
 
 
 class _Writer:
@@ -50,11 +144,7 @@ class _Writer:
         self._drained = asyncio.Event()
 
     async def send(self, topic: str, payload: bytes, *, retain: bool) -> None:
-        """Write a message without acknowledgement; waits only for what the socket does not take at once.
-
-        Raises:
-            MqttError: the connection is lost.
-        """
+        """Write a message or raise an MqttError; waits only for what the socket does not take at once."""
         if self._paho.publish(topic, payload, 0, retain).rc != 0:
             raise MqttError("not sent")
         if self._paho.want_write():
@@ -79,11 +169,7 @@ class _Writer:
 
 
 class MqttChannel:
-    """One client of a broker; made by `connected_channel`.
-
-    Attributes:
-        connections: how many connections there have been.
-    """
+    """One client of a broker; made by `connected_channel`."""
 
     def __init__(
         self,
@@ -102,7 +188,7 @@ class MqttChannel:
         self._waiting: WeakSet[asyncio.Timeout] = WeakSet()  # for an answer of the broker
         self._requests: set[asyncio.Task[None]] = set()
         self._topics: set[str] = set()
-        self._inbox: asyncio.Queue[Arrival | _RefusedSubscription] = asyncio.Queue()
+        self._inbox: asyncio.Queue[Arrival | UserError] = asyncio.Queue()
 
     @property
     def connected(self) -> bool:
@@ -112,16 +198,15 @@ class MqttChannel:
     async def publish(
         self, topic: str, payload: bytes, *, retain: bool = False, acknowledged: bool = True
     ) -> None:
-        """Publish with QoS 1 and wait for the broker (after a reconnect it may be sent twice), or with QoS 0.
-
-        QoS 0 takes half as many packets.
-        """
+        """Publish with QoS 1 (after a reconnect maybe twice), or with QoS 0, which takes half the packets."""
         while True:
             await self._up.wait()
             assert self._client is not None
             assert self._writer is not None
+            limit = asyncio.timeout(None)  # ended by a lost connection: nothing else would end the wait
+            self._waiting.add(limit)
             with suppress(MqttError, TimeoutError):
-                async with self._while_connected():
+                async with limit:
                     if not acknowledged:
                         await self._writer.send(topic, payload, retain=retain)
                     else:
@@ -130,40 +215,26 @@ class MqttChannel:
                 return
             await asyncio.sleep(PUBLISH_RETRY)
 
-    def _while_connected(self) -> asyncio.Timeout:
-        """Return a context that a lost connection ends with TimeoutError; nothing else would end the wait."""
-        limit = asyncio.timeout(None)
-        self._waiting.add(limit)
-        return limit
-
     async def subscribe(self, *topics: str) -> None:
         """Subscribe to topics. Does not wait for the broker, which handles requests in order."""
         self._topics.update(topics)
-        if self._up.is_set() and self._client is not None:
-            await self._begin(self._request(self._client, sorted(topics)))
+        if self._up.is_set() and (client := self._client) is not None:
 
-    async def _begin(self, request: Coroutine[Any, Any, object]) -> None:
-        """Send a request now; if the connection is lost before the answer, the next one repeats it."""
+            async def request() -> None:
+                with suppress(MqttError):  # if the connection is lost now, the next one repeats the request
+                    await self._request(client, sorted(topics))
 
-        async def answered() -> None:
-            with suppress(MqttError):
-                await request
-
-        task = asyncio.create_task(answered())
-        self._requests.add(task)
-        task.add_done_callback(self._requests.discard)
-        await asyncio.sleep(0)  # the task runs up to its first wait, which is after sending
+            task = asyncio.create_task(request())
+            self._requests.add(task)
+            task.add_done_callback(self._requests.discard)
+            await asyncio.sleep(0)  # the task runs up to its first wait, which is after sending
 
     async def arrivals(self) -> AsyncIterator[Arrival]:
-        """Yield what comes in.
-
-        Raises:
-            UserError: the broker refuses a subscription.
-        """
+        """Yield what comes in, or raise a UserError if the broker refuses a subscription."""
         while True:
             arrival = await self._inbox.get()
-            if isinstance(arrival, _RefusedSubscription):
-                raise UserError(f"the broker refuses the subscription to {arrival.topic}")
+            if isinstance(arrival, UserError):
+                raise arrival
             yield arrival
 
     async def stay_connected(self) -> None:
@@ -187,12 +258,22 @@ class MqttChannel:
             await asyncio.sleep(RETRY_INTERVAL)
 
     async def _one_connection(self) -> None:
+        inbox = self._inbox
+
+        class Forwarding(asyncio.Queue[Any]):  # aiomqtt would start a task for every message from its own
+            def put_nowait(self, item: Any) -> None:
+                payload = item.payload if isinstance(item.payload, bytes) else b""
+                inbox.put_nowait(Message(str(item.topic), payload, bool(item.retain)))
+
         try:
-            async with self._make_client(queue_type=_forwarding_to(self._inbox)) as client:
+            async with self._make_client(queue_type=Forwarding) as client:
                 self.connections += 1
-                self._inbox.put_nowait(Connected(self.connections))
+                inbox.put_nowait(Connected(self.connections))
                 self._writer, self._client = _Writer(client), client
-                await self._subscribe_all(client)
+                done: set[str] = set()
+                while missing := self._topics - done:  # also topics that are added meanwhile
+                    await self._request(client, sorted(missing))
+                    done |= missing
                 self._up.set()
                 self._outages.over(self._identifier)
                 async for _ in client.messages:  # messages are forwarded; this only waits for the end
@@ -203,31 +284,13 @@ class MqttChannel:
                 with suppress(RuntimeError):  # it has its answer already
                     limit.reschedule(0.0)
 
-    async def _subscribe_all(self, client: Client) -> None:
-        """Subscribe to all topics, also those that are added meanwhile."""
-        done: set[str] = set()
-        while missing := self._topics - done:
-            await self._request(client, sorted(missing))
-            done |= missing
-
     async def _request(self, client: Client, topics: Sequence[str]) -> None:
         """Subscribe; a refusal is an error, because messages that do not come would not be missed."""
         answers = await client.subscribe([(topic, 1) for topic in topics])
         for topic, answer in zip(topics, answers, strict=False):
             code = answer if isinstance(answer, int) else getattr(answer, "value", 0)
             if code >= FAILURE:
-                self._inbox.put_nowait(_RefusedSubscription(topic))
-
-
-def _forwarding_to(inbox: asyncio.Queue[Arrival | _RefusedSubscription]) -> type[asyncio.Queue[Any]]:
-    """Return a queue type for aiomqtt, which would start a task for every message taken from its own."""
-
-    class Forwarding(asyncio.Queue[Any]):
-        def put_nowait(self, item: Any) -> None:
-            payload = item.payload if isinstance(item.payload, bytes) else b""
-            inbox.put_nowait(Message(str(item.topic), payload, bool(item.retain)))
-
-    return Forwarding
+                self._inbox.put_nowait(UserError(f"the broker refuses the subscription to {topic}"))
 
 
 @asynccontextmanager
@@ -243,22 +306,25 @@ async def connected_channel(
 ) -> AsyncIterator[MqttChannel]:
     """Open a channel that has been connected once; from then on lost connections are made again.
 
-    Args:
-        broker: the broker.
-        identifier: the client identifier; of two clients with the same the broker keeps the newer.
-        will: the last will, which the broker publishes when the connection is lost.
-        keepalive: seconds of silence after which client and broker check the connection.
-        timeout: seconds for which a broker that does not answer is retried.
-        notice: called with lines about the connection.
-        outages: shared by the clients of a process, so that an outage is reported once.
-
-    Raises:
-        UserError: the broker cannot be reached, or rejects this client.
+    Of two clients with the same ``identifier`` the broker keeps the newer. It publishes the ``will`` when the
+    connection is lost; after ``keepalive`` seconds of silence client and broker check the connection. For
+    ``timeout`` seconds a broker that does not answer is retried. ``notice`` is called with lines about the
+    connection; the clients of a process share ``outages``, so that an outage is reported once.
     """
     make_client = partial(
-        _client, broker, identifier=identifier, keepalive=keepalive, tls_context=broker.tls_context()
+        Client,
+        broker.host,
+        broker.port,
+        username=broker.user,
+        password=broker.password,
+        identifier=identifier,
+        keepalive=keepalive,
+        tls_context=broker.tls_context(),
+        max_inflight_messages=100,
+        socket_options=NO_DELAY,
+        logger=_SILENT_LOGGER,
     )
-    await try_connecting(make_client, broker, timeout, notice)
+    await _try_connecting(make_client, broker, timeout, notice)
     last_will = None if will is None else Will(will.topic, will.payload, qos=1)
     channel = MqttChannel(
         partial(make_client, will=last_will), identifier, broker, outages or Outages(notice), notice
@@ -270,16 +336,3 @@ async def connected_channel(
         staying.cancel()
         with suppress(asyncio.CancelledError):
             await staying
-
-
-def _client(broker: Broker, *, logger: logging.Logger = _SILENT_LOGGER, **options: Any) -> Client:
-    return Client(
-        broker.host,
-        broker.port,
-        username=broker.user,
-        password=broker.password,
-        max_inflight_messages=100,
-        socket_options=NO_DELAY,
-        logger=logger,
-        **options,
-    )

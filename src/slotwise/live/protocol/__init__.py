@@ -1,1 +1,0 @@
-"""Messages between server and devices: topics and the wire format."""
