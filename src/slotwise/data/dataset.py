@@ -137,11 +137,7 @@ def _mnist_file(folder: Traversable, name: str, dimensions: int) -> Bytes:
 
 
 def parse_idx(raw: bytes, dimensions: int, source: str) -> Bytes:
-    """Parse an idx file of unsigned bytes: a magic number, big-endian dimensions, then the bytes.
-
-    Raises:
-        DataError: the magic number, the dimensions or the length is wrong; the message names ``source``.
-    """
+    """Parse an idx file of unsigned bytes: a magic number, big-endian dimensions, then the bytes."""
     expected = bytes((0, 0, 8, dimensions))  # 8 stands for unsigned bytes
     if raw[:4] != expected:
         raise DataError(f"{source} starts with bytes {raw[:4].hex()}, must start with {expected.hex()}")

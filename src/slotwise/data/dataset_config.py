@@ -132,26 +132,21 @@ def dirichlet(
 
 def iid(labels: Labels, devices: int, samples_per_device: int, generator: Generator) -> Rows:
     """Give each device samples of the whole data set, whatever their labels."""
-    _check(labels, devices, samples_per_device)
+    everything = _piles(np.zeros_like(labels), devices, samples_per_device)
     if samples_per_device > len(labels):
         raise DataError(f"samples_per_device is {samples_per_device}, must be at most {len(labels)}")
-    everything = {-1: np.arange(len(labels), dtype=np.int32)}
     return _deal(everything, np.full((devices, 1), samples_per_device), generator)
 
 
 def _piles(labels: Labels, devices: int, samples_per_device: int) -> dict[int, Rows]:
     """Return the rows of each label that occurs, in ascending order of labels."""
-    _check(labels, devices, samples_per_device)
-    return {int(label): np.flatnonzero(labels == label).astype(np.int32) for label in np.unique(labels)}
-
-
-def _check(labels: Labels, devices: int, samples_per_device: int) -> None:
     if labels.ndim != 1 or len(labels) == 0:
         raise DataError(f"labels have shape {labels.shape}, must have 1 dimension and not be empty")
     if devices < 1:
         raise DataError(f"devices is {devices}, must be at least 1")
     if samples_per_device < 1:
         raise DataError(f"samples_per_device is {samples_per_device}, must be at least 1")
+    return {int(label): np.flatnonzero(labels == label).astype(np.int32) for label in np.unique(labels)}
 
 
 def _deal(piles: dict[int, Rows], counts: NDArray[np.int64], generator: Generator) -> Rows:

@@ -42,8 +42,7 @@ class LocalSgd:
         check_fields(self)
         whole("local_steps", self.local_steps)
         whole("batch_size", self.batch_size)
-        if not 0 <= self.seed <= LARGEST_SEED:
-            raise InputError("seed", self.seed, f"a whole number from 0 to {LARGEST_SEED}")
+        whole("seed", self.seed, 0, LARGEST_SEED)
         if not 0 < self.learning_rate < inf:
             raise InputError("learning_rate", self.learning_rate, "a finite number above 0")
 
@@ -57,14 +56,11 @@ class DeviceSamples:
     """Samples of each device, as indices into the arrays of one data set that all share."""
 
     def __init__(self, dataset: Dataset, rows: NDArray[np.int32]) -> None:
-        self.dataset = dataset
-        self.rows = rows
+        self.dataset, self.rows = dataset, rows
         self.union = np.unique(rows)
         """Samples of all devices, each once: the training loss is the mean over them."""
 
     def batches(self, sgd: LocalSgd, device: int, training: int) -> NDArray[np.int32]:
         """Return the rows of the data set, [steps, batch], of one local training."""
-        own = self.rows[device - 1]
-        positions = draw_batches(sgd.seed, device, training, len(own), sgd.local_steps, sgd.batch_size)
-        batches: NDArray[np.int32] = own[positions]
-        return batches
+        own: NDArray[np.int32] = self.rows[device - 1]
+        return own[draw_batches(sgd.seed, device, training, len(own), sgd.local_steps, sgd.batch_size)]

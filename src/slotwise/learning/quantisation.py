@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
 from slotwise.learning.task import Task
 from slotwise.scenario import whole
@@ -42,9 +41,8 @@ class Quantised:
     """
 
     def __init__(self, task: Task, bits: int, seed: int = 0) -> None:
-        if not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
-            raise InputError("seed", seed, f"a whole number from 0 to {LARGEST_SEED}")
-        self._task, self.bits, self._seed = task, whole("bits", bits, FEWEST_BITS, UNQUANTISED), seed
+        self._task, self._seed = task, whole("seed", seed, 0, LARGEST_SEED)
+        self.bits = whole("bits", bits, FEWEST_BITS, UNQUANTISED)
         self.initial_model, self.evaluate = task.initial_model, task.evaluate
         self.named_arrays = task.named_arrays
         model = task.initial_model()

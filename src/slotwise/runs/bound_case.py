@@ -44,17 +44,14 @@ class BoundCase:
     def as_dict(self) -> dict[str, Any]:
         """Return everything by name, as JSON shows it."""
         setting, found = asdict(self.setting), self.measurement
+        mean = float(found.running_mean()[-1]) if found else None
+        measured = {"rounds": found.rounds, "gradient2": found.gradient2, "mean": mean} if found else None
         return {
             "setting": {**setting.pop("scenario"), **setting, "staleness": self.setting.staleness},
             "constants": asdict(self.constants),
             "estimated": sorted(self.estimated),
             **{name: bound.as_dict() for name, bound in self.bounds.items()},
-            "measured": found
-            and {
-                "rounds": found.rounds,
-                "gradient2": found.gradient2,
-                "mean": float(found.running_mean()[-1]),
-            },
+            "measured": measured,
         }
 
 

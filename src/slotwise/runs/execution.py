@@ -251,9 +251,8 @@ def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
         UserError: the network does not fit, data are missing, or the user's own task is not valid.
     """
     name = config.model.task
-    if name is None:
-        task = _built_in_task(config, dataset)
-    else:
+    task: Task
+    if name is not None:
         make_task = load_function("task", name)
         try:
             task = CheckedTask(name, make_task(config))
@@ -261,6 +260,21 @@ def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
             raise
         except (Exception, SystemExit) as error:
             raise UserError(f"task {name} failed: {describe_error(error)}") from error
+    else:
+        network = config.network()  # a network that does not fit is refused before data is loaded
+        dataset = config.dataset.load() if dataset is None else dataset
+        draw = generator(config.seed, Purpose.PARTITION)
+        samples = DeviceSamples(dataset, config.dataset.divide(dataset, config.channel.devices, draw))
+        offset, scale = config.dataset.standardisation(dataset)
+        # Both back-ends take long to import; a run needs only one of them.
+        if config.model.backend == "torch":
+            from slotwise.learning.torch_task import TorchTask, sequential  # noqa: PLC0415
+
+            task = TorchTask(sequential(network), samples, config.training, offset=offset, scale=scale)
+        else:
+            from slotwise.learning.cnn_task import CnnTask  # noqa: PLC0415
+
+            task = CnnTask(samples, network, config.training, offset=offset, scale=scale)
     return task if config.bits == UNQUANTISED else Quantised(task, config.bits, config.seed)
 
 
@@ -271,19 +285,3 @@ def check_task(config: RunConfig) -> None:
         config.network()
     else:
         load_function("task", config.model.task)
-
-
-def _built_in_task(config: RunConfig, dataset: Dataset | None) -> Task:
-    network = config.network()  # a network that does not fit is refused before data is loaded
-    dataset = config.dataset.load() if dataset is None else dataset
-    draw = generator(config.seed, Purpose.PARTITION)
-    samples = DeviceSamples(dataset, config.dataset.divide(dataset, config.channel.devices, draw))
-    offset, scale = config.dataset.standardisation(dataset)
-    # Both back-ends take long to import; a run needs only one of them.
-    if config.model.backend == "torch":
-        from slotwise.learning.torch_task import TorchTask, sequential  # noqa: PLC0415
-
-        return TorchTask(sequential(network), samples, config.training, offset=offset, scale=scale)
-    from slotwise.learning.cnn_task import CnnTask  # noqa: PLC0415
-
-    return CnnTask(samples, network, config.training, offset=offset, scale=scale)
