@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -9,7 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 
 import paho.mqtt.client as mqtt
@@ -24,10 +27,17 @@ NAME = "test"
 PATIENT = 300.0  # seconds until a test gives up
 
 
+# A port that is free now must still be free when a broker listens on it: so below the ports of outgoing
+# connections, and from another number on in each test process.
+_PORTS = count(random.Random(os.getpid()).randrange(20_000))
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    while True:
+        port = 10_000 + next(_PORTS) % 20_000
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def until(happened, what, seconds=PATIENT):

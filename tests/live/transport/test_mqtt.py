@@ -242,12 +242,13 @@ def test_a_lost_broker_is_told_once_for_all_clients_and_so_is_its_return(tmp_pat
 
 
 def free_port_on_ipv6():
+    port = free_port()
     try:
         with socket.socket(socket.AF_INET6) as probe:
-            probe.bind(("::1", 0))
-            return probe.getsockname()[1]
+            probe.bind(("::1", port))
     except OSError:
         pytest.skip("this machine has no IPv6")
+    return port
 
 
 def test_the_embedded_broker_listens_on_ipv6_too():
