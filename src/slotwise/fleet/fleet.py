@@ -119,10 +119,6 @@ class Fleet:
         longest = tuple(max(1, round(slots * (1 + self.jitter))) for slots in self.compute_slots)
         return replace(self, compute_slots=longest, jitter=0.0, loss=0.0, absences=())
 
-    def slots_of_uplink(self, device: int) -> int:
-        """Return the slots of one uplink of the device."""
-        return self.link_slots[device - 1]
-
     def loses(self, device: int, attempt: int) -> bool:
         """Return whether the device's uplink number ``attempt`` (from 0, over the whole run) is lost."""
         return self.loss > 0 and chance(self.seed, _LOSS, device, attempt) < self.loss
