@@ -100,10 +100,10 @@ def _write_results(path: Path, results: BatchResults) -> tuple[Path, ...]:
     files = [path / name for name in tables]
     figure = batch_figure(results)
     if figure.panels:
-        from slotwise.report.plotting import draw_figure  # noqa: PLC0415
+        from slotwise.report.plotting import plot_figure, save_figure  # noqa: PLC0415
 
         files.append(path / "curves.png")
-        write_atomically(files[-1], draw_figure(figure, "png"))
+        write_atomically(files[-1], save_figure(plot_figure(figure), "png"))
     return tuple(files)
 
 

@@ -15,7 +15,7 @@ from slotwise.cli.flags import AS_JSON, NO_PROGRESS, OUTPUT, Flag, command, pane
 from slotwise.errors import InputError, UserError
 from slotwise.files import load_toml
 from slotwise.recommendation.metric import MetricName
-from slotwise.report.progress import stop_on_signals
+from slotwise.report.progress import BatchProgress, stop_on_signals
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig
 from slotwise.runs.config import read_toml
@@ -62,7 +62,6 @@ def recommend(
     from slotwise.recommendation.answer import SEARCHED  # noqa: PLC0415
     from slotwise.recommendation.search import Stopped  # noqa: PLC0415
     from slotwise.recommendation.search import recommend as search  # noqa: PLC0415
-    from slotwise.report.batch_progress import BatchProgress  # noqa: PLC0415
 
     asked = {flag.name: options.pop(flag.name) for flag in SEARCH_FLAGS if flag.name in options}
     in_file, powers = _read(config)

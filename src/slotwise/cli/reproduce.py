@@ -19,7 +19,7 @@ from slotwise.cli.flags import (
     take_powers,
 )
 from slotwise.errors import InputError, UserError
-from slotwise.report.progress import stop_on_signals
+from slotwise.report.progress import BatchProgress, stop_on_signals
 
 TRAINED = panel("Experiments")
 SETTINGS = (
@@ -54,7 +54,6 @@ def reproduce(
     # Imported here: other commands, and --help, do without.
     from slotwise.batch.jobs import FETCH_CIFAR10  # noqa: PLC0415
     from slotwise.paper.reproduction import reproduce as make  # noqa: PLC0415
-    from slotwise.report.batch_progress import BatchProgress  # noqa: PLC0415
 
     powers = take_powers(options)
     try:

@@ -13,7 +13,7 @@ from rich.table import Table
 from slotwise.cli.app import INTERRUPTED, SOME_FAILED
 from slotwise.cli.flags import NO_PROGRESS, OUTPUT, whole_number
 from slotwise.errors import UserError
-from slotwise.report.progress import stop_on_signals
+from slotwise.report.progress import BatchProgress, stop_on_signals
 from slotwise.report.tables import table_console
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ def sweep(
     # Imported here: other commands, and --help, do without.
     from slotwise.batch.jobs import make_executor, run_batch  # noqa: PLC0415
     from slotwise.batch.specification import BatchSpec  # noqa: PLC0415
-    from slotwise.report.batch_progress import BatchProgress  # noqa: PLC0415
 
     spec = BatchSpec.read(file)
     if spec.skipped:

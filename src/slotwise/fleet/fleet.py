@@ -66,7 +66,13 @@ class Fleet:
 
     def __post_init__(self) -> None:
         for name in ("compute_slots", "link_slots"):
-            object.__setattr__(self, name, _whole_numbers(name, getattr(self, name)))
+            given = tuple(getattr(self, name))
+            if not given:
+                raise InputError(name, "empty", "a number for each device, and at least one")
+            for number in {number for number in given if type(number) is int}:  # of many devices few differ
+                whole(name, number)
+            numbers = tuple(number if type(number) is int else whole(name, number) for number in given)
+            object.__setattr__(self, name, numbers)
         if len(self.link_slots) != len(self.compute_slots):
             allowed = f"as many as compute_slots, {len(self.compute_slots)}"
             raise InputError("link_slots", f"{len(self.link_slots)} numbers", allowed)
@@ -119,10 +125,6 @@ class Fleet:
         longest = tuple(max(1, round(slots * (1 + self.jitter))) for slots in self.compute_slots)
         return replace(self, compute_slots=longest, jitter=0.0, loss=0.0, absences=())
 
-    def slots_of_uplink(self, device: int) -> int:
-        """Return the slots of one uplink of the device."""
-        return self.link_slots[device - 1]
-
     def loses(self, device: int, attempt: int) -> bool:
         """Return whether the device's uplink number ``attempt`` (from 0, over the whole run) is lost."""
         return self.loss > 0 and chance(self.seed, _LOSS, device, attempt) < self.loss
@@ -154,15 +156,6 @@ class Fleet:
         """Return the fleet that `as_dict` describes."""
         absences = tuple(Absence(**absence) for absence in document.get("absences", ()))
         return cls(**{**document, "absences": absences})
-
-
-def _whole_numbers(name: str, numbers: Iterable[object]) -> tuple[int, ...]:
-    given = tuple(numbers)
-    if not given:
-        raise InputError(name, "empty", "a number for each device, and at least one")
-    for number in {number for number in given if type(number) is int}:  # of many devices few differ
-        whole(name, number)
-    return tuple(number if type(number) is int else whole(name, number) for number in given)
 
 
 def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absence, ...]:

@@ -67,27 +67,26 @@ class FleetConfig:
         """Return the devices, or None if no option makes them unequal or faulty."""
         if self == FleetConfig(retransmission=self.retransmission):
             return None
-        count = scenario.devices
-        compute = self.device_compute_slots or (scenario.compute_slots,) * count
-        link = self.device_link_slots or (self.uplink_slots or scenario.link_slots,) * count
+        count, absences = scenario.devices, tuple(Absence(*absence) for absence in self.absences)
+        each = self.device_compute_slots or (scenario.compute_slots,) * count
+        compute = _slots("compute", self.compute_distribution, each, count, seed)
+        each = self.device_link_slots or (self.uplink_slots or scenario.link_slots,) * count
+        link = _slots("link", self.link_distribution, each, count, seed)
+        present, away = self.mean_present, self.mean_away
+        if present is not None and away is not None:
+            if scenario.deadline is None:
+                raise InputError("mean_present", present, "omitted if there is no deadline")
+            means = {"mean_present": present, "mean_away": away}
+            absences = random_absences(count, scenario.deadline, **means, seed=seed)
         return Fleet(
-            compute_slots=_slots("compute", self.compute_distribution, compute, count, seed),
-            link_slots=_slots("link", self.link_distribution, link, count, seed),
+            compute_slots=compute,
+            link_slots=link,
             jitter=self.jitter,
             loss=self.loss,
             retransmission=self.retransmission,
-            absences=self._absences(scenario, seed),
+            absences=absences,
             seed=seed,
         )
-
-    def _absences(self, scenario: Scenario, seed: int) -> tuple[Absence, ...]:
-        present, away = self.mean_present, self.mean_away
-        if present is None or away is None:
-            return tuple(Absence(*absence) for absence in self.absences)
-        if scenario.deadline is None:
-            raise InputError("mean_present", present, "omitted if there is no deadline")
-        devices, slots = scenario.devices, scenario.deadline
-        return random_absences(devices, slots, mean_present=present, mean_away=away, seed=seed)
 
 
 COLUMNS = ("device", "compute_slots", "link_slots", "leaves", "returns")  # the first two are required
@@ -148,8 +147,7 @@ def read_fleet(path: Path, *, link_slots: int = 1, devices: int | None = None) -
         UserError: the file is malformed; the message names the file, row and column.
     """
     whole("link_slots", link_slots)
-    (header, columns), *lines = _lines(path)
-    _check_columns(path, header, columns)
+    (_, columns), *lines = _lines(path)
     found: dict[int, dict[str, int]] = {}
     for number, fields in lines:
         if len(fields) != len(columns):
@@ -179,10 +177,11 @@ def read_fleet(path: Path, *, link_slots: int = 1, devices: int | None = None) -
 
 
 def _lines(path: Path) -> list[tuple[int, list[str]]]:
-    """Return number and fields of every line that is not blank; spaces within a field become one."""
+    """Return number and fields of every line that is not blank, the header first; check its columns."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
+            # Spaces within a field become one.
             lines = [(reader.line_num, [" ".join(field.split()) for field in fields]) for fields in reader]
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
@@ -190,10 +189,7 @@ def _lines(path: Path) -> list[tuple[int, list[str]]]:
         raise UserError(f"{path}: not a CSV file: {error}") from None
     if not (filled := [line for line in lines if any(line[1])]):
         raise UserError(f"{path}: empty: must have a header row and a row for each device")
-    return filled
-
-
-def _check_columns(path: Path, row: int, columns: Sequence[str]) -> None:
+    row, columns = filled[0]
     for name in columns:
         if name not in COLUMNS:
             raise _error(path, row, name, f"unknown: allowed are {', '.join(COLUMNS)}")
@@ -202,6 +198,7 @@ def _check_columns(path: Path, row: int, columns: Sequence[str]) -> None:
     for name in (*COLUMNS[:2], *(["leaves"] if "returns" in columns else [])):
         if name not in columns:
             raise _error(path, row, name, "missing")
+    return filled
 
 
 def _numbers(path: Path, number: int, fields: Mapping[str, str]) -> dict[str, int]:

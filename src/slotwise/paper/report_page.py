@@ -27,7 +27,7 @@ from slotwise.report.gantt import compose as compose_picture
 from slotwise.report.gantt import whole_window
 from slotwise.report.gantt.page_chart import gantt_page
 from slotwise.report.page import Content, Html, Page, Section, badge, heading, paragraph, table
-from slotwise.report.plotting import draw_figure
+from slotwise.report.plotting import plot_figure, save_figure
 
 if TYPE_CHECKING:
     from slotwise.paper.reproduction import Manifest
@@ -167,7 +167,7 @@ def _write_figures(folder: Path, figures: Sequence[CurveFigure]) -> None:
         now[figure.name] = hashlib.sha256(content.encode()).hexdigest()
         for path in (folder / f"{figure.name}.{kind}" for kind in ("png", "pdf")):
             if before.get(figure.name) != now[figure.name] or not path.is_file():
-                write_atomically(path, draw_figure(figure, path.suffix[1:]))
+                write_atomically(path, save_figure(plot_figure(figure), path.suffix[1:]))
     for timeline in worked_timelines():
         for path in (folder / f"timeline-{timeline.schedule}.{kind}" for kind in ("svg", "png")):
             if not path.is_file():

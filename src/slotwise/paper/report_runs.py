@@ -18,8 +18,8 @@ from slotwise.costs import Costs, Powers
 from slotwise.data import TITLES, DataName
 from slotwise.machine import available_cores, processor
 from slotwise.paper.evidence import Results
-from slotwise.report.batch_progress import duration
 from slotwise.report.page import Content, Html, Section, code, definitions, details, heading, paragraph, table
+from slotwise.report.progress import duration
 from slotwise.runs import RunConfig
 from slotwise.runs.config import BEYOND_THE_PAPER
 from slotwise.schedule import Timeline

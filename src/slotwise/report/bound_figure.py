@@ -51,7 +51,19 @@ def print_case(case: BoundCase) -> None:
         if value is not None:
             constants.add_row(words, f"{value:.4g}", "estimated" if name in case.estimated else "")
     console.print(constants)
-    console.print(_bounds_table(case))
+    table, bounds = (
+        _table("mean of ‖∇f(w_k)‖²", "published", "corrected", "round robin"),
+        case.bounds.values(),
+    )
+    for name in ("q1", "q2", "q3", "q4"):
+        table.add_row(name.upper(), *(f"{getattr(b, name):.4g}" for b in bounds))
+    table.add_row("bound (Q2+Q3+Q4)/Q1", *(f"{b.value:.4g}" for b in bounds), style="bold")
+    if case.measurement is not None:
+        mean = f"{case.measurement.running_mean()[-1]:.4g}"
+        table.add_row(f"measured at {len(case.measurement.rounds)} rounds", *([mean] * 3))
+    table.add_row("largest step covered", *(f"{b.largest_rate:.4g}" for b in bounds))
+    table.add_row("covers this case", *("yes" if b.covered else "no" for b in bounds))
+    console.print(table)
     for name, bound in case.bounds.items():
         for reason in bound.uncovered:
             console.print(f"{name.replace('_', ' ')} does not cover it: {reason}", highlight=False)
@@ -64,20 +76,6 @@ def _table(first: str, *numbers: str) -> Table:
     table.add_column(first, no_wrap=True)
     for heading in numbers:
         table.add_column(heading, justify="right", no_wrap=True)
-    return table
-
-
-def _bounds_table(case: BoundCase) -> Table:
-    table = _table("mean of ‖∇f(w_k)‖²", "published", "corrected", "round robin")
-    bounds = case.bounds.values()
-    for name in ("q1", "q2", "q3", "q4"):
-        table.add_row(name.upper(), *(f"{getattr(b, name):.4g}" for b in bounds))
-    table.add_row("bound (Q2+Q3+Q4)/Q1", *(f"{b.value:.4g}" for b in bounds), style="bold")
-    if case.measurement is not None:
-        mean = f"{case.measurement.running_mean()[-1]:.4g}"
-        table.add_row(f"measured at {len(case.measurement.rounds)} rounds", *([mean] * 3))
-    table.add_row("largest step covered", *(f"{b.largest_rate:.4g}" for b in bounds))
-    table.add_row("covers this case", *("yes" if b.covered else "no" for b in bounds))
     return table
 
 

@@ -85,11 +85,6 @@ def _timeline_html(timeline: Timeline) -> str:
     return f'<div role="img" aria-label="{title}" style="overflow-x:auto">{svg[svg.index("<svg") :]}</div>'
 
 
-@columns_of.register(History)
-def _history_columns(history: History) -> Columns:
-    return {name: [getattr(point, name) for point in history.points] for name in Point._fields}
-
-
 @figure_of.register(History)
 def _history_figure(history: History) -> Figure:
     panels = loss_and_accuracy((Line("training", BLUE, False, (history.points,)),))[:2]
@@ -97,6 +92,9 @@ def _history_figure(history: History) -> Figure:
 
 
 columns_of.register(Timeline, lambda timeline: {name: getattr(timeline, name) for name in UPLINK_COLUMNS})
+columns_of.register(
+    History, lambda run: {name: [getattr(p, name) for p in run.points] for name in Point._fields}
+)
 columns_of.register(RunResult, lambda result: columns_of(result.history))
 figure_of.register(RunResult, lambda result: figure_of(result.history))
 to_html.register(RunResult, lambda run: _html_table(columns_of(run.history), f"Run: {run.status}"))

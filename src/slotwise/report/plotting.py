@@ -60,7 +60,7 @@ def draw_curves(figure: CurveFigure, out: Path) -> None:
     """Draw a figure to a .png, .svg or .pdf file, atomically; UserError if it cannot be written."""
     kind = picture_kind(out)
     check_writable(out)
-    write_atomically(out, draw_figure(figure, kind))
+    write_atomically(out, save_figure(plot_figure(figure), kind))
 
 
 def picture_kind(out: Path) -> str:
@@ -92,13 +92,8 @@ def curves_figure(curves: Mapping[str, Sequence[Point]]) -> CurveFigure:
     return CurveFigure("curves", "", "", loss_and_accuracy(lines))
 
 
-def draw_figure(figure: CurveFigure, kind: str) -> bytes:
-    """Return the content of a file of ``kind``: png, svg or pdf."""
-    return save_figure(plot_figure(figure), kind)
-
-
 def save_figure(figure: Figure, kind: str, dpi: int = DOTS_PER_INCH) -> bytes:
-    """Return a figure as the content of a file, without dates so that equal figures give equal bytes."""
+    """Return the content of a png, svg or pdf file, without dates so that equal figures give equal bytes."""
     buffer = io.BytesIO()
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
     with figure_style():

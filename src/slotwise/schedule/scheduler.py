@@ -215,22 +215,21 @@ class Scheduler:
             return self._close_round()
         if self._ready and not (self._waits_for_all and self._computing):
             self._channel_taken = True
-            update = heappop(self._ready) if self._selection is None else self._select(self._selection)
+            update: _Update
+            if self._selection is None or self._ready[0][0] == _AT_ONCE:
+                update = heappop(self._ready)
+            else:
+                waiting = [Waiting(*one) for one in sorted(self._ready)]
+                update = self._selection(waiting, self.round, self._last_sender)
+                if update not in waiting:
+                    raise UserError(
+                        f"selection: returned {update!r}, which is not one of the waiting updates"
+                    )
+                self._ready.remove(update)
+                heapify(self._ready)
             self._granted, self._last_sender = update, update[1]
             return Grant(update[1], self.round, update[2])
         return None if self._computing else self._close_round()
-
-    def _select(self, selection: Selection) -> _Update:
-        """Remove and return the update that the selection chooses; one to be repeated at once goes first."""
-        if self._ready[0][0] == _AT_ONCE:
-            return heappop(self._ready)
-        waiting = [Waiting(*update) for update in sorted(self._ready)]
-        chosen = selection(waiting, self.round, self._last_sender)
-        if chosen not in waiting:
-            raise UserError(f"selection: returned {chosen!r}, which is not one of the waiting updates")
-        self._ready.remove(chosen)
-        heapify(self._ready)
-        return chosen
 
     def _close_round(self) -> Deliver | None:
         """Broadcast the next model; without an update and a receiver, wait for a device to join instead."""

@@ -70,24 +70,21 @@ class PolicyConfig:
                 allowed = " or ".join(map(str, usual))
                 raise InputError(field.name, value, f"{allowed} for the schedule {self.schedule}")
         if chosen is None:
-            return self._user_policy(seed)
+            make_policy = load_function("schedule", self.schedule)
+            try:
+                policy = make_policy(seed)
+            except UserError:
+                raise
+            except Exception as error:
+                raise UserError(f"schedule {self.schedule}: {describe_error(error)}") from error
+            if not isinstance(policy, Policy):
+                raise UserError(f"schedule {self.schedule}: returned {type(policy).__name__}, not a Policy")
+            return policy
         known: dict[str, Selection] = {**SELECTIONS, "random": RandomSelection(seed)}
         selection = known.get(self.selection) or load_function("selection", self.selection)
         options = {"delay": self.delay, "participation": self.participation, "seed": seed}
         given: dict[str, Any] = {name: value for name, value in options.items() if name in names}
         return chosen(selection=selection, **given)
-
-    def _user_policy(self, seed: int) -> Policy:
-        make_policy = load_function("schedule", self.schedule)
-        try:
-            policy = make_policy(seed)
-        except UserError:
-            raise
-        except Exception as error:
-            raise UserError(f"schedule {self.schedule}: {describe_error(error)}") from error
-        if not isinstance(policy, Policy):
-            raise UserError(f"schedule {self.schedule}: returned {type(policy).__name__}, not a Policy")
-        return policy
 
 
 def simulate(

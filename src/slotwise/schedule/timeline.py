@@ -277,10 +277,8 @@ class Trainings(NamedTuple):
             slots = np.array([fleet.slots_of_training(*row) for row in rows], dtype=np.int64)
         uplink = np.full(len(device), NONE)
         if len(timeline):  # a device trains on a model once, so the two identify the uplink
-            sent, wanted = (
-                timeline.device.astype(np.int64) * models + timeline.version,
-                device * models + version,
-            )
+            sent = timeline.device.astype(np.int64) * models + timeline.version
+            wanted = device * models + version
             order = np.argsort(sent)
             row = order[np.minimum(np.searchsorted(sent, wanted, sorter=order), len(sent) - 1)]
             uplink = np.where(sent[row] == wanted, row, NONE)

@@ -168,7 +168,7 @@ class RoundDriver:
         state, (device, round_number, version) = self._state, action
         work = Work(version, state.assignments.delivered[device])
         label = Label(self._spec.run, device, round_number, *work)
-        state.agenda.add(slot + self._spec.fleet.slots_of_uplink(device), Sent(device))
+        state.agenda.add(slot + self._spec.fleet.link_slots[device - 1], Sent(device))
         awaited = state.assignments.work.get(device) == work  # not if it has left since
         await self._outbox.grant(state.grant.begin(label, slot, awaited=awaited))
 

@@ -71,7 +71,14 @@ class _Drawing:
         height = self.row_height * BAR
         bars = self.picture.device_bars(self.slot, height * POINTS, SMALLEST_FONT, LARGEST_FONT - 1)
         self._draw_bars(axes, bars, height, on_channel=False)
-        self._draw_rounds(axes)
+        # A number above the first slot of a round, and a thin line down from there.
+        top = self.channel + CHANNEL / 2
+        offset: dict[str, Any] = {"xytext": (3, 4), "textcoords": "offset points"}
+        starts = self.picture.round_starts(lambda slot: slot * self.slot, self._number_width)
+        for k, start in starts.items():
+            axes.annotate(f"{k}", (start, top), fontsize=8 * self.zoom, **offset)
+            axes.plot([start] * 2, [top, top + 0.14 * self.zoom], color=LINE, lw=0.7, clip_on=False)
+            axes.plot([start] * 2, [0, self.rows_height], color=LINE, lw=0.5, alpha=0.55, zorder=3)
         self._draw_head_and_legend(figure)
         return figure
 
@@ -111,16 +118,6 @@ class _Drawing:
         edge = min(1.0, self.slot / 12) if on_channel else 0.0
         for kind, look in LOOKS.items():
             axes.add_collection(PolyCollection(corners[kind], fc=look.colour, ec="white", lw=edge))
-
-    def _draw_rounds(self, axes: Axes) -> None:
-        """Write a number above the first slot of a round, and draw a thin line down from there."""
-        top = self.channel + CHANNEL / 2
-        starts = self.picture.round_starts(lambda slot: slot * self.slot, self._number_width)
-        for k, start in starts.items():
-            place: dict[str, Any] = {"xytext": (3, 4), "textcoords": "offset points"}
-            axes.annotate(f"{k}", (start, top), fontsize=8 * self.zoom, **place)
-            axes.plot([start] * 2, [top, top + 0.14 * self.zoom], color=LINE, lw=0.7, clip_on=False)
-            axes.plot([start] * 2, [0, self.rows_height], color=LINE, lw=0.5, alpha=0.55, zorder=3)
 
     def _draw_head_and_legend(self, figure: Figure) -> None:
         for line, text in enumerate(self.picture.head):

@@ -57,7 +57,7 @@ class _Drawing:
     """The four panes of the chart: a corner, the channel on top, device numbers at the side, their bars."""
 
     def __init__(self, picture: Picture) -> None:
-        self.picture, self.window, self.timeline = picture, picture.window, picture.timeline
+        self.picture, self.window = picture, picture.window
         self.slot = min(max(USUAL_WIDTH // self.window.slots, NARROWEST_SLOT), WIDEST_SLOT)
         self.row = 24 if picture.devices <= 30 else 14
         self.width = self.slot * self.window.slots
@@ -73,8 +73,23 @@ class _Drawing:
 
     def top(self) -> str:
         """Draw slots, rounds and the channel."""
-        parts = [*self._axes(), '<g class="channel">', *self._channel(), "</g>"]
-        return _svg("top", self.width, TOP, parts)
+        parts = []
+        for slot in ticks(range(*self.window), self._x, _number_width):
+            if self._x(slot) + _number_width(slot) - 4 <= self.width:
+                parts.append(_text(self._x(slot) + 3, AXIS / 2, f"{slot}", "start"))
+                parts.append(f'<path class="line" d="M{self._x(slot) + 0.5:g} 4V{AXIS - 4}"/>')
+        for k, x in self.rounds.items():
+            parts.append(f'<path class="line" d="M{x + 0.5:g} {AXIS + 2}V{2 * AXIS}"/>')
+            if x + _number_width(k) - 4 <= self.width:
+                parts.append(_text(x + 3, 1.5 * AXIS, f"{k}", "start"))
+        free = f'<rect class="free" y="{2 * AXIS}" width="{self.width}" height="{CHANNEL}"/>'
+        parts += ['<g class="channel">', free]
+        for bar in self.picture.channel_bars(self.slot, CHANNEL, SMALLEST_FONT, FONT + 1):
+            version, sender = bar.interval.version, bar.interval.device
+            receivers = self.picture.timeline.receivers(version).tolist() if sender == SERVER else ()
+            title = describe_transfer(bar.interval, receivers)
+            parts += self._draw(bar, 2 * AXIS + CHANNEL / 2, CHANNEL, title)
+        return _svg("top", self.width, TOP, [*parts, "</g>"])
 
     def side(self) -> str:
         """Draw the numbers of the devices."""
@@ -99,24 +114,6 @@ class _Drawing:
 
     def _x(self, slot: float) -> float:
         return (slot - self.window.first) * self.slot
-
-    def _axes(self) -> Iterator[str]:
-        for slot in ticks(range(*self.window), self._x, _number_width):
-            if self._x(slot) + _number_width(slot) - 4 <= self.width:
-                yield _text(self._x(slot) + 3, AXIS / 2, f"{slot}", "start")
-                yield f'<path class="line" d="M{self._x(slot) + 0.5:g} 4V{AXIS - 4}"/>'
-        for k, x in self.rounds.items():
-            yield f'<path class="line" d="M{x + 0.5:g} {AXIS + 2}V{2 * AXIS}"/>'
-            if x + _number_width(k) - 4 <= self.width:
-                yield _text(x + 3, 1.5 * AXIS, f"{k}", "start")
-
-    def _channel(self) -> Iterator[str]:
-        yield f'<rect class="free" y="{2 * AXIS}" width="{self.width}" height="{CHANNEL}"/>'
-        for bar in self.picture.channel_bars(self.slot, CHANNEL, SMALLEST_FONT, FONT + 1):
-            version, sender = bar.interval.version, bar.interval.device
-            receivers = self.timeline.receivers(version).tolist() if sender == SERVER else ()
-            title = describe_transfer(bar.interval, receivers)
-            yield from self._draw(bar, 2 * AXIS + CHANNEL / 2, CHANNEL, title)
 
     def _draw(self, bar: Bar, middle: float, height: float, title: str) -> Iterator[str]:
         kind, x, width = bar.interval.kind, self._x(bar.first), (bar.end - bar.first) * self.slot
