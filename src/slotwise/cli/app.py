@@ -35,10 +35,7 @@ COMMANDS = {
     "enroll": ("enroll", "Write keys, passwords and access rules for a mosquitto broker with TLS."),
     "data": ("data", "Get data sets. MNIST comes with slotwise; CIFAR-10 has to be fetched once."),
     "bench": ("bench", "Measure this machine against a plain PyTorch loop and its own matrix product."),
-    "bound": (
-        "bound",
-        "Show the bound of Theorem 1: as published, corrected, for groups in turn.",
-    ),
+    "bound": ("bound", "Show the bound of Theorem 1: as published, corrected, for groups in turn."),
     "compare": ("sweep", "Replaced by slotwise sweep."),
 }
 
@@ -107,12 +104,9 @@ def run(arguments: list[str]) -> int:
 
 def describe(error: UserError) -> str:
     """Return the message of an error with options instead of parameters."""
-    return error.described(_option_name) if isinstance(error, InputError) else str(error)
-
-
-def _option_name(parameter: str) -> str:
-    """Return ``--group-size`` for ``group_size``."""
-    return "--" + parameter.replace("_", "-")
+    if isinstance(error, InputError):
+        return error.described(lambda parameter: "--" + parameter.replace("_", "-"))
+    return str(error)
 
 
 def _usage_message(error: CycloptsError) -> str:

@@ -11,20 +11,19 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from slotwise.cli.flags import AS_JSON, whole_number
+from slotwise.cli.flags import AsJson, whole_number
 from slotwise.errors import InputError
 from slotwise.report.tables import table_console
 from slotwise.scenario import whole
 
+REPEATS = Parameter(help="Turns to take the median of.", converter=whole_number, show_default=True)
+
 
 def bench(
     *,
-    repeats: Annotated[
-        int,
-        Parameter(help="Turns to take the median of.", converter=whole_number, show_default=True),
-    ] = 5,
+    repeats: Annotated[int, REPEATS] = 5,
     seconds: Annotated[float, Parameter(help="Seconds of one measurement.", show_default=True)] = 2.0,
-    as_json: Annotated[bool, AS_JSON] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure this machine: sgemm, a plain PyTorch loop, TorchTask and fastcnn on one job, in turns.
 
@@ -63,16 +62,10 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     for heading in ("SGD\nsteps/s", "PyTorch\nloop = 1", "share of\nsgemm", "…\nneeded"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(row["way"], f"{row['rate']:.0f}", *_shares(row))
+        shares = []
+        if "against_loop" in row:
+            against = row["against_loop"]
+            shares = ["–" if against is None else f"{against:.2f}×"]
+            shares += [f"{row[f'sgemm_share_{kind}']:.0%}" for kind in ("dense", "needed")]
+        table.add_row(row["way"], f"{row['rate']:.0f}", *shares)
     return table
-
-
-def _shares(row: dict[str, Any]) -> list[str]:
-    if "against_loop" not in row:
-        return ["", "", ""]
-    against = row["against_loop"]
-    return [
-        f"{against:.2f}×" if against is not None else "–",
-        f"{row['sgemm_share_dense']:.0%}",
-        f"{row['sgemm_share_needed']:.0%}",
-    ]

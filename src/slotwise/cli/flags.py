@@ -19,7 +19,6 @@ from slotwise.runs.config import RunConfig, Shorthand
 from slotwise.scenario import field_types, option_names
 
 Command = Callable[..., int | None]
-# Exit codes of commands that train.
 
 
 def panel(title: str) -> Group:
@@ -40,9 +39,17 @@ ENERGY = panel("Energy")
 OUTPUT = panel("Output")
 # Fields that only files can hold: one number for each device.
 WITHOUT_FLAG = ("device_compute_slots", "device_link_slots", "absences")
-NO_PROGRESS = Parameter(help="Do not show progress.", group=OUTPUT)
-AS_JSON = Parameter(name="--json", help="Print JSON instead of a table.", group=OUTPUT)
-PER_DEVICE = Parameter(help="Also show slots and joules of every device.", group=OUTPUT)
+
+
+def output(text: str, **settings: Any) -> Parameter:
+    """Return a parameter in the panel of outputs."""
+    return Parameter(help=text, group=OUTPUT, **settings)
+
+
+NO_PROGRESS = output("Do not show progress.")
+Quiet = Annotated[bool, NO_PROGRESS]
+AsJson = Annotated[bool, output("Print JSON instead of a table.", name="--json")]
+PerDevice = Annotated[bool, output("Also show slots and joules of every device.")]
 
 
 @dataclass(frozen=True)
@@ -58,11 +65,11 @@ class Flag:
 
     def parameter(self) -> inspect.Parameter:
         """Return the flag as a keyword parameter that is None when it is not given."""
-        shown = self.default is not None and self.default != ()
+        default = ",".join(map(str, self.default)) if isinstance(self.default, tuple) else str(self.default)
         described = Parameter(
             help=self.help,
             group=self.panel,
-            show_default=_text(self.default) if shown else False,
+            show_default=default if self.default not in (None, ()) else False,
             converter=_convert,
             n_tokens=1,
             alias=self.alias,
@@ -74,6 +81,11 @@ class Flag:
         )
 
 
+WORKERS = Flag(
+    "workers", int, "Parallel local trainings. Default: all cores. The result is the same.", OUTPUT
+)
+
+
 def flags_of(
     owner: Any, panel: Group, *, only: Iterable[str] | None = None, defaults: Mapping[str, Any] | None = None
 ) -> tuple[Flag, ...]:
@@ -81,8 +93,9 @@ def flags_of(
     texts = field_help(owner)
     usual = {field.name: field.default for field in fields(owner)} | dict(defaults or {})
     names = option_names(owner) if only is None else tuple(only)
+    shown = {n: value for n, value in usual.items() if isinstance(value, int | float | str | tuple)}
     return tuple(
-        Flag(name, field_types(owner)[name], texts[name], panel, _shown_default(usual[name]))
+        Flag(name, field_types(owner)[name], texts[name], panel, shown.get(name))
         for name in names
         if name not in WITHOUT_FLAG
     )
@@ -93,10 +106,7 @@ def run_flags(
 ) -> tuple[Flag, ...]:
     """Return the flags of some groups of a run's options (all of them if none is named), with shorthands.
 
-    Args:
-        groups: fields of `RunConfig`.
-        only: options wanted, of any group; empty for all of the groups.
-        defaults: values to show instead of those of `RunConfig`.
+    ``only`` are the options wanted, of any group; ``defaults`` are shown instead of those of `RunConfig`.
     """
     usual = RunConfig().options() | dict(defaults or {})
     shorthands = {"samples_per_slot": "channel", "bits_per_slot": "channel", "fleet_file": "fleet"}
@@ -184,7 +194,8 @@ def whole_numbers(hint: Any, tokens: Sequence[Token]) -> list[int]:  # noqa: ARG
 
 def from_text(name: str, text: str, hint: Any) -> Any:
     """Convert text to a type, or raise an InputError that says what is allowed."""
-    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if _is_union(hint) else [hint]
+    is_union = get_origin(hint) in (Union, UnionType)
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if is_union else [hint]
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
     if text in words:
         return text
@@ -197,27 +208,11 @@ def from_text(name: str, text: str, hint: Any) -> Any:
             raise InputError(name, text, "a number") from None
     for kind in kinds:
         if get_origin(kind) is tuple:
-            return _numbers(name, text)
+            try:
+                return tuple(int(part) for part in text.split(",") if part.strip())
+            except ValueError:
+                raise InputError(name, text, "whole numbers separated by commas") from None
         if kind in (str, Path):
             return kind(text)
     whole = ["a whole number"] if int in kinds else []
     raise InputError(name, text, " or ".join(filter(None, [", ".join(words), *whole])))
-
-
-def _numbers(name: str, text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        raise InputError(name, text, "whole numbers separated by commas") from None
-
-
-def _is_union(hint: Any) -> bool:
-    return get_origin(hint) in (Union, UnionType)
-
-
-def _shown_default(value: Any) -> Any:
-    return value if isinstance(value, int | float | str | tuple) else None
-
-
-def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

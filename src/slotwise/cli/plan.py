@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from slotwise.cli.flags import (
-    AS_JSON,
-    OUTPUT,
     PANELS,
+    AsJson,
     command,
+    output,
     power_flags,
     run_flags,
     take_powers,
@@ -24,27 +24,21 @@ from slotwise.runs.config import RunConfig
 FLAGS = [flag for flag in run_flags("channel", "fleet") if flag.name not in ("group_size", "bits_per_slot")]
 SPEED = run_flags("training", only=("local_steps", "batch_size", "seed"))
 
+GROUP_SIZE = Parameter(
+    help="S, uplinks per round; repeat for several. Default: all divisors of N.",
+    group=PANELS["channel"],
+    converter=whole_numbers,
+)
+USAGE = output("Show the costs of every schedule; by default of idfl alone. Powers imply it.")
+
 
 @command(*FLAGS, *SPEED, *power_flags())
 def plan(
     options: dict[str, Any],
     *,
-    group_size: Annotated[
-        list[int] | None,
-        Parameter(
-            help="S, uplinks per round; repeat for several. Default: all divisors of N.",
-            group=PANELS["channel"],
-            converter=whole_numbers,
-        ),
-    ] = None,
-    usage: Annotated[
-        bool,
-        Parameter(
-            help="Show the costs of every schedule; by default of idfl alone. Powers imply it.",
-            group=OUTPUT,
-        ),
-    ] = False,
-    as_json: Annotated[bool, AS_JSON] = False,
+    group_size: Annotated[list[int] | None, GROUP_SIZE] = None,
+    usage: Annotated[bool, USAGE] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what every group size costs: rounds, staleness, the free intentional delay, slots and joules.
 

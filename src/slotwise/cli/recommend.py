@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.cli.app import INTERRUPTED
-from slotwise.cli.flags import AS_JSON, NO_PROGRESS, OUTPUT, Flag, command, panel, run_flags
+from slotwise.cli.flags import WORKERS, AsJson, Flag, Quiet, command, output, panel, run_flags
 from slotwise.errors import InputError, UserError
 from slotwise.files import load_toml
 from slotwise.recommendation.metric import MetricName
@@ -31,14 +31,14 @@ SEARCH_FLAGS = (
     Flag("target", str, "For joules-to-target: accuracy=X or loss=X.", SEARCH),
     Flag("seeds", int | tuple[int, ...], "Number of seeds, or the seeds: 4,5,6 (one: 4,).", SEARCH, 3),
     Flag("budget", int, "Most SGD steps. Default: under a quarter of training everything.", SEARCH),
-    Flag("workers", int, "Parallel local trainings. Default: all cores. The result is the same.", OUTPUT),
+    WORKERS,
 )
 CONFIG = Parameter(
     help="TOML file with any options of slotwise train (fleets included) and, for joules, a table of powers; "
     "flags override the file.",
     group=SEARCH,
 )
-OUT = Parameter(help="Folder of pilots and answer; created, or resumed.", group=OUTPUT, show_default=True)
+OUT = output("Folder of pilots and answer; created, or resumed.", show_default=True)
 
 
 @command(*RUN_FLAGS, *SEARCH_FLAGS)
@@ -47,8 +47,8 @@ def recommend(
     *,
     config: Annotated[Path | None, CONFIG] = None,
     out: Annotated[Path, OUT] = Path("recommendation"),
-    quiet: Annotated[bool, NO_PROGRESS] = False,
-    as_json: Annotated[bool, AS_JSON] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> int:
     """Recommend a schedule, group size and delay for a deadline.
 
@@ -80,7 +80,10 @@ def recommend(
         if error.parameter in in_file and error.parameter not in options:
             raise UserError(f"{config}: {error}") from None
         raise
-    _print(answer, as_json)
+    if as_json:
+        print(answer.to_json(), end="")
+    else:
+        _print(answer)
     return 0
 
 
@@ -98,12 +101,9 @@ def _read(path: Path | None) -> tuple[dict[str, Any], Any]:
     return read_toml(path, document), powers
 
 
-def _print(answer: Recommendation, as_json: bool) -> None:
+def _print(answer: Recommendation) -> None:
     from slotwise.recommendation import summary  # noqa: PLC0415
 
-    if as_json:
-        print(answer.to_json(), end="")
-        return
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption_justify="left")
     table.caption = summary.caption(answer)
     for number, heading in enumerate(summary.headings(answer)):

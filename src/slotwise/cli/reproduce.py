@@ -9,15 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from slotwise.cli.app import INTERRUPTED, SOME_FAILED
-from slotwise.cli.flags import (
-    NO_PROGRESS,
-    OUTPUT,
-    Flag,
-    command,
-    panel,
-    power_flags,
-    take_powers,
-)
+from slotwise.cli.flags import WORKERS, Flag, Quiet, command, output, panel, power_flags, take_powers
 from slotwise.errors import InputError, UserError
 from slotwise.report.progress import BatchProgress, stop_on_signals
 
@@ -25,16 +17,14 @@ TRAINED = panel("Experiments")
 SETTINGS = (
     Flag("seeds", int, "Number of seeds, from 0; several give a mean and a band.", TRAINED, 1),
     Flag("deadline", int, "T, slots of every run. Default: the paper's.", TRAINED),
-    Flag("workers", int, "Parallel local trainings. Default: all cores. The result is the same.", OUTPUT),
+    WORKERS,
 )
 NAMES = Parameter(
     help="all, a study (mnist, cifar10, readings, cifar10-iid) or single experiments (async-mnist, "
     "tradeoff, …). Default: all."
 )
 QUICK = Parameter(help="A first look in minutes: MNIST, four group sizes, 3000 slots.", group=TRAINED)
-OUT = Parameter(
-    help="Folder of runs/, figures/ and report.html; created, or resumed.", group=OUTPUT, show_default=True
-)
+OUT = output("Folder of runs/, figures/ and report.html; created, or resumed.", show_default=True)
 
 
 @command(*SETTINGS, *power_flags())
@@ -43,7 +33,7 @@ def reproduce(
     *names: Annotated[str, NAMES],
     quick: Annotated[bool, QUICK] = False,
     out: Annotated[Path, OUT] = Path("reproduction"),
-    quiet: Annotated[bool, NO_PROGRESS] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Make the paper's figures, tables and verdicts on its claims, in one page.
 

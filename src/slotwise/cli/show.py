@@ -11,12 +11,15 @@ from cyclopts import Parameter
 
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.results import BatchResults, batch_figure
-from slotwise.cli.flags import AS_JSON, OUTPUT, PER_DEVICE, command, power_flags, take_powers
+from slotwise.cli.flags import AsJson, PerDevice, command, output, power_flags, take_powers
 from slotwise.cli.sweep import results_table
 from slotwise.errors import UserError
 from slotwise.files import check_writable, write_atomically
 from slotwise.report.plotting import curves_figure, draw_curves, picture_kind, read_curves
 from slotwise.report.tables import RunSummary, device_csv, run_tables, table_console
+
+OUT = output("Draw the curves: FILE.png, .svg or .pdf.", metavar="FILE")
+USAGE_CSV = output("Write slots and joules of every device: FILE.csv.", metavar="FILE")
 
 
 @command(*power_flags())
@@ -25,15 +28,10 @@ def show(
     runs: Annotated[list[Path], Parameter(help="Run folders, or the folder of one batch.")],
     /,
     *,
-    out: Annotated[
-        Path | None, Parameter(metavar="FILE", help="Draw the curves: FILE.png, .svg or .pdf.", group=OUTPUT)
-    ] = None,
-    per_device: Annotated[bool, PER_DEVICE] = False,
-    usage_csv: Annotated[
-        Path | None,
-        Parameter(metavar="FILE", help="Write slots and joules of every device: FILE.csv.", group=OUTPUT),
-    ] = None,
-    as_json: Annotated[bool, AS_JSON] = False,
+    out: Annotated[Path | None, OUT] = None,
+    per_device: PerDevice = False,
+    usage_csv: Annotated[Path | None, USAGE_CSV] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Tabulate and draw one or several runs, or a batch as far as it is finished.
 

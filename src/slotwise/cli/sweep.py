@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.cli.app import INTERRUPTED, SOME_FAILED
-from slotwise.cli.flags import NO_PROGRESS, OUTPUT, whole_number
+from slotwise.cli.flags import Quiet, output, whole_number
 from slotwise.errors import UserError
 from slotwise.report.progress import BatchProgress, stop_on_signals
 from slotwise.report.tables import table_console
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slotwise.batch import BatchResults
 
 FILE = Parameter(help="TOML file: options of slotwise train, lists as axes, [[case]] tables, seeds.")
-OUT = Parameter(help="Folder of runs, tables and figure; created, or resumed.", group=OUTPUT)
+OUT = output("Folder of runs, tables and figure; created, or resumed.")
 WORKERS = Parameter(
     help="Parallel local trainings over all runs. Default: all cores. The result is the same.",
     converter=whole_number,
@@ -46,7 +46,7 @@ def sweep(
     workers: Annotated[int | None, WORKERS] = None,
     ray: Annotated[str | None, RAY] = None,
     checkpoint_every: Annotated[float | None, CHECKPOINT_EVERY] = None,
-    quiet: Annotated[bool, NO_PROGRESS] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Train every case and every combination of a grid with every seed, on all cores or on a Ray cluster.
 

@@ -10,11 +10,11 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from slotwise.cli.flags import (
-    AS_JSON,
-    OUTPUT,
     PANELS,
-    PER_DEVICE,
+    AsJson,
+    PerDevice,
     command,
+    output,
     power_flags,
     run_flags,
     take_powers,
@@ -22,16 +22,10 @@ from slotwise.cli.flags import (
 )
 from slotwise.costs import Costs
 from slotwise.errors import InputError
-from slotwise.report.gantt import (
-    Window,
-    check_picture_path,
-    gantt_text,
-    window_of,
-    write_gantt,
-)
+from slotwise.report.gantt import check_picture_path, gantt_text, window_of, write_gantt
 from slotwise.report.tables import cost_line, costs_as_dict, device_table, table_console
 from slotwise.runs.config import RunConfig
-from slotwise.schedule import Timeline, refuse_too_many_uplinks
+from slotwise.schedule import refuse_too_many_uplinks
 
 # The worked example of the paper.
 EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
@@ -40,33 +34,24 @@ FLAGS = [
 ]
 SPEED = run_flags("training", only=("local_steps", "batch_size", "seed"))
 
+ROUNDS = Parameter(
+    help="Stop after so many rounds. Default: two rounds per group, if there is no deadline.",
+    group=PANELS["policy"],
+    converter=whole_number,
+)
+SLOTS = output("Show slots A to B-1 only; A: and :B are allowed. Default: as many as fit.", metavar="A:B")
+OUT = output("Draw a picture instead: FILE.svg, .png or .html.", metavar="FILE")
+
 
 @command(*FLAGS, *SPEED, *power_flags())
 def timeline(
     options: dict[str, Any],
     *,
-    rounds: Annotated[
-        int | None,
-        Parameter(
-            help="Stop after so many rounds. Default: two rounds per group, if there is no deadline.",
-            group=PANELS["policy"],
-            converter=whole_number,
-        ),
-    ] = None,
-    slots: Annotated[
-        str | None,
-        Parameter(
-            metavar="A:B",
-            help="Show slots A to B-1 only; A: and :B are allowed. Default: as many as fit.",
-            group=OUTPUT,
-        ),
-    ] = None,
-    per_device: Annotated[bool, PER_DEVICE] = False,
-    as_json: Annotated[bool, AS_JSON] = False,
-    out: Annotated[
-        Path | None,
-        Parameter(metavar="FILE", help="Draw a picture instead: FILE.svg, .png or .html.", group=OUTPUT),
-    ] = None,
+    rounds: Annotated[int | None, ROUNDS] = None,
+    slots: Annotated[str | None, SLOTS] = None,
+    per_device: PerDevice = False,
+    as_json: AsJson = False,
+    out: Annotated[Path | None, OUT] = None,
 ) -> None:
     """Show the exact schedule: who computes, sends and receives in every slot.
 
@@ -86,32 +71,19 @@ def timeline(
     if out is not None:
         write_gantt(result, out, window)
     costs = Costs.of(result, powers)
-    if as_json:
-        print(_json(result, costs, per_device or powers is not None, per_device))
+    if as_json and (per_device or powers is not None):
+        print(json.dumps(result.as_dict() | {"usage": costs_as_dict(costs, per_device)}))
+    elif as_json:  # usage only on request: other readers expect what they know
+        print(result.to_json())
     elif out is not None:
         print(f"wrote {out}")
     else:
-        _print_chart(result, window)
-        _print_costs(costs, per_device)
-
-
-def _json(result: Timeline, costs: Costs, with_usage: bool, per_device: bool) -> str:
-    """Return the timeline as JSON, with usage only on request: other readers expect what they know."""
-    if not with_usage:
-        return result.to_json()
-    return json.dumps(result.as_dict() | {"usage": costs_as_dict(costs, per_device)})
-
-
-def _print_costs(costs: Costs, per_device: bool) -> None:
-    console = table_console()
-    console.print()
-    console.print(cost_line(costs))
-    if per_device:
-        console.print(device_table(costs, f"Each device, in {costs.slots:,} slots"))
-
-
-def _print_chart(result: Timeline, window: Window | None) -> None:
-    console = Console()
-    ascii_only = not console.encoding.startswith("utf")
-    chart = gantt_text(result, width=console.width, window=window, ascii_only=ascii_only)
-    console.print(chart, no_wrap=True, overflow="ignore", crop=False)
+        console = Console()
+        ascii_only = not console.encoding.startswith("utf")
+        chart = gantt_text(result, width=console.width, window=window, ascii_only=ascii_only)
+        console.print(chart, no_wrap=True, overflow="ignore", crop=False)
+        console = table_console()
+        console.print()
+        console.print(cost_line(costs))
+        if per_device:
+            console.print(device_table(costs, f"Each device, in {costs.slots:,} slots"))

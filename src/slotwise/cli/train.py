@@ -8,13 +8,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
-
 from slotwise.cli.app import INTERRUPTED
 from slotwise.cli.flags import (
-    NO_PROGRESS,
-    OUTPUT,
+    WORKERS,
+    Quiet,
     command,
+    output,
     power_flags,
     refuse_with,
     run_flags,
@@ -32,42 +31,25 @@ from slotwise.runs import run as start_run
 from slotwise.runs.config import read_toml
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
 
+CONFIG = output("TOML file with any of the options; flags override the file.")
+CHECKPOINT_EVERY = output(
+    "Seconds between checkpoints, the most work a crash can lose; 0: after every round.", show_default=True
+)
+TENSORBOARD = output("Also write the curve for TensorBoard into this folder.")
+
 
 @command(*run_flags(), *power_flags())
 def train(
     options: dict[str, Any],
     *,
-    out: Annotated[
-        Path | None, Parameter(help="Run folder; must not contain another run.", group=OUTPUT)
-    ] = None,
-    resume: Annotated[
-        Path | None, Parameter(help="Resume the run in this folder; it keeps its options.", group=OUTPUT)
-    ] = None,
-    overwrite: Annotated[bool, Parameter(help="Replace the run in --out.", group=OUTPUT)] = False,
-    config: Annotated[
-        Path | None,
-        Parameter(help="TOML file with any of the options; flags override the file.", group=OUTPUT),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        Parameter(
-            help="Parallel local trainings. Default: all cores. The result is the same.",
-            group=OUTPUT,
-            converter=whole_number,
-        ),
-    ] = None,
-    checkpoint_every: Annotated[
-        float,
-        Parameter(
-            help="Seconds between checkpoints, the most work a crash can lose; 0: after every round.",
-            group=OUTPUT,
-            show_default=True,
-        ),
-    ] = SECONDS_BETWEEN_CHECKPOINTS,
-    tensorboard: Annotated[
-        Path | None, Parameter(help="Also write the curve for TensorBoard into this folder.", group=OUTPUT)
-    ] = None,
-    quiet: Annotated[bool, NO_PROGRESS] = False,
+    out: Annotated[Path | None, output("Run folder; must not contain another run.")] = None,
+    resume: Annotated[Path | None, output("Resume the run in this folder; it keeps its options.")] = None,
+    overwrite: Annotated[bool, output("Replace the run in --out.")] = False,
+    config: Annotated[Path | None, CONFIG] = None,
+    workers: Annotated[int | None, output(WORKERS.help, converter=whole_number)] = None,
+    checkpoint_every: Annotated[float, CHECKPOINT_EVERY] = SECONDS_BETWEEN_CHECKPOINTS,
+    tensorboard: Annotated[Path | None, TENSORBOARD] = None,
+    quiet: Quiet = False,
 ) -> int:
     """Train a model along the schedule, exactly as the devices and the server would.
 
@@ -75,7 +57,11 @@ def train(
     case (N=20, S=5, 4 compute slots, T=100000, H=8). Ctrl-C ends early with a checkpoint.
     """
     powers = take_powers(options)
-    _check_tensorboard(tensorboard)
+    if tensorboard is not None:  # refuse before the training what could not be written after it
+        if find_spec("tensorboard") is None:
+            raise UserError("TensorBoard is not installed: pip install 'slotwise[tensorboard]'")
+        if tensorboard.exists() and not tensorboard.is_dir():
+            raise InputError("tensorboard", tensorboard, "a folder, and this is a file")
     how: dict[str, Any] = {"workers": workers, "checkpoint_every": checkpoint_every}
     with stop_on_signals() as stopping, TrainingProgress(stopping, quiet=quiet) as display:
         if resume is not None:
@@ -93,16 +79,6 @@ def train(
 
         write_tensorboard(tensorboard, result.history.points)
     return _print(result, powers, trained=display.has_started)
-
-
-def _check_tensorboard(folder: Path | None) -> None:
-    """Refuse before the training what could not be written after it."""
-    if folder is None:
-        return
-    if find_spec("tensorboard") is None:
-        raise UserError("TensorBoard is not installed: pip install 'slotwise[tensorboard]'")
-    if folder.exists() and not folder.is_dir():
-        raise InputError("tensorboard", folder, "a folder, and this is a file")
 
 
 def _print(result: RunResult, powers: Powers | None, *, trained: bool) -> int:
