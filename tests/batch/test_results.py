@@ -1,5 +1,5 @@
 import csv
-import io
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from slotwise.batch.batch_folder import write_spec
 from slotwise.batch.results import batch_figure, mean_statistics
 from slotwise.costs import usage
 from slotwise.errors import UserError
-from slotwise.files import csv_text
+from slotwise.files import write_csv
 from slotwise.learning import Point
 from slotwise.runs import RunFolder
 
@@ -45,7 +45,10 @@ def fill(read: Read, tmp_path: Path) -> Fill:
 
 def rows(columns: dict[str, list[object]]) -> list[dict[str, str]]:
     """Return the rows of a table as its CSV file has them."""
-    return list(csv.DictReader(io.StringIO(csv_text([*columns], zip(*columns.values(), strict=True)))))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        write_csv(path, [*columns], zip(*columns.values(), strict=True))
+        return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
 def test_there_is_a_row_for_each_point_with_its_figures(fill: Fill) -> None:

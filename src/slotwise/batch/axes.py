@@ -99,8 +99,7 @@ def folder_names(names: Sequence[str], identities: Sequence[str]) -> list[str]:
     """
     safe = [re.sub(r"[^A-Za-z0-9.,=+_-]", "_", name) for name in names]
     written, asked = Counter(name.lower() for name in safe), Counter(names)
-
-    def named(digits: int) -> list[str]:
+    for digits in (DIGITS, ALL_DIGITS):  # of a hundred thousand digests, two may begin with the same digits
         found = []
         for short, name, identity in zip(safe, names, identities, strict=True):
             if len(short) > LONGEST_NAME or written[short.lower()] > 1:
@@ -108,7 +107,6 @@ def folder_names(names: Sequence[str], identities: Sequence[str]) -> list[str]:
                 found.append(f"{short[: LONGEST_NAME - digits - 1]}-{digest[:digits]}")
             else:
                 found.append(short)
-        return found
-
-    few = named(DIGITS)  # of a hundred thousand digests, two may begin with the same digits
-    return few if len(set(few)) == len(few) else named(ALL_DIGITS)
+        if len(set(found)) == len(found):
+            break
+    return found

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from slotwise.learning.local_sgd import LocalSgd
 from slotwise.runs import RunConfig
-from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, automatic_delay
 
 CACHED_SUMMARIES, CACHED_TIMELINES = 4096, 16
@@ -79,10 +78,7 @@ class Failure:
     reason: str
 
 
-@cache
-def free_delay(scenario: Scenario) -> int:
-    """Return the automatic intentional delay; cached, because the same few scenarios are asked for often."""
-    return automatic_delay(scenario)
+free_delay = cache(automatic_delay)  # the same few scenarios are asked for often
 
 
 def as_trained(config: RunConfig) -> RunConfig:

@@ -68,10 +68,8 @@ def run_batch(
         check_same_batch(folder, asked)
         write_spec(folder, asked)
         jobs = unfinished(folder, asked.runs)
-        finished = len(asked.runs) - len(jobs)
-        failures = run_jobs(
-            folder, jobs, chosen, observer, finished=finished, checkpoint_every=checkpoint_every
-        )
+        finished, every = len(asked.runs) - len(jobs), checkpoint_every
+        failures = run_jobs(folder, jobs, chosen, observer, finished=finished, checkpoint_every=every)
         results = BatchResults.read(folder)
         return replace(results, failures=failures, files=_write_results(folder.path, results))
 
@@ -85,8 +83,7 @@ def make_executor(name: str, workers: int | None = None) -> Executor:
     if name == "serial":
         return SerialExecutor(workers or available_cores())
     if name.startswith("ray:"):
-        from slotwise.batch.ray_cluster import RayExecutor  # noqa: PLC0415
-        from slotwise.batch.ray_connection import connect  # noqa: PLC0415
+        from slotwise.batch.ray_cluster import RayExecutor, connect  # noqa: PLC0415
 
         return RayExecutor(connect(name.removeprefix("ray:")), workers)
     raise InputError("executor", name, "processes, serial or ray:ADDRESS")
@@ -174,7 +171,7 @@ class _Dispatcher:
                 self._active += 1
                 self._observer.job_started(self._waiting.popleft())
             for end in self._executor.wait(POLL_SECONDS):
-                self._end(end.job, end.reason, end.lost)
+                self._end(*end)
 
     def stop(self) -> None:
         self._stopping = True

@@ -57,21 +57,13 @@ class PointResult:
 
 @dataclass(frozen=True)
 class BatchResults(Displayable):
-    """The results of a batch so far.
-
-    Attributes:
-        axes: Axes with their values.
-        rows: One row for each point.
-        has_joules: The powers of the devices are known.
-        failures: Runs that failed or diverged in the call that made these results.
-        files: The tables and figures that this call wrote.
-    """
+    """The results of a batch so far."""
 
     axes: tuple[Axis, ...]
-    rows: tuple[PointResult, ...]
-    has_joules: bool = False
-    failures: tuple[Failure, ...] = ()
-    files: tuple[Path, ...] = ()
+    rows: tuple[PointResult, ...]  # one for each point
+    has_joules: bool = False  # the powers of the devices are known
+    failures: tuple[Failure, ...] = ()  # runs that failed or diverged in the call that made these results
+    files: tuple[Path, ...] = ()  # the tables and figures that this call wrote
 
     @classmethod
     def read(cls, folder: BatchFolder) -> BatchResults:

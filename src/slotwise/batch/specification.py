@@ -59,16 +59,12 @@ class Skipped(NamedTuple):
 class BatchSpec:
     """A batch of runs; made by `of` or `read`.
 
-    Attributes:
-        axes: Every option that has several values, in one case or in different cases.
-        points: All points, in the order of the specification.
-        powers: Watts of a device, if joules are wanted.
-        skipped: The impossible combinations, if they are skipped.
+    The axes are all options that have several values, in one case or in different cases.
     """
 
     axes: tuple[Axis, ...]
-    points: tuple[BatchPoint, ...]
-    powers: Powers | None = None
+    points: tuple[BatchPoint, ...]  # in the order of the specification
+    powers: Powers | None = None  # of a device, if joules are wanted
     skipped: Skipped | None = None
 
     @property
@@ -111,8 +107,7 @@ class BatchSpec:
     def read(cls, path: Path) -> BatchSpec:
         """Read a TOML file; every schedule is simulated, so that mistakes are found before any training.
 
-        Raises:
-            UserError: one line with the file, the case and the option or combination.
+        A mistake is a UserError of one line: the file, the case and the option or combination.
         """
         document = load_toml(path)
         try:

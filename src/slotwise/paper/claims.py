@@ -86,9 +86,9 @@ def lowest_at_50(evidence: Evidence) -> Finding:
 def hundred_clearly_worse(evidence: Evidence) -> Finding:
     """The final loss of async S=100 is at least 10 % above that of S=50."""
     hundred, fifty = evidence.final("async", 100), evidence.final("async", 50)
-    truth = _on_all_seeds(clearly_above, hundred, fifty)
     change = f"{np.mean(hundred) / np.mean(fifty) - 1:+.1%}"
-    return truth, [f"S=100 {mean_text(hundred)}, S=50 {mean_text(fifty)}: {change}"]
+    figures = f"S=100 {mean_text(hundred)}, S=50 {mean_text(fifty)}: {change}"
+    return _on_all_seeds(clearly_above, hundred, fifty), [figures]
 
 
 def calmer_as_groups_grow(evidence: Evidence) -> Finding:
@@ -137,10 +137,13 @@ def most_at_small_groups(evidence: Evidence) -> Finding:
     half = len(sizes) // 2
     if not half:
         return None, ["needs two group sizes with a delay"]
-    small, large = _gains(evidence, sizes[:half]), _gains(evidence, sizes[-half:])
-    truth = unanimous(a > b for a, b in zip(small, large, strict=True))
-    names = [", ".join(f"S={size}" for size in part) for part in (sizes[:half], sizes[-half:])]
-    return truth, [f"gain at {names[0]}: {mean_text(small)}; at {names[1]}: {mean_text(large)}"]
+    gains, names = [], []
+    for part in (sizes[:half], sizes[-half:]):
+        differences = [np.subtract(evidence.final("async", s), evidence.final("idfl", s)) for s in part]
+        gains.append(np.mean(differences, axis=0).tolist())  # for each seed
+        names.append(", ".join(f"S={size}" for size in part))
+    truth = unanimous(small > large for small, large in zip(*gains, strict=True))
+    return truth, [f"gain at {names[0]}: {mean_text(gains[0])}; at {names[1]}: {mean_text(gains[1])}"]
 
 
 def same_at_all_devices(evidence: Evidence) -> Finding:
@@ -222,12 +225,6 @@ def _best_is(finals: Sequence[dict[int, float]], allowed: tuple[int, ...]) -> Tr
 def _best_among(evidence: Evidence, schedule: Schedule, allowed: tuple[int, ...]) -> Finding:
     finals = evidence.finals(schedule)
     return _best_is(finals, allowed), [f"best S: {_best_text(finals)}", _sizes_text(schedule, finals)]
-
-
-def _gains(evidence: Evidence, sizes: Iterable[int]) -> list[float]:
-    """Return the final loss of async minus that of idfl, averaged over the sizes, for each seed."""
-    differences = [np.subtract(evidence.final("async", s), evidence.final("idfl", s)) for s in sizes]
-    return [float(value) for value in np.mean(differences, axis=0)]
 
 
 def mean_text(values: Sequence[float]) -> str:

@@ -34,9 +34,9 @@ class Results:
     def curve(self, run: Run) -> Curve:
         """Return the curve of a run; it has no points if the run is missing."""
         if run not in self._curves:
-            folder, missing = RunFolder(self._runs / run.name), Curve(run, "missing")
-            found = Curve(run, folder.status, tuple(folder.points())) if folder.is_run else missing
-            self._curves[run] = found
+            folder = RunFolder(self._runs / run.name)
+            found = (folder.status, tuple(folder.points())) if folder.is_run else ("missing",)
+            self._curves[run] = Curve(run, *found)
         return self._curves[run]
 
     def description(self, run: Run) -> dict[str, Any]:
@@ -56,26 +56,16 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Evidence:
-    """The curves of one reading of the paper.
+    """The curves of one reading of the paper."""
 
-    Attributes:
-        base: what all runs have in common: data, deadline, slots, network.
-        group_sizes: S of the runs, ascending.
-        slow_links: compute slots and slow link slots of the S=1 runs that are compared with link slots of 1.
-    """
-
-    base: RunConfig
-    group_sizes: tuple[int, ...]
-    slow_links: tuple[Slots, ...]
+    base: RunConfig  # common to all runs: data, deadline, slots, network
+    group_sizes: tuple[int, ...]  # ascending
+    slow_links: tuple[Slots, ...]  # of the S=1 runs that are compared with those with link slots of 1
     seeds: Sequence[int]
     results: Results
 
     def curves(self, schedule: Schedule, group_size: int, slots: Slots | None = None) -> list[Curve]:
-        """Return the finished curves, one for each seed; ``slots`` if they are not those of the base.
-
-        Raises:
-            Missing: a run is not finished.
-        """
+        """Return the finished curve of each seed, or raise Missing; ``slots`` if not those of the base."""
         compute, link = slots or (self.base.channel.compute_slots, self.base.channel.link_slots)
         config = self.base.with_options(
             schedule=schedule, group_size=group_size, compute_slots=compute, link_slots=link

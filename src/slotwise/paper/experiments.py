@@ -27,19 +27,13 @@ Slots = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A figure or a table of the paper; everything it does not mention is the paper's case for its data set.
+    """A figure or a table of the paper; all that it does not mention is the paper's case for its data set."""
 
-    Attributes:
-        name: selects this experiment alone.
-        study: selects all experiments that share its runs.
-        deadline: T in slots; 0 if nothing is trained.
-    """
-
-    name: str
-    study: str
+    name: str  # selects this experiment alone
+    study: str  # selects all experiments that share its runs
     data: DataName = "mnist"
     partition: PartitionName = "one-label"
-    deadline: int = 0
+    deadline: int = 0  # T in slots; 0 if nothing is trained
     evaluate_every: int | None = None
 
     def config(self, schedule: Schedule, group_size: int, seed: int = 0, **options: Any) -> RunConfig:
@@ -99,20 +93,13 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Readings(Experiment):
-    """Every reading of three things the paper leaves open, at a shorter deadline and with fewer S.
+    """Every reading of three things the paper leaves open, at a shorter deadline and with fewer S."""
 
-    Attributes:
-        input_scales: pixels standardised, or 0 to 1.
-        updates: the local update is the sum of its gradients, or their mean.
-        networks: channels and hidden units of the network; the first is the default.
-        slots: compute and link slots of the runs with S=1; the other runs have the first.
-    """
-
-    input_scales: tuple[InputScale, ...] = ("standard", "unit")
-    updates: tuple[LocalUpdate, ...] = ("sum", "mean")
+    input_scales: tuple[InputScale, ...] = ("standard", "unit")  # pixels standardised, or 0 to 1
+    updates: tuple[LocalUpdate, ...] = ("sum", "mean")  # of the gradients of a local training
     networks: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (((10, 20), (50,)), ((16, 32), (64,)))
     group_sizes: tuple[int, ...] = (1, 10, 50, 100)
-    slots: tuple[Slots, ...] = ((50, 1), (50, 5))
+    slots: tuple[Slots, ...] = ((50, 1), (50, 5))  # of the runs with S=1; the other runs have the first
     deadline: int = 10_000
     evaluate_every: int | None = 500
 
@@ -194,11 +181,7 @@ QUICK: tuple[Experiment, ...] = (
 
 
 def selected(experiments: Iterable[Experiment], names: Iterable[str]) -> tuple[Experiment, ...]:
-    """Return the experiments named by their own name, by their study or by ``all``.
-
-    Raises:
-        InputError: a name is not known.
-    """
+    """Return the experiments named by their own name, by their study or by ``all``; else an InputError."""
     wanted, offered = set(names), tuple(experiments)
     known = dict.fromkeys(["all", *(name for e in offered for name in (e.study, e.name))])
     for name in sorted(wanted - known.keys()):

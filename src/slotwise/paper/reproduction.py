@@ -6,7 +6,7 @@ for each training; report.html and figures/ are made from them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -104,19 +104,13 @@ def add_requests(folder: BatchFolder, quick: bool, requests: Mapping[str, Reques
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The result of `reproduce`.
-
-    Attributes:
-        failures: runs that diverged or failed.
-        skipped: runs whose data set is not on this machine.
-        stopped: whether the observer asked to stop; the same call resumes.
-    """
+    """The result of `reproduce`."""
 
     path: Path
     report: Path
-    failures: tuple[Failure, ...] = ()
-    skipped: tuple[Run, ...] = ()
-    stopped: bool = False
+    failures: tuple[Failure, ...] = ()  # runs that diverged or failed
+    skipped: tuple[Run, ...] = ()  # runs whose data set is not on this machine
+    stopped: bool = False  # the observer asked to stop; the same call resumes
 
 
 def reproduce(
@@ -149,7 +143,11 @@ def reproduce(
     threads = available_cores() if workers is None else whole("workers", workers)
     chosen = selected(QUICK if quick else PAPER, experiments)
     if deadline is not None:
-        chosen = _with_deadline(chosen, whole("deadline", deadline))
+        chosen = tuple(experiment.with_deadline(whole("deadline", deadline)) for experiment in chosen)
+        channels = [run.config.channel for run in all_runs(chosen, [0])]
+        needed = max((one.compute_slots + one.communication_slots for one in channels), default=1)
+        if deadline < needed:
+            raise InputError("deadline", deadline, f"at least {needed}, the slots of the longest first round")
     requests: dict[str, Request] = {}
     for experiment in chosen:  # table and timeline, which train nothing, have no deadline
         slots = None if experiment.study == "schedule" else deadline
@@ -170,13 +168,3 @@ def reproduce(
         report = write_report(folder.path, manifest, failures, figure_files=not stopped, powers=powers)
     skipped = tuple(run for run in runs if run not in trainable)
     return Reproduction(folder.path, report, failures, skipped, stopped)
-
-
-def _with_deadline(experiments: Iterable[Experiment], deadline: int) -> tuple[Experiment, ...]:
-    """Return the experiments with a deadline; an InputError if some run would have no round."""
-    chosen = tuple(experiment.with_deadline(deadline) for experiment in experiments)
-    channels = [run.config.channel for run in all_runs(chosen, [0])]
-    needed = max((one.compute_slots + one.communication_slots for one in channels), default=1)
-    if deadline < needed:
-        raise InputError("deadline", deadline, f"at least {needed}, the slots of the longest first round")
-    return chosen

@@ -13,14 +13,9 @@ from typing import Any
 from slotwise.batch.job import Run
 from slotwise.errors import InputError
 from slotwise.learning import Point
+from slotwise.recommendation import halving
 from slotwise.recommendation.candidates import Candidate, Field, field_of, rung_slot
-from slotwise.recommendation.halving import (
-    SIXTEENTHS,
-    Extent,
-    Rung,
-    extent_within_budget,
-    extent_within_quarter,
-)
+from slotwise.recommendation.halving import SIXTEENTHS, Extent, Rung
 from slotwise.recommendation.metric import Confidence, Metric, Reading, confidence
 from slotwise.runs import RunConfig
 
@@ -69,8 +64,8 @@ class Question:
             for i in range(len(self.seeds))
         ]
         if self.budget is not None:
-            return field, extent_within_budget(by_seed, self.budget)
-        return field, extent_within_quarter(by_seed, steps * sum(field.grid_updates))
+            return field, halving.extent_within_budget(by_seed, self.budget)
+        return field, halving.extent_within_quarter(by_seed, steps * sum(field.grid_updates))
 
 
 @dataclass(frozen=True)

@@ -111,8 +111,7 @@ class Field:
 def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) -> Field:
     """Return every schedule with every group size, divided by what the exact schedule rules out.
 
-    Raises:
-        InputError: no round ends in time, or none within a sixteenth of the deadline.
+    An InputError if no round ends in time, or none within a sixteenth of the deadline.
     """
     running: list[Candidate] = []
     ruled_out: list[RuledOut] = []
@@ -141,11 +140,9 @@ def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) 
     return Field(tuple(running), tuple(ruled_out), updates)
 
 
-def _candidate(
-    base: RunConfig, schedule: Schedule, group_size: int, seeds: Sequence[int]
-) -> Candidate | None:
+def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[int]) -> Candidate | None:
     """Return a candidate; None if no round ends in time."""
-    runs = [with_schedule(base, schedule, group_size, seed) for seed in seeds]
+    runs = [with_schedule(base, schedule, size, seed) for seed in seeds]
     by_chance = any(run.make_fleet() is not None or run.policy.depends_on_seed for run in runs)
     try:
         timelines = [run.simulate() for run in (runs if by_chance else runs[:1])]
@@ -157,12 +154,11 @@ def _candidate(
     slots = [rung_slot(base.deadline, sixteenths) for sixteenths in range(SIXTEENTHS + 1)]
     for timeline in timelines:
         rounds = np.searchsorted(timeline.broadcast_end, slots, side="right")
-        updates = timeline.round_offsets[rounds]
-        staleness = (timeline.mean_staleness(), timeline.max_staleness())
-        found = Prospect(identity_of(timeline), tuple(rounds.tolist()), tuple(updates.tolist()), *staleness)
-        prospects.append(found)
+        counts = tuple(rounds.tolist()), tuple(timeline.round_offsets[rounds].tolist())
+        staleness = timeline.mean_staleness(), timeline.max_staleness()
+        prospects.append(Prospect(identity_of(timeline), *counts, *staleness))
     every_seed = tuple(prospects * (len(seeds) // len(prospects)))
-    return Candidate(schedule, group_size, timelines[0].delay, every_seed)
+    return Candidate(schedule, size, timelines[0].delay, every_seed)
 
 
 def _dominates(one: Candidate, other: Candidate) -> bool:

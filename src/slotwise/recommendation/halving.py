@@ -67,8 +67,7 @@ class Extent:
 def extent_within_budget(steps_by_seed: Sequence[Steps], budget: int) -> Extent:
     """Return the largest search of at most ``budget`` steps; seeds are given up first, then rungs.
 
-    Raises:
-        InputError: the smallest search, one seed and a sixteenth of the deadline, costs more.
+    An InputError if the smallest search, one seed and a sixteenth of the deadline, costs more.
     """
     if len(steps_by_seed[0]) < FINALISTS:
         return Extent(len(steps_by_seed), (), budget)
@@ -85,8 +84,7 @@ def extent_within_budget(steps_by_seed: Sequence[Steps], budget: int) -> Extent:
 def extent_within_quarter(steps_by_seed: Sequence[Steps], grid: int) -> Extent:
     """Return the largest search with all seeds that takes less than a quarter of the steps of the ``grid``.
 
-    Raises:
-        InputError: there is none, so a budget is required.
+    An InputError if there is none, so that a budget is required.
     """
     steps, limit = _together(steps_by_seed), -(-grid // 4) - 1
     if len(steps) < FINALISTS:

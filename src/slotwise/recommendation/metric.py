@@ -166,10 +166,8 @@ def _resamples_won(metric: Metric, pairs: Sequence[tuple[Reading, Reading]]) -> 
     shape = (RESAMPLES, len(pairs))
 
     def resampled(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        means: NDArray[np.float64] = values[draw.integers(len(values), size=(*shape, len(values)))].mean(
-            axis=2
-        )
-        return means
+        drawn = values[draw.integers(len(values), size=(*shape, len(values)))]
+        return np.asarray(drawn.mean(axis=2))
 
     differences = np.array([resampled(one) - resampled(other) for one, other in known])
     seeds = draw.integers(len(pairs), size=shape)

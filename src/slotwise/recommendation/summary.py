@@ -68,10 +68,8 @@ def sentences(answer: Recommendation) -> Iterator[str]:
     )
     yield from _comparison(answer)
     yield from (f"but: {caution}" for caution in answer.cautions)
-    yield (
-        f"cost: {finding.search_steps:,} SGD steps; training everything: {finding.grid_steps:,} "
-        f"({answer.share:.1%})"
-    )
+    everything = f"training everything: {finding.grid_steps:,} ({answer.share:.1%})"
+    yield f"cost: {finding.search_steps:,} SGD steps; {everything}"
     if answer.train_command:
         yield f"train it: {answer.train_command}"
     if answer.resume_command:
@@ -115,10 +113,8 @@ def draw_pilots(answer: Recommendation, kind: str) -> bytes:
     """
     from matplotlib.figure import Figure  # noqa: PLC0415  (half a second that most commands do without)
 
-    quantity, begin = (
-        answer.finding.question.metric.quantity,
-        answer.finding.question.base.deadline * FIRST_PART,
-    )
+    question = answer.finding.question
+    quantity, begin = question.metric.quantity, question.base.deadline * FIRST_PART
     longest = max(Counter(standing.slot for standing in answer.standings).values())
     lines = []
     for standing in answer.standings:
@@ -144,9 +140,13 @@ def draw_pilots(answer: Recommendation, kind: str) -> bytes:
 def _mark_axes(axes: Axes, answer: Recommendation, quantity: Up, lines: list[Line]) -> None:
     deadline = answer.finding.question.base.deadline
     slots = [rung_slot(deadline, rung.sixteenths) for rung in answer.finding.rungs]
+    texts = {slot: f"{slot:,}" for slot in slots}  # and below it the candidates whose lines end there
+    for standing in answer.standings:
+        if standing.slot is not None and standing not in (answer.best, answer.runner_up):
+            texts[standing.slot] += f"\n{standing.candidate.label}{' diverged' if standing.diverged else ''}"
     axes.set_xscale("log", base=2)
     axes.set_xlim(max(1.0, deadline * FIRST_PART), deadline * 1.25)
-    axes.set_xticks(slots, [_rung_text(answer, slot) for slot in slots], verticalalignment="top")
+    axes.set_xticks(slots, [texts[slot] for slot in slots], verticalalignment="top")
     axes.set_xticks([], minor=True)
     if len(slots) > 1 and slots[-1] < CLOSE * slots[-2]:
         before, last = axes.get_xticklabels()[-2:]
@@ -156,9 +156,8 @@ def _mark_axes(axes: Axes, answer: Recommendation, quantity: Up, lines: list[Lin
     axes.annotate("deadline", (deadline, 1.01), xycoords=("data", "axes fraction"), ha="center", fontsize=7)
     for slot in slots:
         axes.axvline(slot, color="#CFCFCF", linewidth=0.7, linestyle=":", zorder=0)
-    axes.set_xlabel(
-        f"{AXIS_TITLES['slot']} at which pilots were judged, of {deadline:,}, with those eliminated there"
-    )
+    judged = f"at which pilots were judged, of {deadline:,}, with those eliminated there"
+    axes.set_xlabel(f"{AXIS_TITLES['slot']} {judged}")
     axes.set_ylabel(AXIS_TITLES[quantity])
     axes.spines[["top", "right"]].set_visible(False)
     if quantity == "loss":
@@ -169,16 +168,6 @@ def _mark_axes(axes: Axes, answer: Recommendation, quantity: Up, lines: list[Lin
     if target is not None:
         value = target.value * (100 if quantity == "accuracy" else 1)
         axes.axhline(value, color="#1A1A1A", linewidth=0.7, linestyle="--")
-
-
-def _rung_text(answer: Recommendation, slot: int) -> str:
-    """Return the slot, and below it the candidates whose lines end there."""
-    out = [
-        standing.candidate.label + (" diverged" if standing.diverged else "")
-        for standing in answer.standings
-        if standing.slot == slot and standing not in (answer.best, answer.runner_up)
-    ]
-    return "\n".join([f"{slot:,}", *out])
 
 
 def _label(axes: Axes, lines: list[Line], quantity: Up) -> None:
