@@ -23,11 +23,13 @@ $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,tensorboard,ray]'
 	touch $@
 
+# One worker per core. Tests with real processes and brokers run afterwards, one at a time.
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --ignore tests/live
+	$(BIN)/python -m pytest tests/live
 
 fast-test: check
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -n auto -m 'not slow'
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
