@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import sysconfig
 import traceback
@@ -25,11 +26,13 @@ def is_function_name(name: str) -> bool:
     return bool(separator) and all(part.isidentifier() for part in (*module.split("."), function))
 
 
-def load_function(parameter: str, name: str) -> Callable[..., Any]:
+def load_function(parameter: str, name: str, arguments: int) -> Callable[..., Any]:
     """Import ``module:function``; the current directory is searched first, as ``python -m`` does.
 
+    The function must accept ``arguments`` positional arguments.
+
     Raises:
-        InputError: the name is malformed, or there is no such module or function.
+        InputError: the name is malformed, there is no such function, or it takes other arguments.
         UserError: importing the module fails.
     """
     if not is_function_name(name):
@@ -44,13 +47,19 @@ def load_function(parameter: str, name: str) -> Callable[..., Any]:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is None or not f"{module_name}.".startswith(f"{missing}."):
             raise UserError(f"{parameter} {name}: import failed: {describe_error(error)}") from error
-        allowed = f"module:function, and there is no module {module_name} in {here} or installed"
+        allowed = f"importable: there is no module {module_name} in {here} or installed"
         raise InputError(parameter, name, allowed) from None
     function = getattr(module, function_name, None)
     if function is None:
-        raise InputError(parameter, name, f"module:function, and {module_name} has no {function_name}")
+        raise InputError(parameter, name, f"importable: {module_name} has no {function_name}")
     if not callable(function):
-        raise InputError(parameter, name, f"module:function, and {function_name} is not callable")
+        raise InputError(parameter, name, f"a function, and {function_name} is not callable")
+    try:
+        inspect.signature(function).bind(*[None] * arguments)
+    except TypeError as error:
+        raise InputError(parameter, name, f"callable with {arguments} arguments: {error}") from None
+    except ValueError:
+        pass  # some functions written in C have no signature
     return function  # type: ignore[no-any-return]
 
 

@@ -57,3 +57,27 @@ def test_errors_of_slotwise_itself_are_not_taken_for_the_users():
     with pytest.raises(UserError) as caught:
         RunFolder.open(Path("nowhere"))
     assert user_traceback(caught.value) is None
+
+
+@pytest.mark.parametrize(
+    ("flag", "function"),
+    [
+        ("--aggregation", "def given(model): return model"),
+        ("--selection", "def given(): return None"),
+        ("--schedule", "def given(seed, more): return None"),
+        ("--schedule", "import sys\ngiven = sys.exit"),
+        ("--task", "def given(): return None"),
+        ("--task", "given = 3"),
+    ],
+)
+def test_a_function_that_does_not_fit_is_refused_before_anything_is_written(
+    slotwise, tmp_path, monkeypatch, flag, function
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    name = f"given_{abs(hash((flag, function)))}"
+    (tmp_path / f"{name}.py").write_text(function + "\n")
+    code, out, err = slotwise("train", flag, f"{name}:given", "--deadline", "100", "--out", "run", "--quiet")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert name in err
+    assert not (tmp_path / "run").exists()

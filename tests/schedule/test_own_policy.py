@@ -256,3 +256,20 @@ def test_impossible_bookings_and_choices_are_refused(options: dict[str, Any]) ->
     scenario = Scenario(devices=3, group_size=1, compute_slots=2)
     with pytest.raises(UserError, match=r"^(policy|selection): "):
         simulate(scenario, BookingPolicy(**options), rounds=3)
+
+
+class _Unbound(Asynchronous):
+    def delivery(self, scenario, fleet, rounds):  # type: ignore[no-untyped-def]
+        return None
+
+
+class _OtherArguments(Asynchronous):
+    def delivery(self, scenario):  # type: ignore[no-untyped-def]
+        return None
+
+
+@pytest.mark.parametrize("policy", [_Unbound(), _OtherArguments()], ids=["none", "arguments"])
+def test_a_policy_without_a_delivery_is_a_user_error(policy: Asynchronous) -> None:
+    scenario = Scenario(devices=4, group_size=2, compute_slots=2, deadline=30)
+    with pytest.raises(UserError):
+        simulate(scenario, policy, event_by_event=True)

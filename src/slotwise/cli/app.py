@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import NoReturn
 
 from cyclopts import App, Parameter
-from cyclopts.exceptions import CycloptsError
+from cyclopts.exceptions import CycloptsError, UnusedCliTokensError
 
 from slotwise.errors import InputError, UserError
 
@@ -98,6 +98,8 @@ def run(arguments: list[str]) -> int:
             return _report_crash(error)
         _drop_output()
         return _refuse("cannot write the output: no space left")
+    except SystemExit:
+        return _refuse("a function of yours called sys.exit")
     except Exception as error:
         return _report_crash(error)
 
@@ -114,7 +116,10 @@ def _usage_message(error: CycloptsError) -> str:
     if isinstance(error.__cause__, InputError):
         return describe(error.__cause__)
     chain = " ".join(["slotwise", *(error.command_chain or ())])
-    return f"{' '.join(str(error).split()).rstrip('.')} (see {chain} --help)"
+    message = " ".join(str(error).split()).partition(" Available commands:")[0]
+    if isinstance(error, UnusedCliTokensError):
+        message = f"unexpected argument: {' '.join(error.unused_tokens or ())}"
+    return f"{message.rstrip('.')} (see {chain} --help)"
 
 
 def _refuse(message: str) -> int:

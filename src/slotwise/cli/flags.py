@@ -214,5 +214,6 @@ def from_text(name: str, text: str, hint: Any) -> Any:
                 raise InputError(name, text, "whole numbers separated by commas") from None
         if kind in (str, Path):
             return kind(text)
-    whole = ["a whole number"] if int in kinds else []
-    raise InputError(name, text, " or ".join(filter(None, [", ".join(words), *whole])))
+    allowed: list[str] = [*words, *(["a whole number"] if int in kinds else [])]
+    *first, last = allowed
+    raise InputError(name, text, f"{', '.join(first)} or {last}" if first else last)

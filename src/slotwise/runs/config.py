@@ -216,7 +216,7 @@ class Shorthand:
             if name in options:
                 raise ConflictError("bits_per_slot", name)
         if options.get("task") is not None:
-            raise ConflictError("bits_per_slot", "task", "use link_slots")
+            raise ConflictError("bits_per_slot", "task", "give the slots of the link instead")
         names = ("data", "channels", "hidden", "bits")
         sized = RunConfig().with_options(**{name: chosen[name] for name in names if name in chosen})
         network, rate = sized.network(), self.bits_per_slot

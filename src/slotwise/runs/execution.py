@@ -253,7 +253,7 @@ def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
     name = config.model.task
     task: Task
     if name is not None:
-        make_task = load_function("task", name)
+        make_task = load_function("task", name, 1)
         try:
             task = CheckedTask(name, make_task(config))
         except UserError:
@@ -284,4 +284,4 @@ def check_task(config: RunConfig) -> None:
     if config.model.task is None:
         config.network()
     else:
-        load_function("task", config.model.task)
+        load_function("task", config.model.task, 1)

@@ -10,7 +10,7 @@ from math import inf
 from slotwise.errors import UserError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
-from slotwise.schedule.policy import Policy
+from slotwise.schedule.policy import Policy, bound_delivery
 from slotwise.schedule.scheduler import (
     Deliver,
     Delivered,
@@ -29,7 +29,7 @@ from slotwise.schedule.timeline import Record, Timeline, Uplink
 def event_timeline(scenario: Scenario, policy: Policy, fleet: Fleet | None, rounds: int | None) -> Timeline:
     """Return what a Scheduler makes of a policy; the timeline is empty if no round fits."""
     scenario.check_horizon(rounds)
-    delivery, devices = policy.delivery(scenario, fleet, rounds), fleet or Fleet.equal(scenario)
+    delivery, devices = bound_delivery(policy, scenario, fleet, rounds), fleet or Fleet.equal(scenario)
     scheduler = Scheduler(
         scenario.group_size,
         delivery,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
+from slotwise.errors import UserError
 from slotwise.fleet import Fleet
 from slotwise.fleet.fleet import chance
 from slotwise.scenario import Scenario
@@ -116,3 +117,23 @@ class Policy(ABC):
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:  # noqa: ARG002
         """Return exactly what a Scheduler would make of it, without driving one; None if it cannot."""
         return None
+
+
+def bound_delivery(policy: Policy, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Delivery:
+    """Return `Policy.delivery`, checked: the policy may be the user's.
+
+    Raises:
+        UserError: the method has other arguments, or does not return a Delivery.
+    """
+    try:
+        delivery = policy.delivery(scenario, fleet, rounds)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise  # from inside the method
+        raise UserError(f"policy {policy.name}: {error}") from None
+    wanted = ("initial", "after", "joining", "turns", "waits_for_all")
+    missing = ", ".join(name for name in wanted if not hasattr(delivery, name))
+    if missing:
+        kind = type(delivery).__name__
+        raise UserError(f"policy {policy.name}: delivery returned a {kind}, which has no {missing}")
+    return delivery

@@ -13,7 +13,14 @@ from slotwise.schedule.events import event_timeline
 from slotwise.schedule.policies import POLICIES
 from slotwise.schedule.policies.intentional_delay import Delay
 from slotwise.schedule.policies.synchronous import Participation
-from slotwise.schedule.policy import Policy, RandomSelection, Selection, first_ready, round_robin
+from slotwise.schedule.policy import (
+    Policy,
+    RandomSelection,
+    Selection,
+    bound_delivery,
+    first_ready,
+    round_robin,
+)
 from slotwise.schedule.scheduler import Scheduler
 from slotwise.schedule.timeline import Timeline
 from slotwise.user_code import describe_error, is_function_name, load_function
@@ -70,18 +77,18 @@ class PolicyConfig:
                 allowed = " or ".join(map(str, usual))
                 raise InputError(field.name, value, f"{allowed} for the schedule {self.schedule}")
         if chosen is None:
-            make_policy = load_function("schedule", self.schedule)
+            make_policy = load_function("schedule", self.schedule, 1)
             try:
                 policy = make_policy(seed)
             except UserError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise UserError(f"schedule {self.schedule}: {describe_error(error)}") from error
             if not isinstance(policy, Policy):
                 raise UserError(f"schedule {self.schedule}: returned {type(policy).__name__}, not a Policy")
             return policy
         known: dict[str, Selection] = {**SELECTIONS, "random": RandomSelection(seed)}
-        selection = known.get(self.selection) or load_function("selection", self.selection)
+        selection = known.get(self.selection) or load_function("selection", self.selection, 3)
         options = {"delay": self.delay, "participation": self.participation, "seed": seed}
         given: dict[str, Any] = {name: value for name, value in options.items() if name in names}
         return chosen(selection=selection, **given)
@@ -152,7 +159,7 @@ def scheduler_for(
     devices = None if fleet is None or fleet.is_equal_to(scenario) else fleet
     return Scheduler(
         scenario.group_size,
-        chosen.delivery(scenario, devices, None),
+        bound_delivery(chosen, scenario, devices, None),
         selection=chosen.selection,
         retransmission=Fleet.retransmission if fleet is None else fleet.retransmission,
         absent=absent,

@@ -69,7 +69,7 @@ class DeviceConfig:
         if whole("keepalive", self.keepalive) > MAX_KEEPALIVE:
             raise InputError("keepalive", self.keepalive, f"at most {MAX_KEEPALIVE} seconds")
         if self.task is not None:
-            load_function("task", self.task)  # reported at once, not when a server announces a run
+            load_function("task", self.task, 1)  # reported at once, not when a server announces a run
 
 
 def run_device(

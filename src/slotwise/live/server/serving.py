@@ -113,7 +113,8 @@ def _run(
 ) -> LiveOutcome:
     from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
 
-    task = build_task(config)  # errors are reported before a folder is made
+    task = build_task(config)  # errors are reported before a broker is started or a folder is made
+    config.rule.rule()
 
     async def run() -> LiveOutcome:
         async with AsyncExitStack() as stack:
