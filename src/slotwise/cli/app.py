@@ -23,7 +23,10 @@ SOME_FAILED, USAGE_ERROR, HOPELESS, INTERRUPTED = 1, 2, 3, 130
 # imports its own module only.
 COMMANDS = {
     "plan": ("plan", "Show what every group size costs."),
-    "timeline": ("timeline", "Show the exact schedule: who computes, sends and receives in every slot."),
+    "timeline": (
+        "timeline_command",
+        "Show the exact schedule: who computes, sends and receives in every slot.",
+    ),
     "train": ("train", "Train a model along the schedule, exactly as the devices and the server would."),
     "show": ("show", "Tabulate and draw runs, or a batch."),
     "sweep": ("sweep", "Train every case and every combination of a grid with every seed."),
@@ -35,7 +38,7 @@ COMMANDS = {
     "enroll": ("enroll", "Write keys, passwords and access rules for a mosquitto broker with TLS."),
     "data": ("data", "Get data sets. MNIST comes with slotwise; CIFAR-10 has to be fetched once."),
     "bench": ("bench", "Measure this machine against a plain PyTorch loop and its own matrix product."),
-    "bound": ("bound", "Show the bound of Theorem 1: as published, corrected, for groups in turn."),
+    "bound": ("bound_command", "Show the bound of Theorem 1: as published, corrected, for groups in turn."),
     "compare": ("sweep", "Replaced by slotwise sweep."),
 }
 
