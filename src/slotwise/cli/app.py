@@ -25,7 +25,7 @@ COMMANDS = {
     "plan": ("plan", "Show what every group size costs."),
     "timeline": (
         "timeline_command",
-        "Show the exact schedule: who computes, sends and receives in every slot.",
+        "Show the exact schedule: who sends and receives in every slot.",
     ),
     "train": ("train", "Train a model along the schedule, exactly as the devices and the server would."),
     "show": ("show", "Tabulate and draw runs, or a batch."),
@@ -101,7 +101,10 @@ def run(arguments: list[str]) -> int:
             return _report_crash(error)
         _drop_output()
         return _refuse("cannot write the output: no space left")
-    except SystemExit:
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # raised by rich, see above
+            _drop_output()
+            return 0
         return _refuse("a function of yours called sys.exit")
     except Exception as error:
         return _report_crash(error)
