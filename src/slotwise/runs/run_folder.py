@@ -182,13 +182,13 @@ def model_sha256(model: Vector) -> str:
 
 
 def final_loss(points: Sequence[Point], deadline: int) -> float:
-    """Return the mean training loss over the last tenth of the slots."""
-    return float(np.mean([point.loss for point in _final(points, deadline)]))
+    """Return the median training loss over the last tenth of the slots; a mean would follow single spikes."""
+    return float(np.median([point.loss for point in _final(points, deadline)]))
 
 
 def final_accuracy(points: Sequence[Point], deadline: int) -> float:
-    """Return the mean test accuracy over the last tenth of the slots."""
-    return float(np.mean([point.accuracy for point in _final(points, deadline)]))
+    """Return the median test accuracy over the last tenth of the slots."""
+    return float(np.median([point.accuracy for point in _final(points, deadline)]))
 
 
 def _final(points: Sequence[Point], deadline: int) -> list[Point]:
