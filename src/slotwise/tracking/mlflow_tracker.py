@@ -49,18 +49,18 @@ class MlflowTracker(Tracker):
             uri = self._mlflow.get_tracking_uri()
             raise UserError(f"mlflow cannot use {uri}: {one_line(error)}") from None
 
-    def begin(self, folder: RunFolder, config: Mapping[str, Any], state: dict[str, Any]) -> int:
+    def begin(self, folder: RunFolder, config: Mapping[str, Any]) -> int:
         """Create a run, or continue the one of this run folder if the store still has it."""
-        self._run = state.get("id")
+        self._run = self.state.get("id")
         if self._run is not None and self._exists(self._run):
             self._client.update_run(self._run, status="RUNNING")
             steps = [metric.step for metric in self._client.get_metric_history(self._run, "slot")]
             return max(steps, default=NOTHING)
-        state |= {"project": self._experiment, "name": self._given["name"] or folder.path.resolve().name}
+        self.state |= {"project": self._experiment, "name": self._given["name"] or folder.path.resolve().name}
         found = self._client.get_experiment_by_name(self._experiment)
         experiment = found.experiment_id if found else self._client.create_experiment(self._experiment)
-        created = self._client.create_run(experiment, run_name=state["name"])
-        self._run = state["id"] = created.info.run_id
+        created = self._client.create_run(experiment, run_name=self.state["name"])
+        self._run = self.state["id"] = created.info.run_id
         parameter = self._mlflow.entities.Param
         self._client.log_batch(self._run, params=[parameter(key, str(config[key])) for key in config])
         return NOTHING

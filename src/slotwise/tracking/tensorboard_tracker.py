@@ -14,12 +14,8 @@ if TYPE_CHECKING:
     from slotwise.runs import RunFolder
 
 FOLDER = "tensorboard"
-STATUS: dict[RunEnd, str] = {
-    "finished": "STATUS_SUCCESS",
-    "interrupted": "STATUS_UNKNOWN",
-    "diverged": "STATUS_FAILURE",
-    "failed": "STATUS_FAILURE",
-}
+# TensorBoard keeps the first status it reads, so a run that may be resumed has none.
+STATUS: dict[RunEnd, str] = {"finished": "STATUS_SUCCESS", "diverged": "STATUS_FAILURE"}
 
 
 class TensorboardTracker(Tracker):
@@ -46,9 +42,9 @@ class TensorboardTracker(Tracker):
         self._metadata = import_library(f"{hparams}.metadata", "tensorboard")
         self._api = import_library(f"{hparams}.api_pb2", "tensorboard")
 
-    def begin(self, folder: RunFolder, config: Mapping[str, Any], state: dict[str, Any]) -> int:
+    def begin(self, folder: RunFolder, config: Mapping[str, Any]) -> int:
         """Open a new event file; TensorBoard joins it to those of the run before it was resumed."""
-        place, logged = folder.path / FOLDER, int(state["slot"])
+        place, logged = folder.path / FOLDER, int(self.state["slot"])
         place.mkdir(exist_ok=True)
         if logged == NOTHING:  # files of a run that this one replaces
             for old in place.glob("events.out.tfevents.*"):
@@ -73,16 +69,17 @@ class TensorboardTracker(Tracker):
     def end(self, status: RunEnd) -> None:
         """Write how the run ended and close the file."""
         try:
-            code = self._api.Status.Value(STATUS[status])
-            info = self._plugin.SessionEndInfo(status=code, end_time_secs=time.time())
-            data = self._metadata.create_summary_metadata(
-                self._plugin.HParamsPluginData(session_end_info=info)
-            )
-            tag, tensor = self._metadata.SESSION_END_INFO_TAG, self._metadata.NULL_TENSOR
-            value = self._summaries.Summary.Value(tag=tag, metadata=data, tensor=tensor)
-            self._write(summary=self._summaries.Summary(value=[value]))
+            if status in STATUS:
+                self._write(summary=self._session_end(STATUS[status]))
         finally:
             self._writer.close()
+
+    def _session_end(self, status: str) -> Any:
+        info = self._plugin.SessionEndInfo(status=self._api.Status.Value(status), end_time_secs=time.time())
+        data = self._metadata.create_summary_metadata(self._plugin.HParamsPluginData(session_end_info=info))
+        tag, tensor = self._metadata.SESSION_END_INFO_TAG, self._metadata.NULL_TENSOR
+        value = self._summaries.Summary.Value(tag=tag, metadata=data, tensor=tensor)
+        return self._summaries.Summary(value=[value])
 
     def _write(self, **fields: Any) -> None:
         event = self._events.Event(wall_time=time.time(), **fields)

@@ -57,19 +57,16 @@ class Tracker(Observer):
         self._given = {"project": project, "name": name}
         self._notify = notify or _warn
         self._file: Path | None = None
-        self._state: dict[str, Any] = {}
+        self.state: dict[str, Any] = {}
+        """What is kept in the run folder: of this class the last logged slot, and what a subclass adds."""
         self._logged = NOTHING
         self._waiting: list[Point] = []
         self._has_begun = self._has_failed = False
 
     # What a subclass does
 
-    def begin(self, folder: RunFolder, config: Mapping[str, Any], state: dict[str, Any]) -> int:
-        """Begin or continue the run of the library; return the slot of the last point that it has.
-
-        ``state`` is kept in the run folder: what an earlier call wrote into it, and ``slot``, the last slot
-        that was logged.
-        """
+    def begin(self, folder: RunFolder, config: Mapping[str, Any]) -> int:
+        """Begin or continue the run of the library; return the slot of the last point that it has."""
         raise NotImplementedError
 
     def log(self, values: Mapping[str, float], slot: int) -> None:
@@ -86,14 +83,14 @@ class Tracker(Observer):
         """Begin or continue the run of the library."""
         self._file = folder.path / f"tracking-{self.library}.json"
         new = {"slot": NOTHING}
-        self._state = read_document(self._file, FORMAT, "slot") if self._file.exists() else new
+        self.state = read_document(self._file, FORMAT, "slot") if self._file.exists() else new
         for key, value in self._given.items():
-            known = self._state.get(key, value)
+            known = self.state.get(key, value)
             if value is not None and value != known:
                 raise UserError(f"{self._file}: the {key} is {known} already; it cannot become {value}")
         self._waiting, self._has_begun, self._has_failed = [], False, False
         with self._guarded("could not start, this run is not tracked"):
-            self._logged = self.begin(folder, config.options(), self._state)
+            self._logged = self.begin(folder, config.options())
             self._has_begun = True
             self._save()
 
@@ -119,6 +116,7 @@ class Tracker(Observer):
                     self._log_waiting()
                 finally:
                     self.end(status)
+                    self._save()
         self._file = None
 
     def _log_waiting(self) -> None:
@@ -132,7 +130,7 @@ class Tracker(Observer):
 
     def _save(self) -> None:
         if self._file is not None:
-            write_document(self._file, {**self._state, "format": FORMAT, "slot": self._logged})
+            write_document(self._file, {**self.state, "format": FORMAT, "slot": self._logged})
 
     @contextmanager
     def _guarded(self, what: str) -> Iterator[None]:

@@ -6,13 +6,13 @@ import inspect
 import os
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import UserError
 from slotwise.observer import RunEnd
-from slotwise.tracking.tracker_base import PROJECT, Notify, Tracker, import_library, one_line
+from slotwise.tracking.tracker_base import NOTHING, PROJECT, Notify, Tracker, import_library, one_line
 
 if TYPE_CHECKING:
     from slotwise.runs import RunFolder
@@ -60,33 +60,47 @@ class WandbTracker(Tracker):
             hint = "log in with wandb login, or set WANDB_MODE=offline to record without an account"
             raise UserError(f"wandb cannot be used: {one_line(error)} ({hint})") from None
 
-    def begin(self, folder: RunFolder, config: Mapping[str, Any], state: dict[str, Any]) -> int:
+    def begin(self, folder: RunFolder, config: Mapping[str, Any]) -> int:
         """Call `init`, with the id of the run if it is resumed."""
+        state = self.state
+        if state.get("offline") and state.get("is_open"):
+            # The process was killed. wandb keeps the last seconds of an offline run in memory, so it is not
+            # known which points were written: log all of them as another run.
+            del state["id"]
+            state["slot"] = NOTHING
         usual = {"id": secrets.token_hex(4), "project": PROJECT, "name": folder.path.resolve().name}
         if self.library == "wandb":
             variables = {"project": "WANDB_PROJECT", "name": "WANDB_NAME"}
             usual |= {key: os.environ[name] for key, name in variables.items() if os.environ.get(name)}
         for key, value in usual.items():
             state.setdefault(key, self._given.get(key) or value)
-        init, settings = self._module.init, {name: state[name] for name in ("project", "name", "id")}
-        if "id" not in inspect.signature(init).parameters:  # trackio knows runs by their names
-            settings["name"] = f"{settings['name']}-{settings.pop('id')}"
+        init = self._module.init
+        identity = _accepted(init, id=state["id"])
+        # trackio knows runs by their names only.
+        name = state["name"] if identity else f"{state['name']}-{state['id']}"
         with self._prints_to_stderr():
-            self._run = init(**settings, config=dict(config), resume="allow")
+            self._run = init(
+                project=state["project"], name=name, config=dict(config), resume="allow", **identity
+            )
+        state |= {"offline": bool(getattr(self._run, "offline", False)), "is_open": True}
         return _last_step(self._run, int(state["slot"]))
 
     def log(self, values: Mapping[str, float], slot: int) -> None:
-        """Call `log` with the slot as the step."""
-        self._run.log(dict(values), step=slot)
+        """Call `log` with the slot as the step.
+
+        wandb keeps the values of a step back until the next one, unless it is told to commit them.
+        """
+        log = self._run.log
+        log(dict(values), step=slot, **_accepted(log, commit=True))
 
     def end(self, status: RunEnd) -> None:
         """Call `finish`, with an exit code if the library takes one."""
         finish, run, self._run = self._module.finish, self._run, None
-        takes_code = "exit_code" in inspect.signature(finish).parameters
         if hasattr(run, "summary"):
             run.summary["status"] = status
         with self._prints_to_stderr():
-            finish(**({"exit_code": EXIT_CODES[status]} if takes_code else {}))
+            finish(**_accepted(finish, exit_code=EXIT_CODES[status]))
+        self.state["is_open"] = False
 
     def _prints_to_stderr(self) -> Any:
         """Return a context in which the library does not print to stdout, where results of commands go.
@@ -94,6 +108,12 @@ class WandbTracker(Tracker):
         wandb prints to stderr, and must find the real stdout, which it records.
         """
         return nullcontext() if self.library == "wandb" else redirect_stdout(sys.stderr)
+
+
+def _accepted(function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
+    """Return the arguments that a function of the library takes: trackio leaves out some of wandb's."""
+    known = inspect.signature(function).parameters
+    return {name: value for name, value in arguments.items() if name in known}
 
 
 def _last_step(run: Any, logged: int) -> int:
