@@ -20,9 +20,9 @@ class ListTracker(Tracker):
     """Fails in the calls whose names are in ``failing``."""
 
     def __init__(self, *failing: str) -> None:
-        super().__init__("list", notify=lambda message: self.notices.append(message))
-        self.failing = set(failing)
         self.notices: list[str] = []
+        super().__init__("list", notify=self.notices.append)
+        self.failing = set(failing)
         self.slots: list[int] = []
         self.ends: list[str] = []
 

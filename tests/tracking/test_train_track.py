@@ -18,6 +18,7 @@ RUN = [
 ]
 
 
+@pytest.mark.slow
 def test_several_trackers_at_once(
     slotwise: Slotwise, tmp_path: Path, project: str, mlflow_store: Path
 ) -> None:

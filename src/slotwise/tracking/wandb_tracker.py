@@ -33,7 +33,7 @@ class WandbTracker(Tracker):
         notify: Is told once if the library fails while the run continues.
 
     Raises:
-        UserError: the library is missing, or nobody is logged in.
+        UserError: the library is missing, or there is no login.
     """
 
     def __init__(
