@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-NAMES = ("train_loss", "test_accuracy", "slot", "round", "staleness")
+NAMES = ("train_loss", "test_accuracy", "slot", "round", "staleness", "test_loss")
 
 
 class Stored(NamedTuple):

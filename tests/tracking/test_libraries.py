@@ -37,7 +37,7 @@ def assert_has_points_of(folder: Path, stored: Stored) -> None:
     points = RunFolder(folder).points()
     assert len(points) > 5
     assert stored.steps == [point.slot for point in points]
-    columns = [(p.loss, p.accuracy, p.slot, p.round, p.staleness) for p in points]
+    columns = [(p.loss, p.accuracy, p.slot, p.round, p.staleness, p.metrics["test_loss"]) for p in points]
     assert stored.rows == [pytest.approx(column, rel=1e-6) for column in columns]
 
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tracked_toy import Toy
 
 from slotwise.errors import UserError
-from slotwise.learning import train
+from slotwise.learning import Point, train
 from slotwise.observer import Observer, RunEnd
 from slotwise.runs import RunConfig, RunFolder, run
 from slotwise.tracking import Tracker, tracker
@@ -79,10 +78,7 @@ def test_without_a_receiver_of_notices_a_failure_is_a_warning(config: RunConfig,
 
 
 def test_further_metrics_of_a_point_are_logged_by_name() -> None:
-    point: Any = SimpleNamespace(
-        slot=7, round=2, loss=0.5, accuracy=0.25, staleness=1, metrics={"test_loss": 1.5}
-    )
-    assert values_of(point) == {
+    assert values_of(Point(7, 2, 0.5, 0.25, 1, {"test_loss": 1.5})) == {
         "test_loss": 1.5,
         "train_loss": 0.5,
         "test_accuracy": 0.25,
@@ -90,6 +86,10 @@ def test_further_metrics_of_a_point_are_logged_by_name() -> None:
         "round": 2,
         "staleness": 1,
     }
+
+
+def test_the_accuracy_of_a_task_without_one_is_not_logged() -> None:
+    assert "test_accuracy" not in values_of(Point(7, 2, 0.5, float("nan"), 1))
 
 
 def test_a_tracker_needs_a_run_folder(config: RunConfig) -> None:

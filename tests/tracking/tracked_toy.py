@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.learning import Evaluation
+from slotwise.learning.task import TrainingStart
 
 
 class Toy:
@@ -18,12 +19,13 @@ class Toy:
     def initial_model(self) -> Vector:
         return np.zeros(3, dtype=np.float32)
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        update: Vector = np.float32(0.1) * (model - np.float32(device + training))
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        update: Vector = np.float32(0.1) * (model - np.float32(start.device + start.training))
         return update
 
     def evaluate(self, model: Vector) -> Evaluation:
-        return Evaluation(float(np.square(model - 3).mean()), float((model > 1).mean()))
+        loss = float(np.square(model - 3).mean())
+        return Evaluation(loss, float((model > 1).mean()), {"test_loss": 2 * loss})
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         return {"weight": model}
@@ -32,17 +34,17 @@ class Toy:
 class Diverging(Toy):
     """The second update of a device is not finite."""
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        return super().local_update(model, device, training) * np.float32(np.inf if training > 1 else 1)
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        return super().local_update(model, start) * np.float32(np.inf if start.training > 1 else 1)
 
 
 class Failing(Toy):
     """The second training of a device is an error."""
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        if training > 1:
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        if start.training > 1:
             raise ZeroDivisionError
-        return super().local_update(model, device, training)
+        return super().local_update(model, start)
 
 
 def make_task(config: Any) -> Toy:

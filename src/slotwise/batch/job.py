@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from slotwise.learning.local_sgd import LocalSgd
+from slotwise.learning.local_training import LocalTraining
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline, automatic_delay
 
@@ -137,7 +137,7 @@ def run_work(config: RunConfig) -> float:
 def _schedule_only(config: RunConfig) -> RunConfig:
     """Return the configuration with defaults for all that the timeline does not depend on: a cache key."""
     by_chance = config.policy.depends_on_seed or config.make_fleet() is not None
-    training = LocalSgd(seed=config.seed if by_chance else 0)
+    training = LocalTraining(seed=config.seed if by_chance else 0)
     return RunConfig(channel=config.channel, policy=config.policy, fleet=config.fleet, training=training)
 
 

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from math import isnan
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -144,16 +145,18 @@ class Tracker(Observer):
 
 
 def values_of(point: Point) -> dict[str, float]:
-    """Return what is logged of a point, by name: its own fields and any further metrics."""
-    further: Mapping[str, float] = getattr(point, "metrics", None) or {}
-    return {
-        **further,
+    """Return what is logged of a point, by name: its own fields and further metrics."""
+    values = {
+        **point.metrics,
         "train_loss": point.loss,
         "test_accuracy": point.accuracy,
         "slot": point.slot,
         "round": point.round,
         "staleness": point.staleness,
     }
+    if isnan(point.accuracy):  # the task has none
+        del values["test_accuracy"]
+    return values
 
 
 def import_library(module: str, extra: str) -> ModuleType:
