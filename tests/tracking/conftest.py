@@ -36,10 +36,16 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def empty_mlflow_store(stores: Path) -> Path:
-    """A database of MLflow without runs: to make its tables takes seconds."""
+    """A database of MLflow without runs: to make its tables takes seconds, most of them to reach the disk."""
     from mlflow import MlflowClient
+    from sqlalchemy import Engine, event
 
+    def do_not_wait_for_the_disk(connection: Any, _: object) -> None:
+        connection.execute("PRAGMA synchronous=OFF")
+
+    event.listen(Engine, "connect", do_not_wait_for_the_disk)
     MlflowClient(f"sqlite:///{stores}/empty.db").search_experiments()
+    event.remove(Engine, "connect", do_not_wait_for_the_disk)
     return stores / "empty.db"
 
 

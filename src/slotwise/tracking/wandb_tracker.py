@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import secrets
 import sys
@@ -78,10 +79,11 @@ class WandbTracker(Tracker):
         identity = _accepted(init, id=state["id"])
         # trackio knows runs by their names only.
         name = state["name"] if identity else f"{state['name']}-{state['id']}"
+        plain = json.loads(
+            json.dumps(dict(config))
+        )  # as it is stored: a resumed run must have the same values
         with self._prints_to_stderr():
-            self._run = init(
-                project=state["project"], name=name, config=dict(config), resume="allow", **identity
-            )
+            self._run = init(project=state["project"], name=name, config=plain, resume="allow", **identity)
         state |= {"offline": bool(getattr(self._run, "offline", False)), "is_open": True}
         return _last_step(self._run, int(state["slot"]))
 
