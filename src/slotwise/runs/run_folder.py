@@ -39,6 +39,7 @@ from slotwise.runs.config import RunConfig
 Status = Literal["running", "interrupted", "diverged", "finished"]
 FORMAT = 1
 FINAL_PART = 0.1
+TRACKER_FILES = "tracking-*.json"
 COLUMNS = Point._fields[:-1]  # of history.csv; metrics have columns of their own after them
 
 
@@ -63,7 +64,8 @@ class RunFolder:
                 # leaves a run that can be resumed, and a new run.json never meets old checkpoints.
                 folder.checkpoints.clear()
                 folder.write_description(config, "running", **more)
-                for old in (path / "history.csv", path / "model.npz", *leftovers(path)):
+                trackers = path.glob(TRACKER_FILES)  # a new run is a new one for trackers, too
+                for old in (path / "history.csv", path / "model.npz", *trackers, *leftovers(path)):
                     old.unlink(missing_ok=True)
         except FileExistsError:
             raise InputError("out", path, "a folder, and this is a file") from None
