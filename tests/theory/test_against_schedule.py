@@ -171,7 +171,7 @@ def test_every_chain_of_averaged_models_is_fed_by_that_many_groups(
     for k in range(timeline.rounds):
         row = timeline.uplinks(k).start
         version = int(timeline.version[row])
-        # A round that starts from w_0 begins a chain; any other belongs to that of the round before its model.
+        # A round on w_0 begins a chain; any other belongs to that of the round which made its model.
         chain_of_round.append(chain_of_round[version - 1] if version else k)
         fed.setdefault(chain_of_round[k], set()).add(int(timeline.device[row]) // scenario.group_size)
     assert len(fed) == chains
