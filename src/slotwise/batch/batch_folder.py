@@ -15,6 +15,7 @@ from slotwise.batch.specification import BatchSpec
 from slotwise.errors import InputError, UserError
 from slotwise.files import damaged, held, is_empty, read_document, write_atomically
 from slotwise.runs import RunFolder
+from slotwise.runs.config import RENAMED
 
 FORMAT = 1
 
@@ -128,6 +129,12 @@ def check_same_batch(folder: BatchFolder, spec: BatchSpec) -> None:
 
 
 def _digest(runs: Iterable[Run]) -> str:
-    """Return a sha256 of names and changed options; a new option with its default value changes nothing."""
-    changed = sorted((run.name, json.dumps(run.config.changed_options(), sort_keys=True)) for run in runs)
-    return hashlib.sha256(json.dumps(changed).encode()).hexdigest()
+    """Return a sha256 of names and changed options; a new option with its default value changes nothing.
+
+    Options that were renamed count under their first name, so that folders of earlier versions stay valid.
+    """
+    first = {new: old for old, new in RENAMED.items()}
+    tables = [(run.name, run.config.changed_options()) for run in runs]
+    changed = [(name, {first.get(key, key): value for key, value in table.items()}) for name, table in tables]
+    lines = sorted((name, json.dumps(table, sort_keys=True)) for name, table in changed)
+    return hashlib.sha256(json.dumps(lines).encode()).hexdigest()

@@ -22,6 +22,7 @@ from slotwise.machine import available_cores
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer
 from slotwise.runs.config import RunConfig
+from slotwise.runs.memory import refuse_too_much_memory
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
@@ -261,9 +262,10 @@ def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
         except (Exception, SystemExit) as error:
             raise UserError(f"task {name} failed: {describe_error(error)}") from error
     else:
-        network = config.network()  # a network that does not fit is refused before data is loaded
+        check_task(config)  # what does not fit is refused before data is loaded
+        network = config.network()
         dataset = config.dataset.load() if dataset is None else dataset
-        draw = generator(config.seed, Purpose.PARTITION)
+        draw = generator(config.data_seed, Purpose.PARTITION)
         samples = DeviceSamples(dataset, config.dataset.divide(dataset, config.channel.devices, draw))
         offset, scale = config.dataset.standardisation(dataset)
         # Both back-ends take long to import; a run needs only one of them.
@@ -279,9 +281,10 @@ def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
 
 
 def check_task(config: RunConfig) -> None:
-    """Refuse a network that does not fit, or a task or rule that cannot be imported; load no data."""
+    """Refuse a network or sizes that do not fit, or a task or rule that cannot be imported; load no data."""
     config.rule.rule()
     if config.model.task is None:
         config.network()
+        refuse_too_much_memory(config)
     else:
         load_function("task", config.model.task, 1)

@@ -113,7 +113,7 @@ class RunFolder:
         """Return the configuration of the run."""
         options = self.description()["parameters"]
         try:
-            return RunConfig().with_options(**options)
+            return RunConfig.from_saved(options)
         except UserError as error:
             raise UserError(f"{self.path / 'run.json'}: {error}") from None
 

@@ -214,7 +214,7 @@ class _DeviceHost:
             raise UserError("cannot read the server's announcement: is it of another version?") from None
         given = {name: getattr(self._config, name) for name in ("data", "partition", "task")}
         own = {name: value for name, value in given.items() if value is not None}
-        config = RunConfig().with_options(**table).with_options(**own)
+        config = RunConfig.from_saved({**table, **own})
         task = build_task(config)
         if config.model.task is None:  # compile the kernels before this device says that it is here
             task.local_update(task.initial_model(), 1, 0)
