@@ -9,10 +9,12 @@ from slotwise.aggregation.aggregation_config import RULES, AggregationConfig
 from slotwise.aggregation.discount import Discount, Hinge, Polynomial, constant
 from slotwise.aggregation.fedasync import FedAsync
 from slotwise.aggregation.fedbuff import FedBuff
+from slotwise.aggregation.model_average import model_average
 from slotwise.aggregation.rule import Aggregation, Contribution, Vector, mean, next_model
 from slotwise.aggregation.staleness_weighted import StalenessWeightedMean
 
 __all__ = [
     "RULES", "Aggregation", "AggregationConfig", "Contribution", "Discount", "FedAsync", "FedBuff",
-    "Hinge", "Polynomial", "StalenessWeightedMean", "Vector", "constant", "mean", "next_model",
+    "Hinge", "Polynomial", "StalenessWeightedMean", "Vector", "constant", "mean", "model_average",
+    "next_model",
 ]  # fmt: skip
