@@ -18,20 +18,22 @@ def table(path: Path, text: str) -> Path:
 
 
 def test_an_unequal_fleet_has_a_timeline(slotwise: Call) -> None:
-    code, out, _ = slotwise("timeline", "--compute-distribution", "uniform:1:9", "--loss", "0.3", "--json")
+    code, out, _ = slotwise(
+        "timeline", "--compute-distribution", "uniform:1:9", "--uplink-loss", "0.3", "--json"
+    )
     document = json.loads(out)
     assert code == 0
     assert any(entry["uplinks"] for entry in document["rounds"])
-    again = slotwise("timeline", "--compute-distribution", "uniform:1:9", "--loss", "0.3", "--json")
+    again = slotwise("timeline", "--compute-distribution", "uniform:1:9", "--uplink-loss", "0.3", "--json")
     assert again == (0, out, "")
     other = slotwise(
-        "timeline", "--compute-distribution", "uniform:1:9", "--loss", "0.3", "--json", "--seed", 1
+        "timeline", "--compute-distribution", "uniform:1:9", "--uplink-loss", "0.3", "--json", "--seed", 1
     )
     assert other[1] != out
 
 
 def test_a_fleet_does_not_depend_on_the_process_that_draws_it() -> None:
-    fleet = "--compute-distribution lognormal:9:0.8 --loss 0.3 --jitter 0.5 --mean-present 40 --mean-away 9"
+    fleet = "--compute-distribution lognormal:9:0.8 --uplink-loss 0.3 --jitter 0.5 --mean-present 40 --mean-away 9"
     command = [sys.executable, "-c", "import slotwise.cli; slotwise.cli.main()", "timeline", "--json"]
     command += [*fleet.split(), "--deadline", "300", "--schedule", "idfl", "--seed", "4"]
     said = set()
@@ -120,7 +122,7 @@ def test_a_rate_of_the_link_and_link_slots_of_each_device_do_not_go_together(
 @pytest.mark.parametrize(
     "words",
     [
-        ["plan", "--deadline", 900_000_000, "--group-size", 10, "--loss", 0.1],
+        ["plan", "--deadline", 900_000_000, "--group-size", 10, "--uplink-loss", 0.1],
         ["timeline", "--rounds", 100_000_000, "--link-slots", 1_000_000],
         ["timeline", "--deadline", 900_000_000, "--link-slots", 1000, "--uplink-slots", 1],
     ],
@@ -159,9 +161,9 @@ def test_a_bad_file_is_one_line(slotwise: Call, tmp_path: Path, command: str, te
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--loss", "1"], "--loss 1.0: must be a probability from 0 to below 1"),
-        (["--loss", "-0.5"], "--loss -0.5: must be"),
-        (["--loss", "nan"], "--loss nan: must be a probability from 0 to below 1"),
+        (["--uplink-loss", "1"], "--uplink-loss 1.0: must be a probability from 0 to below 1"),
+        (["--uplink-loss", "-0.5"], "--uplink-loss -0.5: must be"),
+        (["--uplink-loss", "nan"], "--uplink-loss nan: must be a probability from 0 to below 1"),
         (["--jitter", "1"], "--jitter 1.0: must be"),
         (["--compute-distribution", "constant:-3"], "--compute-distribution constant:-3: must be"),
         (["--uplink-slots", "0"], "--uplink-slots 0: must be"),
@@ -210,7 +212,7 @@ def test_a_lossy_unequal_run_is_trained_and_resumed_by_its_folder_alone(
 ) -> None:
     fleet = table(tmp_path / "fleet.csv", "device,compute_slots,link_slots\n1,2,1\n2,3,2\n3,9,1\n4,2,1\n")
     small = ["--samples-per-device", 20, "--local-steps", 1, "--batch-size", 8, "--channels", "2"]
-    flags = ["--fleet-file", fleet, "--loss", 0.3, "--aggregation", "fedbuff", "--bits", 8]
+    flags = ["--fleet-file", fleet, "--uplink-loss", 0.3, "--aggregation", "fedbuff", "--bits", 8]
     more = ["--group-size", 2, "--deadline", 60, "--quiet"]
     code, out, _ = slotwise("train", *small, *flags, *more, "--out", tmp_path / "run")
     assert code == 0
@@ -228,7 +230,7 @@ def test_a_plan_for_a_fleet_is_simulated(slotwise: Call) -> None:
     for row in json.loads(out):
         assert row["idfl"]["rounds"] >= row["async"]["rounds"] >= row["sync"]["rounds"]
         assert row["idfl"]["mean_staleness"] <= row["async"]["mean_staleness"]
-    code, out, _ = slotwise("plan", *flags, "--loss", 0.2)
+    code, out, _ = slotwise("plan", *flags, "--uplink-loss", 0.2)
     assert code == 0
     assert "6 unequal devices" in out
 

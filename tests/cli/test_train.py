@@ -646,7 +646,7 @@ def test_twenty_kills_at_random_moments_change_nothing(
 
 @pytest.mark.slow
 def test_kills_do_not_change_quantised_updates_of_a_lossy_unequal_fleet(tmp_path: Path) -> None:
-    fleet = ["--compute-distribution", "two-classes:2:9:0.5", "--loss", "0.3", "--jitter", "0.3"]
+    fleet = ["--compute-distribution", "two-classes:2:9:0.5", "--uplink-loss", "0.3", "--jitter", "0.3"]
     learning = ["--aggregation", "fedbuff", "--bits", "8", "--schedule", "async"]
     options = [*OF_ANY_SPEED, "--deadline", "2000", *fleet, *learning]
     assert ended(start(*options, "--quiet", "--out", tmp_path / "undisturbed")).code == 0

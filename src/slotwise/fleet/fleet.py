@@ -156,9 +156,10 @@ class Fleet:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Fleet:
-        """Return the fleet that `as_dict` describes."""
+        """Return the fleet that `as_dict` describes; earlier versions call the uplink loss ``loss``."""
         absences = tuple(Absence(**absence) for absence in document.get("absences", ()))
-        return cls(**{**document, "absences": absences})
+        fields = {"uplink_loss" if name == "loss" else name: value for name, value in document.items()}
+        return cls(**{**fields, "absences": absences})
 
 
 def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absence, ...]:

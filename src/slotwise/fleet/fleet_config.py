@@ -94,6 +94,7 @@ class FleetConfig:
         if self == FleetConfig():
             return None
         seed = seed if self.fleet_seed is None else self.fleet_seed
+        refuse_too_many_devices(scenario)
         count, absences = scenario.devices, tuple(Absence(*absence) for absence in self.absences)
         each = self.device_compute_slots or (scenario.compute_slots,) * count
         compute = _slots("compute", self.compute_distribution, each, count, seed)
@@ -116,6 +117,7 @@ class FleetConfig:
         )
 
 
+MOST_DEVICES = 1_000_000
 COLUMNS = ("device", "compute_slots", "link_slots", "leaves", "returns")  # the first two are required
 CONFLICTS = (
     ("compute_distribution", "device_compute_slots"),
@@ -124,6 +126,12 @@ CONFLICTS = (
     ("link_distribution", "uplink_slots"),
     ("uplink_slots", "device_link_slots"),
 )
+
+
+def refuse_too_many_devices(scenario: Scenario) -> None:
+    """Raise an InputError if there are too many devices to have numbers of their own, or to be simulated."""
+    if scenario.devices > MOST_DEVICES:
+        raise InputError("devices", scenario.devices, f"at most {MOST_DEVICES:,}, if they are simulated")
 
 
 def _slots(

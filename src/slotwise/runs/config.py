@@ -32,7 +32,7 @@ from slotwise.scenario import (
     refuse_unused,
     whole,
 )
-from slotwise.schedule import PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
+from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
 from slotwise.user_code import is_function_name
 
 
@@ -234,7 +234,8 @@ class RunConfig:
             InputError: no round fits, or the timeline would be too long.
         """
         fleet = self.make_fleet()
-        refuse_too_many_uplinks(self.channel, rounds, fleet)
+        events = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
+        refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
         return simulate(self.channel, self.policy.policy(self.seed), rounds=rounds, fleet=fleet)
 
     def network(self) -> Architecture:

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -75,17 +77,16 @@ def run(
     """
     check_interval(checkpoint_every)
     workers = available_cores() if workers is None else whole("workers", workers)
-    timeline = config.simulate()
-    config.rule.rule()  # a rule that cannot be imported is refused before a folder is created
-    task = build_task(config) if task is None else task
+    folder = RunFolder.check_new(Path(out), overwrite=overwrite)
     return execute(
-        RunFolder.create(Path(out), config, overwrite=overwrite),
+        folder,
         config,
         task=task,
-        timeline=timeline,
         workers=workers,
         checkpoint_every=checkpoint_every,
         observer=observer,
+        create=True,
+        overwrite=overwrite,
     )
 
 
@@ -143,39 +144,43 @@ def execute(
     checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
     resume: History | None = None,
     observer: Observer | None = None,
+    create: bool = False,
+    overwrite: bool = False,
 ) -> RunResult:
-    """Train a run in its existing folder, which is locked meanwhile, from the checkpoint ``resume`` on.
+    """Train a run in its folder, which is locked meanwhile, from the checkpoint ``resume`` on.
 
-    The task and the timeline are those of the configuration, if they are built already. The other arguments
-    are those of `run`.
+    The task and the timeline are those of the configuration, if they are built already. With ``create`` the
+    folder is made after the first round: a task or rule of the user's that fails at its first call leaves
+    nothing behind. The other arguments are those of `run`.
 
     Raises:
         Diverged: after the state has been saved.
         UserError: another process is training this run, or the folder cannot be written.
     """
     check_interval(checkpoint_every)
-    observer = observer or Observer()
+    observer, began = observer or Observer(), time.monotonic()
     timeline = config.simulate() if timeline is None else timeline
     task = build_task(config) if task is None else task
-    with folder.held():
+    with ExitStack() as stack:
+
+        def start_saving() -> _Saver:
+            if create:
+                RunFolder.create(folder.path, config, overwrite=overwrite)
+            stack.enter_context(folder.held())
+            return _Saver(folder, config, task, checkpoint_every, began)
+
+        saver = None if create else start_saving()
         _check_fits(resume, timeline, task, folder)
         observer.run_started(timeline, resume)
-        saver = _Saver(folder, config, task, checkpoint_every)
-        with Training(
+        training = Training(
             timeline,
             task,
             aggregation=config.rule.rule(),
             workers=available_cores() if workers is None else whole("workers", workers),
             evaluate_every=config.slots_between_evaluations,
             resume=resume,
-        ) as training:
-            try:
-                history = _train(training, saver, observer)
-            except Diverged as error:
-                saver.close(error.history, "diverged", diverged_in_round=error.round)
-                raise
-        status: Status = "finished" if history.rounds == timeline.rounds else "interrupted"
-        saver.close(history, status)
+        )
+        status, history = _train(stack.enter_context(training), saver, start_saving, observer)
     return RunResult(status, history, timeline, folder.path)
 
 
@@ -186,18 +191,32 @@ def check_interval(checkpoint_every: float) -> float:
     return checkpoint_every
 
 
-def _train(training: Training, saver: _Saver, observer: Observer) -> History:
-    """Apply round after round, save checkpoints when they are due, and report to the observer."""
+def _train(
+    training: Training, saver: _Saver | None, start_saving: Callable[[], _Saver], observer: Observer
+) -> tuple[Status, History]:
+    """Apply round after round, save checkpoints when they are due, and report to the observer.
+
+    Without a saver, saving starts after the first round and its evaluation.
+    """
     try:
         while not (training.finished or observer.wants_stop()):
             observer.round_done(training.advance())
             for point in training.new_points():
                 observer.evaluated(point)
+            if saver is None:
+                training.history()  # waits for the evaluations, which may fail as well
+                saver = start_saving()
             saver.save_if_due(training)
-        return training.history()
+        history = training.history()
+    except Diverged as error:
+        (saver or start_saving()).close(error.history, "diverged", diverged_in_round=error.round)
+        raise
     finally:
         for point in training.unreported_points():
             observer.evaluated(point)
+    status: Status = "finished" if training.finished else "interrupted"
+    (saver or start_saving()).close(history, status)
+    return status, history
 
 
 def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: RunFolder) -> None:
@@ -215,9 +234,9 @@ def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: 
 class _Saver:
     """Writes the files of a run: a checkpoint every few seconds, and everything at the end."""
 
-    def __init__(self, folder: RunFolder, config: RunConfig, task: Task, every: float) -> None:
+    def __init__(self, folder: RunFolder, config: RunConfig, task: Task, every: float, began: float) -> None:
         self._folder, self._config, self._task, self._every = folder, config, task, every
-        self._last = self._began = time.monotonic()
+        self._last = self._began = began
         self._seconds_before = float(folder.description().get("seconds", 0.0))
 
     def save_if_due(self, training: Training) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.fleet import Fleet, Retransmission
+from slotwise.fleet.fleet_config import refuse_too_many_devices
 from slotwise.scenario import LARGEST, Scenario, check_fields, option_names, refuse_unused
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.policies import POLICIES
@@ -28,7 +29,6 @@ from slotwise.user_code import describe_error, is_function_name, load_function
 # Limits of a timeline: what can be simulated within a minute or so, and kept in a few gigabytes.
 MOST_UPLINKS = 20_000_000  # of equal devices, which need no events
 MOST_EVENTS = 3_000_000  # uplinks of unequal devices and of policies without a fast path, lost ones included
-MOST_DEVICES = 1_000_000
 SELECTIONS: Mapping[str, Selection] = {
     "first-ready": first_ready,
     "round-robin": round_robin,
@@ -191,9 +191,11 @@ def refuse_too_many_uplinks(
 
     ``events`` tells that equal devices, too, are simulated event by event.
     """
-    if scenario.devices > MOST_DEVICES:
-        raise InputError("devices", scenario.devices, f"at most {MOST_DEVICES:,} to be simulated")
+    refuse_too_many_devices(scenario)
     found, most = most_uplinks(scenario, rounds, fleet), MOST_EVENTS if fleet or events else MOST_UPLINKS
+    if fleet is not None and scenario.deadline is not None and found * (1 - fleet.uplink_loss) < 1:
+        allowed = "less: in the slots there are, no update is expected to arrive"
+        raise InputError("uplink_loss", fleet.uplink_loss, allowed)
     if found <= most:
         return
     if fleet is not None and found * (1 - fleet.uplink_loss) <= most and fleet.uplink_loss > 0.5:
