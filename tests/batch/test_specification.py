@@ -198,7 +198,7 @@ def test_what_cannot_be_is_left_out_if_the_file_says_so(read: Read) -> None:
         ("[[case]]\nname = 'a'\n[[case]]\nname = 'a'\n", "case number 2: name = a"),
         ("[[case]]\nname = 'a'\nflux = 1\n", "case a: unknown option flux"),
         ("[[case]]\nname = 'a'\nseed = 1\n", "case a: seed"),
-        ("[[case]]\nname = 'a'\nuplink-loss = 1.0\n", "a: uplink-loss 1.0"),
+        ("[[case]]\nname = 'a'\nuplink-loss = 1.0\n", "a: uplink-loss = 1.0"),
         ("[[case]]\nname = 'a'\ngroup-size = [1, 9]\n", "a,group-size=9: group_size = 9"),
         ("[powers]\nflying = 1\n", "powers: unknown key flying"),
         ("[powers]\ncomputing = 1\n", "powers: sending: missing"),

@@ -256,7 +256,7 @@ def test_malformed_losses_are_a_users_mistake(lost: object) -> None:
         Timeline.from_dict(document)
 
 
-@given(kept=st.integers(1, 7), uplink_loss=st.sampled_from([0.0, 0.4]))
+@given(kept=st.integers(1, 7), loss=st.sampled_from([0.0, 0.4]))
 def test_its_first_rounds_are_what_a_shorter_simulation_shows(kept: int, loss: float) -> None:
     fleet = Fleet(compute_slots=(2, 3, 4, 2, 3, 4), link_slots=(1, 2, 1, 2, 1, 2), uplink_loss=loss)
     shorter = simulate(EXAMPLE, "async", rounds=min(kept, 5), fleet=fleet)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import InputError, UserError, refuse_unknown_name
+from slotwise.errors import ConflictError, InputError, UserError, refuse_unknown_name
 from slotwise.files import load_toml
 from slotwise.runs.config import RENAMED, known_options
 
@@ -73,4 +73,10 @@ def in_words_of(path: Path, error: UserError) -> str:
     for value in document.values():
         tables += [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, dict)]
     written = {key.replace("-", "_"): key for table in tables for key in table}
-    return error.described(lambda name: written.get(name, name.replace("_", "-")))
+
+    def name(parameter: str) -> str:
+        return written.get(parameter, parameter.replace("_", "-"))
+
+    if isinstance(error, ConflictError):
+        return error.described(name)
+    return f"{name(error.parameter)} = {error.value}: must be {error.allowed}"
