@@ -270,3 +270,22 @@ def test_after_a_kill_or_an_interrupt_the_same_command_resumes(tmp_path: Path) -
         for folder in ("out", "undisturbed")
     )
     assert {**one, "train": "", "resume": ""} == {**other, "train": "", "resume": ""}
+
+
+def test_a_task_that_fails_at_its_first_call_leaves_no_folder(
+    recommend: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_failing.py").write_text(
+        "import numpy\n"
+        "class Task:\n"
+        "    def initial_model(self): return numpy.zeros(3, 'f4')\n"
+        "    def local_update(self, model, device, training): return 'nonsense'\n"
+        "    def evaluate(self, model): return 1.0, 0.5\n"
+        "    def named_arrays(self, model): return {'w': model}\n"
+        "def make_task(config): return Task()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    code, _, err = recommend(*CASE, "--task", "own_failing:make_task", "--out", tmp_path / "out")
+    assert code == 2
+    assert "local_update" in err
+    assert not (tmp_path / "out").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -65,13 +66,22 @@ class BatchFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Create the folder if it is new, and keep other processes out; raise a UserError if one is there."""
+        """Create the folder if it is new, and keep other processes out; raise a UserError if one is there.
+
+        If a UserError ends the block before there is a run in a new folder, the folder is removed again.
+        """
         with ExitStack() as lock:
             with self._readable():
-                if self.is_new:
+                was_new = self.is_new
+                if was_new:
                     self.path.mkdir(parents=True, exist_ok=True)
                 lock.enter_context(held(self.path, f"another {self.made_by} is at work here"))
-            yield
+            try:
+                yield
+            except UserError:
+                if was_new and not any(self.runs.glob("*/run.json")):
+                    shutil.rmtree(self.path, ignore_errors=True)
+                raise
 
     def write_manifest(self, document: dict[str, Any]) -> None:
         """Write the manifest, unless it says the same already."""
