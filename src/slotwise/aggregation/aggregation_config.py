@@ -76,7 +76,7 @@ class AggregationConfig:
             UserError: a rule given as module:function cannot be imported.
         """
         if self.aggregation not in RULES:
-            return load_function("aggregation", self.aggregation, 2)
+            return load_function("aggregation", self.aggregation, 2, 3)
         rule, discount = RULES[self.aggregation], DISCOUNTS[self.discount]
         options = {name: getattr(self, name) for name in _options(rule)}
         if "discount" in options:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from slotwise.learning.local_sgd import LocalSgd
+from slotwise.learning.local_training import LocalTraining
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline, automatic_delay
 
@@ -138,7 +138,7 @@ def _schedule_only(config: RunConfig) -> RunConfig:
     """Return the configuration with defaults for all that the timeline does not depend on: a cache key."""
     drawn = config.fleet.depends_on_seed and config.fleet.fleet_seed is None
     by_chance = config.policy.depends_on_seed or drawn
-    training = LocalSgd(seed=config.seed if by_chance else 0)
+    training = LocalTraining(seed=config.seed if by_chance else 0)
     return RunConfig(channel=config.channel, policy=config.policy, fleet=config.fleet, training=training)
 
 

@@ -15,7 +15,7 @@ from slotwise.batch.job import Run, distinct
 from slotwise.data import DataName, PartitionName
 from slotwise.data.dataset_config import InputScale
 from slotwise.errors import InputError
-from slotwise.learning.local_sgd import LocalUpdate
+from slotwise.learning.local_training import LocalUpdate
 from slotwise.runs import RunConfig
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, Timeline, completed_rounds, simulate

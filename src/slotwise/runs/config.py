@@ -19,7 +19,7 @@ from slotwise.errors import ConflictError, InputError, NoEffectError, UserError,
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_config import options_of_file
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.local_sgd import LocalSgd
+from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
 from slotwise.scenario import (
     LARGEST_SEED,
@@ -92,7 +92,7 @@ class RunConfig:
     fleet: FleetConfig = FleetConfig()  # noqa: RUF009
     dataset: DatasetConfig = DatasetConfig()  # noqa: RUF009
     model: ModelConfig = ModelConfig()
-    training: LocalSgd = LocalSgd()  # noqa: RUF009
+    training: LocalTraining = LocalTraining()  # noqa: RUF009
     rule: AggregationConfig = AggregationConfig()  # noqa: RUF009
     bits: int = UNQUANTISED
     evaluate_every: int | None = None
@@ -331,8 +331,14 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
     ),
 }
-# Options the paper does not have: it has only equal devices, the mean and unquantised updates.
-BEYOND_THE_PAPER = (*option_names(FleetConfig), *option_names(AggregationConfig), "selection", "bits", "task")
+# Options of the paper's cases. It has only equal devices and data, plain SGD, the mean and exact updates.
+PAPER_OPTIONS = (
+    *option_names(Scenario),
+    *("schedule", "delay", "participation"),
+    *("data", "partition", "samples_per_device", "labels_per_device", "concentration", "input_scale"),
+    *("channels", "hidden", "backend", "local_steps", "batch_size", "learning_rate", "update", "seed"),
+    "evaluate_every",
+)
 
 
 @cache
@@ -343,6 +349,11 @@ def _declarations() -> dict[str, tuple[str, Any]]:
         hints = field_types(type(getattr(RunConfig, group)))
         found |= {name: (group, hint) for name, hint in hints.items()}
     return found
+
+
+def beyond_the_paper() -> tuple[str, ...]:
+    """Return the options that are not the paper's."""
+    return tuple(name for name in _declarations() if name not in PAPER_OPTIONS)
 
 
 def is_list(name: str) -> bool:

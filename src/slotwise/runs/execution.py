@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from typing import Any
 from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training
-from slotwise.learning.local_sgd import DeviceSamples
+from slotwise.learning.engine import follow
+from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import CheckedTask
@@ -163,13 +164,20 @@ def execute(
     task = build_task(config) if task is None else task
     with ExitStack() as stack:
 
-        def start_saving() -> _Saver:
+        @cache
+        def saver() -> _Saver:
             if create:
                 RunFolder.create(folder.path, config, overwrite=overwrite)
             stack.enter_context(folder.held())
             return _Saver(folder, config, task, checkpoint_every, began)
 
-        saver = None if create else start_saving()
+        def after_round(training: Training) -> None:
+            if create and training.rounds == 1:
+                training.history()  # waits for the evaluations, which may fail as well
+            saver().save_if_due(training)
+
+        if not create:
+            saver()
         _check_fits(resume, timeline, task, folder)
         observer.run_started(timeline, resume)
         training = Training(
@@ -180,7 +188,13 @@ def execute(
             evaluate_every=config.slots_between_evaluations,
             resume=resume,
         )
-        status, history = _train(stack.enter_context(training), saver, start_saving, observer)
+        try:
+            history = follow(stack.enter_context(training), observer, after_round)
+        except Diverged as error:
+            saver().close(error.history, "diverged", diverged_in_round=error.round)
+            raise
+        status: Status = "finished" if history.rounds == timeline.rounds else "interrupted"
+        saver().close(history, status)
     return RunResult(status, history, timeline, folder.path)
 
 
@@ -189,34 +203,6 @@ def check_interval(checkpoint_every: float) -> float:
     if not 0 <= checkpoint_every < inf:
         raise InputError("checkpoint_every", checkpoint_every, "a finite number of seconds, at least 0")
     return checkpoint_every
-
-
-def _train(
-    training: Training, saver: _Saver | None, start_saving: Callable[[], _Saver], observer: Observer
-) -> tuple[Status, History]:
-    """Apply round after round, save checkpoints when they are due, and report to the observer.
-
-    Without a saver, saving starts after the first round and its evaluation.
-    """
-    try:
-        while not (training.finished or observer.wants_stop()):
-            observer.round_done(training.advance())
-            for point in training.new_points():
-                observer.evaluated(point)
-            if saver is None:
-                training.history()  # waits for the evaluations, which may fail as well
-                saver = start_saving()
-            saver.save_if_due(training)
-        history = training.history()
-    except Diverged as error:
-        (saver or start_saving()).close(error.history, "diverged", diverged_in_round=error.round)
-        raise
-    finally:
-        for point in training.unreported_points():
-            observer.evaluated(point)
-    status: Status = "finished" if training.finished else "interrupted"
-    (saver or start_saving()).close(history, status)
-    return status, history
 
 
 def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: RunFolder) -> None:

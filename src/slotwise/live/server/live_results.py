@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from slotwise.learning import Point, Task
+from slotwise.learning.task import CheckedTask
 from slotwise.live.clock import Signal
 from slotwise.live.server.state import LiveState
 from slotwise.runs import RunConfig
@@ -112,7 +113,7 @@ class Evaluator:
     def __init__(
         self, task: Task, state: LiveState, due: Collection[int], evaluated: Callable[[Point], None]
     ) -> None:
-        self._task, self._state, self._due, self._evaluated = task, state, due, evaluated
+        self._task, self._state, self._due, self._evaluated = CheckedTask.of(task), state, due, evaluated
         self._changed = Signal()
 
     def note_model(self) -> None:
@@ -145,11 +146,11 @@ class Evaluator:
         found = await asyncio.get_running_loop().run_in_executor(pool, evaluate, model)
         slot = staleness = 0
         if version:
-            slot = int(self._state.record.broadcasts[version - 1][1])
+            slot = self._state.complete_at(version)
             uplinks = self._state.record.uplinks  # in the order of rounds
             of_round = uplinks[bisect_left(uplinks, (version - 1,)) : bisect_left(uplinks, (version,))]
             staleness = max((k - start for k, _, start, _, _ in of_round), default=0)
-        point = Point(slot, version, found.loss, found.accuracy, staleness)
+        point = Point(slot, version, found.loss, found.accuracy, staleness, found.metrics)
         self._state.points.append(point)
         del self._state.unevaluated[version]
         self._changed.notify()
