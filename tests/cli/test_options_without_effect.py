@@ -43,6 +43,16 @@ WITHOUT_EFFECT = [
     ("train --task a:b --backend numba", "backend"),
     ("train --task a:b --input-scale standard", "input_scale"),
     ("train --task a:b --bits-per-slot 1000", "bits_per_slot"),
+    ("train --beta1 0.9", "beta1"),
+    ("train --beta2 0.9", "beta2"),
+    ("train --epsilon 0.1", "epsilon"),
+    ("train --optimizer adam --momentum 0", "momentum"),
+    ("train --rate-unit slot", "rate_unit"),
+    ("train --rate-period 1000", "rate_period"),
+    ("train --local-step a:b --optimizer sgd", "optimizer"),
+    ("train --local-step a:b --weight-decay 0.1", "weight_decay"),
+    ("train --local-step a:b --gradient-clip 1", "gradient_clip"),
+    ("train --local-step a:b --proximal 0.1", "proximal"),
     ("train --slot-seconds 2", "power_computing"),
     ("plan --seed 1", "seed"),
     ("plan --uplink-loss 0.1 --fleet-seed 2 --seed 1", "seed"),
@@ -67,7 +77,7 @@ ALWAYS = (
     *("devices", "group_size", "compute_slots", "link_slots", "deadline", "schedule", "selection"),
     *("compute_distribution", "jitter", "uplink_loss", "fleet_file", "partition", "samples_per_device"),
     *("data_seed", "model_seed", "task", "local_steps", "batch_size", "learning_rate", "update", "seed"),
-    *("aggregation", "evaluate_every", "bits"),
+    *("aggregation", "evaluate_every", "bits", "rate_decay", "local_step"),
 )
 
 
@@ -175,7 +185,7 @@ def test_a_typo_in_a_sweep_suggests_the_right_name(slotwise, tmp_path: Path, tex
     ("text", "told"),
     [
         ("[power]\nsending = 1", "unknown table power: did you mean powers?"),
-        ("local-step = 1", "unknown option local-step: did you mean local-steps?"),
+        ("batch-sise = 1", "unknown option batch-sise: did you mean batch-size?"),
     ],
 )
 def test_a_typo_in_the_file_of_recommend_suggests_the_right_name(slotwise, tmp_path, text, told) -> None:

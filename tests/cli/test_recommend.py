@@ -279,7 +279,7 @@ def test_a_task_that_fails_at_its_first_call_leaves_no_folder(
         "import numpy\n"
         "class Task:\n"
         "    def initial_model(self): return numpy.zeros(3, 'f4')\n"
-        "    def local_update(self, model, device, training): return 'nonsense'\n"
+        "    def local_update(self, model, start): return 'nonsense'\n"
         "    def evaluate(self, model): return 1.0, 0.5\n"
         "    def named_arrays(self, model): return {'w': model}\n"
         "def make_task(config): return Task()\n"
