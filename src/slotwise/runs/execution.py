@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -23,7 +24,7 @@ from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import CheckedTask
 from slotwise.machine import available_cores
 from slotwise.notebook import Displayable
-from slotwise.observer import Observer
+from slotwise.observer import Observer, RunEnd
 from slotwise.runs.config import RunConfig
 from slotwise.runs.memory import refuse_too_much_memory
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
@@ -169,27 +170,32 @@ def execute(
             if create:
                 RunFolder.create(folder.path, config, overwrite=overwrite)
             stack.enter_context(folder.held())
+            stack.enter_context(_opened(folder, config, observer))
             return _Saver(folder, config, task, checkpoint_every, began)
 
-        def after_round(training: Training) -> None:
-            if create and training.rounds == 1:
-                training.history()  # waits for the evaluations, which may fail as well
-            saver().save_if_due(training)
-
+        _check_fits(resume, timeline, task, folder)
         if not create:
             saver()
-        _check_fits(resume, timeline, task, folder)
-        observer.run_started(timeline, resume)
-        training = Training(
-            timeline,
-            task,
-            aggregation=config.rule.rule(),
-            workers=available_cores() if workers is None else whole("workers", workers),
-            evaluate_every=config.slots_between_evaluations,
-            resume=resume,
+        training = stack.enter_context(
+            Training(
+                timeline,
+                task,
+                aggregation=config.rule.rule(),
+                workers=available_cores() if workers is None else whole("workers", workers),
+                evaluate_every=config.slots_between_evaluations,
+                resume=resume,
+            )
         )
         try:
-            history = follow(stack.enter_context(training), observer, after_round)
+            if create and not observer.wants_stop():
+                training.advance()
+                training.history()  # waits for the evaluations, which may fail as well
+            saver()
+            observer.run_started(timeline, resume)
+            if create and training.rounds:
+                observer.round_done(0)
+                saver().save_if_due(training)
+            history = follow(training, observer, saver().save_if_due)
         except Diverged as error:
             saver().close(error.history, "diverged", diverged_in_round=error.round)
             raise
@@ -203,6 +209,24 @@ def check_interval(checkpoint_every: float) -> float:
     if not 0 <= checkpoint_every < inf:
         raise InputError("checkpoint_every", checkpoint_every, "a finite number of seconds, at least 0")
     return checkpoint_every
+
+
+@contextmanager
+def _opened(folder: RunFolder, config: RunConfig, observer: Observer) -> Iterator[None]:
+    """Tell the observer that the run is opened, and at the end of the block how it ended."""
+    observer.run_opened(folder, config)
+    end: RunEnd = "failed"
+    try:
+        yield
+        end = "finished" if folder.status == "finished" else "interrupted"
+    except Diverged:
+        end = "diverged"
+        raise
+    except KeyboardInterrupt:
+        end = "interrupted"
+        raise
+    finally:
+        observer.run_ended(end)
 
 
 def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: RunFolder) -> None:
