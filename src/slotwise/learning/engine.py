@@ -259,8 +259,9 @@ class Training:
         """Append finished evaluations to the points, in order."""
         timeline = self._timeline
         while self._pending and (wait or self._pending[0][1].done()):
-            k, result = self._pending.popleft()
-            evaluation = result.result()
+            k, result = self._pending[0]
+            evaluation = result.result()  # one that failed stays, so no history is without it
+            self._pending.popleft()
             if not np.isfinite(evaluation.loss):
                 self._pending.clear()
                 raise Diverged(k, "loss", self.history())

@@ -20,6 +20,7 @@ from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.files import load_toml
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_config import options_of_file
+from slotwise.learning.attack import AttackConfig
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
@@ -65,6 +66,7 @@ class RunConfig:
         model: Network, or your own task.
         training: Local training, and the seed of everything random.
         rule: Aggregation rule.
+        adversary: Devices that attack.
         bits: Bits of each number of an update; 32 sends it unchanged.
         evaluate_every: Slots between evaluations. Default: a hundredth of the deadline, at least 250.
     """
@@ -76,6 +78,7 @@ class RunConfig:
     model: ModelConfig = ModelConfig()
     training: LocalTraining = LocalTraining()  # noqa: RUF009
     rule: AggregationConfig = AggregationConfig()  # noqa: RUF009
+    adversary: AttackConfig = AttackConfig()  # noqa: RUF009
     bits: int = UNQUANTISED
     evaluate_every: int | None = None
 
@@ -84,6 +87,8 @@ class RunConfig:
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
         self.make_fleet()
+        self.rule.check_group_size(self.channel.group_size)
+        self.attackers()
         if self.model.task is not None:  # options of the built-in data sets and networks have no effect
             given, usual = self.options(), RunConfig().options()
             for name in ("data", "input_scale", "channels", "hidden", "backend"):
@@ -161,6 +166,10 @@ class RunConfig:
     def make_fleet(self) -> Fleet | None:
         """Return the devices, or None if all are equal and without faults."""
         return None if self.fleet == RunConfig.fleet else self.fleet.fleet(self.channel, self.seed)
+
+    def attackers(self) -> tuple[int, ...]:
+        """Return the devices that attack; none without an attack."""
+        return self.adversary.attackers(self.channel.devices, self.seed)
 
     def simulate(self, rounds: int | None = None) -> Timeline:
         """Return the timeline of the run, or of its first rounds."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training
+from slotwise.learning.attack import Attacked
 from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.randomness import Purpose, generator
@@ -151,6 +153,7 @@ def execute(
     Raises:
         Diverged: after the state has been saved.
         UserError: another process is training this run, or the folder cannot be written.
+        Exception: any error of the user's task or rule, after the state has been saved as interrupted.
     """
     check_interval(checkpoint_every)
     observer = observer or Observer()
@@ -158,6 +161,8 @@ def execute(
     task = build_task(config) if task is None else task
     with folder.held():
         _check_fits(resume, timeline, task, folder)
+        if attackers := config.attackers():
+            observer.notice(f"attackers ({config.adversary.attack}): device {', '.join(map(str, attackers))}")
         observer.run_started(timeline, resume)
         saver = _Saver(folder, config, task, checkpoint_every)
         with Training(
@@ -172,6 +177,9 @@ def execute(
                 history = _train(training, saver, observer)
             except Diverged as error:
                 saver.close(error.history, "diverged", diverged_in_round=error.round)
+                raise
+            except Exception as error:  # of the user's rule or task, or a full disk
+                saver.fail(training, error)
                 raise
         status: Status = "finished" if history.rounds == timeline.rounds else "interrupted"
         saver.close(history, status)
@@ -228,6 +236,17 @@ class _Saver:
         self._folder.write_points(history.points)
         self._last = time.monotonic()
 
+    def fail(self, training: Training, error: Exception) -> None:
+        """Save the state before an error as interrupted, so that the run can be resumed without its cause.
+
+        If that fails too, there is still the last checkpoint.
+        """
+        with suppress(Exception):
+            self.close(training.history(), "interrupted", error=describe_error(error))
+            return
+        with suppress(Exception):
+            self._folder.write_description(self._config, "interrupted", error=describe_error(error))
+
     def close(self, history: History, status: Status, **more: Any) -> None:
         """Save everything; run.json comes last, so that its status describes files that exist."""
         self._save(history)
@@ -275,6 +294,8 @@ def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
             from slotwise.learning.cnn_task import CnnTask  # noqa: PLC0415
 
             task = CnnTask(samples, network, config.training, offset=offset, scale=scale)
+    if config.adversary.attack != "none":  # attackers quantise what they send, as all devices do
+        task = Attacked(task, config.adversary, config.channel.devices, config.seed)
     return task if config.bits == UNQUANTISED else Quantised(task, config.bits, config.seed)
 
 
