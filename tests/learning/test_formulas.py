@@ -77,7 +77,7 @@ def test_a_strong_proximal_term_keeps_the_device_at_its_start() -> None:
 
 
 def test_local_momentum_by_hand() -> None:
-    # w = 8, c = 4, eta = 0.25, momentum 0.5: v = 4, 5, 4.25 − … as computed step by step.
+    # w = 8, c = 4, eta = 0.25 and momentum 0.5.
     v1 = 8.0 - 4.0
     w1 = 8.0 - 0.25 * v1
     v2 = 0.5 * v1 + (w1 - 4.0)

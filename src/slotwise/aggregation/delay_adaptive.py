@@ -17,11 +17,11 @@ class DelayAdaptive:
     """w_{k+1} = w_k − (1/S) Σ min(1, c/d_i) u_i: full steps up to staleness c, then steps as short as c/d.
 
     Mishchenko, Bach, Even and Woodworth, "Asynchronous SGD Beats Minibatch SGD Under Arbitrary Delays",
-    NeurIPS 2022, arXiv:2206.07638, take the step size min(1/c, 1/d)/(2L) with c the number of workers;
-    Koloskova, Stich and Jaggi, "Sharper Convergence Guarantees for Asynchronous SGD for Distributed and
-    Federated Learning", NeurIPS 2022, arXiv:2206.08307, shorten steps of a delay above c, the average number
-    of updates being computed. Both count delays in updates. In rounds of S updates c is that number over S,
-    which is also the average staleness, up to the updates still missing at the end.
+    NeurIPS 2022, arXiv:2206.07638, take step sizes in proportion to min(1/c, 1/d) with c the number of
+    workers. Koloskova, Stich and Jaggi, "Sharper Convergence Guarantees for Asynchronous SGD for Distributed
+    and Federated Learning", NeurIPS 2022, arXiv:2206.08307, shorten the steps of delays above c, the average
+    number of updates being computed. Both count delays in updates. In rounds of S updates c is that number
+    over S, which is about the average staleness.
 
     ``delay_threshold`` is c in rounds. None takes the mean staleness of the updates so far, those of this
     round included, but at least 1. The weights are not normalised. The state is the sum and the number of
