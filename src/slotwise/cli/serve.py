@@ -22,6 +22,7 @@ from slotwise.cli.live_display import (
 )
 from slotwise.errors import InputError
 from slotwise.files import blaming_file
+from slotwise.learning.attack import AttackConfig
 from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig, resume_live
 from slotwise.live import serve as serve_live
@@ -38,7 +39,9 @@ SERVER_FLAGS = tuple(
     replace(flag, alias="--patience") if flag.name == "timeout" else flag
     for flag in flags_of(ServerConfig, SERVER)
 )
-RUN_FLAGS = tuple(flag for flag in run_flags() if flag.name not in SIMULATED_FAULTS)
+RUN_FLAGS = tuple(
+    flag for flag in run_flags() if flag.name not in (*SIMULATED_FAULTS, *option_names(AttackConfig))
+)
 FILE_FLAGS = (
     Flag("out", Path, "Run folder; must not contain another run.", OUTPUT),
     Flag("resume", Path, "Resume the run in this folder, also after a crash.", OUTPUT),

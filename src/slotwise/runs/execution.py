@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -23,7 +24,7 @@ from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import CheckedTask
 from slotwise.machine import available_cores
 from slotwise.notebook import Displayable
-from slotwise.observer import Observer
+from slotwise.observer import Observer, RunEnd
 from slotwise.runs.config import RunConfig
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
 from slotwise.scenario import whole
@@ -160,8 +161,8 @@ def execute(
     observer = observer or Observer()
     timeline = config.simulate() if timeline is None else timeline
     task = build_task(config) if task is None else task
-    with folder.held():
-        _check_fits(resume, timeline, task, folder)
+    _check_fits(resume, timeline, task, folder)
+    with folder.held(), _opened(folder, config, observer):
         if attackers := config.attackers():
             observer.notice(f"attackers ({config.adversary.attack}): device {', '.join(map(str, attackers))}")
         observer.run_started(timeline, resume)
@@ -192,6 +193,24 @@ def check_interval(checkpoint_every: float) -> float:
     if not 0 <= checkpoint_every < inf:
         raise InputError("checkpoint_every", checkpoint_every, "a finite number of seconds, at least 0")
     return checkpoint_every
+
+
+@contextmanager
+def _opened(folder: RunFolder, config: RunConfig, observer: Observer) -> Iterator[None]:
+    """Tell the observer that the run is opened, and at the end of the block how it ended."""
+    observer.run_opened(folder, config)
+    end: RunEnd = "failed"
+    try:
+        yield
+        end = "finished" if folder.status == "finished" else "interrupted"
+    except Diverged:
+        end = "diverged"
+        raise
+    except KeyboardInterrupt:
+        end = "interrupted"
+        raise
+    finally:
+        observer.run_ended(end)
 
 
 def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: RunFolder) -> None:

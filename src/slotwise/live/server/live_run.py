@@ -94,7 +94,7 @@ def live_plan(config: RunConfig) -> Timeline:
         if options[name]:
             raise InputError(name, options[name], "omitted: in a live run, faults are real")
     if config.attackers():
-        raise InputError("attack", options["attack"], "none: attacks are simulated only")
+        raise InputError("attack", options["attack"], "none: only a simulation has attackers")
     return config.simulate()
 
 
