@@ -38,8 +38,12 @@ class AttackConfig:
             raise InputError("attack_share", self.attack_share, "a number above 0 and at most 1")
         if not 0 < self.attack_scale < inf:
             raise InputError("attack_scale", self.attack_scale, "a finite number above 0")
-        if self.attack == "none":
-            refuse_unused(self, ("attack_share", "attack_scale"), "attack none")
+        refuse_unused(self)
+
+    def unused(self) -> dict[str, str]:
+        """Return the options that have no effect without an attack, with the reason."""
+        names = ("attack_share", "attack_scale") if self.attack == "none" else ()
+        return dict.fromkeys(names, "with attack none")
 
     def attackers(self, devices: int, seed: int) -> tuple[int, ...]:
         """Return the devices that attack, drawn from the seed: the share of all devices, rounded.
