@@ -18,6 +18,7 @@ from slotwise.data import IMAGE_SHAPES, DatasetConfig
 from slotwise.errors import ConflictError, InputError, NoEffectError, UserError, refuse_unknown_name
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_config import options_of_file
+from slotwise.learning.attack import AttackConfig
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
@@ -83,6 +84,7 @@ class RunConfig:
         model: Network, or your own task.
         training: Local training, and the seed of everything random.
         rule: Aggregation rule.
+        adversary: Devices that attack.
         bits: Bits of each number of an update; 32 sends it unchanged.
         evaluate_every: Slots between evaluations. Default: a hundredth of the deadline.
     """
@@ -94,6 +96,7 @@ class RunConfig:
     model: ModelConfig = ModelConfig()
     training: LocalTraining = LocalTraining()  # noqa: RUF009
     rule: AggregationConfig = AggregationConfig()  # noqa: RUF009
+    adversary: AttackConfig = AttackConfig()  # noqa: RUF009
     bits: int = UNQUANTISED
     evaluate_every: int | None = None
 
@@ -102,6 +105,8 @@ class RunConfig:
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
         self.make_fleet()
+        self.rule.check_group_size(self.channel.group_size)
+        self.attackers()
         for name, reason in self._unused_data().items():
             if getattr(self.dataset, name) != getattr(DatasetConfig, name):
                 raise NoEffectError(name, getattr(self.dataset, name), reason)
@@ -226,6 +231,10 @@ class RunConfig:
     def make_fleet(self) -> Fleet | None:
         """Return the devices, or None if all are equal and without faults."""
         return None if self.fleet == RunConfig.fleet else self.fleet.fleet(self.channel, self.fleet_seed)
+
+    def attackers(self) -> tuple[int, ...]:
+        """Return the devices that attack; none without an attack."""
+        return self.adversary.attackers(self.channel.devices, self.seed)
 
     def simulate(self, rounds: int | None = None) -> Timeline:
         """Return the timeline of the run, or of its first rounds.
