@@ -19,6 +19,7 @@ from pathlib import Path  # noqa: E402
 
 from slotwise.bench.suite import NETWORK, SGD, common_samples, common_timeline, steps_per_second  # noqa: E402
 from slotwise.data import load_mnist  # noqa: E402
+from slotwise.learning import TrainingStart  # noqa: E402
 from slotwise.learning.cnn_task import CnnTask  # noqa: E402
 
 
@@ -32,7 +33,7 @@ def main() -> None:
     arguments = parser.parse_args()
     dataset = load_mnist(arguments.data)
     task = CnnTask(common_samples(dataset), NETWORK, SGD)
-    task.local_update(task.initial_model(), 1, 0)  # loads the compiled kernels
+    task.local_update(task.initial_model(), TrainingStart(1, 0))  # loads the compiled kernels
     startup = time.perf_counter() - START
     timeline = common_timeline(arguments.rounds)
     rate = steps_per_second(timeline, task, arguments.threads)

@@ -23,7 +23,7 @@ from pathlib import Path
 import aiomqtt
 import numpy as np
 
-from slotwise.learning import Evaluation
+from slotwise.learning import Evaluation, TrainingStart
 from slotwise.live import ServerConfig
 from slotwise.live.server.live_run import run_live
 from slotwise.live.server.serving import new_live_folder
@@ -42,9 +42,9 @@ class Cheap:
         """Return zeros."""
         return np.zeros(PARAMETERS, dtype=np.float32)
 
-    def local_update(self, model: np.ndarray, device: int, training: int) -> np.ndarray:
+    def local_update(self, model: np.ndarray, start: TrainingStart) -> np.ndarray:
         """Return an update that costs hardly anything."""
-        return model * np.float32(0.001) + np.float32(device + training)
+        return model * np.float32(0.001) + np.float32(start.device + start.training)
 
     def evaluate(self, model: np.ndarray) -> Evaluation:
         """Return the first number as the loss."""

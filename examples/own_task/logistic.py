@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.learning import Evaluation, Task
+from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.learning.randomness import Purpose, draw_batches, generator
 from slotwise.runs import RunConfig
 
@@ -37,14 +37,16 @@ class Logistic:
         """Return zero weights, then a zero bias."""
         return np.zeros(FEATURES + 1, dtype=np.float32)
 
-    def local_update(self, model: Array, device: int, training: int) -> Array:
+    def local_update(self, model: Array, start: TrainingStart) -> Array:
         """Return w_start − w_end of H steps of SGD; batches depend on (seed, device, training) alone."""
         own = self._config
         weights = model.copy()
         sgd, samples = own.training, own.dataset.samples_per_device
-        batches = draw_batches(own.seed, device, training, samples, sgd.local_steps, sgd.batch_size)
+        batches = draw_batches(
+            own.seed, start.device, start.training, samples, sgd.local_steps, sgd.batch_size
+        )
         for rows in batches:
-            inputs, labels = self._inputs[device - 1, rows], self._labels[device - 1, rows]
+            inputs, labels = self._inputs[start.device - 1, rows], self._labels[start.device - 1, rows]
             wrong = _probability(weights, inputs) - labels
             weights[:-1] -= np.float32(sgd.learning_rate) * (wrong @ inputs) / np.float32(len(rows))
             weights[-1] -= np.float32(sgd.learning_rate) * wrong.mean()

@@ -5,6 +5,7 @@ Values of options come from Python, TOML, JSON or flags, so they are checked aga
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from numbers import Integral, Rational
@@ -135,6 +136,15 @@ def check_fields(instance: Any) -> None:
     """Convert every field of a frozen dataclass to its declared type, or raise an InputError."""
     for name, hint in field_types(type(instance)).items():
         object.__setattr__(instance, name, checked(name, getattr(instance, name), hint))
+
+
+def refuse_unused(instance: Any, names: Iterable[str], chosen: str) -> None:
+    """Raise an InputError for the first of these fields without effect whose value is not its default."""
+    defaults = {field.name: field.default for field in fields(instance)}
+    for name in names:
+        value = getattr(instance, name)
+        if value != defaults[name]:
+            raise InputError(name, value, f"omitted with {chosen}")
 
 
 def checked(name: str, value: Any, hint: Any) -> Any:

@@ -26,10 +26,10 @@ def is_function_name(name: str) -> bool:
     return bool(separator) and all(part.isidentifier() for part in (*module.split("."), function))
 
 
-def load_function(parameter: str, name: str, arguments: int) -> Callable[..., Any]:
+def load_function(parameter: str, name: str, *arguments: int) -> Callable[..., Any]:
     """Import ``module:function``; the current directory is searched first, as ``python -m`` does.
 
-    The function must accept ``arguments`` positional arguments.
+    The function must accept this number of positional arguments, or one of several numbers.
 
     Raises:
         InputError: the name is malformed, there is no such function, or it takes other arguments.
@@ -54,13 +54,22 @@ def load_function(parameter: str, name: str, arguments: int) -> Callable[..., An
         raise InputError(parameter, name, f"importable: {module_name} has no {function_name}")
     if not callable(function):
         raise InputError(parameter, name, f"a function, and {function_name} is not callable")
+    problems = [_misfit(function, count) for count in arguments]
+    if all(problems):
+        counts = " or ".join(map(str, arguments))
+        raise InputError(parameter, name, f"callable with {counts} arguments: {problems[0]}")
+    return function  # type: ignore[no-any-return]
+
+
+def _misfit(function: Callable[..., Any], arguments: int) -> str | None:
+    """Return why a function cannot be called with so many arguments; None if it can."""
     try:
         inspect.signature(function).bind(*[None] * arguments)
     except TypeError as error:
-        raise InputError(parameter, name, f"callable with {arguments} arguments: {error}") from None
+        return str(error)
     except ValueError:
         pass  # some functions written in C have no signature
-    return function  # type: ignore[no-any-return]
+    return None
 
 
 def describe_error(error: BaseException) -> str:

@@ -16,7 +16,7 @@ def sent() -> list[Contribution]:
 
 
 def test_a_round_without_updates_keeps_the_model() -> None:
-    assert next_model(mean, MODEL, []) is MODEL
+    assert next_model(mean, MODEL, [])[0] is MODEL
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_a_view_becomes_a_contiguous_model() -> None:
     def first_column(model: Vector, contributions: Sequence[Contribution]) -> Vector:
         return np.stack([model, model], axis=1)[:, 0]
 
-    assert next_model(first_column, MODEL, sent()).flags.c_contiguous
+    assert next_model(first_column, MODEL, sent())[0].flags.c_contiguous

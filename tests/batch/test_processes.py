@@ -248,7 +248,7 @@ class Deadly:
         self.rate = rate
     def initial_model(self):
         return np.ones(3, dtype=np.float32)
-    def local_update(self, model, device, training):
+    def local_update(self, model, start):
         if self.rate == 0.2:
             os.kill(os.getpid(), signal.SIGKILL)
         return model / 2

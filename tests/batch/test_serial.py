@@ -10,7 +10,7 @@ from slotwise.aggregation import Vector
 from slotwise.batch import BatchFolder, Job, JobProgress, Run, SerialExecutor, run_jobs, unfinished
 from slotwise.batch.serial import TaskCache
 from slotwise.errors import UserError
-from slotwise.learning import Evaluation, Task
+from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig
 
@@ -29,7 +29,7 @@ class Halving:
     def initial_model(self) -> Vector:
         return np.ones(3, dtype=np.float32)
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         self.updates += 1
         return (model / 2).astype(np.float32)
 
@@ -41,7 +41,7 @@ class Halving:
 
 
 class Exploding(Halving):
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         return model * np.float32(np.inf)
 
 

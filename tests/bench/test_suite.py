@@ -66,7 +66,7 @@ def mnist() -> Dataset:
 def test_device_i_holds_250_samples_of_label_i_mod_10(mnist: Dataset) -> None:
     rows = common_samples(mnist).rows
     assert rows.shape == (100, 250)
-    assert np.array_equal(mnist.train_labels[rows], np.tile((np.arange(100) % 10)[:, None], 250))
+    assert np.array_equal(mnist.train_targets[rows], np.tile((np.arange(100) % 10)[:, None], 250))
 
 
 def test_a_hundred_devices_share_no_sample(mnist: Dataset) -> None:

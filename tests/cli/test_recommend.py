@@ -38,8 +38,8 @@ def mnist() -> Dataset:
     return Dataset(
         **{
             **vars(whole),
-            "test_images": whole.test_images[:200],
-            "test_labels": whole.test_labels[:200],
+            "test_inputs": whole.test_inputs[:200],
+            "test_targets": whole.test_targets[:200],
         }
     )
 

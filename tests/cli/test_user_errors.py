@@ -17,7 +17,7 @@ class Failing:
     def initial_model(self):
         return np.zeros(3, dtype=np.float32)
 
-    def local_update(self, model, device, training):
+    def local_update(self, model, start):
         return self.deeper(model)
 
     def deeper(self, model):

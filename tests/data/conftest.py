@@ -83,10 +83,10 @@ def expected_of(images: dict[str, np.ndarray], labels: dict[str, list[int]]) -> 
     deviation = (train / 255).std(axis=(0, 2, 3)).round(4)
     dataset = Dataset(
         name="cifar10",
-        train_images=train,
-        train_labels=np.array([labels[stem] for stem in STEMS[:5]], np.uint8).ravel(),
-        test_images=images["test_batch"],
-        test_labels=np.array(labels["test_batch"], np.uint8),
+        train_inputs=train,
+        train_targets=np.array([labels[stem] for stem in STEMS[:5]], np.uint8).ravel(),
+        test_inputs=images["test_batch"],
+        test_targets=np.array(labels["test_batch"], np.uint8),
         classes=10,
         offset=tuple(mean.tolist()),
         scale=tuple(deviation.tolist()),

@@ -16,10 +16,10 @@ def dataset() -> Dataset:
     generator = np.random.default_rng(0)
     return Dataset(
         name="small",
-        train_images=generator.integers(256, size=(20, 3, 4, 4)).astype(np.uint8),
-        train_labels=generator.integers(5, size=20).astype(np.uint8),
-        test_images=generator.integers(256, size=(10, 3, 4, 4)).astype(np.uint8),
-        test_labels=generator.integers(5, size=10).astype(np.uint8),
+        train_inputs=generator.integers(256, size=(20, 3, 4, 4)).astype(np.uint8),
+        train_targets=generator.integers(5, size=20).astype(np.uint8),
+        test_inputs=generator.integers(256, size=(10, 3, 4, 4)).astype(np.uint8),
+        test_targets=generator.integers(5, size=10).astype(np.uint8),
         classes=5,
         offset=(0.1, 0.2, 0.3),
         scale=(0.4, 0.5, 0.6),

@@ -206,8 +206,8 @@ def md5_of_batch(images: np.ndarray, labels: np.ndarray) -> str:
 def batches(dataset: Dataset) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     for start in range(0, 50_000, 10_000):
         rows = slice(start, start + 10_000)
-        yield dataset.train_images[rows], dataset.train_labels[rows]
-    yield dataset.test_images, dataset.test_labels
+        yield dataset.train_inputs[rows], dataset.train_targets[rows]
+    yield dataset.test_inputs, dataset.test_targets
 
 
 @pytest.mark.slow

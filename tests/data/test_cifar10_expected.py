@@ -13,10 +13,10 @@ def dataset(tiny: Any) -> Dataset:
     stems = list(tiny.images)
     return Dataset(
         name="cifar10",
-        train_images=np.concatenate([tiny.images[stem] for stem in stems[:5]]),
-        train_labels=np.array([tiny.labels[stem] for stem in stems[:5]], np.uint8).ravel(),
-        test_images=tiny.images["test_batch"],
-        test_labels=np.array(tiny.labels["test_batch"], np.uint8),
+        train_inputs=np.concatenate([tiny.images[stem] for stem in stems[:5]]),
+        train_targets=np.array([tiny.labels[stem] for stem in stems[:5]], np.uint8).ravel(),
+        test_inputs=tiny.images["test_batch"],
+        test_targets=np.array(tiny.labels["test_batch"], np.uint8),
         classes=10,
         offset=tiny.expected.mean,
         scale=tiny.expected.deviation,
@@ -28,20 +28,20 @@ def test_what_is_expected_passes(dataset: Dataset, tiny: Any) -> None:
 
 
 def test_unequal_training_classes_are_counted_out(dataset: Dataset, tiny: Any) -> None:
-    labels = np.where(dataset.train_labels == 3, 4, dataset.train_labels).astype(np.uint8)
+    labels = np.where(dataset.train_targets == 3, 4, dataset.train_targets).astype(np.uint8)
     with pytest.raises(
         DataError, match=r"copy: train images per class are \[5, 5, 5, 0, 10, .*must be 5 each"
     ):
-        check_cifar10(replace(dataset, train_labels=labels), tiny.expected, "copy")
+        check_cifar10(replace(dataset, train_targets=labels), tiny.expected, "copy")
 
 
 def test_unequal_test_classes_are_counted_out(dataset: Dataset, tiny: Any) -> None:
     with pytest.raises(DataError, match=r"copy: test images per class are .* must be 1 each"):
-        check_cifar10(replace(dataset, test_labels=np.zeros(10, np.uint8)), tiny.expected, "copy")
+        check_cifar10(replace(dataset, test_targets=np.zeros(10, np.uint8)), tiny.expected, "copy")
 
 
 def test_channels_in_another_order_have_other_means(dataset: Dataset, tiny: Any) -> None:
-    turned = replace(dataset, train_images=dataset.train_images[:, ::-1])
+    turned = replace(dataset, train_inputs=dataset.train_inputs[:, ::-1])
     with pytest.raises(DataError, match=r"copy: channel mean is \(.*\), must be \("):
         check_cifar10(turned, tiny.expected, "copy")
 
@@ -54,7 +54,7 @@ def test_flatter_pixels_have_another_deviation(dataset: Dataset, tiny: Any) -> N
 
 def test_another_order_of_images_is_noticed(dataset: Dataset, tiny: Any) -> None:
     reversed_ = replace(
-        dataset, train_images=dataset.train_images[::-1], train_labels=dataset.train_labels[::-1]
+        dataset, train_inputs=dataset.train_inputs[::-1], train_targets=dataset.train_targets[::-1]
     )
     with pytest.raises(DataError, match="or are in another order than the official one"):
         check_cifar10(reversed_, tiny.expected, "copy")

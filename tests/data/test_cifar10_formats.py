@@ -28,8 +28,8 @@ def test_a_folder_of_each_form_gives_the_same_content(tiny: Any, unpack: Unpack,
 
 def test_images_keep_their_labels(tiny: Any, pack: Pack) -> None:
     dataset = read_cifar10(pack(tiny.npm()), tiny.expected)
-    np.testing.assert_array_equal(dataset.train_images[10:20], tiny.images["data_batch_2"])
-    assert dataset.train_labels[10:20].tolist() == tiny.labels["data_batch_2"]
+    np.testing.assert_array_equal(dataset.train_inputs[10:20], tiny.images["data_batch_2"])
+    assert dataset.train_targets[10:20].tolist() == tiny.labels["data_batch_2"]
 
 
 def test_the_order_of_files_in_the_archive_does_not_matter(tiny: Any, pack: Pack) -> None:

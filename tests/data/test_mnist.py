@@ -23,18 +23,18 @@ def copy(tmp_path: Path) -> Path:
 
 
 def test_it_has_60000_and_10000_images_of_28_by_28(mnist: Dataset) -> None:
-    assert mnist.train_images.shape == (60_000, 1, 28, 28)
-    assert mnist.test_images.shape == (10_000, 1, 28, 28)
+    assert mnist.train_inputs.shape == (60_000, 1, 28, 28)
+    assert mnist.test_inputs.shape == (10_000, 1, 28, 28)
     assert mnist.classes == 10
 
 
 def test_labels_are_in_the_published_order(mnist: Dataset) -> None:
-    assert mnist.train_labels[:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
-    assert mnist.test_labels[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
+    assert mnist.train_targets[:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
+    assert mnist.test_targets[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
 
 
 def test_offset_and_scale_are_the_mean_and_deviation_of_its_pixels(mnist: Dataset) -> None:
-    counts = np.bincount(mnist.train_images.ravel(), minlength=256) / mnist.train_images.size
+    counts = np.bincount(mnist.train_inputs.ravel(), minlength=256) / mnist.train_inputs.size
     levels = np.arange(256) / 255
     mean = counts @ levels
     assert (round(mean, 4),) == mnist.offset

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.data import Dataset, load_mnist, one_label
-from slotwise.learning import Evaluation, Task
-from slotwise.learning.local_sgd import DeviceSamples
+from slotwise.learning import Evaluation, Task, TrainingStart
+from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.randomness import Purpose, draw_batches, generator
 
 SAMPLES, FEATURES = 6, 5
@@ -27,10 +27,10 @@ class LeastSquares:
     def initial_model(self) -> Vector:
         return generator(self.seed, Purpose.MODEL).normal(size=FEATURES).astype(np.float32)
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         weights = model.copy()
-        for batch in draw_batches(self.seed, device, training, SAMPLES, 2, 3):
-            inputs, targets = self.inputs[device - 1, batch], self.targets[device - 1, batch]
+        for batch in draw_batches(self.seed, start.device, start.training, SAMPLES, 2, 3):
+            inputs, targets = self.inputs[start.device - 1, batch], self.targets[start.device - 1, batch]
             errors = (inputs * weights).sum(axis=1) - targets
             weights -= np.float32(0.05) * (inputs * errors[:, np.newaxis]).sum(axis=0)
         return model - weights
@@ -56,5 +56,5 @@ def mnist() -> Dataset:
 @pytest.fixture(scope="session")
 def samples(mnist: Dataset) -> DeviceSamples:
     """Six devices with 40 images of one label each."""
-    rows = one_label(mnist.train_labels, 6, 40, generator(0, Purpose.PARTITION))
+    rows = one_label(mnist.train_targets, 6, 40, generator(0, Purpose.PARTITION))
     return DeviceSamples(mnist, rows)

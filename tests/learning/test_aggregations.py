@@ -22,7 +22,7 @@ from slotwise.aggregation import (
 )
 from slotwise.fleet import Absence, Fleet
 from slotwise.fleet.distributions import Uniform, draw_slots, random_absences
-from slotwise.learning import Task, Training, train
+from slotwise.learning import Task, Training, TrainingStart, train
 from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
@@ -54,7 +54,7 @@ def replay(timeline: Timeline, task: Task, aggregation: Aggregation) -> list[Vec
         sent = []
         for row in range(timeline.uplinks(k).start, timeline.uplinks(k).stop):
             device, version = int(timeline.device[row]), int(timeline.version[row])
-            update = task.local_update(models[version], device, trainings[device])
+            update = task.local_update(models[version], TrainingStart(device, trainings[device]))
             trainings[device] += 1
             sent.append(Contribution(update, k - version, models[version]))
         models.append(aggregation(models[k], sent) if sent else models[k])

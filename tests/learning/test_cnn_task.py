@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import Vector
-from slotwise.learning import Evaluation, History, train
+from slotwise.learning import Evaluation, History, TrainingStart, train
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
+from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.scenario import Scenario
 from slotwise.schedule import Participation, Schedule, simulate
 from slotwise.schedule.policies.synchronous import Participants
 
 SMALL = Architecture(input_shape=(1, 28, 28), convolutions=((3, 5), (4, 5)), hidden=(8,), classes=10)
-SGD = LocalSgd(local_steps=2, batch_size=16, learning_rate=0.05)
+SGD = LocalTraining(local_steps=2, batch_size=16, learning_rate=0.05)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_training_lowers_the_loss(task: CnnTask) -> None:
 
 def test_an_update_is_one_of_its_device_and_of_its_training(task: CnnTask) -> None:
     model = task.initial_model()
-    updates = [task.local_update(model, *which) for which in ((1, 0), (1, 0), (2, 0), (1, 1))]
+    updates = [task.local_update(model, TrainingStart(*which)) for which in ((1, 0), (1, 0), (2, 0), (1, 1))]
     assert np.array_equal(updates[0], updates[1])
     assert not np.array_equal(updates[0], updates[2])
     assert not np.array_equal(updates[0], updates[3])
@@ -76,26 +76,31 @@ def test_an_update_is_one_of_its_device_and_of_its_training(task: CnnTask) -> No
 def test_an_update_leaves_the_model_it_started_on(task: CnnTask) -> None:
     model = task.initial_model()
     before = model.copy()
-    task.local_update(model, 1, 0)
+    task.local_update(model, TrainingStart(1, 0))
     assert np.array_equal(model, before)
 
 
 def test_the_mean_update_is_the_sum_over_the_steps(samples: DeviceSamples, task: CnnTask) -> None:
-    mean = CnnTask(samples, SMALL, LocalSgd(local_steps=2, batch_size=16, learning_rate=0.05, update="mean"))
+    mean = CnnTask(
+        samples, SMALL, LocalTraining(local_steps=2, batch_size=16, learning_rate=0.05, update="mean")
+    )
     model = task.initial_model()
-    assert np.array_equal(mean.local_update(model, 3, 0), task.local_update(model, 3, 0) / np.float32(2))
+    assert np.array_equal(
+        mean.local_update(model, TrainingStart(3, 0)),
+        task.local_update(model, TrainingStart(3, 0)) / np.float32(2),
+    )
 
 
 def test_one_step_is_the_step_size_times_the_gradient_at_the_start(samples: DeviceSamples) -> None:
     # The gradient by central differences along the update itself: −f'(u/|u|) · eta = |u|.
-    sgd = LocalSgd(local_steps=1, batch_size=40, learning_rate=0.01)
-    task = CnnTask(samples, SMALL, sgd)
+    training = LocalTraining(local_steps=1, batch_size=40, learning_rate=0.01)
+    task = CnnTask(samples, SMALL, training)
     model = task.initial_model()
-    update = task.local_update(model, 1, 0)
-    alone = CnnTask(DeviceSamples(samples.dataset, samples.rows[:1]), SMALL, sgd)
+    update = task.local_update(model, TrainingStart(1, 0))
+    alone = CnnTask(DeviceSamples(samples.dataset, samples.rows[:1]), SMALL, training)
     step = np.float32(1e-2 / norm(update)) * update
     slope = (alone.evaluate(model + step).loss - alone.evaluate(model - step).loss) / (2 * norm(step))
-    assert norm(update) == pytest.approx(sgd.learning_rate * slope, rel=2e-2)
+    assert norm(update) == pytest.approx(training.learning_rate * slope, rel=2e-2)
 
 
 def test_the_scale_of_the_inputs_matters(samples: DeviceSamples, task: CnnTask) -> None:
@@ -106,9 +111,9 @@ def test_the_scale_of_the_inputs_matters(samples: DeviceSamples, task: CnnTask) 
 
 
 def test_a_device_with_fewer_samples_than_the_batch_size_trains(samples: DeviceSamples) -> None:
-    few = DeviceSamples(samples.dataset, samples.rows[:, :3])
-    update = CnnTask(few, SMALL, LocalSgd(local_steps=2, batch_size=64)).local_update(
-        CnnTask(few, SMALL, SGD).initial_model(), 1, 0
+    few = DeviceSamples(samples.dataset, [own[:3] for own in samples.rows])
+    update = CnnTask(few, SMALL, LocalTraining(local_steps=2, batch_size=64)).local_update(
+        CnnTask(few, SMALL, SGD).initial_model(), TrainingStart(1, 0)
     )
     assert norm(update) > 0
 
@@ -117,7 +122,7 @@ def test_accuracy_is_over_all_test_images(task: CnnTask) -> None:
     # A network whose last bias decides everything says 7 to every image.
     model = np.zeros_like(task.initial_model())
     model[-3] = 1.0
-    sevens = int((task.samples.dataset.test_labels == 7).sum())
+    sevens = int((task.samples.dataset.test_targets == 7).sum())
     assert task.evaluate(model).accuracy == sevens / 10_000
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import Vector
-from slotwise.learning import Diverged, Evaluation, History, Task, train
+from slotwise.learning import Diverged, Evaluation, History, Task, TrainingStart, train
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
 
@@ -21,9 +21,9 @@ class Poisoned:
         self.initial_model, self.named_arrays = task.initial_model, task.named_arrays
         self._evaluations = 0
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        update = self._task.local_update(model, device, training)
-        return update + self._poison if (device, training) == (1, 1) else update
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        update = self._task.local_update(model, start)
+        return update + self._poison if (start.device, start.training) == (1, 1) else update
 
     def evaluate(self, model: Vector) -> Evaluation:
         evaluation = self._task.evaluate(model)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from slotwise import Scenario, simulate
 from slotwise.aggregation import Vector
-from slotwise.learning import Evaluation
+from slotwise.learning import Evaluation, TrainingStart
 from slotwise.learning.estimation import (
     Estimator,
     Measurement,
@@ -24,7 +24,7 @@ from slotwise.learning.estimation import (
     one_step,
     spread_rounds,
 )
-from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
+from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.observer import Observer
 from slotwise.theory.bound import Constants
 
@@ -37,15 +37,15 @@ class PointsTask:
         rows = np.arange(DEVICES * held, dtype=np.int32).reshape(DEVICES, held)
         self.points = draw.normal(size=(DEVICES * held, DIMENSION)) + np.arange(DEVICES).repeat(held)[:, None]
         self.samples = DeviceSamples(cast(Any, None), rows)
-        self.sgd = LocalSgd(local_steps=5, batch_size=4, learning_rate=0.1)
+        self.training = LocalTraining(local_steps=5, batch_size=4, learning_rate=0.1)
 
     def initial_model(self) -> Vector:
         return np.full(DIMENSION, 10.0, dtype=np.float32)
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         end = model.astype(np.float64)
-        for batch in self.samples.batches(self.sgd, device, training):
-            end -= self.sgd.learning_rate * (end - self.points[batch].mean(axis=0))
+        for batch in self.samples.batches(self.training, start):
+            end -= self.training.learning_rate * (end - self.points[batch].mean(axis=0))
         return (model - end).astype(np.float32)
 
     def evaluate(self, model: Vector) -> Evaluation:
@@ -117,8 +117,8 @@ def test_the_noise_is_found_where_it_does_not_grow(estimator: Estimator, task: P
 def test_the_variance_of_small_batches_is_brought_to_that_of_one_sample(held: int) -> None:
     task = PointsTask(held)
     estimator, model = Estimator(task, cast(Any, None)), task.initial_model()
-    full = estimator.full.local_update(model, 1, 0)
-    samples = (estimator.sampled.local_update(model, 1, draw) for draw in range(2000))
+    full = estimator.full.local_update(model, TrainingStart(1, 0))
+    samples = (estimator.sampled.local_update(model, TrainingStart(1, draw)) for draw in range(2000))
     deviations = [((sample - full) ** 2).sum() for sample in samples]
     points = task.device_points()[0]
     variance = ((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()
@@ -130,15 +130,15 @@ def test_a_device_with_one_sample_has_no_noise() -> None:
 
 
 def test_the_one_step_variant_leaves_the_task_alone(task: PointsTask) -> None:
-    before = task.sgd
+    before = task.training
     variant = one_step(task, batch_size=3, learning_rate=0.5)
-    assert task.sgd is before
-    assert variant.sgd == replace(before, local_steps=1, batch_size=3, learning_rate=0.5)
+    assert task.training is before
+    assert variant.training == replace(before, local_steps=1, batch_size=3, learning_rate=0.5)
 
 
 def test_sharpening_finds_the_steepest_of_many_directions() -> None:
     class Valley(PointsTask):
-        def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        def local_update(self, model: Vector, start: TrainingStart) -> Vector:
             return np.asarray(np.linspace(0.1, 4.0, 8) * model, dtype=np.float32)
 
     with ThreadPoolExecutor(1) as pool:
@@ -188,7 +188,10 @@ def _follow(task: Any, timeline: Any) -> list[Vector]:
     for k in range(timeline.rounds - 1):
         rows = timeline.uplinks(k)
         columns = (timeline.version[rows], timeline.device[rows], timeline.training[rows])
-        updates = [task.local_update(models[v], int(n), int(t)) for v, n, t in zip(*columns, strict=True)]
+        updates = [
+            task.local_update(models[v], TrainingStart(int(n), int(t)))
+            for v, n, t in zip(*columns, strict=True)
+        ]
         models.append(models[-1] - np.mean(updates, axis=0))
     return models
 

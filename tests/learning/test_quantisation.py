@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError
-from slotwise.learning import Diverged, Evaluation, Task, train
+from slotwise.learning import Diverged, Evaluation, Task, TrainingStart, train
 from slotwise.learning.quantisation import Quantised, link_slots_of, quantise
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.scenario import Scenario
@@ -29,7 +29,7 @@ class TwoLayers:
     def initial_model(self) -> Vector:
         return np.zeros(5, dtype=np.float32)
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         return self.UPDATE.copy()
 
     def evaluate(self, model: Vector) -> Evaluation:
@@ -111,7 +111,9 @@ def test_what_is_not_finite_comes_through(poison: float) -> None:
 
 def test_the_numbers_are_the_ones_of_earlier_versions() -> None:
     # A change here changes every result ever published with a seed.
-    update = Quantised(TwoLayers(), 4, seed=3).local_update(np.zeros(5, dtype=np.float32), 2, 1)
+    update = Quantised(TwoLayers(), 4, seed=3).local_update(
+        np.zeros(5, dtype=np.float32), TrainingStart(2, 1)
+    )
     assert (update[:3] * 7 / 100).round(3).tolist() == [7.0, 3.0, 0.0]
     assert (update[3:] * 7 / 0.01).round(3).tolist() == [7.0, -2.0]
 
@@ -119,7 +121,9 @@ def test_the_numbers_are_the_ones_of_earlier_versions() -> None:
 def test_every_array_has_a_scale_of_its_own() -> None:
     # With one scale of 100 and 127 levels the small layer would be 0 or 0.79.
     quantised = Quantised(TwoLayers(), 8)
-    small = [quantised.local_update(np.zeros(5, dtype=np.float32), 1, k)[3:] for k in range(50)]
+    small = [
+        quantised.local_update(np.zeros(5, dtype=np.float32), TrainingStart(1, k))[3:] for k in range(50)
+    ]
     assert np.abs(np.array(small) - TwoLayers.UPDATE[3:]).max() <= 0.01 / 127
 
 
@@ -128,8 +132,14 @@ def test_an_update_is_a_function_of_seed_device_and_training(bits: int) -> None:
     model = np.zeros(5, dtype=np.float32)
     first = Quantised(TwoLayers(), bits, seed=1)
     again = Quantised(TwoLayers(), bits, seed=1)
-    assert first.local_update(model, 3, 4).tobytes() == first.local_update(model, 3, 4).tobytes()
-    assert first.local_update(model, 3, 4).tobytes() == again.local_update(model, 3, 4).tobytes()
+    assert (
+        first.local_update(model, TrainingStart(3, 4)).tobytes()
+        == first.local_update(model, TrainingStart(3, 4)).tobytes()
+    )
+    assert (
+        first.local_update(model, TrainingStart(3, 4)).tobytes()
+        == again.local_update(model, TrainingStart(3, 4)).tobytes()
+    )
 
 
 def test_another_seed_device_or_training_rounds_otherwise() -> None:
@@ -145,7 +155,8 @@ def test_another_seed_device_or_training_rounds_otherwise() -> None:
     task = Wide()
     keys = [(seed, device, training) for seed in (0, 1) for device in (1, 2) for training in (0, 1)]
     updates = {
-        Quantised(task, 3, seed).local_update(task.initial_model(), n, k).tobytes() for seed, n, k in keys
+        Quantised(task, 3, seed).local_update(task.initial_model(), TrainingStart(n, k)).tobytes()
+        for seed, n, k in keys
     }
     assert len(updates) == len(keys)
 
@@ -175,7 +186,7 @@ def test_the_number_of_workers_does_not_matter(bits: int, least_squares: MakeTas
 
 def test_divergence_is_seen_through_it() -> None:
     class Poisoned(TwoLayers):
-        def local_update(self, model: Vector, device: int, training: int) -> Vector:
+        def local_update(self, model: Vector, start: TrainingStart) -> Vector:
             return np.full(5, np.nan, dtype=np.float32)
 
     timeline = simulate(Scenario(devices=1, group_size=1, compute_slots=2), "async", rounds=2)

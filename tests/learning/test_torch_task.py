@@ -7,10 +7,10 @@ import pytest
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
-from slotwise.learning import train
+from slotwise.learning import TrainingStart, train
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
+from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, simulate
 
@@ -19,12 +19,14 @@ torch_task = pytest.importorskip("slotwise.learning.torch_task")
 
 PAPER = Architecture(input_shape=(1, 28, 28), convolutions=((10, 5), (20, 5)), hidden=(50,), classes=10)
 SMALL = Architecture(input_shape=(1, 28, 28), convolutions=((3, 5), (4, 5)), hidden=(8,), classes=10)
-SGD = LocalSgd(local_steps=5, batch_size=32, learning_rate=0.01)
+SGD = LocalTraining(local_steps=5, batch_size=32, learning_rate=0.01)
 
 
-def pair(samples: DeviceSamples, network: Architecture, sgd: LocalSgd, **options: tuple[float, ...]):
-    mine = CnnTask(samples, network, sgd, **options)
-    theirs = torch_task.TorchTask(torch_task.sequential(network), samples, sgd, device="cpu", **options)
+def pair(
+    samples: DeviceSamples, network: Architecture, training: LocalTraining, **options: tuple[float, ...]
+):
+    mine = CnnTask(samples, network, training, **options)
+    theirs = torch_task.TorchTask(torch_task.sequential(network), samples, training, device="cpu", **options)
     return mine, theirs
 
 
@@ -41,23 +43,23 @@ def test_both_start_from_the_same_model(samples: DeviceSamples, network: Archite
 
 
 @pytest.mark.parametrize(
-    ("sgd", "options"),
+    ("training", "options"),
     [
         (SGD, {}),
-        (LocalSgd(local_steps=5, batch_size=32, learning_rate=0.01, update="mean"), {}),
+        (LocalTraining(local_steps=5, batch_size=32, learning_rate=0.01, update="mean"), {}),
         (SGD, {"offset": (0.0,), "scale": (1.0,)}),
-        (LocalSgd(local_steps=2, batch_size=64, learning_rate=0.1, seed=2**64 - 1), {}),
+        (LocalTraining(local_steps=2, batch_size=64, learning_rate=0.1, seed=2**64 - 1), {}),
     ],
     ids=["default", "mean update", "unit inputs", "all 40 samples in a batch"],
 )
 def test_both_make_the_same_update(
-    samples: DeviceSamples, sgd: LocalSgd, options: dict[str, tuple[float, ...]]
+    samples: DeviceSamples, training: LocalTraining, options: dict[str, tuple[float, ...]]
 ) -> None:
-    mine, theirs = pair(samples, PAPER, sgd, **options)
+    mine, theirs = pair(samples, PAPER, training, **options)
     model = mine.initial_model()
-    for device, training in ((1, 0), (6, 3)):
-        update = theirs.local_update(model, device, training)
-        assert distance(mine.local_update(model, device, training), update) < 1e-4
+    for device, number in ((1, 0), (6, 3)):
+        update = theirs.local_update(model, TrainingStart(device, number))
+        assert distance(mine.local_update(model, TrainingStart(device, number)), update) < 1e-4
 
 
 @pytest.mark.parametrize("network", [PAPER, SMALL])
@@ -82,7 +84,7 @@ def test_both_name_the_arrays_as_the_state_dict_does(samples: DeviceSamples) -> 
 
 @pytest.mark.parametrize(("schedule", "size"), [("async", 1), ("idfl", 2), ("sync", 3)])
 def test_both_stay_together_for_fifty_rounds(samples: DeviceSamples, schedule: Schedule, size: int) -> None:
-    mine, theirs = pair(samples, SMALL, LocalSgd(local_steps=2, batch_size=16, learning_rate=0.02))
+    mine, theirs = pair(samples, SMALL, LocalTraining(local_steps=2, batch_size=16, learning_rate=0.02))
     timeline = simulate(Scenario(devices=6, group_size=size, compute_slots=4), schedule, rounds=50)
     one, other = train(timeline, mine, workers=2), train(timeline, theirs, workers=2)
     start = mine.initial_model()
@@ -91,7 +93,7 @@ def test_both_stay_together_for_fifty_rounds(samples: DeviceSamples, schedule: S
 
 
 def test_the_number_of_workers_does_not_change_the_model(samples: DeviceSamples) -> None:
-    _, task = pair(samples, SMALL, LocalSgd(local_steps=2, batch_size=16))
+    _, task = pair(samples, SMALL, LocalTraining(local_steps=2, batch_size=16))
     timeline = simulate(Scenario(devices=6, group_size=1, compute_slots=4), "async", rounds=12)
     one, three = (train(timeline, task, workers=n) for n in (1, 3))
     assert np.array_equal(one.model, three.model)
@@ -115,8 +117,8 @@ def test_each_worker_thread_has_a_module_of_its_own(samples: DeviceSamples) -> N
 
     def work() -> None:
         both.wait()
-        task.local_update(model, 1, 0)
-        task.local_update(model, 2, 0)
+        task.local_update(model, TrainingStart(1, 0))
+        task.local_update(model, TrainingStart(2, 0))
         both.wait()  # so that no thread's number is given to the other
 
     threads = [threading.Thread(target=work) for _ in range(2)]
@@ -133,7 +135,7 @@ def test_the_caller_s_module_is_left_alone(samples: DeviceSamples) -> None:
     module = torch_task.sequential(SMALL)
     before = [parameter.clone() for parameter in module.parameters()]
     task = torch_task.TorchTask(module, samples, SGD, device="cpu")
-    task.local_update(task.initial_model(), 1, 0)
+    task.local_update(task.initial_model(), TrainingStart(1, 0))
     assert all(map(torch.equal, before, module.parameters()))
 
 
@@ -145,14 +147,20 @@ def test_a_module_with_buffers_is_refused(samples: DeviceSamples) -> None:
 
 def test_a_module_and_a_loss_of_one_s_own_are_trained(samples: DeviceSamples) -> None:
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10))
-    sgd = LocalSgd(local_steps=1, batch_size=40, learning_rate=0.5)
+    training = LocalTraining(local_steps=1, batch_size=40, learning_rate=0.5)
 
     def half(outputs, answers):
         return 0.5 * torch.nn.functional.cross_entropy(outputs, answers)
 
     whole, halved = (
-        torch_task.TorchTask(module, samples, sgd, device="cpu", **options)
+        torch_task.TorchTask(module, samples, training, device="cpu", **options)
         for options in ({}, {"loss": half})
     )
     model = whole.initial_model()
-    assert distance(2 * halved.local_update(model, 1, 0), whole.local_update(model, 1, 0)) < 1e-6
+    assert (
+        distance(
+            2 * halved.local_update(model, TrainingStart(1, 0)),
+            whole.local_update(model, TrainingStart(1, 0)),
+        )
+        < 1e-6
+    )

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.learning import Evaluation, Training
+from slotwise.learning import Evaluation, Training, TrainingStart
 from slotwise.learning.reference import asynchronous
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, simulate
@@ -64,8 +64,8 @@ class FourSamples:
     def initial_model(self) -> Vector:
         return np.zeros(2, dtype=np.float32)
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        inputs, target = SAMPLES[(device - 1) % 4]
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        inputs, target = SAMPLES[(start.device - 1) % 4]
         x = np.array(inputs, dtype=np.float32)
         return np.float32(0.5) * x * ((x * model).sum() - np.float32(target))
 

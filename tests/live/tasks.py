@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from slotwise.aggregation import Vector, mean
-from slotwise.learning import Evaluation
+from slotwise.learning import Evaluation, TrainingStart
 from slotwise.schedule import IntentionalDelay
 
 SIZE = 500
@@ -23,9 +23,9 @@ class Arithmetic:
     def initial_model(self) -> Vector:
         return np.linspace(1, 2, SIZE, dtype=np.float32)
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         time.sleep(self._seconds)
-        step = np.float32(0.001 * device) * model + np.float32(0.0001 * training)
+        step = np.float32(0.001 * start.device) * model + np.float32(0.0001 * start.training)
         return step.astype(np.float32)
 
     def evaluate(self, model: Vector) -> Evaluation:
@@ -54,10 +54,10 @@ def half_step(model, contributions):
 class Failing(Arithmetic):
     """Fails in its second training."""
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        if training:
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        if start.training:
             raise RuntimeError("no more")
-        return super().local_update(model, device, training)
+        return super().local_update(model, start)
 
 
 def make_failing(parameters):
@@ -67,7 +67,7 @@ def make_failing(parameters):
 class Broken(Arithmetic):
     """Its updates are of no use."""
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         return np.full_like(model, np.nan)
 
 
@@ -82,10 +82,10 @@ class Gated(Arithmetic):
         super().__init__(seconds)
         self._first, self._gate = first, gate
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        while training >= self._first and not self._gate.exists():
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        while start.training >= self._first and not self._gate.exists():
             time.sleep(0.02)
-        return super().local_update(model, device, training)
+        return super().local_update(model, start)
 
 
 def make_slow(parameters):

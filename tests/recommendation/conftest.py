@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.learning import Evaluation, Task
+from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.recommendation.answer import Question
 from slotwise.recommendation.candidates import Field
 from slotwise.recommendation.halving import Extent, most_steps
@@ -27,9 +27,9 @@ class Pulling:
     def initial_model(self) -> Vector:
         return np.full(5, 8.0, dtype=np.float32)
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        self.trainings.append((device, training))
-        place = np.float32(0.2 * device + 0.05 * self._seed)
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        self.trainings.append((start.device, start.training))
+        place = np.float32(0.2 * start.device + 0.05 * self._seed)
         update: Vector = np.float32(0.3) * (model - place)
         return update
 

@@ -9,7 +9,7 @@ import pytest
 from slotwise.aggregation import Vector
 from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
-from slotwise.learning import Evaluation, Task
+from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.observer import Observer
 from slotwise.recommendation.answer import Finding, Question, Recommendation
 from slotwise.recommendation.metric import Metric, Target
@@ -190,7 +190,7 @@ def test_a_pilot_that_diverged_later_still_counts_on_earlier_rungs(question: Ask
 
 
 class Broken(Pulling):
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         raise RuntimeError("broken task")
 
 

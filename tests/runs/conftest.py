@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.learning import Evaluation, Task
+from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.runs import RunConfig, RunFolder
 
@@ -19,9 +19,9 @@ class Toy:
     def initial_model(self) -> Vector:
         return np.zeros(7, dtype=np.float32)
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        noise = generator(0, Purpose.BATCHES, device, training).normal(size=7).astype(np.float32)
-        update: Vector = np.float32(0.1) * (model - np.float32(device) + noise)
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        noise = generator(0, Purpose.BATCHES, start.device, start.training).normal(size=7).astype(np.float32)
+        update: Vector = np.float32(0.1) * (model - np.float32(start.device) + noise)
         return update
 
     def evaluate(self, model: Vector) -> Evaluation:

@@ -8,7 +8,7 @@ import pytest
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
-from slotwise.learning import Diverged, History, Point, Task
+from slotwise.learning import Diverged, History, Point, Task, TrainingStart
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder, RunResult, execute, model_sha256, resume, run
 from slotwise.runs.checkpoints import Checkpoints
@@ -190,9 +190,9 @@ class Poisoned:
         self.initial_model, self.named_arrays = toy.initial_model, toy.named_arrays
         self.evaluate = toy.evaluate
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        update = self._toy.local_update(model, device, training)
-        return update * np.float32("nan") if (device, training) == (1, 1) else update
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        update = self._toy.local_update(model, start)
+        return update * np.float32("nan") if (start.device, start.training) == (1, 1) else update
 
 
 def test_a_diverged_run_keeps_what_there_was(folder: RunFolder, toy: Task, straight: RunFolder) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from slotwise.data import Dataset, load_mnist
 from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.learning import TrainingStart
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.runs import RunConfig, RunFolder, execute
@@ -34,7 +35,7 @@ def test_the_default_network_has_the_parameters_the_paper_s_case_needs() -> None
 def test_the_default_devices_hold_250_images_of_one_label(mnist: Dataset) -> None:
     rows = partition(RunConfig(), mnist)
     assert rows.shape == (100, 250)
-    assert all(len(np.unique(mnist.train_labels[own])) == 1 for own in rows)
+    assert all(len(np.unique(mnist.train_targets[own])) == 1 for own in rows)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_other_partitions_mix_labels(
     options: dict[str, object], fewest: int, most: int, mnist: Dataset
 ) -> None:
     rows = partition(RunConfig().with_options(devices=20, **options), mnist)  # type: ignore[arg-type]
-    labels = [len(np.unique(mnist.train_labels[own])) for own in rows]
+    labels = [len(np.unique(mnist.train_targets[own])) for own in rows]
     assert fewest <= min(labels)
     assert max(labels) <= most
 
@@ -104,7 +105,7 @@ def module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
         "    def initial_model(self): return [1.0]\n"
         "    def evaluate(self, model): pass\n"
         "class Listed(Half):\n"
-        "    def local_update(self, model, device, training): pass\n"
+        "    def local_update(self, model, start): pass\n"
         "    def named_arrays(self, model): return {}\n"
         "class Nameless(Listed):\n"
         "    def initial_model(self):\n"
@@ -141,8 +142,8 @@ def test_any_number_of_workers_gives_the_example_the_same_bits(example: RunConfi
 def test_an_own_task_may_be_quantised(example: RunConfig) -> None:
     quantised = build_task(RunConfig.from_options({**options(EXAMPLE), "bits": 4}))
     model = quantised.initial_model()
-    exact = build_task(example).local_update(model, 1, 0)
-    assert not np.array_equal(quantised.local_update(model, 1, 0), exact)
+    exact = build_task(example).local_update(model, TrainingStart(1, 0))
+    assert not np.array_equal(quantised.local_update(model, TrainingStart(1, 0)), exact)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,7 @@ def test_a_first_model_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyP
         "class Task:\n"
         "    def __init__(self, parameters): pass\n"
         "    def initial_model(self): return numpy.full(3, numpy.nan, dtype='float32')\n"
-        "    def local_update(self, model, device, training): pass\n"
+        "    def local_update(self, model, start): pass\n"
         "    def evaluate(self, model): pass\n"
         "    def named_arrays(self, model): return {'all': model}\n"
     )

@@ -2,17 +2,28 @@
 
 A model and an update are flat float32 vectors. An update is w_start − w_end of a local training, so the step
 size is already in it. The schedule decides which updates meet in a round; a rule is a function of the model
-and of the contributions that arrived.
+and of the contributions that arrived; it may also keep a state.
 """
 
 from slotwise.aggregation.aggregation_config import RULES, AggregationConfig
 from slotwise.aggregation.discount import Discount, Hinge, Polynomial, constant
 from slotwise.aggregation.fedasync import FedAsync
 from slotwise.aggregation.fedbuff import FedBuff
-from slotwise.aggregation.rule import Aggregation, Contribution, Vector, mean, next_model
+from slotwise.aggregation.model_average import model_average
+from slotwise.aggregation.rule import (
+    NO_STATE,
+    Aggregation,
+    Contribution,
+    RuleState,
+    Vector,
+    keeps_state,
+    mean,
+    next_model,
+)
 from slotwise.aggregation.staleness_weighted import StalenessWeightedMean
 
 __all__ = [
-    "RULES", "Aggregation", "AggregationConfig", "Contribution", "Discount", "FedAsync", "FedBuff",
-    "Hinge", "Polynomial", "StalenessWeightedMean", "Vector", "constant", "mean", "next_model",
+    "NO_STATE", "RULES", "Aggregation", "AggregationConfig", "Contribution", "Discount", "FedAsync",
+    "FedBuff", "Hinge", "Polynomial", "RuleState", "StalenessWeightedMean", "Vector", "constant",
+    "keeps_state", "mean", "model_average", "next_model",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from slotwise.aggregation.discount import Hinge, Polynomial, constant
 from slotwise.aggregation.fedasync import FedAsync
 from slotwise.aggregation.fedbuff import FedBuff
+from slotwise.aggregation.model_average import model_average
 from slotwise.aggregation.rule import Aggregation, mean
 from slotwise.aggregation.staleness_weighted import StalenessWeightedMean
 from slotwise.errors import InputError
@@ -21,6 +22,7 @@ from slotwise.user_code import is_function_name, load_function
 
 RULES: Mapping[str, Callable[..., Any]] = {
     "mean": mean,
+    "model-average": model_average,
     "staleness-weighted": StalenessWeightedMean,
     "fedasync": FedAsync,
     "fedbuff": FedBuff,
@@ -33,8 +35,8 @@ class AggregationConfig:
     """Rule that combines the updates of a round.
 
     Attributes:
-        aggregation: Aggregation rule: mean, staleness-weighted, fedasync, fedbuff, or your own as
-            module:function.
+        aggregation: Aggregation rule: mean, model-average, staleness-weighted, fedasync, fedbuff, or your
+            own as module:function.
         discount: Reduction of an update's weight with its age (staleness-weighted, fedasync).
         discount_power: a of the polynomial discount, (1+d)^-a.
         discount_slope: a of the hinge discount, 1/(a(d-b)+1) beyond b.
@@ -74,7 +76,7 @@ class AggregationConfig:
             UserError: a rule given as module:function cannot be imported.
         """
         if self.aggregation not in RULES:
-            return load_function("aggregation", self.aggregation, 2)
+            return load_function("aggregation", self.aggregation, 2, 3)
         rule, discount = RULES[self.aggregation], DISCOUNTS[self.discount]
         options = {name: getattr(self, name) for name in _options(rule)}
         if "discount" in options:

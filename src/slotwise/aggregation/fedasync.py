@@ -32,8 +32,8 @@ class FedAsync:
     def __call__(self, model: Vector, contributions: Sequence[Contribution]) -> Vector:
         """Return the next model."""
         mixed = model.astype(np.float64)
-        for update, staleness, start in contributions:
-            weight = self.mixing * self.discount(staleness)
-            local = start - update.astype(np.float64)
+        for sent in contributions:
+            weight = self.mixing * self.discount(sent.staleness)
+            local = sent.start - sent.update.astype(np.float64)
             mixed = (1.0 - weight) * mixed + weight * local
         return mixed.astype(np.float32)

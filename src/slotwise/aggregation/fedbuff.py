@@ -30,6 +30,6 @@ class FedBuff:
     def __call__(self, model: Vector, contributions: Sequence[Contribution]) -> Vector:
         """Return the next model."""
         total = np.zeros(model.shape, dtype=np.float64)
-        for update, staleness, _ in contributions:
-            total += update.astype(np.float64) / sqrt(1 + staleness)
+        for sent in contributions:
+            total += sent.update.astype(np.float64) / sqrt(1 + sent.staleness)
         return (model - self.server_rate * (total / len(contributions))).astype(np.float32)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +23,32 @@ class Contribution(NamedTuple):
         update: w_start − w_end.
         staleness: d = k − k̂, the rounds since the model it started on.
         start: w_start, that model; read-only.
+        device: Number of the device, from 1.
+        round: k, the round in which the update is applied.
+        samples: n_k, the samples that the device holds.
     """
 
     update: Vector
     staleness: int
     start: Vector
+    device: int = 0
+    round: int = 0
+    samples: int = 1
 
 
-Aggregation = Callable[[Vector, Sequence[Contribution]], Vector]
-"""w_{k+1} from w_k and the contributions of round k, at least one, in the order of their uplinks."""
+RuleState = Mapping[str, NDArray[Any]]
+"""Arrays that a rule keeps from round to round, by name; empty before the first, part of checkpoints."""
+
+NO_STATE: RuleState = MappingProxyType({})
+
+Aggregation = (
+    Callable[[Vector, Sequence[Contribution]], Vector]
+    | Callable[[Vector, Sequence[Contribution], RuleState], tuple[Vector, RuleState]]
+)
+"""w_{k+1} from w_k and the contributions of round k, at least one, in the order of their uplinks.
+
+A rule with a third argument keeps a state: it gets the state of the round before and also returns the next.
+"""
 
 
 def mean(model: Vector, contributions: Sequence[Contribution]) -> Vector:
@@ -45,26 +64,68 @@ def mean(model: Vector, contributions: Sequence[Contribution]) -> Vector:
     return (model - total / len(contributions)).astype(np.float32)
 
 
-def next_model(aggregation: Aggregation, model: Vector, contributions: Sequence[Contribution]) -> Vector:
-    """Apply the rule to a round and check what it returns; a round without updates keeps the model.
+def keeps_state(aggregation: Callable[..., Any]) -> bool:
+    """Return whether a rule takes a third argument, its state."""
+    try:
+        inspect.signature(aggregation).bind(None, None)
+    except TypeError:
+        return True
+    except ValueError:  # some functions written in C have no signature
+        return False
+    return False
+
+
+def next_model(
+    aggregation: Aggregation,
+    model: Vector,
+    contributions: Sequence[Contribution],
+    state: RuleState = NO_STATE,
+) -> tuple[Vector, RuleState]:
+    """Apply the rule to a round and check what it returns: the next model and the rule's next state.
+
+    A round without updates keeps both.
 
     Raises:
-        UserError: the rule does not return a float32 vector as long as the model.
+        UserError: the rule does not return a float32 vector as long as the model, or its state is no table of
+            numeric arrays.
     """
     if not contributions:
-        return model
+        return model, state
     # Later updates may still start from these models: a rule that wrote to them would change the past.
     arrived = [contribution._replace(start=_read_only(contribution.start)) for contribution in contributions]
-    result: object = aggregation(_read_only(model), arrived)
-    if isinstance(result, np.ndarray) and result.dtype == np.float32 and result.shape == model.shape:
-        return np.ascontiguousarray(result)
-    function = getattr(aggregation, "__qualname__", None)
-    name = f"{aggregation.__module__}:{function}" if function else type(aggregation).__name__
-    wanted = f"must return a float32 array of length {len(model)}"
-    raise UserError(f"aggregation {name}: {wanted}; it returned {describe_value(result)}")
+    rule: Callable[..., Any] = aggregation
+    found: Any
+    if keeps_state(rule):
+        kept = MappingProxyType({name: _read_only(array) for name, array in state.items()})
+        found = rule(_read_only(model), arrived, kept)
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise _wrong(rule, "must return a model and a state", found)
+        found, state = found[0], _checked_state(rule, found[1])
+    else:
+        found = rule(_read_only(model), arrived)
+    if isinstance(found, np.ndarray) and found.dtype == np.float32 and found.shape == model.shape:
+        return np.ascontiguousarray(found), state
+    raise _wrong(rule, f"must return a float32 array of length {len(model)}", found)
 
 
-def _read_only(model: Vector) -> Vector:
-    view = model.view()
+def _checked_state(rule: Callable[..., Any], state: object) -> RuleState:
+    """Return a rule's state as arrays that a checkpoint can keep."""
+    if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
+        raise _wrong(rule, "must return its state as a dict of arrays by name", state)
+    arrays = {name: np.asarray(value) for name, value in state.items()}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise _wrong(rule, f"must return arrays of numbers as its state, also for {name}", array)
+    return arrays
+
+
+def _wrong(rule: Callable[..., Any], wanted: str, found: object) -> UserError:
+    function = getattr(rule, "__qualname__", None)
+    name = f"{rule.__module__}:{function}" if function else type(rule).__name__
+    return UserError(f"aggregation {name}: {wanted}; it returned {describe_value(found)}")
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
     view.flags.writeable = False
     return view

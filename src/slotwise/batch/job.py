@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from slotwise.learning.local_sgd import LocalSgd
+from slotwise.learning.local_training import LocalTraining
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline, automatic_delay
 
@@ -21,7 +21,7 @@ TEST_IMAGES = 10_000
 FORWARD_PART = 1 / 3
 # Options in the name of a run, where they differ from the paper's case; some with a word before the value.
 NAME_WORDS = {"compute_slots": "compute", "link_slots": "link"}
-NAMED_OPTIONS = (*NAME_WORDS, "partition", "input_scale", "update")
+NAMED_OPTIONS = (*NAME_WORDS, "partition", "input_scale", "update", "aggregation")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Run:
         own, paper = trained.options(), RunConfig.from_options({"data": trained.dataset.data}).options()
         parts = [own["data"], own["schedule"], f"S{own['group_size']}"]
         changed = [name for name in NAMED_OPTIONS if own[name] != paper[name]]
-        parts += [f"{NAME_WORDS.get(name, '')}{own[name]}" for name in changed]
+        parts += [NAME_WORDS.get(name, "") + str(own[name]).replace(":", ".") for name in changed]
         if any(own[name] != paper[name] for name in ("channels", "hidden")):
             parts.append("x".join(map(str, (*own["channels"], *own["hidden"]))))
         return cls("-".join([*parts, f"T{trained.deadline}", f"seed{trained.seed}"]), trained)
@@ -137,7 +137,7 @@ def run_work(config: RunConfig) -> float:
 def _schedule_only(config: RunConfig) -> RunConfig:
     """Return the configuration with defaults for all that the timeline does not depend on: a cache key."""
     by_chance = config.policy.depends_on_seed or config.make_fleet() is not None
-    training = LocalSgd(seed=config.seed if by_chance else 0)
+    training = LocalTraining(seed=config.seed if by_chance else 0)
     return RunConfig(channel=config.channel, policy=config.policy, fleet=config.fleet, training=training)
 
 

@@ -21,7 +21,7 @@ from slotwise.batch.job import Run, as_trained, schedule_summary
 from slotwise.costs import Powers
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.files import load_toml
-from slotwise.learning.local_sgd import LocalSgd
+from slotwise.learning.local_training import LocalTraining
 from slotwise.runs import RunConfig
 from slotwise.runs.config import SHORTHANDS, refuse_unknown, toml_options
 from slotwise.runs.execution import check_task
@@ -161,7 +161,7 @@ def checked_seeds(seeds: Any) -> list[int]:
         raise InputError("seeds", seeds, "a list of different whole numbers, at least one")
     for seed in seeds:
         whole("seeds", seed, smallest=0)
-        LocalSgd(seed=seed)
+        LocalTraining(seed=seed)
     return list(seeds)
 
 

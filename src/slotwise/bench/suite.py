@@ -21,19 +21,20 @@ from typing import Any
 import numpy as np
 
 from slotwise.data import Dataset, load_mnist
-from slotwise.learning import Evaluation, Task, train
+from slotwise.learning import Evaluation, Task, TrainingStart, train
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
+from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.machine import describe_machine
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, Timeline, simulate
 
+CLASSES = 10
 DEVICES = 100
 GROUP_SIZE = 10
 SAMPLES = 250
 NETWORK = Architecture(input_shape=(1, 28, 28), convolutions=((10, 5), (20, 5)), hidden=(50,), classes=10)
-SGD = LocalSgd(local_steps=5, batch_size=64, learning_rate=0.01)
+SGD = LocalTraining(local_steps=5, batch_size=64, learning_rate=0.01)
 
 SGEMM_SIZE = 1024
 SGEMM = "sgemm, all cores (GFLOP/s)"
@@ -145,10 +146,10 @@ def sgemm_rate() -> float:
 
 def common_samples(dataset: Dataset, devices: int = DEVICES) -> DeviceSamples:
     """Give device i (from 0) 250 samples of label i mod 10; they overlap once all samples are used."""
-    by_label = [np.flatnonzero(dataset.train_labels == label) for label in range(dataset.classes)]
+    by_label = [np.flatnonzero(dataset.train_targets == label) for label in range(CLASSES)]
     rows = np.empty((devices, SAMPLES), dtype=np.int32)
     for device in range(devices):
-        turn, label = divmod(device, dataset.classes)
+        turn, label = divmod(device, CLASSES)
         places = np.arange(turn * SAMPLES, (turn + 1) * SAMPLES) % len(by_label[label])
         rows[device] = by_label[label][places]
     return DeviceSamples(dataset, rows)
@@ -180,8 +181,8 @@ def torch_loop_steps_per_second(samples: DeviceSamples, rounds: int, threads: in
 
     torch.set_num_threads(threads)
     dataset, timeline = samples.dataset, common_timeline(rounds)
-    images = (torch.from_numpy(np.array(dataset.train_images)).float() / 255 - 0.1307) / 0.3081
-    labels = torch.from_numpy(dataset.train_labels.astype(np.int64))
+    images = (torch.from_numpy(np.array(dataset.train_inputs)).float() / 255 - 0.1307) / 0.3081
+    labels = torch.from_numpy(dataset.train_targets.astype(np.int64))
     model = sequential(NETWORK)
 
     def local_training(batches: np.ndarray[Any, Any]) -> torch.Tensor:
@@ -201,7 +202,7 @@ def torch_loop_steps_per_second(samples: DeviceSamples, rounds: int, threads: in
         start = parameters_to_vector(model.parameters()).detach()
         uplinks = timeline.uplinks(k)
         for device, training in zip(timeline.device[uplinks], timeline.training[uplinks], strict=True):
-            batches = samples.batches(SGD, int(device), int(training))
+            batches = samples.batches(SGD, TrainingStart(int(device), int(training)))
             deltas.append(start - local_training(batches))
         vector_to_parameters(start - torch.stack(deltas).mean(dim=0), model.parameters())
     return len(timeline) * SGD.local_steps / (time.perf_counter() - began)

@@ -37,5 +37,5 @@ def import_(
 
 
 def _report(dataset: Dataset) -> None:
-    train, test = len(dataset.train_labels), len(dataset.test_labels)
+    train, test = len(dataset.train_targets), len(dataset.test_targets)
     print(f"{dataset.name}: {train} training and {test} test images, verified, in {cifar10_path()}")

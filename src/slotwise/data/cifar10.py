@@ -3,14 +3,13 @@
 import io
 import os
 import tempfile
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from slotwise.data.cifar10_formats import OFFICIAL, Expected, read_cifar10
-from slotwise.data.dataset import ARRAYS, DataError, Dataset
+from slotwise.data.dataset import ARRAYS, STORED_NAMES, DataError, Dataset
 from slotwise.errors import UserError
 from slotwise.files import write_atomically
 
@@ -89,8 +88,10 @@ def cache_folder() -> Path:
 
 def write_dataset(dataset: Dataset, path: Path) -> None:
     """Write a data set to one file, atomically, or raise a DataError."""
-    names = [field.name for field in fields(Dataset)] + ["content_hash"]
+    names = ("name", "classes", "offset", "scale", "content_hash")
     stored: dict[str, Any] = {name: np.asarray(getattr(dataset, name)) for name in names}
+    arrays = zip(STORED_NAMES, ARRAYS, strict=True)
+    stored |= {stored_name: getattr(dataset, name) for stored_name, name in arrays}
     content = io.BytesIO()
     np.savez(content, **stored)
     try:
@@ -109,7 +110,7 @@ def read_dataset(path: Path) -> Dataset:
             content_hash = str(stored["content_hash"])
             dataset = Dataset(
                 name=str(stored["name"]),
-                **{name: stored[name] for name in ARRAYS},
+                **{name: stored[old] for name, old in zip(ARRAYS, STORED_NAMES, strict=True)},
                 classes=int(stored["classes"]),
                 offset=tuple(stored["offset"].tolist()),
                 scale=tuple(stored["scale"].tolist()),

@@ -77,10 +77,10 @@ def read_cifar10(path: Path, expected: Expected) -> Dataset:
             raise DataError(f"{path} lacks the {kind} of {', '.join(missing)}, must be {_ALLOWED}")
     dataset = Dataset(
         name="cifar10",
-        train_images=np.concatenate([images[stem] for stem in _TRAIN]),
-        train_labels=np.concatenate([labels[stem] for stem in _TRAIN]),
-        test_images=images[_TEST[0]],
-        test_labels=labels[_TEST[0]],
+        train_inputs=np.concatenate([images[stem] for stem in _TRAIN]),
+        train_targets=np.concatenate([labels[stem] for stem in _TRAIN]),
+        test_inputs=images[_TEST[0]],
+        test_targets=labels[_TEST[0]],
         classes=CLASSES,
         offset=expected.mean,
         scale=expected.deviation,
@@ -254,11 +254,11 @@ def check_cifar10(dataset: Dataset, expected: Expected, source: str) -> None:
     per_class = expected.images_per_batch // CLASSES
     for part, batches in (("train", TRAIN_BATCHES), ("test", 1)):
         wanted = batches * per_class
-        found = np.bincount(getattr(dataset, f"{part}_labels"), minlength=CLASSES).tolist()
+        found = np.bincount(getattr(dataset, f"{part}_targets"), minlength=CLASSES).tolist()
         if found != [wanted] * CLASSES:
             raise DataError(f"{source}: {part} images per class are {found}, must be {wanted} each")
     # Counts [channels, 256] are exact, and need no float copy of the images.
-    images = dataset.train_images
+    images = dataset.train_inputs
     counts = np.zeros((images.shape[1], 256), np.intp)
     for batch in np.array_split(images, TRAIN_BATCHES):
         counts += [np.bincount(batch[:, channel].ravel(), minlength=256) for channel in range(len(counts))]

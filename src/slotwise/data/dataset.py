@@ -1,4 +1,4 @@
-"""Dataset: labelled images as the rest of the program sees them, and MNIST, which is shipped in the package.
+"""Dataset: samples as the rest of the program sees them, and MNIST, which is shipped in the package.
 
 MNIST is the work of LeCun, Cortes and Burges.
 """
@@ -12,6 +12,7 @@ from functools import cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from slotwise.errors import UserError
 
 Bytes = NDArray[np.uint8]
-ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
+ARRAYS = ("train_inputs", "train_targets", "test_inputs", "test_targets")
+STORED_NAMES = ("train_images", "train_labels", "test_images", "test_labels")  # in files and in hashes
 _MD5 = {
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
     "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
@@ -34,71 +36,98 @@ class DataError(UserError, ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled images for training and testing, as bytes and read-only.
+    """Samples for training and testing, as read-only arrays: inputs of any shape and type, and targets.
 
-    Pixels stay uint8, a quarter of the memory of floats; a task standardises them with `offset` and `scale`.
+    Images stay uint8, a quarter of the memory of floats; a task standardises them with `offset` and `scale`.
     Two data sets are the same if their `content_hash` is.
 
     Attributes:
         name: Short name, for example `mnist`.
-        train_images: uint8 [n, channels, height, width], C-contiguous.
-        train_labels: uint8 [n], each less than `classes`.
-        test_images: Like `train_images`.
-        test_labels: Like `train_labels`.
-        classes: Number of classes.
-        offset: Per channel; a standardised pixel is `(pixel / 255 - offset) / scale`.
+        train_inputs: Numbers [n, ...], C-contiguous; images are uint8 [n, channels, height, width].
+        train_targets: Numbers [n, ...]: labels, each less than `classes`, or the values of a regression.
+        test_inputs: Like `train_inputs`.
+        test_targets: Like `train_targets`.
+        classes: Number of classes; None for a regression.
+        offset: Per channel; a standardised pixel is `(pixel / 255 - offset) / scale`. Empty: inputs are
+            used as they are.
         scale: Per channel.
+        owners: Natural owner of each training sample, such as its writer, numbered from 0; None if it is
+            not known.
     """
 
     name: str
-    train_images: Bytes
-    train_labels: Bytes
-    test_images: Bytes
-    test_labels: Bytes
-    classes: int
-    offset: tuple[float, ...]
-    scale: tuple[float, ...]
+    train_inputs: NDArray[Any]
+    train_targets: NDArray[Any]
+    test_inputs: NDArray[Any]
+    test_targets: NDArray[Any]
+    classes: int | None = None
+    offset: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+    owners: NDArray[np.integer] | None = None
 
     def __post_init__(self) -> None:
-        self._check_part("train", self.train_images, self.train_labels)
-        self._check_part("test", self.test_images, self.test_labels)
-        train, test = self.train_images.shape[1:], self.test_images.shape[1:]
-        if train != test:
-            raise DataError(f"{self.name} train images are {train} but test images {test}, must be the same")
-        if not len(self.offset) == len(self.scale) == train[0]:
-            raise DataError(
-                f"{self.name} has {len(self.offset)} offsets and {len(self.scale)} scales,"
-                f" must be one per channel: {train[0]}"
-            )
-        if not min(self.scale) > 0:
-            raise DataError(f"{self.name} has scales {self.scale}, must be above 0")
+        self._check_part("train", self.train_inputs, self.train_targets)
+        self._check_part("test", self.test_inputs, self.test_targets)
+        for kind in ("inputs", "targets"):
+            train, test = (getattr(self, f"{part}_{kind}") for part in ("train", "test"))
+            if (train.shape[1:], train.dtype) != (test.shape[1:], test.dtype):
+                found = f"{train.dtype} {train.shape[1:]}", f"{test.dtype} {test.shape[1:]}"
+                raise DataError(
+                    f"{self.name} train {kind} are {found[0]} but test {kind} {found[1]}, must be the same"
+                )
+        self._check_standardisation()
+        owners = self.owners
+        if owners is not None and (owners.shape != (len(self.train_targets),) or owners.min() < 0):
+            raise DataError(f"{self.name} has owners {owners.shape}, must be one number for each sample")
         for name in ARRAYS:  # views, so that the caller's arrays keep their flags
             view = np.ascontiguousarray(getattr(self, name)).view()
             view.flags.writeable = False
             object.__setattr__(self, name, view)
 
-    def _check_part(self, part: str, images: Bytes, labels: Bytes) -> None:
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of the input of one sample."""
+        return tuple(self.train_inputs.shape[1:])
+
+    def _check_part(self, part: str, inputs: NDArray[Any], targets: NDArray[Any]) -> None:
         where = f"{self.name} {part}"
-        if images.dtype != np.uint8 or images.ndim != 4:
-            found = f"{images.dtype} {images.shape}"
-            raise DataError(f"{where} images are {found}, must be uint8 with 4 dimensions")
-        if labels.dtype != np.uint8 or labels.ndim != 1:
-            found = f"{labels.dtype} {labels.shape}"
-            raise DataError(f"{where} labels are {found}, must be uint8 with 1 dimension")
-        if len(images) != len(labels) or len(labels) == 0:
+        for kind, array in (("inputs", inputs), ("targets", targets)):
+            if array.dtype.kind not in "biuf" or array.ndim == 0:
+                found = f"{array.dtype} {array.shape}"
+                raise DataError(f"{where} {kind} are {found}, must be an array of numbers")
+        if len(inputs) != len(targets) or len(targets) == 0:
+            counts = f"{len(inputs)} inputs and {len(targets)} targets"
+            raise DataError(f"{where} has {counts}, must be equally many, at least 1")
+        if self.classes is not None:
+            if targets.dtype.kind not in "biu":
+                raise DataError(f"{where} targets are {targets.dtype}, labels must be whole numbers")
+            if targets.min() < 0 or targets.max() >= self.classes:
+                wrong = targets.min() if targets.min() < 0 else targets.max()
+                raise DataError(f"{where} has label {wrong}, must be from 0 to {self.classes - 1}")
+
+    def _check_standardisation(self) -> None:
+        if not self.offset and not self.scale:
+            return
+        if self.train_inputs.dtype != np.uint8 or self.train_inputs.ndim != 4:
+            found = f"{self.train_inputs.dtype} {self.train_inputs.shape}"
+            raise DataError(f"{self.name} inputs are {found}; only uint8 images have an offset and a scale")
+        channels = self.train_inputs.shape[1]
+        if not len(self.offset) == len(self.scale) == channels:
             raise DataError(
-                f"{where} has {len(images)} images and {len(labels)} labels, must be equally many, at least 1"
+                f"{self.name} has {len(self.offset)} offsets and {len(self.scale)} scales,"
+                f" must be one per channel: {channels}"
             )
-        if labels.max() >= self.classes:
-            raise DataError(f"{where} has label {labels.max()}, must be less than {self.classes}")
+        if not min(self.scale) > 0:
+            raise DataError(f"{self.name} has scales {self.scale}, must be above 0")
 
     @cached_property
     def content_hash(self) -> str:
-        """Identity of the data: sha256 over the shapes, pixels and labels, in hexadecimal."""
+        """Identity of the data: sha256 over shapes, types, inputs and targets, in hexadecimal."""
         digest = hashlib.sha256()
-        for name in ARRAYS:
+        for name, stored in zip(ARRAYS, STORED_NAMES, strict=True):
             array = getattr(self, name)
-            digest.update(f"{name}{array.shape}".encode())
+            kind = "" if array.dtype == np.uint8 else str(array.dtype)
+            digest.update(f"{stored}{kind}{array.shape}".encode())
             digest.update(array)
         return digest.hexdigest()
 
@@ -114,10 +143,10 @@ def load_mnist(folder: Traversable | None = None) -> Dataset:
     folder = files("slotwise.data") / "mnist_files" if folder is None else folder
     return Dataset(
         name="mnist",
-        train_images=_mnist_file(folder, "train-images-idx3-ubyte", 3)[:, np.newaxis],
-        train_labels=_mnist_file(folder, "train-labels-idx1-ubyte", 1),
-        test_images=_mnist_file(folder, "t10k-images-idx3-ubyte", 3)[:, np.newaxis],
-        test_labels=_mnist_file(folder, "t10k-labels-idx1-ubyte", 1),
+        train_inputs=_mnist_file(folder, "train-images-idx3-ubyte", 3)[:, np.newaxis],
+        train_targets=_mnist_file(folder, "train-labels-idx1-ubyte", 1),
+        test_inputs=_mnist_file(folder, "t10k-images-idx3-ubyte", 3)[:, np.newaxis],
+        test_targets=_mnist_file(folder, "t10k-labels-idx1-ubyte", 1),
         classes=10,
         offset=(0.1307,),
         scale=(0.3081,),

@@ -63,7 +63,7 @@ class DatasetConfig:
 
     def divide(self, dataset: Dataset, devices: int, draw: Generator) -> Rows:
         """Return the samples of each device, [devices, samples]."""
-        division = (dataset.train_labels, devices, self.samples_per_device, draw)
+        division = (dataset.train_targets, devices, self.samples_per_device, draw)
         match self.partition:
             case "one-label":
                 return one_label(*division)

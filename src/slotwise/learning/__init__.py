@@ -1,6 +1,6 @@
 """Training along a timeline: the engine, tasks, and the built-in network."""
 
 from slotwise.learning.engine import Diverged, History, Point, Training, train
-from slotwise.learning.task import Evaluation, Task
+from slotwise.learning.task import Evaluation, Task, TrainingStart
 
-__all__ = ["Diverged", "Evaluation", "History", "Point", "Task", "Training", "train"]
+__all__ = ["Diverged", "Evaluation", "History", "Point", "Task", "Training", "TrainingStart", "train"]

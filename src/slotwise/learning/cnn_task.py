@@ -14,9 +14,10 @@ from slotwise.aggregation import Vector
 from slotwise.data.dataset import Bytes
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.fastcnn.kernels import make_kernels, read_only
-from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
+from slotwise.learning.local_training import DeviceSamples, LocalTraining
+from slotwise.learning.optimizer import Optimizer
 from slotwise.learning.randomness import Purpose, generator
-from slotwise.learning.task import Evaluation
+from slotwise.learning.task import Evaluation, TrainingStart
 
 CHUNK = 2048  # images gathered at once for an evaluation: a few megabytes
 
@@ -28,37 +29,53 @@ class CnnTask:
         self,
         samples: DeviceSamples,
         architecture: Architecture,
-        sgd: LocalSgd,
+        training: LocalTraining,
         *,
         offset: tuple[float, ...] | None = None,
         scale: tuple[float, ...] | None = None,
+        model_seed: int | None = None,
     ) -> None:
-        """Standardise pixels with ``offset`` and ``scale``; by default those of the data set."""
-        self.samples, self.architecture, self.sgd = samples, architecture, sgd
+        """Standardise pixels with ``offset`` and ``scale``, by default those of the data set.
+
+        The first model is drawn from ``model_seed``, by default the seed of ``training``.
+        """
+        self.samples, self.architecture, self.training = samples, architecture, training
+        self._model_seed = training.seed if model_seed is None else model_seed
         dataset = samples.dataset
         self._network = FastCnn(architecture, offset=offset or dataset.offset, scale=scale or dataset.scale)
 
     def initial_model(self) -> Vector:
         """Return weights and biases uniform in ±1/sqrt(fan-in), drawn from the seed."""
-        return self.architecture.initial_parameters(generator(self.sgd.seed, Purpose.MODEL))
+        return self.architecture.initial_parameters(generator(self._model_seed, Purpose.MODEL))
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        """Return w_start − w_end of H steps of SGD on the device's samples."""
-        images, labels = self.samples.dataset.train_images, self.samples.dataset.train_labels
-        batches = self.samples.batches(self.sgd, device, training)
-        end = self._network.train(model, images, labels, batches, self.sgd.learning_rate)
+    def sample_count(self, device: int) -> int:
+        """Return the number of samples that a device holds."""
+        return self.samples.count(device)
+
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        """Return w_start − w_end of H steps on the device's samples."""
+        images, labels = self.samples.dataset.train_inputs, self.samples.dataset.train_targets
+        batches = self.samples.batches(self.training, start)
+        if self.training.is_plain_sgd:
+            end = self._network.train(model, images, labels, batches, self.training.rate_at(start))
+        else:
+            end, optimizer = model.copy(), Optimizer(self.training)
+            context = optimizer.begin(start, model)
+            for rows in batches:
+                _, gradient = self._network.gradient(end, images[rows], labels[rows])
+                optimizer.step(end, gradient, context)
         update: Vector = np.subtract(model, end, out=end)
-        if self.sgd.divisor != 1:
-            update /= np.float32(self.sgd.divisor)
+        if self.training.divisor != 1:
+            update /= np.float32(self.training.divisor)
         return update
 
     def evaluate(self, model: Vector) -> Evaluation:
-        """Return the mean loss over the union of the devices' data, and the accuracy on the test images."""
+        """Return the mean loss over the union of the devices' data, and test accuracy and test loss."""
         dataset, union = self.samples.dataset, self.samples.union
-        loss, _ = self._sums(model, dataset.train_images, dataset.train_labels, union)
-        tests = len(dataset.test_labels)
-        _, correct = self._sums(model, dataset.test_images, dataset.test_labels, np.arange(tests))
-        return Evaluation(loss / len(union), correct / tests)
+        loss, _ = self._sums(model, dataset.train_inputs, dataset.train_targets, union)
+        tests = len(dataset.test_targets)
+        test_loss, correct = self._sums(model, dataset.test_inputs, dataset.test_targets, np.arange(tests))
+        return Evaluation(loss / len(union), correct / tests, {"test_loss": test_loss / tests})
 
     def _sums(
         self, model: Vector, images: Bytes, labels: Bytes, rows: NDArray[np.integer]

@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.aggregation import Aggregation, Contribution, Vector, mean, next_model
+from slotwise.aggregation import Aggregation, Contribution, RuleState, Vector, mean, next_model
 from slotwise.errors import UserError
-from slotwise.learning.task import Evaluation, Task
+from slotwise.learning.task import NO_METRICS, CheckedTask, Evaluation, Task, TrainingStart
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer
 from slotwise.scenario import whole
@@ -40,6 +40,7 @@ class Point(NamedTuple):
         loss: Training loss over all devices' data.
         accuracy: Test accuracy, 0 to 1.
         staleness: Staleness of the oldest update in the last applied round; 0 if there was none.
+        metrics: Further numbers by name, such as ``test_loss``.
     """
 
     slot: int
@@ -47,6 +48,7 @@ class Point(NamedTuple):
     loss: float
     accuracy: float
     staleness: int
+    metrics: Mapping[str, float] = NO_METRICS
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,13 @@ class History(Displayable):
         points: The evaluations, in order. Their columns are arrays: `slot`, `round`, `loss`, `accuracy`.
         models: The models needed to resume, by version; the newest is w_rounds.
         rounds: Rounds applied.
+        rule_state: State of the aggregation rule after them.
     """
 
     points: tuple[Point, ...]
     models: Mapping[int, Vector]
     rounds: int
+    rule_state: RuleState = field(default_factory=dict)
 
     @property
     def model(self) -> Vector:
@@ -154,9 +158,10 @@ class Training:
         resume: History | None = None,
     ) -> None:
         self._pool = ThreadPoolExecutor(whole("workers", workers), thread_name_prefix="slotwise")
-        self._timeline, self._task, self._aggregation = timeline, task, aggregation
+        self._timeline, self._task, self._aggregation = timeline, CheckedTask.of(task), aggregation
         self._due = evaluation_rounds(timeline, evaluate_every)
         start = resume or History((), {0: task.initial_model()}, 0)
+        self._rule_state = start.rule_state
         self._points = list(start.points)
         self._reported = len(start.points)
         self._pending: deque[tuple[int, Future[Evaluation]]] = deque()
@@ -205,19 +210,22 @@ class Training:
         Raises:
             Diverged: the new model is not finite.
         """
-        k = self.rounds
+        k, uplinks = self.rounds, self._timeline.uplinks(self.rounds)
+        sent = zip(
+            self._timeline.device[uplinks].tolist(), self._timeline.version[uplinks].tolist(), strict=True
+        )
         contributions = []
-        for version in self._timeline.version[self._timeline.uplinks(k)].tolist():
-            update = self._in_flight.popleft().result()
-            contributions.append(Contribution(update, k - version, self._models[version]))
+        for device, version in sent:
+            update, samples = self._in_flight.popleft().result(), self._task.sample_count(device)
+            contributions.append(Contribution(update, k - version, self._models[version], device, k, samples))
             self._start_trainings()
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
-            model = next_model(self._aggregation, self.model, contributions)
+            model, rule_state = next_model(self._aggregation, self.model, contributions, self._rule_state)
         if not np.isfinite(model).all():
             raise Diverged(k, "model", self.history())
         for version in self._last_uses.pop(k, ()):
             self._models.pop(version, None)
-        self._models[k + 1] = model
+        self._models[k + 1], self._rule_state = model, rule_state
         self.rounds = k + 1
         self._start_trainings()
         self._evaluate_if_due()
@@ -241,7 +249,7 @@ class Training:
     def history(self) -> History:
         """Return everything up to the last applied round, after waiting for its evaluations."""
         self._collect(wait=True)
-        return History(tuple(self._points), dict(self._models), self.rounds)
+        return History(tuple(self._points), dict(self._models), self.rounds, self._rule_state)
 
     def _evaluate_if_due(self) -> None:
         if self.rounds in self._due:
@@ -260,18 +268,22 @@ class Training:
             if k > 0:
                 slot = int(timeline.broadcast_end[k - 1])
                 oldest = int(timeline.staleness[timeline.uplinks(k - 1)].max(initial=0))
-            self._points.append(Point(slot, k, evaluation.loss, evaluation.accuracy, oldest))
+            self._points.append(
+                Point(slot, k, evaluation.loss, evaluation.accuracy, oldest, evaluation.metrics)
+            )
 
     def _start_trainings(self) -> None:
         """Start the next local trainings, up to the first that waits for a model of a later round."""
         timeline = self._timeline
         while self._next_uplink < len(timeline) and len(self._in_flight) < self._ahead:
             row = self._next_uplink
-            model = self._models.get(int(timeline.version[row]))
+            version = int(timeline.version[row])
+            model = self._models.get(version)
             if model is None:
                 return
-            device, training = int(timeline.device[row]), int(timeline.training[row])
-            self._in_flight.append(self._pool.submit(self._task.local_update, model, device, training))
+            slot = int(timeline.broadcast_end[version - 1]) if version else 0
+            start = TrainingStart(int(timeline.device[row]), int(timeline.training[row]), version, slot)
+            self._in_flight.append(self._pool.submit(self._task.local_update, model, start))
             self._next_uplink += 1
 
 

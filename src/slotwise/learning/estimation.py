@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.learning.engine import Training
-from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
-from slotwise.learning.task import Task
+from slotwise.learning.local_training import DeviceSamples, LocalTraining
+from slotwise.learning.task import Task, TrainingStart
 from slotwise.observer import Observer
 from slotwise.schedule import Timeline
 from slotwise.theory.bound import Constants
@@ -35,13 +35,15 @@ class SgdTask(Task, Protocol):
     """A task whose devices run SGD on their samples: CnnTask and TorchTask."""
 
     samples: DeviceSamples
-    sgd: LocalSgd
+    training: LocalTraining
 
 
 def one_step(task: SgdTask, *, batch_size: int, learning_rate: float) -> SgdTask:
     """Return the task with one gradient per local update, as in the theorem; data are shared."""
     variant = copy.copy(task)
-    variant.sgd = replace(task.sgd, local_steps=1, batch_size=batch_size, learning_rate=learning_rate)
+    variant.training = replace(
+        task.training, local_steps=1, batch_size=batch_size, learning_rate=learning_rate
+    )
     return variant
 
 
@@ -53,7 +55,8 @@ class Estimator:
 
     def __init__(self, task: SgdTask, pool: Executor) -> None:
         self._pool = pool
-        self._devices, held = task.samples.rows.shape
+        self._devices = len(task.samples)
+        held = min(map(len, task.samples.rows))
         batch = max(1, min(BATCH, held - 1))
         self.full = one_step(task, batch_size=held, learning_rate=1.0)
         self.sampled = one_step(task, batch_size=batch, learning_rate=1.0)
@@ -108,7 +111,9 @@ class Estimator:
     def _gradients(self, task: SgdTask, model: Vector, draw: int) -> Rows:
         """Return ∇f_1, …, ∇f_N, one row each."""
         everyone = range(1, self._devices + 1)
-        return np.stack(list(self._pool.map(lambda n: task.local_update(model, n, draw), everyone)))
+        return np.stack(
+            list(self._pool.map(lambda n: task.local_update(model, TrainingStart(n, draw)), everyone))
+        )
 
     def _compare(self, model: Vector, local: Rows, other: Vector, others: Rows) -> None:
         """Update both smoothness constants from the gradients at two models."""

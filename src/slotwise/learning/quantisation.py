@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
-from slotwise.learning.task import Task
+from slotwise.learning.task import CheckedTask, Task, TrainingStart
 from slotwise.scenario import whole
 
 UNQUANTISED = 32
@@ -53,12 +53,16 @@ class Quantised:
         self.packing = None if self.bits == UNQUANTISED else Packing(self._ends, self.bits)
         """Encoding of its updates in a message; None for plain float32."""
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+    def sample_count(self, device: int) -> int:
+        """Return the number of samples that a device holds."""
+        return CheckedTask.of(self._task).sample_count(device)
+
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         """Return the device's update after quantisation, as the server decodes it."""
-        update = self._task.local_update(model, device, training)
+        update = self._task.local_update(model, start)
         if self.bits == UNQUANTISED:
             return update
-        draw = generator(self._seed, Purpose.QUANTISATION, device, training)
+        draw = generator(self._seed, Purpose.QUANTISATION, start.device, start.training)
         parts = np.split(update, self._ends[:-1])
         return np.concatenate([quantise(part, self.bits, draw) for part in parts])
 

@@ -1,7 +1,7 @@
 """Reference implementation: Algorithms 1 and 2 as the paper writes them, one device at a time.
 
 It has no slots and no timeline, but follows the sets of the pseudocode. The engine, which follows a Timeline,
-must give the same models to the bit.
+must give the same models to the bit, unless the step size decays with the slots.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from slotwise.aggregation import Aggregation, Contribution, Vector, mean, next_model
-from slotwise.learning.task import Task
+from slotwise.aggregation import NO_STATE, Aggregation, Contribution, Vector, mean, next_model
+from slotwise.learning.task import CheckedTask, Task, TrainingStart
 from slotwise.scenario import Scenario
 
 
@@ -25,7 +25,7 @@ def asynchronous(
     for k in range(1, delay + 1):
         first = (k + groups - delay - 1) * size
         senders[k - delay - 1] = [n for n in everyone if first < n <= first + size]
-    model = task.initial_model()
+    model, state, count = task.initial_model(), NO_STATE, CheckedTask.of(task).sample_count
     yield model
     started: dict[int, int] = {}
     trainings: Counter[int] = Counter()
@@ -34,13 +34,16 @@ def asynchronous(
     for k in range(rounds):  # line 2
         for n in senders.pop(k - delay - 1):  # lines 3 to 6
             started[n], starts[n] = k, model
-            updates[n] = task.local_update(model, n, trainings[n])
+            updates[n] = task.local_update(model, TrainingStart(n, trainings[n], k))
             trainings[n] += 1
         # Lines 7 and 8: the S available devices that started earliest; ties go to the lower index.
         senders[k] = sorted(started, key=lambda n: (started[n], n))[:size]
         # Lines 9 to 12.
-        sent = [Contribution(updates.pop(n), k - started.pop(n), starts.pop(n)) for n in senders[k]]
-        model = next_model(aggregation, model, sent)
+        sent = [
+            Contribution(updates.pop(n), k - started.pop(n), starts.pop(n), n, k, count(n))
+            for n in senders[k]
+        ]
+        model, state = next_model(aggregation, model, sent, state)
         yield model
 
 
@@ -48,13 +51,14 @@ def synchronous(
     task: Task, rounds: int, participants: Callable[[int], list[int]], aggregation: Aggregation = mean
 ) -> Iterator[Vector]:
     """Yield w_0, w_1, …, w_rounds of vanilla FL (eq. 7): every participant of round k trains on w_k."""
-    model = task.initial_model()
+    model, state, count = task.initial_model(), NO_STATE, CheckedTask.of(task).sample_count
     yield model
     trainings: Counter[int] = Counter()
     for k in range(rounds):
         contributions = []
         for n in participants(k):
-            contributions.append(Contribution(task.local_update(model, n, trainings[n]), 0, model))
+            update = task.local_update(model, TrainingStart(n, trainings[n], k))
+            contributions.append(Contribution(update, 0, model, n, k, count(n)))
             trainings[n] += 1
-        model = next_model(aggregation, model, contributions)
+        model, state = next_model(aggregation, model, contributions, state)
         yield model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,12 +13,38 @@ from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.user_code import describe_value
 
+NO_METRICS: Mapping[str, float] = MappingProxyType({})
+METHODS = ("initial_model", "local_update", "evaluate", "named_arrays")
+
+
+class TrainingStart(NamedTuple):
+    """One local training: whose it is, its number, and the model it starts from.
+
+    Attributes:
+        device: Number of the device, from 1.
+        training: Number of the device's training, from 0.
+        round: Number k of the model w_k it starts from.
+        slot: Slot in which that model was complete; 0 for w_0.
+    """
+
+    device: int
+    training: int
+    round: int = 0
+    slot: int = 0
+
 
 class Evaluation(NamedTuple):
-    """Training loss over all devices' data, and test accuracy (0 to 1)."""
+    """Evaluation of one model.
+
+    Attributes:
+        loss: Training loss over all devices' data.
+        accuracy: Test accuracy, 0 to 1; NaN if the task has none, as in a regression.
+        metrics: Further numbers by name, such as ``test_loss``.
+    """
 
     loss: float
     accuracy: float
+    metrics: Mapping[str, float] = NO_METRICS
 
 
 class Task(Protocol):
@@ -30,18 +57,21 @@ class Task(Protocol):
     def initial_model(self) -> Vector:
         """Return the first model, w_0."""
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
-        """Return w_start − w_end of the device's training number ``training`` (from 0) on ``model``."""
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        """Return w_start − w_end of one local training on ``model``."""
 
     def evaluate(self, model: Vector) -> Evaluation:
-        """Return training loss and test accuracy."""
+        """Return training loss, test accuracy and further metrics."""
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the model's arrays by name and in their shapes, for people and for other programs."""
 
 
 class CheckedTask:
-    """A user's task whose results are checked: a mistake in it becomes one clear line.
+    """A task whose results are checked: a mistake in it becomes one clear line.
+
+    A task may also have ``sample_count(device)``, the samples that a device holds, for rules that weight by
+    it; without it every device counts as one sample.
 
     Raises:
         UserError: ``task`` is no Task, or its first model is not a finite float32 vector that its
@@ -51,11 +81,10 @@ class CheckedTask:
     def __init__(self, name: str, task: Any) -> None:
         """Check ``task``, which messages call ``name``."""
         self.name, self.task = name, task
-        methods = ("initial_model", "local_update", "evaluate", "named_arrays")
-        missing = [method for method in methods if not callable(getattr(task, method, None))]
+        missing = [method for method in METHODS if not callable(getattr(task, method, None))]
         if missing:
             found = f"{describe_value(task)} has no {', '.join(missing)}"
-            raise UserError(f"task {name}: must return a slotwise.learning.Task; {found}")
+            raise UserError(f"task {name}: must be a slotwise.learning.Task; {found}")
         self.initial_model, self.named_arrays = task.initial_model, task.named_arrays
         model = task.initial_model()
         vector = isinstance(model, np.ndarray) and model.dtype == np.float32 and model.ndim == 1
@@ -69,9 +98,14 @@ class CheckedTask:
             covered = f"they have {named} of {self.size} numbers"
             raise UserError(f"task {name}: named_arrays must cover the model; {covered}")
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+    @classmethod
+    def of(cls, task: Task | CheckedTask) -> CheckedTask:
+        """Return the task with checks, unless it has them already."""
+        return task if isinstance(task, CheckedTask) else cls(type(task).__name__, task)
+
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         """Return the task's update in float32."""
-        update: Any = self.task.local_update(model, device, training)
+        update: Any = self.task.local_update(model, start)
         real = isinstance(update, np.ndarray) and np.issubdtype(update.dtype, np.floating)
         if not real or update.shape != (self.size,):
             raise self._wrong("local_update", f"a float32 array of length {self.size}", update)
@@ -81,10 +115,16 @@ class CheckedTask:
         """Return the task's evaluation; a pair of numbers of any type is accepted."""
         found: Any = self.task.evaluate(model)
         try:
-            loss, accuracy = found
-            return Evaluation(float(loss), float(accuracy))
+            loss, accuracy, *more = found
+            metrics = {str(name): float(value) for name, value in dict(*more).items()}
+            return Evaluation(float(loss), float(accuracy), metrics)
         except (TypeError, ValueError):
             raise self._wrong("evaluate", "a slotwise.learning.Evaluation", found) from None
+
+    def sample_count(self, device: int) -> int:
+        """Return the number of samples that a device holds; 1 if the task does not say."""
+        count = getattr(self.task, "sample_count", None)
+        return 1 if count is None else int(count(device))
 
     def _wrong(self, method: str, wanted: str, found: object) -> UserError:
         returned = describe_value(found)

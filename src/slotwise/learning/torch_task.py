@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
+from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.randomness import Purpose, generator
-from slotwise.learning.task import Evaluation
+from slotwise.learning.task import Evaluation, TrainingStart
 
 try:
     import torch
@@ -44,7 +44,7 @@ class TorchTask:
         self,
         module: nn.Module,
         samples: DeviceSamples,
-        sgd: LocalSgd,
+        training: LocalTraining,
         *,
         loss: Loss = nn.functional.cross_entropy,
         offset: tuple[float, ...] | None = None,
@@ -55,7 +55,7 @@ class TorchTask:
         if any(True for _ in module.buffers()):
             what = "buffers (batch normalisation?), which are not part of an update"
             raise UserError(f"TorchTask: the module has {what}")
-        self.samples, self.sgd, self._loss = samples, sgd, loss
+        self.samples, self.training, self._loss = samples, training, loss
         self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self._module = copy.deepcopy(module).to(self._device)
         dataset = samples.dataset
@@ -65,7 +65,7 @@ class TorchTask:
 
     def initial_model(self) -> Vector:
         """Return parameters drawn from the seed: uniform in ±1/sqrt(fan-in), layer after layer."""
-        draw = generator(self.sgd.seed, Purpose.MODEL)
+        draw = generator(self.training.seed, Purpose.MODEL)
         parts, bound = [], 1.0
         for parameter in self._module.parameters():
             if parameter.dim() > 1:
@@ -73,10 +73,14 @@ class TorchTask:
             parts.append(draw.uniform(-bound, bound, parameter.numel()))
         return np.concatenate(parts).astype(np.float32)
 
-    def local_update(self, model: Vector, device: int, training: int) -> Vector:
+    def sample_count(self, device: int) -> int:
+        """Return the number of samples that a device holds."""
+        return self.samples.count(device)
+
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         """Return w_start − w_end of H steps of SGD on the device's samples."""
-        module, start = self._worker_module(model)
-        rows = self.samples.batches(self.sgd, device, training)
+        module, before = self._worker_module(model)
+        rows = self.samples.batches(self.training, start)
         images, labels = self._training_data(rows.ravel())
         parameters = list(module.parameters())
         steps = zip(torch.split(images, rows.shape[1]), torch.split(labels, rows.shape[1]), strict=True)
@@ -84,9 +88,9 @@ class TorchTask:
             gradients = torch.autograd.grad(self._loss(module(batch), answers), parameters)
             with torch.no_grad():
                 for parameter, gradient in zip(parameters, gradients, strict=True):
-                    parameter.sub_(gradient, alpha=self.sgd.learning_rate)
+                    parameter.sub_(gradient, alpha=self.training.rate_at(start))
         with torch.no_grad():
-            update = (start - parameters_to_vector(parameters)) / self.sgd.divisor
+            update = (before - parameters_to_vector(parameters)) / self.training.divisor
         result: Vector = update.cpu().numpy()
         return result
 
@@ -101,11 +105,11 @@ class TorchTask:
             images, answers = self._training_data(rows)
             loss += len(rows) * float(self._loss(module(images), answers))
         correct = 0
-        for first in range(0, len(dataset.test_labels), CHUNK):
+        for first in range(0, len(dataset.test_targets), CHUNK):
             part = slice(first, first + CHUNK)
-            guesses = module(self._images(dataset.test_images[part])).argmax(dim=1).cpu().numpy()
-            correct += int((guesses == dataset.test_labels[part]).sum())
-        return Evaluation(loss / len(union), correct / len(dataset.test_labels))
+            guesses = module(self._images(dataset.test_inputs[part])).argmax(dim=1).cpu().numpy()
+            correct += int((guesses == dataset.test_targets[part]).sum())
+        return Evaluation(loss / len(union), correct / len(dataset.test_targets))
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays by their names in the module's state_dict."""
@@ -130,8 +134,8 @@ class TorchTask:
     def _training_data(self, rows: NDArray[np.integer]) -> tuple[Tensor, Tensor]:
         """Return images and labels of some rows of the data set."""
         dataset = self.samples.dataset
-        labels = torch.from_numpy(dataset.train_labels[rows].astype(np.int64)).to(self._device)
-        return self._images(dataset.train_images[rows]), labels
+        labels = torch.from_numpy(dataset.train_targets[rows].astype(np.int64)).to(self._device)
+        return self._images(dataset.train_inputs[rows]), labels
 
     def _images(self, pixels: NDArray[np.uint8]) -> Tensor:
         writable = np.require(pixels, requirements="W")  # torch warns of data sets that are read-only

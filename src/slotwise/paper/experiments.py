@@ -15,7 +15,7 @@ from slotwise.batch.job import Run, distinct
 from slotwise.data import DataName, PartitionName
 from slotwise.data.dataset_config import InputScale
 from slotwise.errors import InputError
-from slotwise.learning.local_sgd import LocalUpdate
+from slotwise.learning.local_training import LocalUpdate
 from slotwise.runs import RunConfig
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, Timeline, completed_rounds, simulate
@@ -35,10 +35,12 @@ class Experiment:
     partition: PartitionName = "one-label"
     deadline: int = 0  # T in slots; 0 if nothing is trained
     evaluate_every: int | None = None
+    aggregation: str = "mean"
 
     def config(self, schedule: Schedule, group_size: int, seed: int = 0, **options: Any) -> RunConfig:
         """Return the configuration of one curve; ``options`` are those in which it differs from others."""
-        own = {name: getattr(self, name) for name in ("data", "partition", "deadline", "evaluate_every")}
+        names = ("data", "partition", "deadline", "evaluate_every", "aggregation")
+        own = {name: getattr(self, name) for name in names}
         chosen = {"schedule": schedule, "group_size": group_size, "seed": seed}
         return RunConfig.from_options({**own, **chosen, **options})
 
@@ -168,6 +170,8 @@ PAPER: tuple[Experiment, ...] = (
     Tradeoff(name="tradeoff", study="mnist"),
     *_study("cifar10", **CIFAR10),
     Readings(name="readings", study="readings"),
+    *_study("mnist-model-average", aggregation="model-average"),
+    Tradeoff(name="tradeoff-model-average", study="mnist-model-average", aggregation="model-average"),
     Curves(name="comparison-cifar10-iid", study="cifar10-iid", partition="iid", **CIFAR10),
 )
 

@@ -10,17 +10,20 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from slotwise.aggregation import RuleState
 from slotwise.errors import UserError
 from slotwise.files import leftovers, write_atomically
 from slotwise.learning import History, Point
 
 KEPT = 2
+RULE_STATE, METRIC = "rule_state.", "metric."  # before the names of arrays
 State = TypeVar("State")
 
 
@@ -114,9 +117,18 @@ class Checkpoints:
         return None if data is None else sealed(data)
 
 
+def rule_state_in(archive: Mapping[str, NDArray[Any]]) -> RuleState:
+    """Return the arrays of an aggregation rule in a numpy archive."""
+    names = [name for name in archive if name.startswith(RULE_STATE)]
+    return {name.removeprefix(RULE_STATE): archive[name] for name in names}
+
+
 def _encode(history: History) -> bytes:
     versions = sorted(history.models)
     buffer = io.BytesIO()
+    more: dict[str, Any] = {RULE_STATE + name: array for name, array in history.rule_state.items()}
+    for name in {name: None for point in history.points for name in point.metrics}:
+        more[METRIC + name] = np.array([p.metrics.get(name, np.nan) for p in history.points])
     np.savez(
         buffer,
         round=np.int64(history.rounds),
@@ -127,6 +139,7 @@ def _encode(history: History) -> bytes:
         losses=history.loss,
         accuracies=history.accuracy,
         staleness=np.array([p.staleness for p in history.points], dtype=np.int64),
+        **more,
     )
     return buffer.getvalue()
 
@@ -137,7 +150,15 @@ def _decode(data: bytes) -> History | None:
             names = ("slots", "rounds", "losses", "accuracies", "staleness")
             columns = [archive[name].tolist() for name in names]
             models = dict(zip(archive["versions"].tolist(), archive["models"], strict=True))
-            points = tuple(Point(*row) for row in zip(*columns, strict=True))
-            return History(points, models, int(archive["round"]))
+            metrics = {
+                name.removeprefix(METRIC): archive[name].tolist()
+                for name in archive
+                if name.startswith(METRIC)
+            }
+            points = tuple(
+                Point(*row)._replace(metrics={name: values[number] for name, values in metrics.items()})
+                for number, row in enumerate(zip(*columns, strict=True))
+            )
+            return History(points, models, int(archive["round"]), rule_state_in(archive))
     except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError):
         return None

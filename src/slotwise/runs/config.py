@@ -21,7 +21,7 @@ from slotwise.files import load_toml
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_config import options_of_file
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.local_sgd import LocalSgd
+from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
 from slotwise.scenario import Scenario, check_fields, checked, compute_slots, field_types, option_names, whole
 from slotwise.schedule import PolicyConfig, Timeline, simulate
@@ -74,7 +74,7 @@ class RunConfig:
     fleet: FleetConfig = FleetConfig()  # noqa: RUF009
     dataset: DatasetConfig = DatasetConfig()  # noqa: RUF009
     model: ModelConfig = ModelConfig()
-    training: LocalSgd = LocalSgd()  # noqa: RUF009
+    training: LocalTraining = LocalTraining()  # noqa: RUF009
     rule: AggregationConfig = AggregationConfig()  # noqa: RUF009
     bits: int = UNQUANTISED
     evaluate_every: int | None = None

@@ -14,7 +14,7 @@ from typing import Any
 from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training
-from slotwise.learning.local_sgd import DeviceSamples
+from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import CheckedTask

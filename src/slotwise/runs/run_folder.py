@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from math import nan
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -38,6 +39,7 @@ from slotwise.runs.config import RunConfig
 Status = Literal["running", "interrupted", "diverged", "finished"]
 FORMAT = 1
 FINAL_PART = 0.1
+COLUMNS = Point._fields[:-1]  # of history.csv; metrics have columns of their own after them
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,9 @@ class RunFolder:
 
     def write_points(self, points: Sequence[Point]) -> None:
         """Write history.csv, one line an evaluation."""
-        write_csv(self.path / "history.csv", Point._fields, points)
+        names = tuple({name: None for point in points for name in point.metrics})
+        rows = [(*point[:-1], *(point.metrics.get(name, nan) for name in names)) for point in points]
+        write_csv(self.path / "history.csv", (*COLUMNS, *names), rows)
 
     def points(self) -> list[Point]:
         """Read history.csv; there are no points before the first checkpoint.
@@ -144,15 +148,20 @@ class RunFolder:
                     f"{path}: missing though the run is finished; delete the run and train it again"
                 )
             return []
+        points: list[Point] = []
         try:
             with path.open(encoding="utf-8", newline="") as file:
                 rows = csv.DictReader(file)
-                kinds = tuple(zip((int, int, float, float, int), Point._fields, strict=True))
-                points = [Point(*(kind(row[name]) for kind, name in kinds)) for row in rows]
-            if not set(Point._fields) <= set(rows.fieldnames or ()):
+                kinds = tuple(zip((int, int, float, float, int), COLUMNS, strict=True))
+                others = [name for name in rows.fieldnames or () if name not in COLUMNS]
+                for row in rows:
+                    numbers: list[Any] = [kind(row[name]) for kind, name in kinds]
+                    metrics = {name: float(row[name]) for name in others}
+                    points.append(Point(*numbers)._replace(metrics=metrics))
+            if not set(COLUMNS) <= set(rows.fieldnames or ()):
                 raise ValueError
         except (KeyError, ValueError, TypeError):
-            raise UserError(f"{path}: damaged; it must have the columns {', '.join(Point._fields)}") from None
+            raise UserError(f"{path}: damaged; it must have the columns {', '.join(COLUMNS)}") from None
         return points
 
     def history(self) -> History:

@@ -21,9 +21,9 @@ class Counting(Arithmetic):
         super().__init__()
         self.trained = []
 
-    def local_update(self, model, device, training):
-        self.trained.append(training)
-        return super().local_update(model, device, training)
+    def local_update(self, model, start):
+        self.trained.append(start.training)
+        return super().local_update(model, start)
 
 
 class Peer:

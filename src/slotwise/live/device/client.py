@@ -11,7 +11,7 @@ import numpy as np
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
-from slotwise.learning import Task
+from slotwise.learning import Task, TrainingStart
 from slotwise.learning.quantisation import Packing, packing_of
 from slotwise.live.protocol import BadFrame, Frame, FromDevice, Label, Topics, Work, decode, digest, encode
 from slotwise.live.transport import Channel, Connected, Message
@@ -121,11 +121,11 @@ class Device:
             for receiver in filter(None, frame.fields.get("receivers", "").split(",")):
                 device, _, training = receiver.partition(":")
                 if device == str(self.number) and re.fullmatch("[0-9]{1,10}", training):
-                    await self._begin(Work(frame.label.version, int(training)), frame.vector)
+                    await self._begin(Work(frame.label.version, int(training)), frame)
                     return
         elif kind == "work":
             if frame.work != self._work or frame.vector is not None:
-                await self._begin(frame.work, frame.vector)
+                await self._begin(frame.work, frame)
             elif self._update is not None:
                 await self._send_ready(frame.work)
         elif kind == "rest" and frame.fields.get("holds", "") == self._holds:
@@ -137,8 +137,9 @@ class Device:
             if self._update is not None:
                 await self._send_update(self._update, frame)
 
-    async def _begin(self, work: Work, model: Vector | None) -> None:
-        """Begin a training, unless it is under way already."""
+    async def _begin(self, work: Work, frame: Frame) -> None:
+        """Begin a training on the model in a message, unless it is under way already."""
+        model = frame.vector
         if self._task is None:
             self.ignored += 1
             return
@@ -157,12 +158,15 @@ class Device:
             return
         self._drop_work()
         self._work, self._model = work, model
-        self._training = asyncio.create_task(self._train(self._task, work, model))
+        slot = frame.fields.get("slot", "0")
+        known = int(slot) if re.fullmatch("[0-9]{1,18}", slot) else 0
+        start = TrainingStart(self.number, work.training, work.version, known)
+        self._training = asyncio.create_task(self._train(self._task, work, model, start))
         self._training.add_done_callback(self._note_failure)
 
-    async def _train(self, task: Task, work: Work, model: Vector) -> None:
+    async def _train(self, task: Task, work: Work, model: Vector, start: TrainingStart) -> None:
         loop = asyncio.get_running_loop()
-        update = await loop.run_in_executor(self._executor, self._compute, task, model, work.training)
+        update = await loop.run_in_executor(self._executor, self._compute, task, model, start)
         if self._work != work:
             return  # the server has assigned something else
         self.trainings += 1
@@ -171,9 +175,9 @@ class Device:
         if self._grant is not None:
             await self._send_update(self._update, self._grant)
 
-    def _compute(self, task: Task, model: Vector, training: int) -> Vector | bytes:
+    def _compute(self, task: Task, model: Vector, start: TrainingStart) -> Vector | bytes:
         """Return the update as it is sent."""
-        update = np.asarray(task.local_update(model, self.number, training), dtype=np.float32)
+        update = np.asarray(task.local_update(model, start), dtype=np.float32)
         return update if self._packing is None else self._packing.pack(update)
 
     @property

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slotwise.errors import InputError, UserError
-from slotwise.learning import Task
+from slotwise.learning import Task, TrainingStart
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
@@ -51,6 +51,7 @@ class DeviceConfig:
         data: Data set. Default: as announced by the server.
         partition: Partition of the data set among devices. Default: as announced by the server.
         task: Your own task with your own data: module:function.
+        local_step: The step of the optimiser that the run uses, if it is not a built-in one: module:function.
         timeout: Seconds to wait for the broker to be reachable.
         keepalive: Seconds of silence after which broker and device check the connection; after one and a
             half times as long the device counts as disconnected.
@@ -60,6 +61,7 @@ class DeviceConfig:
     data: Literal["mnist", "cifar10"] | None = None
     partition: Literal["one-label", "k-labels", "dirichlet", "iid"] | None = None
     task: str | None = None
+    local_step: str | None = None
     timeout: float = 60.0
     keepalive: int = KEEPALIVE
 
@@ -70,6 +72,8 @@ class DeviceConfig:
             raise InputError("keepalive", self.keepalive, f"at most {MAX_KEEPALIVE} seconds")
         if self.task is not None:
             load_function("task", self.task, 1)  # reported at once, not when a server announces a run
+        if self.local_step is not None:
+            load_function("local_step", self.local_step, 3)
 
 
 def run_device(
@@ -215,7 +219,11 @@ class _DeviceHost:
         given = {name: getattr(self._config, name) for name in ("data", "partition", "task")}
         own = {name: value for name, value in given.items() if value is not None}
         config = RunConfig().with_options(**table).with_options(**own)
+        step = config.training.local_step
+        if step != self._config.local_step:  # a name from the network must not decide what code runs
+            needed = "no local_step" if step is None else f"local_step {step}"
+            raise UserError(f"the run has {needed}: start the device with the same")
         task = build_task(config)
         if config.model.task is None:  # compile the kernels before this device says that it is here
-            task.local_update(task.initial_model(), 1, 0)
+            task.local_update(task.initial_model(), TrainingStart(1, 0))
         return task

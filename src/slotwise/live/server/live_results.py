@@ -145,11 +145,11 @@ class Evaluator:
         found = await asyncio.get_running_loop().run_in_executor(pool, evaluate, model)
         slot = staleness = 0
         if version:
-            slot = int(self._state.record.broadcasts[version - 1][1])
+            slot = self._state.complete_at(version)
             uplinks = self._state.record.uplinks  # in the order of rounds
             of_round = uplinks[bisect_left(uplinks, (version - 1,)) : bisect_left(uplinks, (version,))]
             staleness = max((k - start for k, _, start, _, _ in of_round), default=0)
-        point = Point(slot, version, found.loss, found.accuracy, staleness)
+        point = Point(slot, version, found.loss, found.accuracy, staleness, found.metrics)
         self._state.points.append(point)
         del self._state.unevaluated[version]
         self._changed.notify()

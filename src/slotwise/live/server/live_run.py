@@ -16,6 +16,7 @@ from slotwise.fleet import Fleet
 from slotwise.learning import Task
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.learning.quantisation import packing_of
+from slotwise.learning.task import CheckedTask
 from slotwise.live.clock import Clock, SlotClock
 from slotwise.live.protocol import DEFAULT_NAME, Topics
 from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
@@ -210,6 +211,7 @@ class _LiveRun:
             fleet=config.make_fleet() or Fleet.equal(config.channel),
             broadcast_slots=config.channel.link_slots,
             aggregation=config.rule.rule(),
+            sample_count=CheckedTask.of(self._task).sample_count,
             timeout=options.timeout,
             return_timeout=return_timeout,
             announcement={"devices": str(devices), "parameters": json.dumps(told)},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slotwise.aggregation import Aggregation
@@ -28,6 +29,7 @@ class RunSpec:
     fleet: Fleet  # the slots of every device's training and uplink
     broadcast_slots: int
     aggregation: Aggregation
+    sample_count: Callable[[int], int] = lambda _: 1  # samples that a device holds
     timeout: float = 60.0  # seconds of silence after which a device counts as disconnected
     return_timeout: float = RETURN_TIMEOUT  # seconds within which a device may return after its last will
     announcement: dict[str, str] = field(default_factory=dict)  # what devices are told about the run

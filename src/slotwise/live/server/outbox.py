@@ -65,7 +65,8 @@ class Outbox:
         else:
             model, answered = state.models[work.version], Label(self._run, device, state.round, *work)
             held = holds == f"{work}:{digest(model)}"
-            await self.tell(device, "work", None if held else model, work)
+            slot = str(state.complete_at(work.version))
+            await self.tell(device, "work", None if held else model, work, slot=slot)
             grant = state.grant.for_device(device)
             if grant is not None and grant.label == answered:  # not a grant for work that the device has lost
                 await self.grant(grant)

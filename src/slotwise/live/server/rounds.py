@@ -157,7 +157,9 @@ class RoundDriver:
         self._silent_since.pop(device, None)
         self._uplinks.append(uplink)
         age = label.round - label.version
-        self._contributions.append(Contribution(ended.update, age, state.models[label.version]))
+        samples = self._spec.sample_count(device)
+        start = state.models[label.version]
+        self._contributions.append(Contribution(ended.update, age, start, device, label.round, samples))
         state.presence.clear_strikes(device)
         state.assignments.deliver(device)
         return Sent(device)
@@ -177,10 +179,12 @@ class RoundDriver:
         state, end = self._state, slot + self._spec.broadcast_slots
         with np.errstate(over="ignore", invalid="ignore"):
             before = state.models[delivery.version - 1]
-            model = next_model(self._spec.aggregation, before, self._contributions)
+            model, rule_state = next_model(
+                self._spec.aggregation, before, self._contributions, state.rule_state
+            )
         if not np.isfinite(model).all():
             raise NotFinite
-        state.models[delivery.version] = model
+        state.models[delivery.version], state.rule_state = model, rule_state
         state.record.broadcasts.append((slot, end))
         state.record.uplinks.extend(self._uplinks)
         state.record.lost.extend(self._lost)

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.aggregation import Vector
+from slotwise.aggregation import NO_STATE, RuleState, Vector
 from slotwise.learning import Point
 from slotwise.live.protocol import Work
 from slotwise.live.server.device_state import Assignments, ChannelGrant, Presence
+from slotwise.runs.checkpoints import RULE_STATE, rule_state_in
 from slotwise.schedule import (
     Agenda,
     Delivered,
@@ -54,6 +55,7 @@ class LiveState:
     agenda: Agenda = field(default_factory=Agenda)  # planned events of the coming slots
     slot: int = 0  # the last one in which something happened
     models: dict[int, Vector] = field(default_factory=dict)  # those that devices compute on, and the newest
+    rule_state: RuleState = field(default_factory=dict)  # of the aggregation rule, after the completed rounds
     presence: Presence = field(default_factory=Presence)
     assignments: Assignments = field(default_factory=Assignments)
     grant: ChannelGrant = field(default_factory=ChannelGrant)
@@ -75,6 +77,10 @@ class LiveState:
         """The time at which the last round was complete."""
         return self.round_seconds[-1] if self.round_seconds else 0.0
 
+    def complete_at(self, version: int) -> int:
+        """Return the slot in which a model was complete, the end of its broadcast; 0 for w_0."""
+        return int(self.record.broadcasts[version - 1][1]) if version else 0
+
     def disconnect(self, device: int) -> None:
         """Count a device as disconnected: its work is lost, and its update is no longer awaited."""
         self.presence.disconnect(device)
@@ -93,6 +99,7 @@ class Snapshot(NamedTuple):
     document: dict[str, Any]  # plain values
     models: dict[int, Vector]
     unevaluated: dict[int, Vector]
+    rule_state: RuleState = NO_STATE
 
     @classmethod
     def of(cls, state: LiveState) -> Snapshot:
@@ -104,7 +111,7 @@ class Snapshot(NamedTuple):
             "assigned": dict(state.assignments.work),
             "unplanned": [(type(event).__name__, *event) for event in state.presence.changes],
             "sent": dict(state.assignments.delivered),
-            "points": list(state.points),
+            "points": [(*point[:-1], dict(point.metrics)) for point in state.points],
             "rejected": dict(state.rejected),
             "late": list(state.late),
             "overdue": dict(state.overdue),
@@ -113,7 +120,7 @@ class Snapshot(NamedTuple):
             "round_seconds": list(state.round_seconds),
             **{name: list(rows) for name, rows in state.record._asdict().items()},
         }
-        return cls(document, dict(state.models), dict(state.unevaluated))
+        return cls(document, dict(state.models), dict(state.unevaluated), state.rule_state)
 
     def restore(self, scheduler: Scheduler, devices: int) -> LiveState:
         """Return the state; ``scheduler``, of the same run, becomes its Scheduler."""
@@ -144,6 +151,7 @@ class Snapshot(NamedTuple):
             agenda=agenda,
             slot=document["slot"],
             models=dict(self.models),
+            rule_state=self.rule_state,
             presence=Presence(connected, changes, document["barred"]),
             assignments=Assignments(work, _by_number(document["sent"])),
             grant=ChannelGrant(document["grants"]),
@@ -171,6 +179,7 @@ def encode_state(snapshot: Snapshot) -> bytes:
         arrays[f"{name}_versions"] = np.array(sorted(models), dtype=np.int64)
         vectors = [models[version] for version in sorted(models)]
         arrays[name] = np.stack(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
+    arrays |= {RULE_STATE + name: array for name, array in snapshot.rule_state.items()}
     text = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, document=text, **arrays)
@@ -190,7 +199,8 @@ def decode_state(data: bytes, scheduler: Scheduler, devices: int) -> LiveState |
                 dict(zip(archive[f"{name}_versions"].tolist(), archive[name], strict=True))
                 for name in ("models", "unevaluated")
             )
-        return Snapshot(document, models, unevaluated).restore(scheduler, devices)
+            rule_state = rule_state_in(archive)
+        return Snapshot(document, models, unevaluated, rule_state).restore(scheduler, devices)
     except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError):
         return None
 

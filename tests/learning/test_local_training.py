@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InputError
-from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
+from slotwise.learning import TrainingStart
+from slotwise.learning.local_training import DeviceSamples, LocalTraining
 
 
 @pytest.mark.parametrize(
@@ -22,27 +23,27 @@ from slotwise.learning.local_sgd import DeviceSamples, LocalSgd
 )
 def test_a_wrong_option_is_named(option: str, value: object) -> None:
     with pytest.raises(InputError) as caught:
-        LocalSgd(**{option: value})  # type: ignore[arg-type]
+        LocalTraining(**{option: value})  # type: ignore[arg-type]
     assert caught.value.parameter == option
 
 
 def test_the_largest_seed_is_allowed() -> None:
-    assert LocalSgd(seed=2**64 - 1).seed == 2**64 - 1
+    assert LocalTraining(seed=2**64 - 1).seed == 2**64 - 1
 
 
 def test_the_mean_of_the_gradients_is_the_sum_over_the_steps() -> None:
-    assert LocalSgd(local_steps=5, update="sum").divisor == 1
-    assert LocalSgd(local_steps=5, update="mean").divisor == 5
+    assert LocalTraining(local_steps=5, update="sum").divisor == 1
+    assert LocalTraining(local_steps=5, update="mean").divisor == 5
 
 
 def test_batches_are_the_device_s_own_samples(samples: DeviceSamples) -> None:
     for device in range(1, 7):
-        batches = samples.batches(LocalSgd(local_steps=3, batch_size=16), device, 0)
+        batches = samples.batches(LocalTraining(local_steps=3, batch_size=16), TrainingStart(device, 0))
         assert batches.shape == (3, 16)
         assert set(batches.ravel().tolist()) <= set(samples.rows[device - 1].tolist())
 
 
 def test_the_global_loss_is_over_every_sample_once(samples: DeviceSamples) -> None:
-    twice = DeviceSamples(samples.dataset, np.concatenate([samples.rows, samples.rows[:2]]))
+    twice = DeviceSamples(samples.dataset, [*samples.rows, *samples.rows[:2]])
     assert np.array_equal(twice.union, samples.union)
-    assert len(samples.union) == len(set(samples.rows.ravel().tolist()))
+    assert len(samples.union) == len(set(np.concatenate(samples.rows).tolist()))

@@ -1,0 +1,145 @@
+"""LocalTraining: how a device trains on its own samples; DeviceSamples: which samples each device has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.data import Dataset
+from slotwise.errors import InputError
+from slotwise.learning.randomness import LARGEST_SEED, draw_batches
+from slotwise.learning.rate_schedule import RateDecay, RateUnit, rate_factor
+from slotwise.learning.task import TrainingStart
+from slotwise.scenario import check_fields, refuse_unused, whole
+from slotwise.user_code import is_function_name
+
+LocalUpdate = Literal["sum", "mean"]
+OptimizerName = Literal["sgd", "adam"]
+USED_BY: dict[str, tuple[str, ...]] = {"sgd": ("momentum",), "adam": ("beta1", "beta2", "epsilon")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalTraining:
+    """Local training of a device: H steps of an optimiser on its own samples.
+
+    For H > 1 the paper's "local update" may be read as the sum of the gradients met on the way
+    (w_start − w_end = eta · sum, the default), or as their mean.
+
+    Attributes:
+        local_steps: H, steps of one local training.
+        batch_size: B, samples of one step.
+        learning_rate: Step size.
+        update: Local update: sum or mean of the gradients.
+        optimizer: Optimiser of a local training, which starts afresh each time.
+        momentum: Momentum of SGD.
+        beta1: Decay of Adam's mean gradient.
+        beta2: Decay of Adam's mean square gradient.
+        epsilon: Term in the denominator of Adam.
+        weight_decay: Weight of the L2 penalty.
+        gradient_clip: Longest gradient of a step, as Euclidean norm; longer ones are shortened to it.
+        proximal: FedProx's mu, the weight of the squared distance to the start.
+        rate_decay: Decay of the step size over the run.
+        rate_unit: Unit in which the decay counts: rounds, slots or trainings of the device.
+        rate_period: Units in which the step size halves (step, exponential), falls to a half for the
+            first time (inverse) or reaches 0 (cosine).
+        local_step: Your own step of the optimiser: module:function.
+        seed: Random seed of model, partition, batches, participation and fleet.
+    """
+
+    local_steps: int = 5
+    batch_size: int = 64
+    learning_rate: float = 0.01
+    update: LocalUpdate = "sum"
+    optimizer: OptimizerName = "sgd"
+    momentum: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+    gradient_clip: float | None = None
+    proximal: float = 0.0
+    rate_decay: RateDecay = "constant"
+    rate_unit: RateUnit = "round"
+    rate_period: int = 1000
+    local_step: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name in ("local_steps", "batch_size", "rate_period"):
+            whole(name, getattr(self, name))
+        whole("seed", self.seed, 0, LARGEST_SEED)
+        for name in ("learning_rate", "epsilon", "gradient_clip"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < inf:
+                raise InputError(name, value, "a finite number above 0")
+        for name in ("weight_decay", "proximal"):
+            if not 0 <= getattr(self, name) < inf:
+                raise InputError(name, getattr(self, name), "a finite number, at least 0")
+        for name in ("momentum", "beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(name, getattr(self, name), "a number from 0 to below 1")
+        if self.local_step is not None and not is_function_name(self.local_step):
+            raise InputError("local_step", self.local_step, "module:function, as in my_module:step")
+        self._refuse_unused()
+
+    def _refuse_unused(self) -> None:
+        """Refuse options that would have no effect."""
+        others = [name for kind, names in USED_BY.items() if kind != self.optimizer for name in names]
+        refuse_unused(self, others, f"optimizer {self.optimizer}")
+        if self.rate_decay == "constant":
+            refuse_unused(self, ("rate_unit", "rate_period"), "rate_decay constant")
+        if self.local_step is not None:
+            own = [name for names in USED_BY.values() for name in names]
+            refuse_unused(
+                self, ("optimizer", *own, "weight_decay", "gradient_clip", "proximal"), "local_step"
+            )
+
+    @property
+    def divisor(self) -> int:
+        """Divisor of w_start − w_end."""
+        return self.local_steps if self.update == "mean" else 1
+
+    @property
+    def is_plain_sgd(self) -> bool:
+        """True if a step is w ← w − eta·g: without momentum, penalties, clipping or a step of the user."""
+        extras = (self.momentum, self.weight_decay, self.proximal)
+        custom = self.gradient_clip is not None or self.local_step is not None
+        return self.optimizer == "sgd" and not any(extras) and not custom
+
+    def rate_at(self, start: TrainingStart) -> float:
+        """Return the step size of a local training."""
+        elapsed = getattr(start, self.rate_unit)
+        return self.learning_rate * rate_factor(self.rate_decay, elapsed / self.rate_period)
+
+
+class DeviceSamples:
+    """Samples of each device, as indices into the arrays of one data set that all share."""
+
+    def __init__(self, dataset: Dataset, rows: Sequence[NDArray[np.integer]] | NDArray[np.int32]) -> None:
+        """Give device n the samples ``rows[n - 1]``; devices may have different numbers of samples."""
+        self.dataset = dataset
+        self.rows = tuple(np.asarray(own, dtype=np.int32) for own in rows)
+        for device, own in enumerate(self.rows, start=1):
+            if own.ndim != 1 or not own.size:
+                raise InputError("samples", f"{list(own.shape)} of device {device}", "at least one sample")
+        self.union = np.unique(np.concatenate(self.rows))
+        """Samples of all devices, each once: the training loss is the mean over them."""
+
+    def __len__(self) -> int:
+        """Return the number of devices."""
+        return len(self.rows)
+
+    def count(self, device: int) -> int:
+        """Return the number of samples of a device."""
+        return len(self.rows[device - 1])
+
+    def batches(self, training: LocalTraining, start: TrainingStart) -> NDArray[np.int32]:
+        """Return the rows of the data set, [steps, batch], of one local training."""
+        own, steps, size = self.rows[start.device - 1], training.local_steps, training.batch_size
+        return own[draw_batches(training.seed, start.device, start.training, len(own), steps, size)]
