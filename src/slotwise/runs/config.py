@@ -22,10 +22,13 @@ from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_config import options_of_file
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
+from slotwise.learning.networks import NETWORKS, NetworkName
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
 from slotwise.scenario import Scenario, check_fields, checked, compute_slots, field_types, option_names, whole
 from slotwise.schedule import PolicyConfig, Timeline, simulate
 from slotwise.user_code import is_function_name
+
+DEFAULT_LAYERS: Any = None  # layers that are not given, until ModelConfig fills in those of its network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,23 +37,39 @@ class ModelConfig:
 
     Attributes:
         task: Your own task instead of a built-in data set and network: module:function.
-        channels: Output channels of the convolutions, each 5×5 with max-pool 2 and relu.
-        hidden: Units of the dense layers before the last.
+        network: Built-in network: convolutions and dense layers, dense layers only, or multinomial
+            logistic regression.
+        channels: Output channels of the convolutions of a cnn, each 5×5 with max-pool 2 and relu.
+        hidden: Units of the dense layers before the last, in a cnn or an mlp (default of the mlp: 64).
         backend: What computes the network: numba kernels, or PyTorch for the same network.
     """
 
     task: str | None = None
-    channels: tuple[int, ...] = (10, 20)
-    hidden: tuple[int, ...] = (50,)
+    network: NetworkName = "cnn"
+    channels: tuple[int, ...] = DEFAULT_LAYERS
+    hidden: tuple[int, ...] = DEFAULT_LAYERS
     backend: Literal["numba", "torch"] = "numba"
 
     def __post_init__(self) -> None:
+        self._choose_layers()
         check_fields(self)
         for name in ("channels", "hidden"):
             for number in getattr(self, name):
                 whole(name, number)
         if self.task is not None and not is_function_name(self.task):
             raise InputError("task", self.task, "module:function, as in my_module:make_task")
+
+    def _choose_layers(self) -> None:
+        """Fill in the network's default layers; refuse layers that it does not have."""
+        kind = NETWORKS[checked("network", self.network, NetworkName)]
+        for name, default in kind._asdict().items():
+            value = getattr(self, name)
+            if value is DEFAULT_LAYERS:
+                object.__setattr__(self, name, default or ())
+            elif default is None and value not in ((), []):
+                raise InputError(name, value, f"omitted with network {self.network}")
+        if self.network == "mlp" and not self.hidden:
+            raise InputError("hidden", self.hidden, "at least one layer; network logistic has none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +105,7 @@ class RunConfig:
         self.make_fleet()
         if self.model.task is not None:  # options of the built-in data sets and networks have no effect
             given, usual = self.options(), RunConfig().options()
-            for name in ("data", "input_scale", "channels", "hidden", "backend"):
+            for name in ("data", "input_scale", "network", "channels", "hidden", "backend"):
                 if given[name] != usual[name]:
                     raise ConflictError(name, "task")
 
@@ -132,6 +151,9 @@ class RunConfig:
                 nested.setdefault(group, {})[name] = value
             else:
                 changes[name] = checked_option(name, value)
+        if "network" in nested.get("model", {}):  # the layers of the network before do not count
+            layers = {"channels": DEFAULT_LAYERS, "hidden": DEFAULT_LAYERS}
+            nested["model"] = layers | nested["model"]
         for group, values in nested.items():
             changes[group] = replace(getattr(self, group), **values)
         return replace(self, **changes) if changes else self
@@ -217,7 +239,7 @@ class Shorthand:
                 raise ConflictError("bits_per_slot", name)
         if options.get("task") is not None:
             raise ConflictError("bits_per_slot", "task", "give the slots of the link instead")
-        names = ("data", "channels", "hidden", "bits")
+        names = ("data", "network", "channels", "hidden", "bits")
         sized = RunConfig().with_options(**{name: chosen[name] for name in names if name in chosen})
         network, rate = sized.network(), self.bits_per_slot
         slots = {"link_slots": link_slots_of(network.parameters, UNQUANTISED, rate)}
