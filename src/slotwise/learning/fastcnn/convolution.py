@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.learning.fastcnn.architecture import LANES
+from slotwise.learning.fastcnn.lists import append_places
 from slotwise.learning.fastcnn.vectors import (
     Tile,
     address,
@@ -136,20 +137,12 @@ def list_patches(
 ) -> int:
     """List where one output has an error, as corners of patches in rows; return how many there are."""
     stride, filters, channels = layer.input_stride, layer.filters, layer.channels
-    bits = errors.view(np.int32)
     at = LANES * output
     count = 0
     for row in range(layer.pooled_height):
         corner = 2 * row * layer.width * channels
         for _ in range(layer.pooled_width):
-            patch = corner
-            for lane in range(LANES):
-                here = np.uintp(at + lane)
-                # Always written, and kept only if not zero: there is no branch to predict wrongly.
-                patches[np.uintp(count)] = patch + winners[here]
-                amounts[np.uintp(count)] = errors[here]
-                count += bits[here] != 0
-                patch += stride
+            count = append_places(patches, amounts, count, winners, errors, at, corner, stride)
             at += LANES * filters
             corner += 2 * channels
     return count
@@ -165,6 +158,12 @@ def add_filter_gradient(
         if layer.tile == 5:
             five = (zero, zero, zero, zero, zero)
             _add_patches(five, piece, steps, patches, amounts, count, rows, gradient)
+        elif layer.tile == 7:
+            seven = (zero, zero, zero, zero, zero, zero, zero)
+            _add_patches(seven, piece, steps, patches, amounts, count, rows, gradient)
+        elif layer.tile == 10:
+            ten = (zero, zero, zero, zero, zero, zero, zero, zero, zero, zero)
+            _add_patches(ten, piece, steps, patches, amounts, count, rows, gradient)
         else:
             eight = (zero, zero, zero, zero, zero, zero, zero, zero)
             _add_patches(eight, piece, steps, patches, amounts, count, rows, gradient)
