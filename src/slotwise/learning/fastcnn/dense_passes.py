@@ -1,16 +1,7 @@
 """Training and evaluation of a network of dense layers: multinomial logistic regression and MLPs.
 
-The first layer has almost all the weights, and its inputs are bytes, many of them zero (81 % in MNIST). A
-pixel x is standardised as factor * x + shift, so that
-
-    sum of (factor * x[p] + shift) * w[p] = shift * (sum of w[p]) + sum of factor * x[p] * w[p]
-
-where the first sum is the same for all samples, and the second needs only the pixels that are not zero. The
-gradient of w[p] has the same two parts. Weights lie as [input, output], so that one pixel of one sample is a
-multiple of one row of weights added to one row of sums. Pixels are taken 64 at a time: their weights then
-stay in the nearest cache while all samples of the block use them.
-
-Blocks of 64 samples go through the network together. If the batch is one block, its gradient is never
+Blocks of 64 samples go through the network together. Weights lie as [input, output]; the first layer has
+almost all of them and kernels of its own, see `pixel_layer`. If the batch is one block, its gradient is never
 stored: it is added to the weights, times minus the step size, row by row.
 """
 
@@ -23,22 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.learning.fastcnn.architecture import LANES
-from slotwise.learning.fastcnn.bits import copy_bytes, exponential, lane_max, lowest_bit, transpose_bits
+from slotwise.learning.fastcnn.bits import exponential, lane_max
 from slotwise.learning.fastcnn.dense_layout import BLOCK, DensePlan, DenseWorkspace
+from slotwise.learning.fastcnn.dense_model import read_model, write_model
+from slotwise.learning.fastcnn.pixel_layer import add_pixel_gradient, add_pixels, read_pixels
 from slotwise.learning.fastcnn.vectors import (
     SOURCES,
-    Tile,
     add,
-    broadcast,
     compiled,
     entry,
-    inlined,
     lane_sum,
     load,
     load_tile,
     outer_add,
     repeat,
-    scaled_add,
     store,
     store_tile,
     transpose,
@@ -47,7 +36,6 @@ from slotwise.learning.fastcnn.vectors import (
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
-Words = NDArray[np.uint64]
 Images = NDArray[np.uint8]
 
 
@@ -178,118 +166,6 @@ def forward_pass(plan: DensePlan, work: DenseWorkspace, images: Images, chosen: 
 
 
 @compiled
-def read_pixels(
-    plan: DensePlan, images: Images, chosen: Numbers, pixels: Images, by_sample: Words, by_pixel: Words
-) -> None:
-    """Copy up to 64 images, each channel padded with zeros, and find their pixels that are not zero."""
-    words = len(plan.pixels)
-    by_sample[:] = 0
-    for sample in range(chosen.size):
-        image = images[chosen[sample]]
-        for word in range(words):
-            at, source = (sample * words + word) * BLOCK, plan.starts[word]
-            if plan.pixels[word] == BLOCK:
-                found = copy_bytes(image, source, pixels, at)
-            else:
-                for number in range(plan.pixels[word]):
-                    pixels[np.uintp(at + number)] = image[np.uintp(source + number)]
-                found = copy_bytes(pixels, at, pixels, at)
-            by_sample[np.uintp(word * BLOCK + sample)] = found
-    for word in range(words):
-        transpose_bits(by_sample, word * BLOCK, by_pixel, word * BLOCK)
-
-
-@compiled
-def add_pixels(plan: DensePlan, layer: Any, work: DenseWorkspace, samples: int, outputs: Floats) -> None:
-    """outputs[sample, o] = sums[o] + sum over pixels of standardised pixel * weights[pixel, o]."""
-    zero = repeat(np.float32(0))
-    outputs[: samples * layer.row] = 0
-    column = 0
-    while column + 8 * LANES <= layer.row:
-        eight = (zero, zero, zero, zero, zero, zero, zero, zero)
-        _add_pixels(eight, column, plan, layer, work, samples, outputs)
-        column += 8 * LANES
-    while column < layer.row:
-        _add_pixels((zero, zero), column, plan, layer, work, samples, outputs)
-        column += 2 * LANES
-
-
-@compiled
-def _add_pixels(
-    like: Tile, column: int, plan: DensePlan, layer: Any, work: DenseWorkspace, samples: int, outputs: Floats
-) -> None:
-    """Do `add_pixels` for as many columns as `like` has lanes."""
-    row, words = layer.row, len(plan.pixels)
-    weights, pixels, values = work.parameters[layer.weight_start :], work.pixels, plan.values
-    constant = load_tile(work.sums, column, LANES, like)
-    for word in range(words):
-        start = word * BLOCK * row + column
-        shift, table = broadcast(plan.shift, plan.channels[word]), 256 * plan.channels[word]
-        for number in range(plan.pixels[word]):
-            constant = scaled_add(constant, shift, weights, start + number * row)
-        for sample in range(samples):
-            bits = work.by_sample[np.uintp(word * BLOCK + sample)]
-            if bits == np.uint64(0):
-                continue
-            at = (sample * words + word) * BLOCK
-            total = load_tile(outputs, sample * row + column, LANES, like)
-            while bits != np.uint64(0):
-                number = lowest_bit(bits)
-                bits &= bits - np.uint64(1)
-                value = broadcast(values, table + np.intp(pixels[np.uintp(at + number)]))
-                total = scaled_add(total, value, weights, start + number * row)
-            store_tile(outputs, sample * row + column, LANES, total)
-    store_tile(work.sums, column, LANES, constant)
-    one = repeat(np.float32(1))
-    for sample in range(samples):
-        at = sample * row + column
-        store_tile(outputs, at, LANES, scaled_add(constant, one, outputs, at))
-
-
-@compiled
-def add_pixel_gradient(
-    plan: DensePlan, layer: Any, work: DenseWorkspace, errors: Floats, target: Floats
-) -> None:
-    """target[pixel, o] += sum over samples of standardised pixel * errors[sample, o].
-
-    `sums` must be the sums of the errors over the samples.
-    """
-    zero = repeat(np.float32(0))
-    column = 0
-    while column + 8 * LANES <= layer.row:
-        eight = (zero, zero, zero, zero, zero, zero, zero, zero)
-        _add_pixel_gradient(eight, column, plan, layer, work, errors, target)
-        column += 8 * LANES
-    while column < layer.row:
-        _add_pixel_gradient((zero, zero), column, plan, layer, work, errors, target)
-        column += 2 * LANES
-
-
-@compiled
-def _add_pixel_gradient(
-    like: Tile, column: int, plan: DensePlan, layer: Any, work: DenseWorkspace, errors: Floats, target: Floats
-) -> None:
-    """Do `add_pixel_gradient` for as many columns as `like` has lanes."""
-    row, words, one = layer.row, len(plan.pixels), repeat(np.float32(1))
-    gradient, pixels, values = target[layer.weight_start :], work.pixels, plan.values
-    for word in range(words):
-        shift, table = broadcast(plan.shift, plan.channels[word]), 256 * plan.channels[word]
-        constant = scaled_add(like, shift, work.sums, column)
-        for number in range(plan.pixels[word]):
-            pixel = word * BLOCK + number
-            bits = work.by_pixel[np.uintp(pixel)]
-            total = constant
-            while bits != np.uint64(0):
-                sample = lowest_bit(bits)
-                bits &= bits - np.uint64(1)
-                at = sample * words * BLOCK + pixel
-                value = broadcast(values, table + np.intp(pixels[np.uintp(at)]))
-                total = scaled_add(total, value, errors, sample * row + column)
-            at = pixel * row + column
-            store_tile(gradient, at, LANES, scaled_add(total, one, gradient, at))
-
-
-@compiled
 def multiply_add(
     rows: int, terms: int, columns: int, left: Floats, row_step: int, term_step: int, right: Floats,
     found: Floats,
@@ -371,75 +247,3 @@ def output_errors(layer: Any, scores: Floats, labels: Numbers, weight: float, er
         errors[right] = weight * (probability - 1.0)
         loss += log(total) - np.float64(scores[right] - highest)
     return loss
-
-
-@inlined
-def read_model(plan: DensePlan, work: DenseWorkspace, model: Floats) -> None:
-    """Bring a model into the order the kernels use."""
-    for number in range(len(plan.layers)):
-        layer = plan.layers[number]
-        weights = work.parameters[layer.weight_start : layer.bias_start]
-        if number == 0:
-            for word in range(len(plan.pixels)):
-                to_columns(layer, plan.starts[word], plan.pixels[word], model, word * BLOCK, weights)
-        else:
-            to_columns(layer, 0, layer.inputs, model, 0, weights)
-        end = layer.model_start + layer.inputs * layer.outputs
-        for output in range(layer.row):
-            value = model[end + output] if output < layer.outputs else np.float32(0)
-            work.parameters[layer.bias_start + output] = value
-
-
-@compiled
-def to_columns(layer: Any, start: int, count: int, model: Floats, place: int, weights: Floats) -> None:
-    """weights[place + i, o] = model's weight of output o and input start + i, for `count` inputs."""
-    zero = repeat(np.float32(0))
-    eight = (zero, zero, zero, zero, zero, zero, zero, zero)
-    for output in range(0, layer.row, LANES):
-        for number in range(0, count, LANES):
-            source = layer.model_start + output * layer.inputs + start + number
-            target = (place + number) * layer.row + output
-            if output + LANES <= layer.outputs and number + LANES <= count:
-                tile = transpose(load_tile(model, source, layer.inputs, eight))
-                store_tile(weights, target, layer.row, tile)
-            else:  # at the edges one by one; columns of padding are zero
-                for i in range(min(LANES, count - number)):
-                    store(weights, target + i * layer.row, zero)
-                    for o in range(min(LANES, layer.outputs - output)):
-                        value = model[np.uintp(source + o * layer.inputs + i)]
-                        weights[np.uintp(target + i * layer.row + o)] = value
-
-
-@compiled
-def from_columns(layer: Any, place: int, count: int, weights: Floats, start: int, model: Floats) -> None:
-    """Do the opposite of `to_columns`."""
-    zero = repeat(np.float32(0))
-    eight = (zero, zero, zero, zero, zero, zero, zero, zero)
-    for output in range(0, layer.outputs, LANES):
-        for number in range(0, count, LANES):
-            target = layer.model_start + output * layer.inputs + start + number
-            source = (place + number) * layer.row + output
-            if output + LANES <= layer.outputs and number + LANES <= count:
-                tile = transpose(load_tile(weights, source, layer.row, eight))
-                store_tile(model, target, layer.inputs, tile)
-            else:
-                for i in range(min(LANES, count - number)):
-                    for o in range(min(LANES, layer.outputs - output)):
-                        value = weights[np.uintp(source + i * layer.row + o)]
-                        model[np.uintp(target + o * layer.inputs + i)] = value
-
-
-@inlined
-def write_model(plan: DensePlan, values: Floats, model: Floats) -> None:
-    """Bring parameters, or their gradient, back into the model's order."""
-    for number in range(len(plan.layers)):
-        layer = plan.layers[number]
-        weights = values[layer.weight_start : layer.bias_start]
-        if number == 0:
-            for word in range(len(plan.pixels)):
-                from_columns(layer, word * BLOCK, plan.pixels[word], weights, plan.starts[word], model)
-        else:
-            from_columns(layer, 0, layer.inputs, weights, 0, model)
-        end = layer.model_start + layer.inputs * layer.outputs
-        for output in range(layer.outputs):
-            model[end + output] = values[layer.bias_start + output]

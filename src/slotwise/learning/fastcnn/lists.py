@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import llvmlite.binding
 from llvmlite import ir
+from numba import types
 from numba.core import cgutils
 
 from slotwise.learning.fastcnn.architecture import LANES
@@ -18,6 +19,7 @@ from slotwise.learning.fastcnn.vectors import (
     Value,
     index,
     instruction,
+    transposed,
 )
 
 MASK = ir.VectorType(ir.IntType(1), LANES)
@@ -36,12 +38,51 @@ def append_places(
     For lane i, `places` gets corner + i * stride + winners[at + i] and `amounts` the error. Up to eight
     entries after the new end are overwritten.
     """
-    error = builder.load(builder.bitcast(builder.gep(errors, [at]), WHOLES.as_pointer()), align=4)
-    winner = builder.load(builder.bitcast(builder.gep(winners, [at]), WHOLES.as_pointer()), align=4)
+    error, winner = _read(builder, errors, at), _read(builder, winners, at)
     step = builder.mul(_spread(builder, stride), ir.Constant(WHOLES, list(range(LANES))))
     place = builder.add(winner, builder.add(_spread(builder, corner), step))
     kept = builder.icmp_signed("!=", error, ir.Constant(WHOLES, [0] * LANES))
     return append(builder, places, amounts, count, place, error, kept)
+
+
+@instruction(types.void, GIVEN, GIVEN, GIVEN, GIVEN, GIVEN, *[index] * 6)
+def append_filters(
+    builder: Builder, moved: Any, amounts: Any, ends: Any, winners: Any, errors: Any, at: Any, left: Any,
+    start: Any, span: Any, down: Any, step: Any,
+) -> None:  # fmt: skip
+    """Append up to eight filters of a window to the lists of eight samples, where errors are not zero.
+
+    errors[at + 8 * f + s] is the error of filter f, of which `left` are left, and sample s. The list of the
+    sample goes on at ends[s], which becomes its new end. `moved` gets start + f * span, plus the distance to
+    the copy of the filter that is moved to where it won: `step` if to the right, 2 * step unless down.
+    """
+    zero = ir.Constant(WHOLES, [0] * LANES)
+    lower, right, above = (_spread(builder, number) for number in (down, step, builder.add(step, step)))
+    found, places = [], []
+    for number in range(LANES):
+        row = builder.add(at, INT64(LANES * number))
+        found.append(_read(builder, errors, row))
+        winner = _read(builder, winners, row)
+        is_below = builder.icmp_signed(">=", winner, lower)
+        beside = builder.sub(winner, builder.select(is_below, lower, zero))
+        is_right = builder.icmp_signed(">", beside, zero)
+        place = _spread(builder, builder.add(start, builder.mul(span, INT64(number))))
+        place = builder.add(place, builder.select(is_below, zero, above))
+        places.append(builder.add(place, builder.select(is_right, right, zero)))
+    lanes = ir.Constant(WHOLES, list(range(LANES)))
+    is_filter = builder.icmp_signed("<", lanes, _spread(builder, left))
+    samples = zip(transposed(builder, places), transposed(builder, found), strict=True)
+    for sample, (place, error) in enumerate(samples):
+        kept = builder.and_(is_filter, builder.icmp_signed("!=", error, zero))
+        end = builder.gep(ends, [INT64(sample)])
+        count = builder.sext(builder.load(end), INT64)
+        count = append(builder, moved, amounts, count, place, error, kept)
+        builder.store(builder.trunc(count, INT32), end)
+
+
+def _read(builder: Builder, array: Value, at: Value) -> Value:
+    """Write the instruction that loads eight numbers of 32 bits as whole numbers."""
+    return builder.load(builder.bitcast(builder.gep(array, [at]), WHOLES.as_pointer()), align=4)
 
 
 def append(
