@@ -276,10 +276,10 @@ class _Layout:
         numbers = self.take((filters, channels, kernel, kernel)).transpose(0, 2, 3, 1)
         rows = _filled(numbers.reshape(filters * kernel, kernel * channels), LANES)
         pieces_per_row = rows.shape[1] // LANES
-        tile = _tile(kernel * pieces_per_row, (10, 8, 7, 5))
+        tile = _tile(kernel * pieces_per_row)
         weights = _filled(rows.reshape(filters, -1), tile * LANES)
         pieces = weights.shape[1] // LANES
-        span_tile = _tile(_round_up((kernel + 1) * channels, LANES) // LANES, (8, 5))
+        span_tile = _tile(_round_up((kernel + 1) * channels, LANES) // LANES)
         span = _round_up((kernel + 1) * channels, span_tile * LANES)
         taps = kernel * kernel * channels
         self.convolutions.append({
@@ -332,9 +332,6 @@ def _padded(values: int) -> int:
     return _round_up(values, 2 * LANES) + 2 * LANES
 
 
-def _tile(vectors: int, sizes: Sequence[int]) -> int:
-    """Return how many vectors to process together, so that as few as possible are padding.
-
-    Of sizes that are equally good the first is taken; more vectors together hide more latency.
-    """
-    return min(sizes, key=lambda size: _round_up(vectors, size))
+def _tile(vectors: int) -> int:
+    """Return how many vectors to process together, 5 or 8, so that as few as possible are padding."""
+    return min((8, 5), key=lambda size: _round_up(vectors, size))

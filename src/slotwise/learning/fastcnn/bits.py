@@ -41,9 +41,9 @@ def copy_bytes(builder: Builder, source: Any, start: Any, target: Any, at: Any) 
 
 @instruction(types.void, GIVEN, index, GIVEN, index)
 def transpose_bits(builder: Builder, source: Any, start: Any, target: Any, at: Any) -> None:
-    """Copy 64 words of 64 bits: bit j of word i becomes bit i of word j.
+    """Copy 64 numbers of 64 bits: bit j of number i becomes bit i of number j.
 
-    Six rounds exchange bits 1, 2, 4, ... 32 apart between words that far apart.
+    Six rounds exchange bits 1, 2, 4, ... 32 apart between numbers that far apart.
     """
     first = [builder.add(start, INT64(LANES * number)) for number in range(LANES)]
     rows = [_read_words(builder, source, place) for place in first]
@@ -59,9 +59,9 @@ def _read_words(builder: Builder, array: Value, at: Value) -> Value:
 
 
 def _exchanged_bits(builder: Builder, rows: list[Value], number: int, distance: int) -> Value:
-    """Exchange bits `distance` apart of the words of one row with those of the words `distance` apart."""
+    """Exchange bits `distance` apart between the numbers of one row and those `distance` apart."""
     row = rows[number]
-    if distance < LANES:  # the other words are in the same row
+    if distance < LANES:  # the other numbers are in the same row
         lanes = ir.Constant(ir.VectorType(INT32, LANES), [lane ^ distance for lane in range(LANES)])
         partner, upper = builder.shuffle_vector(row, row, lanes), [lane & distance for lane in range(LANES)]
     else:

@@ -158,12 +158,6 @@ def add_filter_gradient(
         if layer.tile == 5:
             five = (zero, zero, zero, zero, zero)
             _add_patches(five, piece, steps, patches, amounts, count, rows, gradient)
-        elif layer.tile == 7:
-            seven = (zero, zero, zero, zero, zero, zero, zero)
-            _add_patches(seven, piece, steps, patches, amounts, count, rows, gradient)
-        elif layer.tile == 10:
-            ten = (zero, zero, zero, zero, zero, zero, zero, zero, zero, zero)
-            _add_patches(ten, piece, steps, patches, amounts, count, rows, gradient)
         else:
             eight = (zero, zero, zero, zero, zero, zero, zero, zero)
             _add_patches(eight, piece, steps, patches, amounts, count, rows, gradient)

@@ -25,13 +25,13 @@ class DensePlan(NamedTuple):
     """Constants of a network of dense layers, as arrays so that compiled code can take them.
 
     The weights of a layer are [input, output], each row padded to `row` numbers. The inputs of the first
-    layer are the pixels of one channel after the other, each channel padded to whole words of 64 pixels.
+    layer are the pixels of one channel after the other, each channel padded to a multiple of 64.
     """
 
     layers: NDArray[np.void]
-    pixels: NDArray[np.int64]  # pixels in each word of 64; fewer in the last of a channel
-    channels: NDArray[np.int64]  # channel of each word
-    starts: NDArray[np.int64]  # number in an image of the first pixel of each word
+    pixels: NDArray[np.int64]  # pixels in each group of 64; fewer in the last of a channel
+    channels: NDArray[np.int64]  # channel of each group
+    starts: NDArray[np.int64]  # number in an image of the first pixel of each group
     values: NDArray[np.float32]  # [channel, byte]: factor * byte; a pixel x becomes factor * x + shift
     shift: NDArray[np.float32]  # of each channel
     parameters: int  # length of the parameters in this layout
