@@ -28,8 +28,8 @@ MOST_LINES = 2 * len(COLOURS)  # that can be told apart: solid and dashed
 class PointStatistics(NamedTuple):
     """The statistics of a finished run, or their means over several."""
 
-    final_loss: float  # mean training loss over the last tenth of the slots
-    final_accuracy: float  # mean test accuracy over the same, 0 to 1
+    final_loss: float  # median training loss over the last tenth of the slots
+    final_accuracy: float  # median test accuracy over the same, 0 to 1
     last_loss: float  # training loss of the last model
     last_accuracy: float
     rounds: float  # within the deadline
@@ -119,10 +119,8 @@ class BatchResults(Displayable):
     def _key_columns(self, rows: Sequence[PointResult]) -> dict[str, list[Any]]:
         table: dict[str, list[Any]] = {"case": [row.case for row in rows]}
         for number, axis in enumerate(self.axes):
-            # The option loss is the probability of losing an uplink, not the loss of a model.
-            name = "uplink_loss" if axis.name == "loss" else axis.name
             values = [row.values[number] for row in rows]
-            table[name] = [full_text(v) if isinstance(v, list | tuple) else v for v in values]
+            table[axis.name] = [full_text(v) if isinstance(v, list | tuple) else v for v in values]
         table["seed"] = [row.seed for row in rows]
         return table
 
