@@ -268,9 +268,11 @@ def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
         offset, scale = config.dataset.standardisation(dataset)
         # Both back-ends take long to import; a run needs only one of them.
         if config.model.backend == "torch":
-            from slotwise.learning.torch_task import TorchTask, sequential  # noqa: PLC0415
+            from slotwise.learning.torch_networks import sequential  # noqa: PLC0415
+            from slotwise.learning.torch_task import TorchTask  # noqa: PLC0415
 
-            task = TorchTask(sequential(network), samples, config.training, offset=offset, scale=scale)
+            module = sequential(network)
+            task = TorchTask(module, samples, config.training, initial="seed", offset=offset, scale=scale)
         else:
             from slotwise.learning.cnn_task import CnnTask  # noqa: PLC0415
 
