@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from slotwise.fleet import Absence, Fleet, FleetConfig
     from slotwise.learning import Diverged, Evaluation, History, Point, Task, train
     from slotwise.live import ServerConfig, serve
-    from slotwise.observer import Observer
+    from slotwise.observer import Observer, Observers
     from slotwise.paper.reproduction import reproduce
     from slotwise.planning import Plan, plan
     from slotwise.recommendation.answer import Recommendation
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Timeline,
         simulate,
     )
+    from slotwise.tracking import tracker
 
 _MODULES = {
     "scenario": ("Scenario", "compute_slots"),
@@ -46,9 +47,10 @@ _MODULES = {
     "schedule.scheduler": ("Scheduler",),
     "costs": ("Costs", "Powers"),
     "learning": ("train", "Task", "Evaluation", "History", "Point", "Diverged"),
-    "observer": ("Observer",),
+    "observer": ("Observer", "Observers"),
     "aggregation": ("Contribution", "mean", "StalenessWeightedMean", "FedAsync", "FedBuff"),
     "runs": ("RunConfig", "run", "resume", "RunResult", "RunFolder"),
+    "tracking": ("tracker",),
     "batch": ("BatchSpec", "run_batch", "BatchResults"),
     "recommendation.search": ("recommend",),
     "recommendation.answer": ("Recommendation",),
@@ -62,7 +64,7 @@ __all__ = [  # noqa: RUF022  (grouped by use)
     "Scenario", "compute_slots", "Fleet", "FleetConfig", "Absence",
     "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
     "Selection", "Scheduler", "Costs", "Powers",
-    "train", "Task", "Evaluation", "History", "Point", "Diverged", "Observer",
+    "train", "Task", "Evaluation", "History", "Point", "Diverged", "Observer", "Observers", "tracker",
     "Contribution", "mean", "StalenessWeightedMean", "FedAsync", "FedBuff",
     "RunConfig", "run", "resume", "RunResult", "RunFolder", "BatchSpec", "run_batch", "BatchResults",
     "recommend", "Recommendation", "reproduce", "serve", "ServerConfig",

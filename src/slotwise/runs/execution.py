@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -14,13 +16,14 @@ from typing import Any
 from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training
+from slotwise.learning.engine import follow
 from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import CheckedTask
 from slotwise.machine import available_cores
 from slotwise.notebook import Displayable
-from slotwise.observer import Observer
+from slotwise.observer import Observer, RunEnd
 from slotwise.runs.config import RunConfig
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
 from slotwise.scenario import whole
@@ -156,8 +159,8 @@ def execute(
     observer = observer or Observer()
     timeline = config.simulate() if timeline is None else timeline
     task = build_task(config) if task is None else task
-    with folder.held():
-        _check_fits(resume, timeline, task, folder)
+    _check_fits(resume, timeline, task, folder)
+    with folder.held(), _opened(folder, config, observer):
         observer.run_started(timeline, resume)
         saver = _Saver(folder, config, task, checkpoint_every)
         with Training(
@@ -169,7 +172,7 @@ def execute(
             resume=resume,
         ) as training:
             try:
-                history = _train(training, saver, observer)
+                history = follow(training, observer, saver.save_if_due)
             except Diverged as error:
                 saver.close(error.history, "diverged", diverged_in_round=error.round)
                 raise
@@ -185,18 +188,22 @@ def check_interval(checkpoint_every: float) -> float:
     return checkpoint_every
 
 
-def _train(training: Training, saver: _Saver, observer: Observer) -> History:
-    """Apply round after round, save checkpoints when they are due, and report to the observer."""
+@contextmanager
+def _opened(folder: RunFolder, config: RunConfig, observer: Observer) -> Iterator[None]:
+    """Tell the observer that the run is opened, and at the end of the block how it ended."""
+    observer.run_opened(folder, config)
+    end: RunEnd = "failed"
     try:
-        while not (training.finished or observer.wants_stop()):
-            observer.round_done(training.advance())
-            for point in training.new_points():
-                observer.evaluated(point)
-            saver.save_if_due(training)
-        return training.history()
+        yield
+        end = "finished" if folder.status == "finished" else "interrupted"
+    except Diverged:
+        end = "diverged"
+        raise
+    except KeyboardInterrupt:
+        end = "interrupted"
+        raise
     finally:
-        for point in training.unreported_points():
-            observer.evaluated(point)
+        observer.run_ended(end)
 
 
 def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: RunFolder) -> None:
