@@ -9,21 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from live import play, prepare
+from slotwise.learning import train
+from slotwise.live.server.state import LiveState
+from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs.run_folder import model_sha256
+from slotwise.schedule import scheduler_for
+
 pytest.importorskip("torch")
+zoo = pytest.importorskip("torch_zoo")
 HERE = Path(__file__).parent
-for folder in (HERE, HERE.parent / "live"):  # torch_zoo.py; live.py and what it imports
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-
-import torch_zoo as zoo  # noqa: E402
-
-from live import play, prepare  # noqa: E402
-from slotwise.learning import train  # noqa: E402
-from slotwise.live.server.state import LiveState  # noqa: E402
-from slotwise.runs import RunConfig, RunFolder  # noqa: E402
-from slotwise.runs.run_folder import model_sha256  # noqa: E402
-from slotwise.schedule import scheduler_for  # noqa: E402
-
 OPTIONS = {
     "devices": 5,
     "group_size": 2,

@@ -143,8 +143,7 @@ class TorchTask:
         loss, correct = Mean(), Mean()
         metrics = {name: Mean() for name in self._objective.metrics}
         with self._seeded(self._checks.random_evaluation):
-            if not self._averaged:
-                flat.collect_statistics()
+            flat.use_statistics() if self._averaged else flat.collect_statistics()
             for rows in _chunks(self._data.union):
                 inputs, targets = self._arranged(self._data.train_batch(rows))
                 loss.add(self._objective.loss(flat.module(inputs), targets), len(rows))
