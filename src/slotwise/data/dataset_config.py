@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from slotwise.data.cifar10 import load_cifar10
 from slotwise.data.dataset import DataError, Dataset, load_mnist
 from slotwise.errors import InputError
-from slotwise.scenario import check_fields, whole
+from slotwise.scenario import LARGEST_SEED, check_fields, refuse_unused, whole
 
 DataName = Literal["mnist", "cifar10"]
 PartitionName = Literal["one-label", "k-labels", "dirichlet", "iid"]
@@ -26,6 +26,7 @@ InputScale = Literal["standard", "unit"]
 Labels = NDArray[np.integer]
 Rows = NDArray[np.int32]
 Generator = np.random.Generator
+PARTITION_OPTIONS = {"labels_per_device": "k-labels", "concentration": "dirichlet"}  # and their partitions
 TITLES: dict[str, str] = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 IMAGE_SHAPES: dict[str, tuple[int, int, int]] = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
 
@@ -41,6 +42,7 @@ class DatasetConfig:
         labels_per_device: Labels of each device, for the partition k-labels.
         concentration: Parameter of the partition dirichlet; smaller is more unequal.
         input_scale: Pixels standardised by the data set's mean and deviation, or scaled to 0..1.
+        data_seed: Random seed of the partition. Default: that of the run.
     """
 
     data: DataName = "mnist"
@@ -49,6 +51,7 @@ class DatasetConfig:
     labels_per_device: int = 2
     concentration: float = 0.5
     input_scale: InputScale = "standard"
+    data_seed: int | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -56,6 +59,14 @@ class DatasetConfig:
         whole("labels_per_device", self.labels_per_device)
         if not 0 < self.concentration < inf:
             raise InputError("concentration", self.concentration, "a finite number above 0")
+        if self.data_seed is not None:
+            whole("data_seed", self.data_seed, 0, LARGEST_SEED)
+        refuse_unused(self)
+
+    def unused(self) -> dict[str, str]:
+        """Return the options of other partitions, with the reason."""
+        reason = f"with partition {self.partition}"
+        return {name: reason for name, owner in PARTITION_OPTIONS.items() if owner != self.partition}
 
     def load(self) -> Dataset:
         """Load the data set."""

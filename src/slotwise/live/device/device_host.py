@@ -218,7 +218,7 @@ class _DeviceHost:
             raise UserError("cannot read the server's announcement: is it of another version?") from None
         given = {name: getattr(self._config, name) for name in ("data", "partition", "task")}
         own = {name: value for name, value in given.items() if value is not None}
-        config = RunConfig().with_options(**table).with_options(**own)
+        config = RunConfig.from_saved({**table, **own})
         step = config.training.local_step
         if step != self._config.local_step:  # a name from the network must not decide what code runs
             needed = "no local_step" if step is None else f"local_step {step}"
