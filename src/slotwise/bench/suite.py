@@ -173,8 +173,13 @@ def steps_per_second(timeline: Timeline, task: Task, workers: int) -> float:
     return len(timeline) * SGD.local_steps / (time.perf_counter() - began)
 
 
-def torch_loop_steps_per_second(samples: DeviceSamples, rounds: int, threads: int) -> float:
-    """Return the SGD steps per second of a plain PyTorch loop, with ``threads`` per operation."""
+def torch_loop_steps_per_second(
+    samples: DeviceSamples, rounds: int, threads: int, module: Any = None
+) -> float:
+    """Return the SGD steps per second of a plain PyTorch loop, with ``threads`` per operation.
+
+    ``module`` is the torch.nn.Module to train, by default the network of the common job.
+    """
     import torch  # noqa: PLC0415  (not installed everywhere, and slow to import)
     from torch.nn.utils import parameters_to_vector, vector_to_parameters  # noqa: PLC0415
 
@@ -182,9 +187,10 @@ def torch_loop_steps_per_second(samples: DeviceSamples, rounds: int, threads: in
 
     torch.set_num_threads(threads)
     dataset, timeline = samples.dataset, common_timeline(rounds)
-    images = (torch.from_numpy(np.array(dataset.train_inputs)).float() / 255 - 0.1307) / 0.3081
+    offset, scale = (torch.tensor(given).view(1, -1, 1, 1) for given in (dataset.offset, dataset.scale))
+    images = (torch.from_numpy(np.array(dataset.train_inputs)).float() / 255 - offset) / scale
     labels = torch.from_numpy(dataset.train_targets.astype(np.int64))
-    model = sequential(NETWORK)
+    model = sequential(NETWORK) if module is None else copy.deepcopy(module)
 
     def local_training(batches: np.ndarray[Any, Any]) -> torch.Tensor:
         local = copy.deepcopy(model)

@@ -20,6 +20,7 @@ from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_config import options_of_file
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
+from slotwise.learning.networks import NETWORKS, NetworkName
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
 from slotwise.scenario import (
     LARGEST_SEED,
@@ -29,11 +30,12 @@ from slotwise.scenario import (
     compute_slots,
     field_types,
     option_names,
-    refuse_unused,
     whole,
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
 from slotwise.user_code import is_function_name
+
+DEFAULT_LAYERS: Any = None  # layers that are not given, until ModelConfig fills in those of its network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +44,27 @@ class ModelConfig:
 
     Attributes:
         task: Your own task instead of a built-in data set and network: module:function.
-        channels: Output channels of the convolutions, each 5×5 with max-pool 2 and relu.
-        hidden: Units of the dense layers before the last.
+        network: Built-in network: convolutions and dense layers, dense layers only, or multinomial
+            logistic regression.
+        channels: Output channels of the convolutions of a cnn, each 5×5 with max-pool 2 and relu.
+        hidden: Units of the dense layers before the last, in a cnn or an mlp (default of the mlp: 64).
         backend: What computes the network: numba kernels, or PyTorch for the same network.
         model_seed: Random seed of the first model. Default: that of the run.
     """
 
     task: str | None = None
-    channels: tuple[int, ...] = (10, 20)
-    hidden: tuple[int, ...] = (50,)
+    network: NetworkName = "cnn"
+    channels: tuple[int, ...] = DEFAULT_LAYERS
+    hidden: tuple[int, ...] = DEFAULT_LAYERS
     backend: Literal["numba", "torch"] = "numba"
     model_seed: int | None = None
 
     def __post_init__(self) -> None:
+        kind = NETWORKS[checked("network", self.network, NetworkName)]
+        layers = {name: default or () for name, default in kind._asdict().items()}
+        for name, default in layers.items():
+            if getattr(self, name) is DEFAULT_LAYERS:
+                object.__setattr__(self, name, default)
         check_fields(self)
         for name in ("channels", "hidden"):
             for number in getattr(self, name):
@@ -63,12 +73,23 @@ class ModelConfig:
             raise InputError("task", self.task, "module:function, as in my_module:make_task")
         if self.model_seed is not None:
             whole("model_seed", self.model_seed, 0, LARGEST_SEED)
-        refuse_unused(self)
+        for name, reason in self.unused().items():
+            value = getattr(self, name)
+            if value != layers.get(name, getattr(ModelConfig, name)):
+                if self.task is not None:
+                    raise NoEffectError(name, value, reason)
+                # Not a NoEffectError: `RunConfig.from_saved` would put layers of the default network here.
+                raise InputError(name, value, f"omitted {reason}")
+        if self.network == "mlp" and not self.hidden:
+            raise InputError("hidden", self.hidden, "at least one layer; network logistic has none")
 
     def unused(self) -> dict[str, str]:
-        """Return the options of the built-in networks if the task is the user's own, with the reason."""
-        built_in = ("channels", "hidden", "backend")
-        return {} if self.task is None else dict.fromkeys(built_in, "with a task of your own")
+        """Return the options that have no effect with a task of the user's own, or with the network."""
+        if self.task is not None:
+            return dict.fromkeys(("network", "channels", "hidden", "backend"), "with a task of your own")
+        kind = NETWORKS[self.network]
+        reason = f"with network {self.network}"
+        return {name: reason for name, default in kind._asdict().items() if default is None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +203,9 @@ class RunConfig:
                 nested.setdefault(group, {})[name] = value
             else:
                 changes[name] = checked_option(name, value)
+        if "network" in nested.get("model", {}):  # the layers of the network before do not count
+            layers = {"channels": DEFAULT_LAYERS, "hidden": DEFAULT_LAYERS}
+            nested["model"] = layers | nested["model"]
         for group, values in nested.items():
             changes[group] = replace(getattr(self, group), **values)
         return replace(self, **changes) if changes else self
@@ -291,7 +315,7 @@ class Shorthand:
                 raise ConflictError("bits_per_slot", name)
         if options.get("task") is not None:
             raise ConflictError("bits_per_slot", "task", "give the slots of the link instead")
-        names = ("data", "channels", "hidden", "bits")
+        names = ("data", "network", "channels", "hidden", "bits")
         sized = RunConfig().with_options(**{name: chosen[name] for name in names if name in chosen})
         network, rate = sized.network(), self.bits_per_slot
         slots = {"link_slots": link_slots_of(network.parameters, UNQUANTISED, rate)}
