@@ -6,6 +6,7 @@ from typing import Literal
 
 from slotwise.errors import UserError
 from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.networks import STAGES, NetworkName, Resnet8
 
 try:
     from torch import Tensor, nn
@@ -13,7 +14,6 @@ except ModuleNotFoundError:
     raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'") from None
 
 Normalisation = Literal["group", "batch"]
-STAGES = ((16, 1), (32, 2), (64, 2))  # channels and stride of each stage
 CHANNELS_PER_GROUP = 8
 
 
@@ -28,6 +28,14 @@ def sequential(architecture: Architecture) -> nn.Sequential:
     for inputs, outputs in architecture.dense_sizes:
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
+
+
+def build_network(name: NetworkName, size: Architecture | Resnet8) -> nn.Module:
+    """Return a built-in network as a torch module."""
+    if isinstance(size, Architecture):
+        return sequential(size)
+    normalisation: Normalisation = "group" if name == "resnet8-gn" else "batch"
+    return resnet8(normalisation, channels=size.input_shape[0], classes=size.classes)
 
 
 def resnet8(normalisation: Normalisation, *, channels: int = 3, classes: int = 10) -> nn.Sequential:
