@@ -1,6 +1,7 @@
 """Data that TorchTask trains on: arrays of any kind, and torch data sets."""
 
 from math import isnan
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from torch_cases import CLASSES, FEATURES, ROWS, linear_samples
 from slotwise.errors import InputError, UserError
 from slotwise.learning import TrainingStart, train
 from slotwise.learning.local_training import LocalTraining
+from slotwise.runs import RunConfig
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
 
@@ -142,3 +144,16 @@ def test_integer_inputs_reach_an_embedding(dtype) -> None:
     module = nn.Sequential(nn.Embedding(9, 3), nn.Flatten(), nn.Linear(12, 3))
     task = TorchTask(module, linear_samples(np.arange(42) % 3, inputs), TRAINING)
     assert np.any(task.local_update(task.initial_model(), TrainingStart(1, 0)))
+
+
+def test_the_example_of_an_own_model_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples" / "own_model"))
+    from sine import make_task
+
+    config = RunConfig().with_options(
+        devices=4, group_size=2, compute_slots=2, deadline=60, learning_rate=0.1
+    )
+    task = make_task(config)
+    assert [task.sample_count(device) for device in (1, 4)] == [10, 40]
+    history = train(config.simulate(), task, workers=2)
+    assert history.points[-1].metrics["absolute_error"] < 0.9 * history.points[0].metrics["absolute_error"]
