@@ -60,7 +60,7 @@ class Resnet8:
 
     @property
     def parameters(self) -> int:
-        """Number of parameters."""
+        """Number of parameters of all arrays together."""
         return sum(map(prod, self.parameter_shapes))
 
     @property

@@ -41,7 +41,7 @@ class Buffer(NamedTuple):
         return value
 
     def set(self, value: Tensor) -> None:
-        """Replace the tensor."""
+        """Replace the tensor in its layer."""
         self.owner._buffers[self.name] = value
 
 
@@ -157,13 +157,13 @@ class FlatModule:
                 layer.running_var.clamp_(min=0)
 
     def train(self) -> None:
-        """Switch to training."""
+        """Switch all layers to training."""
         self.module.train()
         for layer, momentum in self._norms:
             layer.momentum = momentum
 
     def eval(self) -> None:
-        """Switch to evaluation."""
+        """Switch all layers to evaluation."""
         self.module.eval()
 
 

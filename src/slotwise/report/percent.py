@@ -1,4 +1,4 @@
-"""Shares as text."""
+"""Text of shares and accuracies in per cent."""
 
 from __future__ import annotations
 
