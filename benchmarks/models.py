@@ -30,7 +30,7 @@ from slotwise.learning import Task
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import DeviceSamples
-from slotwise.learning.torch_task import sequential
+from slotwise.learning.torch_networks import sequential
 from slotwise.machine import describe_machine
 
 WORKERS = THREADS = 2

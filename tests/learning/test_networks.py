@@ -13,6 +13,7 @@ from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
 
 torch_task = pytest.importorskip("slotwise.learning.torch_task")
+torch_networks = pytest.importorskip("slotwise.learning.torch_networks")
 
 TRAINING = LocalTraining(local_steps=5, batch_size=32, learning_rate=0.01)
 NAMES: list[NetworkName] = ["mlp", "logistic"]
@@ -25,8 +26,8 @@ def architecture(name: NetworkName) -> Architecture:
 
 
 def pair(samples: DeviceSamples, name: NetworkName, training: LocalTraining):
-    module = torch_task.sequential(architecture(name))
-    theirs = torch_task.TorchTask(module, samples, training, device="cpu")
+    module = torch_networks.sequential(architecture(name))
+    theirs = torch_task.TorchTask(module, samples, training, initial="seed", device="cpu")
     return CnnTask(samples, architecture(name), training), theirs
 
 
@@ -54,7 +55,7 @@ def test_the_number_of_workers_does_not_change_the_model(samples: DeviceSamples,
 @pytest.mark.parametrize("name", NAMES)
 def test_arrays_are_named_as_in_the_state_dict(samples: DeviceSamples, name: NetworkName) -> None:
     task, _ = pair(samples, name, TRAINING)
-    state = torch_task.sequential(architecture(name)).state_dict()
+    state = torch_networks.sequential(architecture(name)).state_dict()
     arrays = task.named_arrays(task.initial_model())
     assert {key: array.shape for key, array in arrays.items()} == {
         key: tuple(tensor.shape) for key, tensor in state.items()

@@ -102,7 +102,8 @@ def _ways(seconds: float) -> Ways:
     run = steps_per_second
     ways: Ways = {SGEMM: sgemm_rate}
     if find_spec("torch"):
-        from slotwise.learning.torch_task import TorchTask, sequential  # noqa: PLC0415
+        from slotwise.learning.torch_networks import sequential  # noqa: PLC0415
+        from slotwise.learning.torch_task import TorchTask  # noqa: PLC0415
 
         few, torch_task = max(1, rounds // 8), TorchTask(sequential(NETWORK), samples, SGD)
         ways[LOOP] = partial(torch_loop_steps_per_second, samples, few, 2)
@@ -182,7 +183,7 @@ def torch_loop_steps_per_second(
     import torch  # noqa: PLC0415  (not installed everywhere, and slow to import)
     from torch.nn.utils import parameters_to_vector, vector_to_parameters  # noqa: PLC0415
 
-    from slotwise.learning.torch_task import sequential  # noqa: PLC0415
+    from slotwise.learning.torch_networks import sequential  # noqa: PLC0415
 
     torch.set_num_threads(threads)
     dataset, timeline = samples.dataset, common_timeline(rounds)

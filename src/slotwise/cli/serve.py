@@ -28,6 +28,7 @@ from slotwise.live import serve as serve_live
 from slotwise.live.server.live_run import SIMULATED_FAULTS, LiveOutcome, Trouble, live_plan
 from slotwise.live.server.serving import config_like
 from slotwise.live.transport.broker import BrokerOptions
+from slotwise.report.percent import percent
 from slotwise.report.progress import stop_on_signals
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig, RunFolder, read_toml
@@ -119,7 +120,7 @@ def report(place: Path, outcome: LiveOutcome | None, options: Mapping[str, Any])
         table_console().print(comparison_table(comparison))
         print(*comparison_lines(comparison), sep="\n")
     last = state.points[-1] if state.points else None
-    figures = f": loss {last.loss:.4f}, accuracy {last.accuracy:.2%}" if last else ""
+    figures = f": loss {last.loss:.4f}, accuracy {percent(last.accuracy, 2)}" if last else ""
     if last and last.round != state.round:
         figures += f" at round {last.round}"
     print(f"{outcome.status} after {state.round} rounds{figures}  ({place})")

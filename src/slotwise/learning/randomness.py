@@ -24,6 +24,7 @@ class Purpose(IntEnum):
     BATCHES = 3
     QUANTISATION = 4
     ATTACK = 8
+    LAYERS = 12
 
 
 def generator(seed: int, purpose: Purpose, device: int = 0, training: int = 0) -> np.random.Generator:

@@ -21,7 +21,7 @@ from slotwise.fleet.fleet_config import options_of_file
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
-from slotwise.learning.networks import NETWORKS, NetworkName
+from slotwise.learning.networks import NETWORKS, RESNETS, NetworkName, Resnet8
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
 from slotwise.scenario import (
     LARGEST_SEED,
@@ -45,8 +45,8 @@ class ModelConfig:
 
     Attributes:
         task: Your own task instead of a built-in data set and network: module:function.
-        network: Built-in network: convolutions and dense layers, dense layers only, or multinomial
-            logistic regression.
+        network: Built-in network: convolutions and dense layers, dense layers only, multinomial logistic
+            regression, or ResNet-8 with group or batch normalisation, which needs --backend torch.
         channels: Output channels of the convolutions of a cnn, each 5×5 with max-pool 2 and relu.
         hidden: Units of the dense layers before the last, in a cnn or an mlp (default of the mlp: 64).
         backend: What computes the network: numba kernels, or PyTorch for the same network.
@@ -81,6 +81,8 @@ class ModelConfig:
                     raise NoEffectError(name, value, reason)
                 # Not a NoEffectError: `RunConfig.from_saved` would put layers of the default network here.
                 raise InputError(name, value, f"omitted {reason}")
+        if self.network in RESNETS and self.backend != "torch":
+            raise InputError("backend", self.backend, f"torch with network {self.network}")
         if self.network == "mlp" and not self.hidden:
             raise InputError("hidden", self.hidden, "at least one layer; network logistic has none")
 
@@ -271,8 +273,10 @@ class RunConfig:
         refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
         return simulate(self.channel, self.policy.policy(self.seed), rounds=rounds, fleet=fleet)
 
-    def network(self) -> Architecture:
+    def network(self) -> Architecture | Resnet8:
         """Return the built-in network that is trained, for the images of the data set."""
+        if self.model.network in RESNETS:
+            return Resnet8(IMAGE_SHAPES[self.dataset.data], classes=10)
         try:
             return Architecture(
                 input_shape=IMAGE_SHAPES[self.dataset.data],
@@ -324,7 +328,7 @@ class Shorthand:
                 raise ConflictError("bits_per_slot", name)
         if options.get("task") is not None:
             raise ConflictError("bits_per_slot", "task", "give the slots of the link instead")
-        names = ("data", "network", "channels", "hidden", "bits")
+        names = ("data", "network", "channels", "hidden", "backend", "bits")
         sized = RunConfig().with_options(**{name: chosen[name] for name in names if name in chosen})
         network, rate = sized.network(), self.bits_per_slot
         slots = {"link_slots": link_slots_of(network.parameters, UNQUANTISED, rate)}

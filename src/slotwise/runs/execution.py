@@ -21,6 +21,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training, TrainingStart
 from slotwise.learning.attack import Attacked
 from slotwise.learning.engine import follow
+from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.randomness import Purpose, generator
@@ -319,17 +320,19 @@ def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
         draw = generator(config.data_seed, Purpose.PARTITION)
         samples = DeviceSamples(dataset, config.dataset.divide(dataset, config.channel.devices, draw))
         offset, scale = config.dataset.standardisation(dataset)
+        how: dict[str, Any] = {"offset": offset, "scale": scale, "model_seed": config.model_seed}
         # Both back-ends take long to import; a run needs only one of them.
         if config.model.backend == "torch":
-            from slotwise.learning.torch_task import TorchTask, sequential  # noqa: PLC0415
+            from slotwise.learning.torch_networks import build_network  # noqa: PLC0415
+            from slotwise.learning.torch_task import TorchTask  # noqa: PLC0415
 
-            task = TorchTask(sequential(network), samples, config.training, offset=offset, scale=scale)
+            module = build_network(config.model.network, network)
+            task = TorchTask(module, samples, config.training, initial="seed", **how)
         else:
             from slotwise.learning.cnn_task import CnnTask  # noqa: PLC0415
 
-            task = CnnTask(
-                samples, network, config.training, offset=offset, scale=scale, model_seed=config.model_seed
-            )
+            assert isinstance(network, Architecture)  # others need the torch back-end
+            task = CnnTask(samples, network, config.training, **how)
     if config.adversary.attack != "none":  # attackers quantise what they send, as all devices do
         task = Attacked(task, config.adversary, config.channel.devices, config.seed)
     return task if config.bits == UNQUANTISED else Quantised(task, config.bits, config.seed)
