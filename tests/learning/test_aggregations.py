@@ -99,7 +99,7 @@ def unequal_timelines(draw: st.DrawFn) -> Timeline:
     fleet = Fleet(
         compute_slots=draw_slots(Uniform(1, 12), devices, seed=seed),
         link_slots=draw_slots(Uniform(1, 3), devices, seed=seed, of="link"),
-        loss=draw(st.sampled_from([0.0, 0.25])),
+        uplink_loss=draw(st.sampled_from([0.0, 0.25])),
         absences=random_absences(devices, 200, mean_present=20, mean_away=15, seed=seed),
         seed=seed,
     )
