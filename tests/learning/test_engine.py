@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slotwise.aggregation import Aggregation, Contribution, Vector, mean
+from slotwise.aggregation import Aggregation, Contribution, RuleState, Vector, mean
 from slotwise.errors import InputError
 from slotwise.learning import History, Point, Task, Training, TrainingStart, train
 from slotwise.learning.reference import asynchronous, synchronous
@@ -307,3 +307,85 @@ def test_the_reference_yields_the_initial_model_first(least_squares: MakeTask) -
     scenario = Scenario(devices=2, group_size=1, compute_slots=1)
     models: Iterator[Vector] = asynchronous(scenario, task, 1)
     assert np.array_equal(next(models), task.initial_model())
+
+
+class Interrupting(Observer):
+    """Presses Ctrl-C after a round."""
+
+    def __init__(self, round_number: int) -> None:
+        self._round = round_number
+
+    def round_done(self, round_number: int) -> None:
+        if round_number == self._round:
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_returns_what_there_is_and_can_be_resumed(least_squares: MakeTask) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=9)
+    task = least_squares(6, 0)
+    whole = train(timeline, task, evaluate_every=3)
+    part = train(timeline, task, evaluate_every=3, observer=Interrupting(3))
+    assert part.rounds == 4
+    resumed = train(timeline, task, evaluate_every=3, resume=part)
+    assert resumed.model.tobytes() == whole.model.tobytes()
+    assert resumed.points == whole.points
+
+
+def test_a_local_training_is_told_the_model_it_starts_from_and_the_slot_of_that_model(
+    least_squares: MakeTask,
+) -> None:
+    class Noted:
+        def __init__(self, task: Task) -> None:
+            self.initial_model, self.evaluate = task.initial_model, task.evaluate
+            self.named_arrays, self._task = task.named_arrays, task
+            self.starts: list[TrainingStart] = []
+
+        def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+            self.starts.append(start)
+            return self._task.local_update(model, start)
+
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "idfl", rounds=9)
+    task = Noted(least_squares(6, 0))
+    train(timeline, task)
+    complete = [0, *timeline.broadcast_end.tolist()]
+    columns = (timeline.device, timeline.training, timeline.version)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    assert task.starts == [TrainingStart(n, t, version, complete[version]) for n, t, version in rows]
+
+
+def test_contributions_have_device_round_and_samples(least_squares: MakeTask) -> None:
+    class Counted:
+        def __init__(self, task: Task) -> None:
+            self.initial_model, self.evaluate = task.initial_model, task.evaluate
+            self.named_arrays, self.local_update = task.named_arrays, task.local_update
+
+        def sample_count(self, device: int) -> int:
+            return 10 * device
+
+    seen: list[tuple[int, int, int]] = []
+
+    def noting(model: Vector, contributions: Sequence[Contribution]) -> Vector:
+        seen.extend((sent.round, sent.device, sent.samples) for sent in contributions)
+        return mean(model, contributions)
+
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=5)
+    train(timeline, Counted(least_squares(6, 0)), aggregation=noting)
+    rows = zip(timeline.round.tolist(), timeline.device.tolist(), strict=True)
+    assert seen == [(k, n, 10 * n) for k, n in rows]
+
+
+def test_the_state_of_a_rule_is_kept_from_round_to_round_and_resumed(least_squares: MakeTask) -> None:
+    def momentum(
+        model: Vector, contributions: Sequence[Contribution], state: RuleState
+    ) -> tuple[Vector, RuleState]:
+        step = model - mean(model, contributions)
+        velocity = 0.5 * state["velocity"] + step if state else step
+        return model - velocity, {"velocity": velocity}
+
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=9)
+    task = least_squares(6, 0)
+    whole = train(timeline, task, aggregation=momentum)
+    part = train(timeline, task, aggregation=momentum, observer=Interrupting(3))
+    resumed = train(timeline, task, aggregation=momentum, resume=part)
+    assert resumed.model.tobytes() == whole.model.tobytes() != train(timeline, task).model.tobytes()
+    assert resumed.rule_state["velocity"].tobytes() == whole.rule_state["velocity"].tobytes()

@@ -64,3 +64,13 @@ def test_an_evaluation_may_have_numbers_of_any_kind() -> None:
     found = odd(evaluation=(np.float32(0.5), np.float64(0.25))).evaluate(np.zeros(3, dtype=np.float32))
     assert found == Evaluation(0.5, 0.25)
     assert {type(number) for number in found[:2]} == {float}
+
+
+@pytest.mark.parametrize("name", ["", "loss", "a,b", "line\n", "3d"])
+def test_a_metric_that_cannot_be_a_column_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match="metric"):
+        odd(evaluation=(0.5, 0.25, {name: 1.0})).evaluate(np.zeros(3, dtype=np.float32))
+
+
+def test_a_task_without_sample_counts_counts_one_for_each_device() -> None:
+    assert odd().sample_count(3) == 1

@@ -75,7 +75,8 @@ class _Loop(asyncio.SelectorEventLoop):
         if isinstance(executor, VirtualExecutor):
             return executor.run(self, function, arguments)
         future = self.create_future()
-        if not getattr(getattr(function, "__self__", None), "endless", False):
+        owner = getattr(function, "__self__", None)
+        if not getattr(getattr(owner, "task", owner), "endless", False):  # a CheckedTask has the user's
             _settle(future, function, arguments)
         return future
 

@@ -13,13 +13,24 @@ from hypothesis import strategies as st
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Point
+from slotwise.learning.task import METRIC_NAME, RESERVED
 from slotwise.runs import RunConfig, RunFolder, model_sha256
 
 floats = st.floats(allow_nan=False, allow_infinity=False)
-points = st.builds(Point, st.integers(0, 10**9), st.integers(0, 10**9), floats, floats, st.integers(0, 10**6))
+numbers = st.integers(0, 10**9)
+curves = st.sets(st.from_regex(METRIC_NAME, fullmatch=True), max_size=3).flatmap(
+    lambda names: st.lists(
+        st.builds(
+            Point,
+            *(numbers, numbers, floats, floats, numbers),
+            st.fixed_dictionaries(dict.fromkeys(names, floats)),
+        ),
+        max_size=5,
+    )
+)
 
 
-@given(curve=st.lists(points, max_size=5))
+@given(curve=curves.filter(lambda curve: not any(set(RESERVED) & {*point.metrics} for point in curve)))
 def test_history_csv_gives_back_the_same_floats(
     curve: list[Point], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -11,7 +11,7 @@ devices in memory.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
@@ -113,6 +113,8 @@ def train(
 ) -> History:
     """Train as the devices and the server of the timeline would.
 
+    A KeyboardInterrupt (Ctrl-C) ends the training early; what is returned can be given as ``resume``.
+
     Args:
         timeline: Which device sends which update when.
         task: What is learned.
@@ -130,15 +132,26 @@ def train(
         timeline, task, aggregation=aggregation, workers=workers, evaluate_every=evaluate_every, resume=resume
     ) as training:
         observer.run_started(timeline, resume)
+        return follow(training, observer)
+
+
+def follow(
+    training: Training, observer: Observer, after_round: Callable[[Training], None] = lambda _: None
+) -> History:
+    """Apply round after round and report to the observer; return what there is at the end or at Ctrl-C."""
+    try:
         try:
             while not (training.finished or observer.wants_stop()):
                 observer.round_done(training.advance())
                 for point in training.new_points():
                     observer.evaluated(point)
-            return training.history()
-        finally:
-            for point in training.unreported_points():
-                observer.evaluated(point)
+                after_round(training)
+        except KeyboardInterrupt:
+            observer.notice(f"interrupted after {training.rounds} rounds")
+        return training.history()
+    finally:
+        for point in training.unreported_points():
+            observer.evaluated(point)
 
 
 class Training:
@@ -223,10 +236,11 @@ class Training:
             model, rule_state = next_model(self._aggregation, self.model, contributions, self._rule_state)
         if not np.isfinite(model).all():
             raise Diverged(k, "model", self.history())
-        for version in self._last_uses.pop(k, ()):
-            self._models.pop(version, None)
+        # In this order an interrupt (Ctrl-C) leaves the state of a complete round.
         self._models[k + 1], self._rule_state = model, rule_state
         self.rounds = k + 1
+        for version in self._last_uses.pop(k, ()):
+            self._models.pop(version, None)
         self._start_trainings()
         self._evaluate_if_due()
         return k
@@ -259,8 +273,9 @@ class Training:
         """Append finished evaluations to the points, in order."""
         timeline = self._timeline
         while self._pending and (wait or self._pending[0][1].done()):
-            k, result = self._pending.popleft()
+            k, result = self._pending[0]
             evaluation = result.result()
+            self._pending.popleft()
             if not np.isfinite(evaluation.loss):
                 self._pending.clear()
                 raise Diverged(k, "loss", self.history())

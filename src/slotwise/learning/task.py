@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -14,6 +15,8 @@ from slotwise.errors import UserError
 from slotwise.user_code import describe_value
 
 NO_METRICS: Mapping[str, float] = MappingProxyType({})
+METRIC_NAME = "[A-Za-z][A-Za-z0-9_./-]*"
+RESERVED = ("slot", "round", "loss", "accuracy", "staleness")
 METHODS = ("initial_model", "local_update", "evaluate", "named_arrays")
 
 
@@ -117,9 +120,14 @@ class CheckedTask:
         try:
             loss, accuracy, *more = found
             metrics = {str(name): float(value) for name, value in dict(*more).items()}
-            return Evaluation(float(loss), float(accuracy), metrics)
+            evaluation = Evaluation(float(loss), float(accuracy), metrics)
         except (TypeError, ValueError):
             raise self._wrong("evaluate", "a slotwise.learning.Evaluation", found) from None
+        for name in metrics:  # each is a column of history.csv
+            if not re.fullmatch(METRIC_NAME, name) or name in RESERVED:
+                allowed = f"letters, digits and _ . / -, and not {', '.join(RESERVED)}"
+                raise UserError(f"task {self.name}: evaluate names a metric {name!r}; allowed are {allowed}")
+        return evaluation
 
     def sample_count(self, device: int) -> int:
         """Return the number of samples that a device holds; 1 if the task does not say."""

@@ -21,7 +21,7 @@ from slotwise.paper.evidence import Results
 from slotwise.report.page import Content, Html, Section, code, definitions, details, heading, paragraph, table
 from slotwise.report.progress import duration
 from slotwise.runs import RunConfig
-from slotwise.runs.config import BEYOND_THE_PAPER
+from slotwise.runs.config import beyond_the_paper
 from slotwise.schedule import Timeline
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # Options that differ between the runs of a data set, or that only matter with others.
 VARIED = {
-    *BEYOND_THE_PAPER,
+    *beyond_the_paper(),
     *("schedule", "delay", "group_size", "seed", "participation", "labels_per_device", "concentration"),
 }
 COSTS = (

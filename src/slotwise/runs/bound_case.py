@@ -10,7 +10,7 @@ from slotwise.errors import InputError
 from slotwise.learning.estimation import Measurement, SgdTask, measure, one_step
 from slotwise.machine import available_cores
 from slotwise.observer import Observer
-from slotwise.runs.config import BEYOND_THE_PAPER, RunConfig
+from slotwise.runs.config import RunConfig, beyond_the_paper
 from slotwise.runs.execution import build_task
 from slotwise.runs.run_folder import RunFolder
 from slotwise.scenario import whole
@@ -79,7 +79,7 @@ def estimate_constants(
     if config.policy.schedule not in POLICIES or config.policy.depends_on_seed:
         raise InputError("estimate", folder.path, "a run of a built-in schedule without random participation")
     options, usual = config.options(), RunConfig().options()
-    if any(options[name] != usual[name] for name in BEYOND_THE_PAPER):
+    if any(options[name] != usual[name] for name in beyond_the_paper()):
         allowed = "a run of equal devices without faults, with aggregation mean, bits 32 and no task"
         raise InputError("estimate", folder.path, allowed)
     timeline = config.simulate()

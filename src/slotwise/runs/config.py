@@ -257,8 +257,14 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
     ),
 }
-# Options the paper does not have: it has only equal devices, the mean and unquantised updates.
-BEYOND_THE_PAPER = (*option_names(FleetConfig), *option_names(AggregationConfig), "selection", "bits", "task")
+# Options of the paper's cases. It has only equal devices and data, plain SGD, the mean and exact updates.
+PAPER_OPTIONS = (
+    *option_names(Scenario),
+    *("schedule", "delay", "participation"),
+    *("data", "partition", "samples_per_device", "labels_per_device", "concentration", "input_scale"),
+    *("channels", "hidden", "backend", "local_steps", "batch_size", "learning_rate", "update", "seed"),
+    "evaluate_every",
+)
 
 
 @cache
@@ -269,6 +275,11 @@ def _declarations() -> dict[str, tuple[str, Any]]:
         hints = field_types(type(getattr(RunConfig, group)))
         found |= {name: (group, hint) for name, hint in hints.items()}
     return found
+
+
+def beyond_the_paper() -> tuple[str, ...]:
+    """Return the options that are not the paper's."""
+    return tuple(name for name in _declarations() if name not in PAPER_OPTIONS)
 
 
 def is_list(name: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training
+from slotwise.learning.engine import follow
 from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.randomness import Purpose, generator
@@ -169,7 +170,7 @@ def execute(
             resume=resume,
         ) as training:
             try:
-                history = _train(training, saver, observer)
+                history = follow(training, observer, saver.save_if_due)
             except Diverged as error:
                 saver.close(error.history, "diverged", diverged_in_round=error.round)
                 raise
@@ -183,20 +184,6 @@ def check_interval(checkpoint_every: float) -> float:
     if not 0 <= checkpoint_every < inf:
         raise InputError("checkpoint_every", checkpoint_every, "a finite number of seconds, at least 0")
     return checkpoint_every
-
-
-def _train(training: Training, saver: _Saver, observer: Observer) -> History:
-    """Apply round after round, save checkpoints when they are due, and report to the observer."""
-    try:
-        while not (training.finished or observer.wants_stop()):
-            observer.round_done(training.advance())
-            for point in training.new_points():
-                observer.evaluated(point)
-            saver.save_if_due(training)
-        return training.history()
-    finally:
-        for point in training.unreported_points():
-            observer.evaluated(point)
 
 
 def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: RunFolder) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from slotwise.learning import Point, Task
+from slotwise.learning.task import CheckedTask
 from slotwise.live.clock import Signal
 from slotwise.live.server.state import LiveState
 from slotwise.runs import RunConfig
@@ -112,7 +113,7 @@ class Evaluator:
     def __init__(
         self, task: Task, state: LiveState, due: Collection[int], evaluated: Callable[[Point], None]
     ) -> None:
-        self._task, self._state, self._due, self._evaluated = task, state, due, evaluated
+        self._task, self._state, self._due, self._evaluated = CheckedTask.of(task), state, due, evaluated
         self._changed = Signal()
 
     def note_model(self) -> None:

@@ -111,7 +111,7 @@ class Snapshot(NamedTuple):
             "assigned": dict(state.assignments.work),
             "unplanned": [(type(event).__name__, *event) for event in state.presence.changes],
             "sent": dict(state.assignments.delivered),
-            "points": [(*point[:-1], dict(point.metrics)) for point in state.points],
+            "points": list(state.points),
             "rejected": dict(state.rejected),
             "late": list(state.late),
             "overdue": dict(state.overdue),
