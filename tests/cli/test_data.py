@@ -7,7 +7,7 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 def test_importing_what_is_not_there_is_one_line(slotwise: Cli, tmp_path: Path) -> None:
-    code, out, err = slotwise("data", "import", tmp_path / "nothing")
+    code, out, err = slotwise("data", "import", "cifar10", tmp_path / "nothing")
     assert (code, out) == (2, "")
     assert err.startswith(f"slotwise: {tmp_path / 'nothing'} is neither a file nor a folder")
     assert err.count("\n") == 1

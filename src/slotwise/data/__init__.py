@@ -12,6 +12,6 @@ from slotwise.data.partitions import dirichlet, iid, k_labels, natural, one_labe
 __all__ = [
     "FACTS", "TITLES", "DataError", "DataFacts", "DataName", "Dataset", "DatasetConfig", "FetchedName",
     "PartitionName", "cifar10_path", "dataset_path", "dirichlet", "fetch_cifar10", "fetch_dataset", "iid",
-    "import_cifar10", "import_dataset", "k_labels", "load_cifar10", "load_mnist", "load_npz_folder", "natural",
-    "one_label", "skewed_sizes",
+    "import_cifar10", "import_dataset", "k_labels", "load_cifar10", "load_mnist", "load_npz_folder",
+    "natural", "one_label", "skewed_sizes",
 ]  # fmt: skip

@@ -80,8 +80,8 @@ class Dataset:
         if owners is not None and (
             owners.shape != (len(self.train_targets),) or owners.dtype.kind not in "iu" or owners.min() < 0
         ):
-            found = f"{owners.dtype} {owners.shape}"
-            raise DataError(f"{self.name} has owners {found}, must be a whole number for each sample")
+            kind = f"{owners.dtype} {owners.shape}"
+            raise DataError(f"{self.name} has owners {kind}, must be one number for each sample")
         for name in ARRAYS:  # views, so that the caller's arrays keep their flags
             view = np.ascontiguousarray(getattr(self, name)).view()
             view.flags.writeable = False
@@ -144,7 +144,7 @@ class Dataset:
             digest.update(array)
         if self.owners is not None:
             digest.update(f"owners{self.owners.shape}".encode())
-            digest.update(np.ascontiguousarray(self.owners, dtype="<i8"))
+            digest.update(self.owners.astype("<i8").tobytes())
         return digest.hexdigest()
 
 

@@ -86,7 +86,7 @@ def read_dataset(path: Path) -> Dataset:
                 classes=int(stored["classes"]) if "classes" in stored else None,
                 offset=tuple(stored["offset"].tolist()),
                 scale=tuple(stored["scale"].tolist()),
-                owners=stored["owners"] if "owners" in stored else None,
+                owners=stored.get("owners"),
             )
     except Exception as error:  # a damaged file makes the readers of zip and npy raise nearly any
         raise DataError(f"{path} is damaged or cannot be read: {error}") from None

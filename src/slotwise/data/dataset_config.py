@@ -104,12 +104,12 @@ class DatasetConfig:
 
     def _look_into_folder(self, folder: str) -> None:
         """Keep the absolute name of the folder and, unless they are known already, the facts about it."""
-        found = {"data_folder": str(Path(folder).absolute())}
+        object.__setattr__(self, "data_folder", str(Path(folder).absolute()))
         if not self.device_samples:
             facts = folder_facts(folder)
-            found |= dict(zip(FOUND_IN_FOLDER, (facts.samples, facts.input_shape, facts.classes), strict=True))
-        for name, value in found.items():
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, "device_samples", facts.samples)
+            object.__setattr__(self, "folder_shape", facts.input_shape)
+            object.__setattr__(self, "folder_classes", facts.classes)
 
     @property
     def source(self) -> str:

@@ -30,7 +30,8 @@ def import_fashion_mnist(folder: Path | str, *, md5: Mapping[str, str] = MD5) ->
     Raises:
         DataError: a file is missing or is not the original.
     """
-    images, labels, test_images, test_labels = (_read(Path(folder) / name, sum_) for name, sum_ in md5.items())
+    arrays = [_read(Path(folder) / name, wanted) for name, wanted in md5.items()]
+    images, labels, test_images, test_labels = arrays
     dataset = Dataset(
         name=NAME,
         train_inputs=images[:, np.newaxis],

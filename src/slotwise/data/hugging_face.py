@@ -1,8 +1,8 @@
 """FEMNIST and Shakespeare, as Flower Labs publishes them on the Hugging Face Hub, through `datasets`.
 
-They are read once, from the Hub or from a local copy, and kept in the cache as arrays: later runs need neither
-the package `datasets` nor the network. Both have one split only, so some samples of each owner are held out
-as test samples, always the same ones.
+They are read once, from the Hub or from a local copy, and kept in the cache as arrays: later runs need
+neither the package `datasets` nor the network. Both have one split only, so some samples of each owner are
+held out as test samples, always the same ones.
 """
 
 from __future__ import annotations

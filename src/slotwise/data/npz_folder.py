@@ -53,8 +53,8 @@ def load_npz_folder(
         classes: Number of classes, if it is known.
 
     Raises:
-        DataError: a file is missing or damaged, holds other arrays or pickled objects, or its shapes and types
-            are not those of the other files.
+        DataError: a file is missing or damaged, holds other arrays or pickled objects, or its shapes and
+            types are not those of the other files.
     """
     folder = Path(path).absolute()
     numbers = _numbers(folder) if devices is None else sorted(devices)
@@ -147,9 +147,10 @@ def _read(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _shape(path: Path) -> tuple[int, ...]:
     """Return the shape of x, from its header alone."""
+    header = np.lib.format
     with _opened(path), zipfile.ZipFile(path) as archive, archive.open("x.npy") as member:
-        version = np.lib.format.read_magic(member)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        first = header.read_magic(member) == (1, 0)
+        read = header.read_array_header_1_0 if first else header.read_array_header_2_0
         return tuple(read(member)[0])
 
 

@@ -2,9 +2,9 @@
 
 A partition by label takes the labels of the training samples and returns the rows of each device, as a tuple
 of int32 arrays. ``samples`` is the number of samples of each device: one number for all, or one for each. All
-deal from a shuffled pile per label (or one pile for `iid`) like cards: devices share no sample until a pile is
-too small for the next device; that pile is then gathered and shuffled again. A device never holds a sample
-twice. The same generator state gives the same rows.
+deal from a shuffled pile per label (or one pile for `iid`) like cards: devices share no sample until a pile
+is too small for the next device; that pile is then gathered and shuffled again. A device never holds a
+sample twice. The same generator state gives the same rows.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _piles(labels: Labels) -> dict[int, Rows]:
     """Return the rows of each label that occurs, in ascending order of labels."""
     if labels.ndim != 1 or len(labels) == 0 or labels.dtype.kind not in "biu":
         found = f"{labels.dtype} {labels.shape}"
-        raise DataError(f"labels are {found}, must be whole numbers, have 1 dimension and not be empty")
+        raise DataError(f"labels are {found}, must have 1 dimension and not be empty, and be whole numbers")
     return {int(label): np.flatnonzero(labels == label).astype(np.int32) for label in np.unique(labels)}
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, get_origin
 
 from slotwise.aggregation import AggregationConfig
-from slotwise.data import IMAGE_SHAPES, DatasetConfig
+from slotwise.data import FACTS, DatasetConfig
+from slotwise.data.dataset_config import FOUND_IN_FOLDER
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.files import load_toml
 from slotwise.fleet import Fleet, FleetConfig
@@ -84,9 +85,10 @@ class RunConfig:
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
         self.make_fleet()
+        self.dataset.check_devices(self.channel.devices)
         if self.model.task is not None:  # options of the built-in data sets and networks have no effect
             given, usual = self.options(), RunConfig().options()
-            for name in ("data", "input_scale", "channels", "hidden", "backend"):
+            for name in ("input_scale", "channels", "hidden", "backend"):
                 if given[name] != usual[name]:
                     raise ConflictError(name, "task")
 
@@ -106,6 +108,7 @@ class RunConfig:
         shorthand = Shorthand(**{name: options.get(name) for name in SHORTHANDS})
         chosen = {name: value for name, value in options.items() if name not in SHORTHANDS}
         case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
+        chosen |= _devices_of_folder(chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
         config = cls().with_options(**{**case, **chosen})
@@ -168,12 +171,21 @@ class RunConfig:
 
     def network(self) -> Architecture:
         """Return the built-in network that is trained, for the images of the data set."""
+        facts, folder = self.dataset.facts, self.dataset.data_folder
+        shape = facts.image_shape
+        if shape is None or facts.classes < 2:
+            images = ", ".join(name for name, known in FACTS.items() if known.image_shape)
+            known = f"used with a task of your own; built-in networks train {images}"
+            if folder is None:
+                raise InputError("data", self.dataset.data, known)
+            found = f"with inputs {list(facts.input_shape)} and {facts.classes or 'no'} classes"
+            raise InputError("data_folder", f"{folder} {found}", TRAINABLE_FOLDER)
         try:
             return Architecture(
-                input_shape=IMAGE_SHAPES[self.dataset.data],
+                input_shape=shape,
                 convolutions=tuple((count, 5) for count in self.model.channels),
                 hidden=self.model.hidden,
-                classes=10,
+                classes=facts.classes,
             )
         except ValueError as error:
             raise InputError("channels", self.model.channels, f"fewer layers: {error}") from None
@@ -217,8 +229,9 @@ class Shorthand:
                 raise ConflictError("bits_per_slot", name)
         if options.get("task") is not None:
             raise ConflictError("bits_per_slot", "task", "give the slots of the link instead")
-        names = ("data", "channels", "hidden", "bits")
-        sized = RunConfig().with_options(**{name: chosen[name] for name in names if name in chosen})
+        names = ("data", "data_folder", "devices", "channels", "hidden", "bits")
+        given = {name: chosen[name] for name in names if name in chosen}
+        sized = RunConfig().with_options(group_size=1, **given)
         network, rate = sized.network(), self.bits_per_slot
         slots = {"link_slots": link_slots_of(network.parameters, UNQUANTISED, rate)}
         if sized.bits != UNQUANTISED:
@@ -252,11 +265,13 @@ GROUPS = tuple(name for name in option_names(RunConfig) if name not in {"bits", 
 REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "samples_per_slot": ("compute_slots",),
     "bits_per_slot": ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"),
+    "data_folder": ("devices", *FOUND_IN_FOLDER),
     "fleet_file": (
         *("devices", "device_compute_slots", "device_link_slots", "absences"),
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
     ),
 }
+TRAINABLE_FOLDER = "one of uint8 images [n, channels, height, width] with labels, or used with your own task"
 # Options of the paper's cases. It has only equal devices and data, plain SGD, the mean and exact updates.
 PAPER_OPTIONS = (
     *option_names(Scenario),
@@ -265,6 +280,17 @@ PAPER_OPTIONS = (
     *("channels", "hidden", "backend", "local_steps", "batch_size", "learning_rate", "update", "seed"),
     "evaluate_every",
 )
+
+
+def _devices_of_folder(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the number of devices that a data folder has files for, unless it is given."""
+    if options.get("data_folder") is None:
+        return {}
+    for name in FOUND_IN_FOLDER:
+        if options.get(name):
+            raise ConflictError(name, "data_folder")
+    found = DatasetConfig(data_folder=options["data_folder"])
+    return {"devices": options.get("devices", len(found.device_samples))}
 
 
 @cache
@@ -316,13 +342,14 @@ def read_toml(path: Path, table: Mapping[str, Any] | None = None) -> dict[str, A
 
 
 def toml_options(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with underscores in its names; a fleet file is relative to the TOML file."""
+    """Return a table with underscores in its names; files and folders are relative to the TOML file."""
     options: dict[str, Any] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
         if name in options:
             raise UserError(f"{path}: {key} is given twice, with dashes and with underscores")
         options[name] = value
-    if isinstance(options.get("fleet_file"), str):
-        options["fleet_file"] = str(path.parent / options["fleet_file"])
+    for name in ("fleet_file", "data_folder"):
+        if isinstance(options.get(name), str):
+            options[name] = str(path.parent / options[name])
     return options

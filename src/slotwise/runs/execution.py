@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
@@ -22,7 +25,7 @@ from slotwise.learning.task import CheckedTask
 from slotwise.machine import available_cores
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer
-from slotwise.runs.config import RunConfig
+from slotwise.runs.config import TRAINABLE_FOLDER, RunConfig
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
@@ -231,8 +234,12 @@ class _Saver:
         )
 
 
-def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
+def build_task(
+    config: RunConfig, dataset: Dataset | None = None, *, devices: Collection[int] | None = None
+) -> Task:
     """Return the task of a run; ``dataset`` is the one that the configuration names, if it is loaded already.
+
+    Of a data folder only the files of ``devices`` are read, if they are given: then only these can train.
 
     Raises:
         UserError: the network does not fit, data are missing, or the user's own task is not valid.
@@ -249,9 +256,9 @@ def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
             raise UserError(f"task {name} failed: {describe_error(error)}") from error
     else:
         network = config.network()  # a network that does not fit is refused before data is loaded
-        dataset = config.dataset.load() if dataset is None else dataset
-        draw = generator(config.seed, Purpose.PARTITION)
-        samples = DeviceSamples(dataset, config.dataset.divide(dataset, config.channel.devices, draw))
+        samples = _device_samples(config, dataset, devices)
+        dataset = samples.dataset
+        _check_images(dataset)
         offset, scale = config.dataset.standardisation(dataset)
         # Both back-ends take long to import; a run needs only one of them.
         if config.model.backend == "torch":
@@ -263,6 +270,28 @@ def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
 
             task = CnnTask(samples, network, config.training, offset=offset, scale=scale)
     return task if config.bits == UNQUANTISED else Quantised(task, config.bits, config.seed)
+
+
+def _device_samples(
+    config: RunConfig, dataset: Dataset | None, devices: Collection[int] | None
+) -> DeviceSamples:
+    """Return the data set and its partition among the devices."""
+    everyone = config.channel.devices
+    if config.dataset.data_folder is not None and devices is not None:
+        dataset = config.dataset.load(devices)
+        own = dict(zip(sorted(devices), dataset.owner_rows(), strict=True))
+        everything = np.arange(len(dataset.train_targets))  # for the others, which do not train here
+        return DeviceSamples(dataset, [own.get(number, everything) for number in range(1, everyone + 1)])
+    dataset = config.dataset.load() if dataset is None else dataset
+    draw = generator(config.seed, Purpose.PARTITION)
+    return DeviceSamples(dataset, config.dataset.divide(dataset, everyone, draw))
+
+
+def _check_images(dataset: Dataset) -> None:
+    """Refuse the inputs of a data folder that are no images of bytes."""
+    if dataset.train_inputs.dtype != np.uint8:
+        found = f"{dataset.name} with {dataset.train_inputs.dtype} inputs"
+        raise InputError("data_folder", found, TRAINABLE_FOLDER)
 
 
 def check_task(config: RunConfig) -> None:

@@ -1,15 +1,33 @@
+import functools
+import hashlib
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.data import DataError, dirichlet, iid, k_labels, one_label
+from slotwise.data import DataError, Dataset, load_mnist, natural, partitions, skewed_sizes
 from slotwise.errors import InputError
+from slotwise.learning.randomness import Purpose, generator
 
 Partition = Callable[[np.ndarray, int, int, np.random.Generator], np.ndarray]
+
+
+def stacked(partition: Callable[..., tuple[np.ndarray, ...]]) -> Callable[..., np.ndarray]:
+    """The rows of devices that hold equally many samples, [devices, samples]."""
+
+    @functools.wraps(partition)
+    def call(*arguments: Any, **more: Any) -> np.ndarray:
+        return np.stack(partition(*arguments, **more))
+
+    return call
+
+
+one_label, k_labels = stacked(partitions.one_label), stacked(partitions.k_labels)
+dirichlet, iid = stacked(partitions.dirichlet), stacked(partitions.iid)
 
 
 def two_labels(labels: np.ndarray, devices: int, samples: int, generator: np.random.Generator) -> np.ndarray:
@@ -209,3 +227,130 @@ def test_labels_per_device_must_be_possible(wanted: int, samples: int, most: int
 def test_the_concentration_must_be_positive_and_finite(concentration: float) -> None:
     with pytest.raises(DataError, match=f"concentration is {concentration}, must be a finite number above 0"):
         dirichlet(shuffled_labels(3, 5), 1, 2, np.random.default_rng(0), concentration=concentration)
+
+
+@pytest.mark.parametrize(
+    ("partition", "seed", "devices", "samples", "expected"),
+    [
+        ("one-label", 0, 100, 250, "89a060eae559a287"),
+        ("one-label", 7, 7, 33, "838e1f83c17d0bd1"),
+        ("k-labels", 0, 100, 250, "59ede4c7bedbb85b"),
+        ("k-labels", 7, 7, 33, "56df970f511c4dc1"),
+        ("dirichlet", 0, 100, 250, "be29a44637632171"),
+        ("dirichlet", 7, 7, 33, "51bd39dcf3033dc9"),
+        ("iid", 0, 100, 250, "0b0f297f12f8b2e7"),
+        ("iid", 7, 7, 33, "e38eb10030c7818f"),
+    ],
+)
+def test_equal_devices_hold_what_they_held_in_published_runs(
+    partition: str, seed: int, devices: int, samples: int, expected: str
+) -> None:
+    division: dict[str, Any] = {
+        "one-label": one_label,
+        "k-labels": two_labels,
+        "dirichlet": mixed,
+        "iid": iid,
+    }
+    rows = division[partition](
+        load_mnist().train_targets, devices, samples, generator(seed, Purpose.PARTITION)
+    )
+    assert hashlib.sha256(rows.tobytes()).hexdigest().startswith(expected)
+
+
+UNEQUAL: list[Callable[..., tuple[np.ndarray, ...]]] = [
+    partitions.one_label,
+    functools.partial(partitions.k_labels, labels_per_device=2),
+    functools.partial(partitions.dirichlet, concentration=0.5),
+    partitions.iid,
+]
+
+
+@pytest.mark.parametrize("partition", UNEQUAL, ids=["one_label", "k_labels", "dirichlet", "iid"])
+@given(sizes=st.lists(st.integers(1, 12), min_size=1, max_size=20).filter(lambda s: max(s) > 1), seed=seeds)
+def test_devices_may_hold_different_numbers_of_samples(
+    partition: Callable[..., tuple[np.ndarray, ...]], sizes: list[int], seed: int
+) -> None:
+    rows = partition(shuffled_labels(4, 12), len(sizes), sizes, np.random.default_rng(seed))
+    assert [len(own) for own in rows] == sizes
+    assert all(own.dtype == np.int32 and len(set(own.tolist())) == len(own) for own in rows)
+
+
+def test_equal_numbers_one_by_one_are_the_same_as_one_number() -> None:
+    labels = shuffled_labels(4, 12)
+    for partition in UNEQUAL:
+        one = partition(labels, 5, 6, np.random.default_rng(0))
+        listed = partition(labels, 5, [6] * 5, np.random.default_rng(0))
+        np.testing.assert_array_equal(np.stack(one), np.stack(listed))
+
+
+def test_a_device_with_fewer_samples_than_labels_has_fewer_labels() -> None:
+    labels = shuffled_labels(5, 12)
+    few, many = partitions.k_labels(labels, 2, [2, 9], np.random.default_rng(0), labels_per_device=3)
+    assert len(set(labels[few].tolist())) == 2
+    assert len(set(labels[many].tolist())) == 3
+
+
+@pytest.mark.parametrize("samples", [[3], [3, 3, 3], [1.5, 2.5]])
+def test_there_must_be_one_whole_number_of_samples_for_each_device(samples: list[float]) -> None:
+    with pytest.raises(DataError, match="one number for each device"):
+        partitions.iid(shuffled_labels(2, 5), 2, samples, np.random.default_rng(0))  # type: ignore[arg-type]
+
+
+@given(
+    devices=st.integers(1, 200),
+    mean=st.integers(1, 500),
+    concentration=st.floats(1e-3, 1e6),
+    seed=seeds,
+)
+def test_skewed_sizes_have_the_exact_total_and_nobody_is_empty(
+    devices: int, mean: int, concentration: float, seed: int
+) -> None:
+    sizes = skewed_sizes(devices, mean, np.random.default_rng(seed), concentration)
+    assert sizes.shape == (devices,)
+    assert sizes.sum() == devices * mean
+    assert sizes.min() >= 1
+
+
+def test_a_smaller_concentration_is_more_unequal() -> None:
+    spread = [
+        skewed_sizes(100, 250, np.random.default_rng(0), concentration).std()
+        for concentration in (1e6, 10, 1, 0.1)
+    ]
+    assert spread == sorted(spread)
+    assert spread[0] < 2
+
+
+def owned(counts: list[int]) -> Dataset:
+    """A data set whose owner k has ``counts[k]`` samples, in no order."""
+    owners = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
+    inputs, targets = np.zeros((len(owners), 2), np.float32), np.zeros(len(owners), np.int64)
+    return Dataset("owned", inputs, targets, inputs, targets, classes=2, owners=owners)
+
+
+def test_each_owner_is_a_device() -> None:
+    dataset = owned([3, 1, 5])
+    assert dataset.owners is not None
+    rows = natural(dataset, 3, np.random.default_rng(0))
+    assert [len(own) for own in rows] == [3, 1, 5]
+    for owner, own in enumerate(rows):
+        assert (dataset.owners[own] == owner).all()
+        assert own.dtype == np.int32
+
+
+def test_of_more_owners_the_seed_chooses_some() -> None:
+    dataset = owned([*range(1, 41)])
+    first, again, other = (natural(dataset, 10, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    assert [len(own) for own in first] == [len(own) for own in again]
+    assert [len(own) for own in first] != [len(own) for own in other]
+    assert len(np.unique(np.concatenate(first))) == sum(map(len, first))
+
+
+def test_more_devices_than_owners_are_refused_with_the_number() -> None:
+    with pytest.raises(InputError, match="at most 3") as refused:
+        natural(owned([3, 1, 5]), 4, np.random.default_rng(0))
+    assert refused.value.parameter == "devices"
+
+
+def test_owners_must_be_known() -> None:
+    with pytest.raises(DataError, match="owners"):
+        natural(load_mnist(), 4, np.random.default_rng(0))
