@@ -117,12 +117,15 @@ def _device_file(folder: Path, number: int) -> Path:
 def _opened(path: Path) -> Iterator[Any]:
     """Open an .npz file with x and y; errors while it is read become a DataError."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            found = sorted(stored.files) if isinstance(stored, np.lib.npyio.NpzFile) else None
-            if found is None or not {*ARRAY_NAMES} <= {*found}:
-                held = "no .npz file" if found is None else f"a file with {', '.join(found) or 'no arrays'}"
-                raise DataError(f"{path} is {held}, must have the arrays x and y")
-            yield stored
+        with path.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise DataError(f"{path} is damaged or no .npz file, must have the arrays x and y")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as stored:
+                if not {*ARRAY_NAMES} <= {*stored.files}:
+                    found = ", ".join(sorted(stored.files)) or "no arrays"
+                    raise DataError(f"{path} has {found}, must have the arrays x and y")
+                yield stored
     except DataError:
         raise
     except FileNotFoundError:
