@@ -20,7 +20,7 @@ $(VENV)/installed: $(VENV)/bin/pip pyproject.toml
 # The CPU build of PyTorch, pinned: other specs may pull gigabytes of GPU libraries.
 $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,tensorboard,ray]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,ray,tensorboard,wandb,trackio,mlflow]'
 	touch $@
 
 # One worker per core. Tests with real processes and brokers run afterwards, one at a time.

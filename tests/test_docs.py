@@ -51,8 +51,12 @@ def test_links_and_paths_of_a_page_exist(page: Path) -> None:
     assert [p for p in named if not any((base / p).exists() for base in (ROOT, ROOT / "src/slotwise"))] == []
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs/python.md"], ids=lambda page: page.name)
-def test_python_blocks_of_a_page_run(page: Path) -> None:
+RUN = [ROOT / "README.md", ROOT / "docs/python.md", ROOT / "docs/data.md"]
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_python_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
     for block in blocks:

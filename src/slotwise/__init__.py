@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from slotwise.aggregation import Contribution, FedAsync, FedBuff, StalenessWeightedMean, mean
     from slotwise.batch import BatchResults, BatchSpec, run_batch
     from slotwise.costs import Costs, Powers
+    from slotwise.data import Dataset, load_npz_folder
     from slotwise.errors import ConflictError, InputError, UserError
     from slotwise.fleet import Absence, Fleet, FleetConfig
     from slotwise.learning import Diverged, Evaluation, History, Point, Task, train
+    from slotwise.learning.local_training import DeviceSamples
     from slotwise.live import ServerConfig, serve
-    from slotwise.observer import Observer
+    from slotwise.observer import Observer, Observers
     from slotwise.paper.reproduction import reproduce
     from slotwise.planning import Plan, plan
     from slotwise.recommendation.answer import Recommendation
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
         Timeline,
         simulate,
     )
+    from slotwise.tracking import tracker
 
 _MODULES = {
     "scenario": ("Scenario", "compute_slots"),
@@ -45,10 +48,13 @@ _MODULES = {
     "schedule.policy": ("Selection",),
     "schedule.scheduler": ("Scheduler",),
     "costs": ("Costs", "Powers"),
+    "data": ("Dataset", "load_npz_folder"),
+    "learning.local_training": ("DeviceSamples",),
     "learning": ("train", "Task", "Evaluation", "History", "Point", "Diverged"),
-    "observer": ("Observer",),
+    "observer": ("Observer", "Observers"),
     "aggregation": ("Contribution", "mean", "StalenessWeightedMean", "FedAsync", "FedBuff"),
     "runs": ("RunConfig", "run", "resume", "RunResult", "RunFolder"),
+    "tracking": ("tracker",),
     "batch": ("BatchSpec", "run_batch", "BatchResults"),
     "recommendation.search": ("recommend",),
     "recommendation.answer": ("Recommendation",),
@@ -62,7 +68,8 @@ __all__ = [  # noqa: RUF022  (grouped by use)
     "Scenario", "compute_slots", "Fleet", "FleetConfig", "Absence",
     "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
     "Selection", "Scheduler", "Costs", "Powers",
-    "train", "Task", "Evaluation", "History", "Point", "Diverged", "Observer",
+    "train", "Task", "Evaluation", "History", "Point", "Diverged", "Observer", "Observers", "tracker",
+    "Dataset", "DeviceSamples", "load_npz_folder",
     "Contribution", "mean", "StalenessWeightedMean", "FedAsync", "FedBuff",
     "RunConfig", "run", "resume", "RunResult", "RunFolder", "BatchSpec", "run_batch", "BatchResults",
     "recommend", "Recommendation", "reproduce", "serve", "ServerConfig",

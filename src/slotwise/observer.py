@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from slotwise.batch.job import Job, JobProgress
     from slotwise.learning.engine import History, Point
+    from slotwise.runs import RunConfig, RunFolder
     from slotwise.schedule import Timeline
+
+RunEnd = Literal["finished", "interrupted", "diverged", "failed"]
 
 
 class Observer:
@@ -16,6 +20,9 @@ class Observer:
 
     def notice(self, message: str) -> None:
         """Receive a one-line message that is no error, such as that a damaged checkpoint was skipped."""
+
+    def run_opened(self, folder: RunFolder, config: RunConfig) -> None:
+        """A run begins or resumes in its folder; `run_started` follows."""
 
     def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         """Training begins, or resumes after the rounds of ``resumed``."""
@@ -25,6 +32,9 @@ class Observer:
 
     def evaluated(self, point: Point) -> None:
         """A model has been evaluated."""
+
+    def run_ended(self, status: RunEnd) -> None:
+        """A run that was opened has ended and its files are written; it failed if an error ended it."""
 
     def batch_started(self, jobs: Sequence[Job], finished: int) -> None:
         """A batch begins to train ``jobs``; ``finished`` other runs were finished before."""
@@ -56,3 +66,22 @@ class Observer:
     def wants_stop(self) -> bool:
         """Return whether to stop early, with a checkpoint."""
         return False
+
+
+class Observers(Observer):
+    """Several observers as one: each is told everything, and each may ask to stop."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+        # Callbacks that are added to Observer are passed on without a line here.
+        for name, member in vars(Observer).items():
+            if callable(member) and not name.startswith("_") and name != "wants_stop":
+                setattr(self, name, partial(self._tell, name))
+
+    def _tell(self, callback: str, *arguments: Any, **named: Any) -> None:
+        for observer in self._observers:
+            getattr(observer, callback)(*arguments, **named)
+
+    def wants_stop(self) -> bool:
+        """Return whether one of the observers asks to stop."""
+        return any(observer.wants_stop() for observer in self._observers)

@@ -214,32 +214,6 @@ def test_pytorch_gives_the_same_run_up_to_rounding(slotwise: Slotwise, tmp_path:
     assert one.loss == pytest.approx(other.loss, rel=1e-3)
 
 
-def test_the_curve_is_written_for_tensorboard(slotwise: Slotwise, tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
-    done = slotwise(*SHORT, "--out", tmp_path / "run", "--tensorboard", tmp_path / "board")
-    assert done.code == 0
-    assert list((tmp_path / "board").glob("events.out.tfevents.*"))
-
-
-def test_a_file_in_place_of_tensorboard_s_folder_is_told_before_training(
-    slotwise: Slotwise, tmp_path: Path
-) -> None:
-    pytest.importorskip("tensorboard")
-    (tmp_path / "board").touch()
-    refusal = slotwise(*SHORT, "--out", tmp_path / "run", "--tensorboard", tmp_path / "board").refusal
-    assert refusal == f"slotwise: --tensorboard {tmp_path}/board: must be a folder, and this is a file"
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_missing_tensorboard_is_told_before_training(
-    slotwise: Slotwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("slotwise.cli.train.find_spec", lambda _: None)
-    refusal = slotwise(*SHORT, "--out", tmp_path / "run", "--tensorboard", tmp_path / "board").refusal
-    assert refusal == "slotwise: TensorBoard is not installed: pip install 'slotwise[tensorboard]'"
-    assert list(tmp_path.iterdir()) == []
-
-
 # What it refuses
 
 

@@ -25,7 +25,8 @@ class Arithmetic:
 
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         time.sleep(self._seconds)
-        step = np.float32(0.001 * start.device) * model + np.float32(0.0001 * start.training)
+        offset = 1e-4 * start.training + 1e-5 * start.round + 1e-6 * start.slot
+        step = np.float32(0.001 * start.device) * model + np.float32(offset)
         return step.astype(np.float32)
 
     def evaluate(self, model: Vector) -> Evaluation:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -32,6 +32,7 @@ class SyntheticResults(Results):
         *finals: float,
         slots: tuple[int, int] = (50, 1),
         shaking: float = 0.0,
+        accuracy: float = 0.9,
         status: Literal["finished", "interrupted", "diverged"] = "finished",
     ) -> None:
         """One final loss for each seed; ``shaking`` moves the loss up and down by that part of itself."""
@@ -44,25 +45,26 @@ class SyntheticResults(Results):
                 seed=seed,
             )
             run = Run.of(config)
-            self.curves[run.name] = Curve(run, status, curve(config, final, shaking))
+            self.curves[run.name] = Curve(run, status, curve(config, final, shaking, accuracy))
 
 
-def curve(config: RunConfig, final: float, shaking: float = 0.0) -> tuple[Point, ...]:
+def curve(config: RunConfig, final: float, shaking: float = 0.0, accuracy: float = 0.9) -> tuple[Point, ...]:
     """From ln 10 down to ``final`` in the first half, then level but for the shaking."""
     places = np.linspace(0, config.deadline, 101)
     losses = np.interp(places, [0, config.deadline / 2], [2.303, final])
-    losses = losses * (1 + shaking * (-1.0) ** np.arange(101))
+    shakes = shaking * (-1.0) ** np.arange(101)
+    losses = losses * (1 + shakes)
     round_slots = config.channel.link_slots * (config.channel.group_size + 1)
     return tuple(
-        Point(int(slot), int(slot) // round_slots, float(loss), 0.9, 0)
-        for slot, loss in zip(places, losses, strict=True)
+        Point(int(slot), int(slot) // round_slots, float(loss), accuracy * (1 + shake), 0)
+        for slot, loss, shake in zip(places, losses, shakes, strict=True)
     )
 
 
 @pytest.fixture
 def synthetic() -> Callable[..., SyntheticResults]:
-    def make(data: str = "mnist") -> SyntheticResults:
-        return SyntheticResults(RunConfig.from_options({"data": data}))
+    def make(data: str = "mnist", **options: Any) -> SyntheticResults:
+        return SyntheticResults(RunConfig.from_options({"data": data, **options}))
 
     return make
 

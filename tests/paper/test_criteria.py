@@ -1,16 +1,17 @@
-from math import isnan, log
+from math import isnan, log, nan
 
 import pytest
 
 from slotwise.learning import Point
 from slotwise.paper.criteria import (
     below,
-    clearly_above,
     every,
     falls,
     fluctuation,
+    is_lowest,
     losses_over_same_rounds,
     lowest,
+    mean_loss,
     some,
     unanimous,
 )
@@ -21,10 +22,16 @@ def points(*losses: float, slots: int = 10) -> list[Point]:
     return [Point(slots * i, i, loss, loss / 10, 0) for i, loss in enumerate(losses)]
 
 
-def test_the_final_loss_is_the_mean_of_the_last_tenth() -> None:
-    curve = points(*[9.0] * 19, 1.0, 3.0)  # slots 0 to 200: the last tenth begins after 180
-    assert final_loss(curve, 200) == 2.0
-    assert final_accuracy(curve, 200) == pytest.approx(0.2)
+def test_the_final_loss_is_the_median_of_the_last_tenth() -> None:
+    curve = points(*[9.0] * 28, 1.0, 2.0, 80.0)  # slots 0 to 300: the last tenth begins after 270
+    assert final_loss(curve, 300) == 2.0
+    assert final_accuracy(curve, 300) == pytest.approx(0.2)
+
+
+def test_the_mean_loss_is_over_all_slots() -> None:
+    curve = [Point(0, 0, 4.0, 0, 0), Point(10, 1, 2.0, 0, 0), Point(40, 2, 0.0, 0, 0)]
+    assert mean_loss(curve) == (10 * 3 + 30 * 1) / 40
+    assert mean_loss(curve[:1]) == 4.0
 
 
 def test_the_last_evaluation_counts_even_before_the_last_tenth() -> None:
@@ -35,6 +42,7 @@ def test_fluctuation_is_of_the_log_and_leaves_out_the_trend() -> None:
     assert fluctuation(points(8, 4, 2, 1), 0) == pytest.approx(0)
     assert fluctuation(points(1, 2, 1, 2, 1), 0) == pytest.approx(log(2))
     assert isnan(fluctuation(points(1, 2), 0))
+    assert fluctuation(points(1, 2, 1, 2, 1), 0, accuracy=True) == pytest.approx(0.1)
 
 
 def test_only_the_second_half_fluctuates() -> None:
@@ -54,9 +62,13 @@ def test_ties_are_open() -> None:
     assert lowest({1: 1.0, 5: 1.005, 10: 1.2}) == (1, 5)
 
 
-def test_clearly_is_a_tenth() -> None:
-    assert clearly_above(1.1, 1.0)
-    assert not clearly_above(1.09, 1.0)
+def test_a_collapsed_run_is_neither_below_nor_above() -> None:
+    assert below(1.0, nan) is below(nan, 1.0) is None
+    assert lowest({1: nan, 5: 2.0, 10: 1.0}) == (10,)
+    assert lowest({1: nan}) == ()
+    assert is_lowest({1: nan, 5: 2.0, 10: 1.0}, 10) is None
+    assert is_lowest({1: nan, 5: 2.0, 10: 1.0}, 5) is False
+    assert is_lowest({5: 2.0, 10: 1.0}, 10) is True
 
 
 def test_falling_allows_a_tenth_but_must_get_somewhere() -> None:

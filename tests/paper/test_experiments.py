@@ -2,7 +2,17 @@ import pytest
 
 from slotwise.batch.job import Run
 from slotwise.errors import InputError
-from slotwise.paper.experiments import PAPER, QUICK, TABLE_1, Readings, all_runs, selected, worked_timelines
+from slotwise.paper.experiments import (
+    PAPER,
+    QUICK,
+    READINGS,
+    TABLE_1,
+    UPDATES,
+    Readings,
+    all_runs,
+    selected,
+    worked_timelines,
+)
 from slotwise.runs import RunConfig
 
 
@@ -84,19 +94,28 @@ def test_every_name_belongs_to_one_run() -> None:
     assert len({run.name for run in runs}) == len({run.config for run in runs}) == len(runs)
 
 
-def test_the_readings_are_all_combinations_with_the_default_first() -> None:
+def test_the_readings_begin_with_the_default_and_are_all_trained() -> None:
+    assert READINGS[0] == UPDATES
+    assert {(one.update, one.aggregation, one.input_scale) for one in READINGS} == {
+        (update, aggregation, scale)
+        for update, aggregation in (("sum", "mean"), ("mean", "mean"), ("sum", "model-average"))
+        for scale in ("standard", "unit")
+    }
     (experiment,) = selected(PAPER, ["readings"])
     assert isinstance(experiment, Readings)
-    readings = experiment.readings()
-    assert len(set(readings)) == 8
-    assert readings[0] == ("standard", "sum", ((10, 20), (50,)))
-    assert len(names("readings")) == 8 * 8
+    trained = {
+        (run.config.training.update, run.config.rule.aggregation, run.config.dataset.input_scale)
+        for run in all_runs(selected(PAPER, ["mnist", "mnist-model-average", "readings"]), [0])
+    }
+    assert len(trained) == len(READINGS)
+    # Async at four sizes, idfl where it differs (S=1 and 10), and both with slow links.
+    assert len(names("readings")) == 4 * (4 + 2 + 2)
 
 
 def test_the_quick_look_is_small_and_has_what_it_must_show() -> None:
     runs = all_runs(QUICK, [0])
     steps = sum(len(run.config.simulate()) * run.config.training.local_steps for run in runs)
-    assert steps == 68_250
+    assert steps == 133_550
     found = {(run.config.policy.schedule, run.config.channel.group_size) for run in runs}
     assert found >= {("async", 1), ("idfl", 1), ("async", 10), ("idfl", 10), ("async", 50), ("async", 100)}
 

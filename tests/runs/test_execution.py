@@ -154,6 +154,49 @@ def test_the_watcher_is_told_the_schedule_the_rounds_and_the_points(
     assert tuple(entry for entry in diary.entries if isinstance(entry, Point)) == outcome.history.points
 
 
+class Ends(Observer):
+    """What an observer is told of the beginning and the end of a run, with the status in run.json then."""
+
+    def __init__(self, rounds: int = 1000) -> None:
+        self._left, self.told = rounds, []
+
+    def run_opened(self, folder: RunFolder, config: RunConfig) -> None:
+        self._folder = folder
+        self.told.append(("opened", config))
+
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
+        self.told.append("started")
+
+    def run_ended(self, status: str) -> None:
+        self.told.append((status, self._folder.status))
+
+    def round_done(self, round_number: int) -> None:
+        self._left -= 1
+
+    def wants_stop(self) -> bool:
+        return self._left <= 0
+
+
+@pytest.mark.parametrize(("rounds", "end"), [(1000, "finished"), (5, "interrupted")])
+def test_the_observer_is_told_of_the_end_when_the_files_are_written(
+    folder: RunFolder, parameters: RunConfig, toy: Task, rounds: int, end: str
+) -> None:
+    observer = Ends(rounds)
+    execute(folder, parameters, task=toy, observer=observer)
+    assert observer.told == [("opened", parameters), "started", (end, end)]
+
+
+def test_the_observer_is_told_of_a_failure(folder: RunFolder, parameters: RunConfig, toy: Task) -> None:
+    class Failing(Ends):
+        def round_done(self, round_number: int) -> None:
+            raise ZeroDivisionError
+
+    observer = Failing()
+    with pytest.raises(ZeroDivisionError):
+        execute(folder, parameters, task=toy, observer=observer)
+    assert observer.told[-1] == ("failed", "running")
+
+
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
 def test_a_full_disk_leaves_the_last_good_checkpoint(
     failing: str,

@@ -28,8 +28,8 @@ MOST_LINES = 2 * len(COLOURS)  # that can be told apart: solid and dashed
 class PointStatistics(NamedTuple):
     """The statistics of a finished run, or their means over several."""
 
-    final_loss: float  # mean training loss over the last tenth of the slots
-    final_accuracy: float  # mean test accuracy over the same, 0 to 1
+    final_loss: float  # median training loss over the last tenth of the slots
+    final_accuracy: float  # median test accuracy over the same, 0 to 1
     last_loss: float  # training loss of the last model
     last_accuracy: float
     rounds: float  # within the deadline

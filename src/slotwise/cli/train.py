@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +23,7 @@ from slotwise.cli.flags import (
 from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError, UserError
 from slotwise.files import blaming_file
+from slotwise.observer import Observer, Observers
 from slotwise.report.progress import TrainingProgress, stop_on_signals
 from slotwise.report.tables import cost_line
 from slotwise.runs import RunConfig, RunResult
@@ -30,12 +31,16 @@ from slotwise.runs import resume as resume_run
 from slotwise.runs import run as start_run
 from slotwise.runs.config import read_toml
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.tracking import TRACKERS, tracker
 
 CONFIG = output("TOML file with any of the options; flags override the file.")
 CHECKPOINT_EVERY = output(
     "Seconds between checkpoints, the most work a crash can lose; 0: after every round.", show_default=True
 )
-TENSORBOARD = output("Also write the curve for TensorBoard into this folder.")
+TRACK = output(
+    "Log the run to experiment trackers: wandb, trackio, mlflow, tensorboard, or several separated by commas."
+)
+TRACK_PROJECT = output("Project of wandb and trackio, experiment of MLflow. Default: slotwise.")
 
 
 @command(*run_flags(), *power_flags())
@@ -48,7 +53,9 @@ def train(
     config: Annotated[Path | None, CONFIG] = None,
     workers: Annotated[int | None, output(WORKERS.help, converter=whole_number)] = None,
     checkpoint_every: Annotated[float, CHECKPOINT_EVERY] = SECONDS_BETWEEN_CHECKPOINTS,
-    tensorboard: Annotated[Path | None, TENSORBOARD] = None,
+    track: Annotated[str | None, TRACK] = None,
+    track_project: Annotated[str | None, TRACK_PROJECT] = None,
+    tensorboard: Annotated[str | None, output("Replaced by --track tensorboard.", show=False)] = None,
     quiet: Quiet = False,
 ) -> int:
     """Train a model along the schedule, exactly as the devices and the server would.
@@ -57,31 +64,46 @@ def train(
     case (N=20, S=5, 4 compute slots, T=100000, H=8). Ctrl-C ends early with a checkpoint.
     """
     powers = take_powers(options)
-    if tensorboard is not None:  # refuse before the training what could not be written after it
-        if find_spec("tensorboard") is None:
-            raise UserError("TensorBoard is not installed: pip install 'slotwise[tensorboard]'")
-        if tensorboard.exists() and not tensorboard.is_dir():
-            raise InputError("tensorboard", tensorboard, "a folder, and this is a file")
+    if tensorboard is not None:
+        raise UserError("--tensorboard is replaced by --track tensorboard, which writes into the run folder")
+    trackers = _tracker_names(track, track_project)
     how: dict[str, Any] = {"workers": workers, "checkpoint_every": checkpoint_every}
     with stop_on_signals() as stopping, TrainingProgress(stopping, quiet=quiet) as display:
         if resume is not None:
             refuse_with("resume", {"out": out, "config": config, "overwrite": overwrite, **options})
-            result = resume_run(resume, observer=display, **how)
+            watching = _with_trackers(display, trackers, track_project)
+            result = resume_run(resume, observer=watching, **how)
         elif out is None:
             raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
         else:
             from_file = read_toml(config) if config else {}
             with blaming_file(config, options):
                 chosen = RunConfig.from_options({**from_file, **options})
-                result = start_run(chosen, out, overwrite=overwrite, observer=display, **how)
-    if tensorboard is not None:
-        from slotwise.report.plotting import write_tensorboard  # noqa: PLC0415
-
-        write_tensorboard(tensorboard, result.history.points)
-    return _print(result, powers, trained=display.has_started)
+                watching = _with_trackers(display, trackers, track_project)
+                result = start_run(chosen, out, overwrite=overwrite, observer=watching, **how)
+    return _print(result, powers, trained=display.has_started, track=track)
 
 
-def _print(result: RunResult, powers: Powers | None, *, trained: bool) -> int:
+def _tracker_names(track: str | None, project: str | None) -> list[str]:
+    """Return the trackers that --track names."""
+    names = [name.strip() for name in track.split(",")] if track is not None else []
+    if not set(names) <= set(TRACKERS) or len(set(names)) < len(names):
+        raise InputError("track", track, f"{', '.join(TRACKERS)}, or several of them separated by commas")
+    if project is not None and set(names) <= {"tensorboard"}:
+        raise InputError("track_project", project, "omitted without --track wandb, trackio or mlflow")
+    return names
+
+
+def _with_trackers(display: Observer, names: Sequence[str], project: str | None) -> Observer:
+    """Return an observer for the display and the named trackers."""
+    if not names:
+        return display
+    projects = {name: None if name == "tensorboard" else project for name in names}
+    made = [tracker(name, project=projects[name], notify=display.notice) for name in names]
+    return Observers(display, *made)
+
+
+def _print(result: RunResult, powers: Powers | None, *, trained: bool, track: str | None) -> int:
     history, path = result.history, shlex.quote(str(result.folder))
     if not trained:
         print(f"{result.folder}: finished already; slotwise show {path} shows it", file=sys.stderr)
@@ -94,6 +116,7 @@ def _print(result: RunResult, powers: Powers | None, *, trained: bool) -> int:
     if history.rounds:
         print(cost_line(Costs.of(result.timeline.first(history.rounds), powers)))
     if result.status == "interrupted":
-        print(f"resume with: slotwise train --resume {path}", file=sys.stderr)
+        tracked = "" if track is None else f" --track {shlex.quote(track)}"
+        print(f"resume with: slotwise train --resume {path}{tracked}", file=sys.stderr)
         return INTERRUPTED
     return 0

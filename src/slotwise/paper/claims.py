@@ -1,15 +1,16 @@
-"""The paper's six claims, and the rules by which they are judged: one function for each statement of a claim.
+"""The paper's statements in its own words, and the rules by which they are judged: one function for each.
 
 The docstring of a rule is its text in the report. The rules were written before the runs they judge were
 looked at. Each returns whether the statement holds (None if the figures leave it open) and the figures behind
-it. The definitions of final loss, fluctuation, tie, "clearly" and verdict are in `criteria`.
+it. The definitions of final loss, fluctuation, tie, collapsed and verdict are in `criteria`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from math import isnan
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,12 +18,13 @@ from slotwise.data import TITLES
 from slotwise.paper.criteria import (
     Truth,
     below,
-    clearly_above,
     every,
     falls,
     fluctuation,
+    is_lowest,
     losses_over_same_rounds,
     lowest,
+    mean_loss,
     some,
     unanimous,
 )
@@ -33,92 +35,104 @@ from slotwise.schedule import Schedule
 Verdict = Literal["held", "not held", "not decided"]
 Finding = tuple[Truth, Sequence[str]]
 Rule = Callable[[Evidence], Finding]
+BySize = Mapping[int, float]
+Value = TypeVar("Value")
 VERDICTS: dict[Truth, Verdict] = {True: "held", False: "not held", None: "not decided"}
 BELOW = {True: "below", False: "not below", None: "not decided"}
+TOO_SHORT = "the deadline is shorter than the paper's, and the statement is about the end"
 
 
-@dataclass(frozen=True)
-class Part:
-    """One statement of a claim: its rule, whether it holds, and the figures behind it."""
+class Statement(NamedTuple):
+    """A statement of the paper."""
 
-    rule: str
-    truth: Truth
-    figures: tuple[str, ...]
+    name: str  # the number of the claim it belongs to, and a letter
+    text: str  # the paper's words in quotation marks
+    rule: Rule
+    about_the_end: bool = True  # open if the deadline is shorter than the paper's
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim and the verdict on each of its statements."""
+    """A statement, whether it holds, and the figures behind it."""
 
-    number: int
+    statement: Statement
     data: str
-    claim: str
-    parts: tuple[Part, ...]
+    truth: Truth
+    figures: tuple[str, ...]
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on all statements together."""
-        return VERDICTS[every(part.truth for part in self.parts)]
+        """The verdict in words."""
+        return VERDICTS[self.truth]
+
+    @property
+    def rule(self) -> str:
+        """The text of the rule: its docstring, so that the code and the report cannot differ."""
+        return " ".join((self.statement.rule.__doc__ or "").split())
 
 
 def judge(evidence: Evidence) -> tuple[Judgement, ...]:
-    """Judge every claim about the data set of the evidence."""
+    """Judge every statement about the data set of the evidence."""
     data, judgements = evidence.base.dataset.data, []
-    for number, claim, statements in CLAIMS[data]:
-        parts = []
-        for rule in statements:
-            try:
-                truth, figures = rule(evidence)
-            except Missing as missing:
-                truth, figures = None, (str(missing),)
-            # The text of a rule is its docstring, so that the code and the report cannot differ.
-            parts.append(Part(" ".join((rule.__doc__ or "").split()), truth, tuple(figures)))
-        judgements.append(Judgement(number, TITLES[data], claim, tuple(parts)))
+    for statement in STATEMENTS[data]:
+        try:
+            truth, figures = statement.rule(evidence)
+        except Missing as missing:
+            truth, figures = None, (str(missing),)
+        if statement.about_the_end and not evidence.reaches_the_end:
+            truth, figures = None, (*figures, TOO_SHORT)
+        judgements.append(Judgement(statement, TITLES[data], truth, tuple(figures)))
     return tuple(judgements)
+
+
+def fastest_at_50(evidence: Evidence) -> Finding:
+    """S=50 has the lowest mean loss of the asynchronous runs."""
+    speeds = _by_seed(evidence, lambda size: [mean_loss(c.points) for c in evidence.curves("async", size)])
+    return unanimous(is_lowest(losses, 50) for losses in speeds), [_sizes_text("mean loss, async", speeds)]
 
 
 def lowest_at_50(evidence: Evidence) -> Finding:
     """S=50 has the lowest final loss of the asynchronous runs."""
+    return _lowest_at(evidence, "async", 50)
+
+
+def highest_at_100(evidence: Evidence) -> Finding:
+    """The final loss of async S=100 is above that of every other S."""
     finals = evidence.finals("async")
-    return _best_is(finals, (50,)), [_sizes_text("async", finals)]
+    others = [size for size in evidence.group_sizes if size != 100]
+    truth = unanimous(every(below(losses[size], losses[100]) for size in others) for losses in finals)
+    return truth, [_sizes_text("async", finals)]
 
 
-def hundred_clearly_worse(evidence: Evidence) -> Finding:
-    """The final loss of async S=100 is at least 10 % above that of S=50."""
-    hundred, fifty = evidence.final("async", 100), evidence.final("async", 50)
-    change = f"{np.mean(hundred) / np.mean(fifty) - 1:+.1%}"
-    figures = f"S=100 {mean_text(hundred)}, S=50 {mean_text(fifty)}: {change}"
-    return _on_all_seeds(clearly_above, hundred, fifty), [figures]
+def calmer_loss(evidence: Evidence) -> Finding:
+    """The fluctuation of the loss of the asynchronous runs falls with S.
 
-
-def calmer_as_groups_grow(evidence: Evidence) -> Finding:
-    """The fluctuation of the asynchronous curves falls with S.
-
-    No S is more than 10 % above the next smaller S, and the largest S is below the smallest.
+    No S is more than 10 % above the next smaller S, and the largest S is below the smallest. Collapsed runs
+    are left out.
     """
-    columns = {
-        size: [fluctuation(curve.points, evidence.base.deadline) for curve in evidence.curves("async", size)]
-        for size in evidence.group_sizes
-    }
-    if np.isnan(list(columns.values())).any():
-        return None, ["too few evaluations in the second half"]
-    truth = unanimous(falls(values) for values in zip(*columns.values(), strict=True))
-    figures = (f"S={size} {np.mean(values):.3f}" for size, values in columns.items())
-    return truth, ["fluctuation " + ", ".join(figures)]
+    return _calmer(evidence, accuracy=False)
 
 
-def below_async(evidence: Evidence) -> Finding:
-    """At every S that leaves room for a free delay, the final loss of idfl is below that of async.
+def calmer_accuracy(evidence: Evidence) -> Finding:
+    """The fluctuation of the test accuracy of the asynchronous runs falls with S, by the same rule."""
+    return _calmer(evidence, accuracy=True)
+
+
+def mostly_below_async(evidence: Evidence) -> Finding:
+    """At more than half of the S that leave room for a free delay, idfl ends with a lower loss than async.
 
     Where the free delay is 0 the two are one run and say nothing.
     """
     delayed = evidence.delayed_sizes()
     found = [idfl_against_async(evidence, size) for size in delayed]
+    held, open_ = sum(truth is True for truth, _ in found), sum(truth is None for truth, _ in found)
     figures = [sentence for _, sentence in found]
     same = [str(size) for size in evidence.group_sizes if size not in delayed]
     if same:
         figures.append(f"no delay is free at S={', '.join(same)}: one run for both")
-    return every(truth for truth, _ in found) if found else None, figures
+    if 2 * held > len(found):
+        return True, figures
+    return (None if 2 * (held + open_) > len(found) else False), figures
 
 
 def idfl_against_async(evidence: Evidence, size: int) -> tuple[Truth, str]:
@@ -142,7 +156,8 @@ def most_at_small_groups(evidence: Evidence) -> Finding:
         differences = [np.subtract(evidence.final("async", s), evidence.final("idfl", s)) for s in part]
         gains.append(np.mean(differences, axis=0).tolist())  # for each seed
         names.append(", ".join(f"S={size}" for size in part))
-    truth = unanimous(small > large for small, large in zip(*gains, strict=True))
+    pairs = zip(*gains, strict=True)
+    truth = unanimous(None if isnan(small + large) else small > large for small, large in pairs)
     return truth, [f"gain at {names[0]}: {mean_text(gains[0])}; at {names[1]}: {mean_text(gains[1])}"]
 
 
@@ -155,33 +170,47 @@ def same_at_all_devices(evidence: Evidence) -> Finding:
     return same, [f"device, model and slots of all {len(one):,} uplinks: {'equal' if same else 'different'}"]
 
 
+def one_falls_below_hundred(evidence: Evidence) -> Finding:
+    """S=1 ends above S=100 without intentional delay, and below it with."""
+    before, after = evidence.final("async", 1), evidence.final("idfl", 1)
+    hundred = evidence.final("async", 100)
+    truth = every((_on_all_seeds(below, hundred, before), _on_all_seeds(below, after, hundred)))
+    return truth, [f"S=100 {mean_text(hundred)}; S=1: async {mean_text(before)}, idfl {mean_text(after)}"]
+
+
+def idfl_lowest_at_10(evidence: Evidence) -> Finding:
+    """S=10 has the lowest final loss of the runs with intentional delay."""
+    return _lowest_at(evidence, "idfl", 10)
+
+
 def best_moves_down(evidence: Evidence) -> Finding:
-    """The S with the lowest final loss is smaller for idfl than for async."""
+    """The S with the lowest final loss is smaller for idfl than for async; collapsed runs are left out."""
     without, with_delay = evidence.finals("async"), evidence.finals("idfl")
-    pairs = [(lowest(a), lowest(b)) for a, b in zip(without, with_delay, strict=True)]
-    # None if it depends on a tie.
-    truth = unanimous(
-        True if max(after) < min(before) else False if min(after) >= max(before) else None
-        for before, after in pairs
-    )
+    truth = unanimous(_smaller(lowest(b), lowest(a)) for a, b in zip(without, with_delay, strict=True))
     found = f"best S: async {_best_text(without)} (paper: 50), idfl {_best_text(with_delay)} (paper: 10)"
     return truth, [found, _sizes_text("async", without), _sizes_text("idfl", with_delay)]
 
 
-def one_below_hundred(evidence: Evidence) -> Finding:
-    """The final loss of idfl S=1 is below that of S=100."""
-    one, hundred = evidence.final("idfl", 1), evidence.final("idfl", 100)
-    return _on_all_seeds(below, one, hundred), [f"S=1 {mean_text(one)}, S=100 {mean_text(hundred)}"]
+def _smaller(some_sizes: Sequence[int], others: Sequence[int]) -> Truth:
+    """Return whether all of some sizes are smaller than all others; None if that depends on a tie."""
+    if not some_sizes or not others:
+        return None
+    return True if max(some_sizes) < min(others) else False if min(some_sizes) >= max(others) else None
 
 
-def cifar10_async_best(evidence: Evidence) -> Finding:
-    """The S with the lowest final loss of the asynchronous runs is 5 or 10."""
-    return _best_among(evidence, "async", (5, 10))
+def cifar10_async_best_5(evidence: Evidence) -> Finding:
+    """S=5 has the lowest final loss of the asynchronous runs."""
+    return _lowest_at(evidence, "async", 5)
 
 
-def cifar10_idfl_best(evidence: Evidence) -> Finding:
-    """The S with the lowest final loss of the runs with intentional delay is 5."""
-    return _best_among(evidence, "idfl", (5,))
+def cifar10_async_best_10(evidence: Evidence) -> Finding:
+    """S=10 has the lowest final loss of the asynchronous runs."""
+    return _lowest_at(evidence, "async", 10)
+
+
+def cifar10_idfl_best_5(evidence: Evidence) -> Finding:
+    """S=5 has the lowest final loss of the runs with intentional delay."""
+    return _lowest_at(evidence, "idfl", 5)
 
 
 def slow_links_worse_in_slots(evidence: Evidence) -> Finding:
@@ -198,10 +227,7 @@ def slow_links_worse_in_slots(evidence: Evidence) -> Finding:
 
 
 def slow_links_better_in_rounds(evidence: Evidence) -> Finding:
-    """For at least one compute time, idfl with r=5 has the lower loss over the same rounds.
-
-    The loss is the mean over the last tenth of the rounds that r=5 allows; r=1 is read at the same rounds.
-    """
+    """For at least one compute time, idfl with r=5 has the lower loss over the same rounds."""
     truths, figures = [], []
     for compute, link in evidence.slow_links:
         fast, slow = (evidence.curves("idfl", 1, (compute, slots)) for slots in (1, link))
@@ -213,74 +239,94 @@ def slow_links_better_in_rounds(evidence: Evidence) -> Finding:
     return some(truths) if truths else None, figures
 
 
+def _calmer(evidence: Evidence, *, accuracy: bool) -> Finding:
+    deadline, collapsed = evidence.base.deadline, []
+    truths, columns = [], _by_seed(evidence, lambda size: evidence.curves("async", size))
+    tables: list[dict[int, float]] = []
+    for curves in columns:
+        kept = {size: curve for size, curve in curves.items() if not evidence.has_collapsed(curve)}
+        collapsed += [size for size in curves if size not in kept]
+        table = {size: fluctuation(one.points, deadline, accuracy=accuracy) for size, one in kept.items()}
+        tables.append(table)
+        enough = len(table) > 2 and not any(map(isnan, table.values()))
+        truths.append(falls(list(table.values())) if enough else None)
+    sizes = [size for size in evidence.group_sizes if all(size in table for table in tables)]
+    text = ", ".join(f"S={size} {np.mean([table[size] for table in tables]):.3g}" for size in sizes)
+    figures = [f"fluctuation of the {'accuracy' if accuracy else 'loss'}: {text or 'none'}"]
+    if collapsed:
+        figures.append(f"left out, collapsed: S={', '.join(map(str, sorted(set(collapsed))))}")
+    return unanimous(truths), figures
+
+
+def _lowest_at(evidence: Evidence, schedule: Schedule, size: int) -> Finding:
+    finals = evidence.finals(schedule)
+    truth = unanimous(is_lowest(losses, size) for losses in finals)
+    return truth, [f"best S: {_best_text(finals)}", _sizes_text(schedule, finals)]
+
+
+def _by_seed(evidence: Evidence, column: Callable[[int], Sequence[Value]]) -> list[dict[int, Value]]:
+    """Return a table by group size for each seed; ``column`` gives the values of one size, seed by seed."""
+    columns = {size: column(size) for size in evidence.group_sizes}
+    return [{size: values[i] for size, values in columns.items()} for i in range(len(evidence.seeds))]
+
+
 def _on_all_seeds(compare: Callable[..., Truth], one: Iterable[float], other: Iterable[float]) -> Truth:
     return unanimous(compare(a, b) for a, b in zip(one, other, strict=True))
 
 
-def _best_is(finals: Sequence[dict[int, float]], allowed: tuple[int, ...]) -> Truth:
-    """Return whether the best S is one of ``allowed`` on all seeds; None if that depends on a tie."""
-    return unanimous(unanimous(size in allowed for size in lowest(losses)) for losses in finals)
-
-
-def _best_among(evidence: Evidence, schedule: Schedule, allowed: tuple[int, ...]) -> Finding:
-    finals = evidence.finals(schedule)
-    return _best_is(finals, allowed), [f"best S: {_best_text(finals)}", _sizes_text(schedule, finals)]
-
-
 def mean_text(values: Sequence[float]) -> str:
     """Return the mean over the seeds as text, with four digits or as a whole number."""
+    if any(map(isnan, values)):
+        return "collapsed" if all(map(isnan, values)) else "collapsed on some seeds"
     mean = float(np.mean(values))
     return f"{mean:.4g}" if abs(mean) < 1000 else f"{mean:,.0f}"
 
 
-def _best_text(finals: Sequence[dict[int, float]]) -> str:
+def _best_text(finals: Sequence[BySize]) -> str:
     """Return the best group size of each seed as text, ties joined by a slash."""
-    found = ["/".join(map(str, lowest(losses))) for losses in finals]
+    found = ["/".join(map(str, lowest(losses))) or "none" for losses in finals]
     return found[0] if len(set(found)) == 1 else ", ".join(found) + " (by seed)"
 
 
-def _sizes_text(schedule: Schedule, finals: Sequence[dict[int, float]]) -> str:
-    """Return the mean final loss of every group size as text."""
+def _sizes_text(name: str, finals: Sequence[BySize]) -> str:
+    """Return the mean over the seeds for every group size as text."""
     parts = (f"S={size} {mean_text([losses[size] for losses in finals])}" for size in finals[0])
-    return f"{schedule}: " + ", ".join(parts)
+    return f"{name}: " + ", ".join(parts)
 
 
-Claim = tuple[int, str, tuple[Rule, ...]]
-"""The number of a claim, its text, and a rule for each of its statements."""
-
-EITHER: tuple[Claim, ...] = (
-    (2, "async: curves fluctuate less as S grows.", (calmer_as_groups_grow,)),
-    (
-        3,
-        "idfl is below async at every S < N, most at small S; at S = N they are the same.",
-        (below_async, most_at_small_groups, same_at_all_devices),
+EITHER = (
+    Statement("2a", 'async: "As S increases, the global loss … is less fluctuated."', calmer_loss, False),
+    Statement(
+        "2b", 'async: "As S increases, the … test accuracy is less fluctuated."', calmer_accuracy, False
     ),
+    Statement("3a", 'idfl achieves "relatively low global loss" against async.', mostly_below_async),
+    Statement("3b", 'The reduction by idfl "is large for small S".', most_at_small_groups),
+    Statement("3c", "At S = N async and idfl are identical.", same_at_all_devices, False),
 )
-CLAIMS: dict[str, tuple[Claim, ...]] = {
+STATEMENTS: dict[str, tuple[Statement, ...]] = {
     "mnist": (
-        (
-            1,
-            "async: S=50 has the lowest final loss of all S, and S=100 is clearly worse than S=50.",
-            (lowest_at_50, hundred_clearly_worse),
-        ),
+        Statement("1a", 'async: the loss "is reduced most rapidly with S=50".', fastest_at_50, False),
+        Statement("1b", 'async: "S=50 achieves the lowest global loss".', lowest_at_50),
+        Statement("1c", 'async: S=100 "is relatively high compared with other S".', highest_at_100),
         *EITHER,
-        (
-            4,
-            "idfl: the best S moves down (the paper: from 50 to 10), and S=1 ends below S=100.",
-            (best_moves_down, one_below_hundred),
+        Statement(
+            "4a",
+            'idfl: the loss "with S=1 becomes lower than that with S=100 after applying intentional delay".',
+            one_falls_below_hundred,
         ),
-        (
-            6,
-            "S=1: r=5 is worse than r=1 against slots, but can be better against rounds.",
-            (slow_links_worse_in_slots, slow_links_better_in_rounds),
+        Statement("4b", "idfl: the minimum is at S=10.", idfl_lowest_at_10),
+        Statement(
+            "4c", "idfl: the best S is smaller than for async (the paper: 10 instead of 50).", best_moves_down
+        ),
+        Statement("6a", "S=1: r=5 is worse than r=1 against slots.", slow_links_worse_in_slots),
+        Statement(
+            "6b", "S=1: r=5 can be better than r=1 against rounds.", slow_links_better_in_rounds, False
         ),
     ),
     "cifar10": (
         *EITHER,
-        (
-            5,
-            "async: the best S is 5 in one sentence and 10 in another; idfl: 5.",
-            (cifar10_async_best, cifar10_idfl_best),
-        ),
+        Statement("5a", "async: the best S is 5 (one sentence).", cifar10_async_best_5),
+        Statement("5b", "async: the best S is 10 (another sentence).", cifar10_async_best_10),
+        Statement("5c", "idfl: the best S is 5.", cifar10_idfl_best_5),
     ),
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from math import isnan, nan
 
 import numpy as np
 
@@ -11,18 +12,17 @@ from slotwise.learning import Point
 from slotwise.runs.run_folder import FINAL_PART
 
 TIE = 0.01
-CLEARLY = 0.10
 MONOTONE_TOLERANCE = 0.10
+COLLAPSED = 0.15  # final accuracy under which a model of ten classes is little better than guessing
 
 DEFINITIONS = (
-    (
-        "final loss",
-        "the mean global loss over the last tenth of the slots, the last evaluation always included",
-    ),
+    ("final loss", "the median training loss over the last tenth of the slots, the last evaluation included"),
+    ("final accuracy", "the median test accuracy over the same evaluations"),
+    ("mean loss", "the training loss averaged over all slots, linear between evaluations: a fast run is low"),
     (
         "fluctuation",
-        "the standard deviation of the steps of the log loss from one evaluation to the next, over the "
-        "second half of the slots",
+        "the standard deviation of the steps from one evaluation to the next over the second half of the "
+        "slots; of the log of the training loss, or of the test accuracy",
     ),
     (
         "loss over the same rounds",
@@ -30,13 +30,17 @@ DEFINITIONS = (
         "one; the longer one is read at the same rounds by linear interpolation",
     ),
     ("tie", "two losses that differ by less than 1 % of the larger; neither is below the other"),
-    ("clearly worse", "at least 10 % above"),
+    (
+        "collapsed",
+        f"a run whose final accuracy is under {COLLAPSED:.0%}: its model guesses. A comparison with it is "
+        "not decided, and it does not count as calm",
+    ),
     (
         "verdict",
-        "every statement of a claim is judged on each seed by itself: held if it holds on every seed, not "
-        "held if it fails on every seed, not decided where seeds disagree, where figures tie, or where a run "
-        "it needs is missing, unfinished or diverged. A claim is held if all its statements are, not held "
-        "if one of them is not",
+        "every statement is judged on each seed by itself: held if it holds on every seed, not held if it "
+        "fails on every seed, not decided where seeds disagree, where figures tie, where a run has collapsed "
+        "or is missing, unfinished or diverged, and for statements about the end of training where the "
+        "deadline is shorter than the paper's",
     ),
 )
 
@@ -44,10 +48,23 @@ Truth = bool | None
 """True, False, or None if the figures leave it open."""
 
 
-def fluctuation(points: Sequence[Point], deadline: int) -> float:
-    """Return the standard deviation of the steps of the log loss over the second half of the slots."""
-    late = np.log([p.loss for p in points if p.slot >= deadline / 2])
-    return float(np.std(np.diff(late))) if len(late) > 2 else float("nan")
+def mean_loss(points: Sequence[Point]) -> float:
+    """Return the training loss averaged over the slots, linear between evaluations."""
+    widths = np.diff([point.slot for point in points])
+    losses = np.array([point.loss for point in points])
+    if not widths.sum():
+        return float(losses[-1])
+    return float(widths @ (losses[1:] + losses[:-1]) / 2 / widths.sum())
+
+
+def fluctuation(points: Sequence[Point], deadline: int, *, accuracy: bool = False) -> float:
+    """Return the standard deviation of the steps of the log loss over the second half of the slots.
+
+    Those of the accuracy, if wanted; NaN if there are fewer than three evaluations.
+    """
+    late = [point for point in points if point.slot >= deadline / 2]
+    values = [point.accuracy for point in late] if accuracy else np.log([point.loss for point in late])
+    return float(np.std(np.diff(values))) if len(late) > 2 else nan
 
 
 def losses_over_same_rounds(longer: Sequence[Point], shorter: Sequence[Point]) -> tuple[float, float]:
@@ -58,19 +75,22 @@ def losses_over_same_rounds(longer: Sequence[Point], shorter: Sequence[Point]) -
 
 
 def below(one: float, other: float) -> Truth:
-    """Return whether ``one`` is lower; None if the two tie."""
-    return None if abs(one - other) < TIE * max(one, other) else one < other
+    """Return whether ``one`` is lower; None if the two tie, or if one is NaN (collapsed)."""
+    if isnan(one) or isnan(other) or abs(one - other) < TIE * max(one, other):
+        return None
+    return one < other
 
 
-def clearly_above(one: float, other: float) -> bool:
-    """Return whether ``one`` is at least 10 % above ``other``."""
-    return one >= (1 + CLEARLY) * other
+def lowest(losses: Mapping[int, float]) -> tuple[int, ...]:
+    """Return the group sizes whose loss is the lowest or ties with it; NaN (collapsed) is left out."""
+    known = {size: loss for size, loss in losses.items() if not isnan(loss)}
+    best = min(known.values(), default=nan)
+    return tuple(size for size, loss in known.items() if below(best, loss) is not True)
 
 
-def lowest(losses: dict[int, float]) -> tuple[int, ...]:
-    """Return the group sizes whose loss is the lowest or ties with it."""
-    best = min(losses.values())
-    return tuple(size for size, loss in losses.items() if below(best, loss) is not True)
+def is_lowest(losses: Mapping[int, float], size: int) -> Truth:
+    """Return whether a group size has the lowest loss of all."""
+    return every(below(losses[size], loss) for other, loss in losses.items() if other != size)
 
 
 def falls(values: Sequence[float]) -> bool:

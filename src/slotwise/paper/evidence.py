@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 from typing import Any, Literal
 
 from slotwise.batch.job import Run, free_delay
 from slotwise.learning import Point
+from slotwise.paper.criteria import COLLAPSED
 from slotwise.paper.experiments import Slots
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.run_folder import Status, final_loss
+from slotwise.runs.run_folder import Status, final_accuracy, final_loss
 from slotwise.schedule import Schedule
 
 
@@ -76,10 +78,22 @@ class Evidence:
                 raise Missing(f"{curve.run.name} is {curve.status}")
         return curves
 
+    @property
+    def reaches_the_end(self) -> bool:
+        """True if the runs have the paper's deadline, so that statements about the end can be judged."""
+        paper = RunConfig.from_options({"data": self.base.dataset.data})
+        return self.base.deadline >= paper.deadline
+
+    def has_collapsed(self, curve: Curve) -> bool:
+        """Return whether the model of a run is little better than guessing at the end."""
+        return final_accuracy(curve.points, self.base.deadline) < COLLAPSED
+
     def final(self, schedule: Schedule, group_size: int, slots: Slots | None = None) -> list[float]:
-        """Return the final losses, one for each seed."""
-        deadline = self.base.deadline
-        return [final_loss(curve.points, deadline) for curve in self.curves(schedule, group_size, slots)]
+        """Return the final losses, one for each seed; NaN for a collapsed run."""
+        return [
+            nan if self.has_collapsed(curve) else final_loss(curve.points, self.base.deadline)
+            for curve in self.curves(schedule, group_size, slots)
+        ]
 
     def finals(self, schedule: Schedule) -> list[dict[int, float]]:
         """Return the final losses by group size, one table for each seed."""

@@ -25,6 +25,30 @@ Slots = tuple[int, int]
 """Compute slots (tau_comp) and link slots (r) of a run."""
 
 
+class Reading(NamedTuple):
+    """One interpretation of what the paper leaves open."""
+
+    letter: str
+    title: str
+    update: LocalUpdate = "sum"  # of the gradients of a local training
+    aggregation: str = "mean"
+    input_scale: InputScale = "standard"  # pixels standardised, or 0 to 1
+
+
+SUM = "averaged updates, each the sum of its gradients"
+MEAN = "averaged updates, each the mean of its gradients"
+UPDATES, MODELS = Reading("a", SUM), Reading("c", "averaged models", aggregation="model-average")
+READINGS = (
+    UPDATES,
+    Reading("a′", f"{SUM}; inputs 0..1", input_scale="unit"),
+    Reading("b", MEAN, update="mean"),
+    Reading("b′", f"{MEAN}; inputs 0..1", update="mean", input_scale="unit"),
+    MODELS,
+    Reading("c′", "averaged models; inputs 0..1", aggregation="model-average", input_scale="unit"),
+)
+"""All readings, the default first."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """A figure or a table of the paper; all that it does not mention is the paper's case for its data set."""
@@ -35,12 +59,12 @@ class Experiment:
     partition: PartitionName = "one-label"
     deadline: int = 0  # T in slots; 0 if nothing is trained
     evaluate_every: int | None = None
-    aggregation: str = "mean"
+    reading: Reading = UPDATES
 
     def config(self, schedule: Schedule, group_size: int, seed: int = 0, **options: Any) -> RunConfig:
         """Return the configuration of one curve; ``options`` are those in which it differs from others."""
-        names = ("data", "partition", "deadline", "evaluate_every", "aggregation")
-        own = {name: getattr(self, name) for name in names}
+        own = {name: getattr(self, name) for name in ("data", "partition", "deadline", "evaluate_every")}
+        own |= {name: getattr(self.reading, name) for name in ("update", "aggregation", "input_scale")}
         chosen = {"schedule": schedule, "group_size": group_size, "seed": seed}
         return RunConfig.from_options({**own, **chosen, **options})
 
@@ -85,43 +109,22 @@ class Tradeoff(Experiment):
             yield self.config(schedule, 1, seed, compute_slots=compute, link_slots=link)
 
 
-class Reading(NamedTuple):
-    """One interpretation of what the paper leaves open."""
-
-    input_scale: InputScale
-    update: LocalUpdate
-    network: tuple[tuple[int, ...], tuple[int, ...]]  # channels of the convolutions, units of dense layers
-
-
 @dataclass(frozen=True, kw_only=True)
 class Readings(Experiment):
-    """Every reading of three things the paper leaves open, at a shorter deadline and with fewer S."""
+    """The readings that no other experiment has, at few group sizes."""
 
-    input_scales: tuple[InputScale, ...] = ("standard", "unit")  # pixels standardised, or 0 to 1
-    updates: tuple[LocalUpdate, ...] = ("sum", "mean")  # of the gradients of a local training
-    networks: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (((10, 20), (50,)), ((16, 32), (64,)))
+    deadline: int = 50_000
+    readings: tuple[Reading, ...] = tuple(one for one in READINGS if one not in (UPDATES, MODELS))
     group_sizes: tuple[int, ...] = (1, 10, 50, 100)
-    slots: tuple[Slots, ...] = ((50, 1), (50, 5))  # of the runs with S=1; the other runs have the first
-    deadline: int = 10_000
-    evaluate_every: int | None = 500
-
-    def readings(self) -> tuple[Reading, ...]:
-        """Return all combinations, the default first."""
-        return tuple(Reading(*parts) for parts in product(self.input_scales, self.updates, self.networks))
-
-    def read_as(
-        self, reading: Reading, schedule: Schedule, group_size: int, slots: Slots, seed: int = 0
-    ) -> RunConfig:
-        """Return the configuration of one curve of one reading."""
-        names = ("input_scale", "update", "channels", "hidden", "compute_slots", "link_slots")
-        values = (reading.input_scale, reading.update, *reading.network, *slots)
-        return self.config(schedule, group_size, seed, **dict(zip(names, values, strict=True)))
+    slots: tuple[Slots, ...] = ((50, 5),)  # of further runs with S=1
 
     def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: D102
-        # Every reading with every group size, and S=1 with every pair of slots.
-        cells = [(size, self.slots[0]) for size in self.group_sizes] + [(1, slots) for slots in self.slots]
-        for reading, (size, slots), schedule in product(self.readings(), cells, BOTH):
-            yield self.read_as(reading, schedule, size, slots, seed)
+        for reading in self.readings:
+            own = replace(self, reading=reading)
+            for size, schedule in product(self.group_sizes, BOTH):
+                yield own.config(schedule, size, seed)
+            for (compute, link), schedule in product(self.slots, BOTH):
+                yield own.config(schedule, 1, seed, compute_slots=compute, link_slots=link)
 
 
 class TableRow(NamedTuple):
@@ -163,24 +166,53 @@ def _study(study: str, **options: Any) -> tuple[Experiment, ...]:
     )
 
 
-CIFAR10: dict[str, Any] = {"data": "cifar10", "group_sizes": (1, 2, 5, 10, 20), "deadline": 100_000}
+CIFAR10: dict[str, Any] = {"data": "cifar10", "group_sizes": (1, 2, 5, 10, 20)}
+PART_OF_CIFAR10 = 20_000  # slots of the runs that the paper does not have
 PAPER: tuple[Experiment, ...] = (
     *SCHEDULE,
     *_study("mnist"),
     Tradeoff(name="tradeoff", study="mnist"),
-    *_study("cifar10", **CIFAR10),
+    *_study("mnist-model-average", reading=MODELS),
+    Tradeoff(name="tradeoff-model-average", study="mnist-model-average", reading=MODELS),
+    *_study("cifar10", deadline=100_000, **CIFAR10),
+    Curves(
+        name="comparison-cifar10-iid",
+        study="cifar10-iid",
+        partition="iid",
+        deadline=PART_OF_CIFAR10,
+        **CIFAR10,
+    ),
+    Curves(
+        name="comparison-cifar10-model-average",
+        study="cifar10-model-average",
+        reading=MODELS,
+        deadline=PART_OF_CIFAR10,
+        **CIFAR10,
+    ),
+    Curves(
+        name="comparison-cifar10-iid-model-average",
+        study="cifar10-iid-model-average",
+        partition="iid",
+        reading=MODELS,
+        deadline=PART_OF_CIFAR10,
+        **CIFAR10,
+    ),
     Readings(name="readings", study="readings"),
-    *_study("mnist-model-average", aggregation="model-average"),
-    Tradeoff(name="tradeoff-model-average", study="mnist-model-average", aggregation="model-average"),
-    Curves(name="comparison-cifar10-iid", study="cifar10-iid", partition="iid", **CIFAR10),
 )
 
-# A first look in a couple of minutes on two cores: four group sizes, and 68,000 SGD steps in all.
+# A first look in a couple of minutes on two cores: four group sizes, both ways to average.
 SHORT: dict[str, Any] = {"deadline": 3_000, "evaluate_every": 250}
 QUICK: tuple[Experiment, ...] = (
     *SCHEDULE,
     *_study("mnist", group_sizes=(1, 10, 50, 100), **SHORT),
     Tradeoff(name="tradeoff", study="mnist", slots=((50, 1), (50, 5)), **SHORT),
+    Curves(
+        name="comparison-mnist-model-average",
+        study="mnist-model-average",
+        reading=MODELS,
+        group_sizes=(1, 10, 50, 100),
+        **SHORT,
+    ),
 )
 
 

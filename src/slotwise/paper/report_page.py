@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +15,21 @@ from slotwise.batch.jobs import FETCH_CIFAR10, can_train
 from slotwise.costs import Powers
 from slotwise.data import TITLES
 from slotwise.files import write_atomically, write_document
-from slotwise.paper.claims import judge
 from slotwise.paper.evidence import Evidence, Results
-from slotwise.paper.experiments import BOTH, PAPER, TABLE_1, Curves, Readings, Tradeoff, worked_timelines
+from slotwise.paper.experiments import (
+    BOTH,
+    MODELS,
+    PAPER,
+    TABLE_1,
+    UPDATES,
+    Curves,
+    Readings,
+    Tradeoff,
+    worked_timelines,
+)
 from slotwise.paper.figures import figures_of
 from slotwise.paper.report_runs import costs_section, making_section, runs_section
-from slotwise.paper.report_verdicts import claims_section, readings_section, summary_section
+from slotwise.paper.report_verdicts import Judged, readings_section, statements_section, summary_section
 from slotwise.report import page as page_parts
 from slotwise.report import write_gantt
 from slotwise.report.curves import CurveFigure
@@ -51,15 +61,16 @@ def write_report(
         _write_figures(path / "figures", drawn)
     mnist, cifar10 = (_evidence(manifest, results, study) for study in ("mnist", "cifar10"))
     requested = [one for one in (mnist, cifar10) if one.base.dataset.data in manifest.requests]
-    readings = [e for e in experiments if isinstance(e, Readings)]
+    judged = tuple(_judged(manifest, results))
+    other_readings = any(isinstance(e, Readings) for e in experiments)
     sections = (
         summary_section(requested),
-        claims_section((*judge(mnist), *judge(cifar10)), _notes(manifest)),
+        statements_section([one for one in judged if one.reading in (UPDATES, MODELS)], _notes(manifest)),
         _curves_section(figures),
         _table1_section(),
         costs_section(runs, powers),
         _timeline_section(),
-        *(readings_section(one, results, manifest.seeds(one.study)) for one in readings),
+        *([readings_section(judged)] if other_readings else []),
         runs_section(results, runs, failures),
         making_section(path, manifest, results, runs, [one.base for one in requested or [mnist]], powers),
     )
@@ -78,6 +89,18 @@ def _evidence(manifest: Manifest, results: Results, study: str) -> Evidence:
     slow = tuple(slots for tradeoff in tradeoffs for slots in tradeoff.slots if slots[1] > 1)
     base = comparison.config("async", comparison.group_sizes[0])
     return Evidence(base, comparison.group_sizes, slow, manifest.seeds(study), results)
+
+
+def _judged(manifest: Manifest, results: Results) -> Iterator[Judged]:
+    """Yield the runs of every reading that was requested."""
+    for experiment in manifest.experiments():
+        if isinstance(experiment, Curves) and experiment.schedules == BOTH:
+            yield Judged(experiment.reading, _evidence(manifest, results, experiment.study))
+        elif isinstance(experiment, Readings):
+            seeds, sizes = manifest.seeds(experiment.study), experiment.group_sizes
+            for reading in experiment.readings:
+                base = replace(experiment, reading=reading).config("async", sizes[0])
+                yield Judged(reading, Evidence(base, sizes, experiment.slots, seeds, results))
 
 
 def _lead(manifest: Manifest, results: Results, runs: Sequence[Run]) -> Iterator[Content]:

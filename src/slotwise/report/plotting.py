@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from slotwise.errors import InputError, UserError
+from slotwise.errors import InputError
 from slotwise.files import check_writable, write_atomically
 from slotwise.learning import Point
 from slotwise.report.curves import (
@@ -188,16 +188,3 @@ def mark_losses(axes: Axes, losses: LossRange) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(4, steps=(1, 2, 5, 10)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("")
-
-
-def write_tensorboard(folder: Path, points: Sequence[Point]) -> None:
-    """Write loss, accuracy, staleness and round as TensorBoard scalars; the step is the slot."""
-    try:
-        from tensorboard.summary import Writer  # noqa: PLC0415
-    except ModuleNotFoundError:
-        raise UserError("TensorBoard is not installed: pip install 'slotwise[tensorboard]'") from None
-    writer = Writer(str(folder))
-    for point in points:
-        for name in ("loss", "accuracy", "staleness", "round"):
-            writer.add_scalar(name, float(getattr(point, name)), step=point.slot)
-    writer.close()

@@ -6,26 +6,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training
 from slotwise.learning.engine import follow
-from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
-from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import CheckedTask
 from slotwise.machine import available_cores
 from slotwise.notebook import Displayable
-from slotwise.observer import Observer
-from slotwise.runs.config import TRAINABLE_FOLDER, RunConfig
+from slotwise.observer import Observer, RunEnd
+from slotwise.runs.config import RunConfig
+from slotwise.runs.device_data import check_images, device_samples
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
@@ -160,8 +158,8 @@ def execute(
     observer = observer or Observer()
     timeline = config.simulate() if timeline is None else timeline
     task = build_task(config) if task is None else task
-    with folder.held():
-        _check_fits(resume, timeline, task, folder)
+    _check_fits(resume, timeline, task, folder)
+    with folder.held(), _opened(folder, config, observer):
         observer.run_started(timeline, resume)
         saver = _Saver(folder, config, task, checkpoint_every)
         with Training(
@@ -187,6 +185,24 @@ def check_interval(checkpoint_every: float) -> float:
     if not 0 <= checkpoint_every < inf:
         raise InputError("checkpoint_every", checkpoint_every, "a finite number of seconds, at least 0")
     return checkpoint_every
+
+
+@contextmanager
+def _opened(folder: RunFolder, config: RunConfig, observer: Observer) -> Iterator[None]:
+    """Tell the observer that the run is opened, and at the end of the block how it ended."""
+    observer.run_opened(folder, config)
+    end: RunEnd = "failed"
+    try:
+        yield
+        end = "finished" if folder.status == "finished" else "interrupted"
+    except Diverged:
+        end = "diverged"
+        raise
+    except KeyboardInterrupt:
+        end = "interrupted"
+        raise
+    finally:
+        observer.run_ended(end)
 
 
 def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: RunFolder) -> None:
@@ -256,10 +272,9 @@ def build_task(
             raise UserError(f"task {name} failed: {describe_error(error)}") from error
     else:
         network = config.network()  # a network that does not fit is refused before data is loaded
-        samples = _device_samples(config, dataset, devices)
-        dataset = samples.dataset
-        _check_images(dataset)
-        offset, scale = config.dataset.standardisation(dataset)
+        samples = device_samples(config, dataset, devices)
+        check_images(samples.dataset)
+        offset, scale = config.dataset.standardisation(samples.dataset)
         # Both back-ends take long to import; a run needs only one of them.
         if config.model.backend == "torch":
             from slotwise.learning.torch_task import TorchTask, sequential  # noqa: PLC0415
@@ -270,28 +285,6 @@ def build_task(
 
             task = CnnTask(samples, network, config.training, offset=offset, scale=scale)
     return task if config.bits == UNQUANTISED else Quantised(task, config.bits, config.seed)
-
-
-def _device_samples(
-    config: RunConfig, dataset: Dataset | None, devices: Collection[int] | None
-) -> DeviceSamples:
-    """Return the data set and its partition among the devices."""
-    everyone = config.channel.devices
-    if config.dataset.data_folder is not None and devices is not None:
-        dataset = config.dataset.load(devices)
-        own = dict(zip(sorted(devices), dataset.owner_rows(), strict=True))
-        everything = np.arange(len(dataset.train_targets))  # for the others, which do not train here
-        return DeviceSamples(dataset, [own.get(number, everything) for number in range(1, everyone + 1)])
-    dataset = config.dataset.load() if dataset is None else dataset
-    draw = generator(config.seed, Purpose.PARTITION)
-    return DeviceSamples(dataset, config.dataset.divide(dataset, everyone, draw))
-
-
-def _check_images(dataset: Dataset) -> None:
-    """Refuse the inputs of a data folder that are no images of bytes."""
-    if dataset.train_inputs.dtype != np.uint8:
-        found = f"{dataset.name} with {dataset.train_inputs.dtype} inputs"
-        raise InputError("data_folder", found, TRAINABLE_FOLDER)
 
 
 def check_task(config: RunConfig) -> None:

@@ -39,6 +39,7 @@ from slotwise.runs.config import RunConfig
 Status = Literal["running", "interrupted", "diverged", "finished"]
 FORMAT = 1
 FINAL_PART = 0.1
+TRACKER_FILES = "tracking-*.json"
 COLUMNS = Point._fields[:-1]  # of history.csv; metrics have columns of their own after them
 
 
@@ -63,7 +64,8 @@ class RunFolder:
                 # leaves a run that can be resumed, and a new run.json never meets old checkpoints.
                 folder.checkpoints.clear()
                 folder.write_description(config, "running", **more)
-                for old in (path / "history.csv", path / "model.npz", *leftovers(path)):
+                trackers = path.glob(TRACKER_FILES)  # a new run is a new one for trackers, too
+                for old in (path / "history.csv", path / "model.npz", *trackers, *leftovers(path)):
                     old.unlink(missing_ok=True)
         except FileExistsError:
             raise InputError("out", path, "a folder, and this is a file") from None
@@ -182,13 +184,13 @@ def model_sha256(model: Vector) -> str:
 
 
 def final_loss(points: Sequence[Point], deadline: int) -> float:
-    """Return the mean training loss over the last tenth of the slots."""
-    return float(np.mean([point.loss for point in _final(points, deadline)]))
+    """Return the median training loss over the last tenth of the slots; a mean would follow single spikes."""
+    return float(np.median([point.loss for point in _final(points, deadline)]))
 
 
 def final_accuracy(points: Sequence[Point], deadline: int) -> float:
-    """Return the mean test accuracy over the last tenth of the slots."""
-    return float(np.mean([point.accuracy for point in _final(points, deadline)]))
+    """Return the median test accuracy over the last tenth of the slots."""
+    return float(np.median([point.accuracy for point in _final(points, deadline)]))
 
 
 def _final(points: Sequence[Point], deadline: int) -> list[Point]:

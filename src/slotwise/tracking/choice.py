@@ -1,0 +1,40 @@
+"""`tracker`: make a tracker from its name."""
+
+from __future__ import annotations
+
+from slotwise.errors import ConflictError, InputError
+from slotwise.tracking.mlflow_tracker import MlflowTracker
+from slotwise.tracking.tensorboard_tracker import TensorboardTracker
+from slotwise.tracking.tracker_base import Notify, Tracker
+from slotwise.tracking.wandb_tracker import WandbTracker
+
+TRACKERS = ("wandb", "trackio", "mlflow", "tensorboard")
+
+
+def tracker(
+    library: str, *, project: str | None = None, name: str | None = None, notify: Notify | None = None
+) -> Tracker:
+    """Return an observer that logs a run of `run` or `resume` to an experiment tracker.
+
+    Every evaluation is logged with its slot as the step, and the options of the run as its configuration. A
+    resumed run continues the same run of the tracker. If the library fails while the run trains, the training
+    continues.
+
+    Args:
+        library: wandb, trackio, mlflow or tensorboard.
+        project: Project of wandb and trackio, experiment of MLflow. Default: slotwise.
+        name: Name of the run in the tracker. Default: the name of its folder.
+        notify: Is told once if the library fails. Default: a Python warning.
+
+    Raises:
+        UserError: the library is missing or cannot be used; nothing has been written then.
+    """
+    if library in ("wandb", "trackio"):
+        return WandbTracker(library, project=project, name=name, notify=notify)
+    if library == "mlflow":
+        return MlflowTracker(project=project, name=name, notify=notify)
+    if library != "tensorboard":
+        raise InputError("library", library, f"one of {', '.join(TRACKERS)}")
+    if project is not None or name is not None:  # it has files in the run folder, and no projects
+        raise ConflictError("project" if name is None else "name", "tensorboard")
+    return TensorboardTracker(notify=notify)

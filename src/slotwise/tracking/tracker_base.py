@@ -1,0 +1,179 @@
+"""Tracker: the observer that all trackers share. It decides which points are logged, and when to give up.
+
+Every point is logged once, in order, with its slot as the step: the slot is the time of the channel, so runs
+of different schedules and group sizes can be compared on it, while their rounds last differently long.
+
+A small file in the run folder holds the tracker's own id of the run and the slot of the last logged point, so
+a resumed run continues there: points after the last checkpoint come again and are skipped, and points of the
+checkpoint that the tracker has not seen are logged first.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from math import isnan
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from slotwise.errors import UserError
+from slotwise.files import read_document, write_document
+from slotwise.observer import Observer, RunEnd
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from slotwise.learning import History, Point
+    from slotwise.runs import RunConfig, RunFolder
+    from slotwise.schedule import Timeline
+
+FORMAT = 1
+NOTHING = -1  # the last logged slot before the first point, which is in slot 0
+PROJECT = "slotwise"
+
+Notify = Callable[[str], None]
+
+
+class Tracker(Observer):
+    """Base class of the trackers; subclasses write to one library.
+
+    Args:
+        library: Name of the library and of slotwise's extra that installs it.
+        project: Project in which the library shows the run.
+        name: Name under which it does.
+        notify: Is told once if the library fails while the run continues. Default: a Python warning.
+    """
+
+    def __init__(
+        self,
+        library: str,
+        *,
+        project: str | None = None,
+        name: str | None = None,
+        notify: Notify | None = None,
+    ) -> None:
+        self.library = library
+        self._given = {"project": project, "name": name}
+        self._notify = notify or _warn
+        self._file: Path | None = None
+        self.state: dict[str, Any] = {}
+        """What is kept in the run folder: of this class the last logged slot, and what a subclass adds."""
+        self._logged = NOTHING
+        self._waiting: list[Point] = []
+        self._has_begun = self._has_failed = False
+
+    # What a subclass does
+
+    def begin(self, folder: RunFolder, config: Mapping[str, Any]) -> int:
+        """Begin or continue the run of the library; return the slot of the last point that it has."""
+        raise NotImplementedError
+
+    def log(self, values: Mapping[str, float], slot: int) -> None:
+        """Log the values of one point."""
+        raise NotImplementedError
+
+    def end(self, status: RunEnd) -> None:
+        """Write what is left and end the run of the library."""
+        raise NotImplementedError
+
+    # Callbacks
+
+    def run_opened(self, folder: RunFolder, config: RunConfig) -> None:
+        """Begin or continue the run of the library."""
+        self._file = folder.path / f"tracking-{self.library}.json"
+        new = {"slot": NOTHING}
+        self.state = read_document(self._file, FORMAT, "slot") if self._file.exists() else new
+        for key, value in self._given.items():
+            known = self.state.get(key, value)
+            if value is not None and value != known:
+                raise UserError(f"{self._file}: the {key} is {known} already; it cannot become {value}")
+        self._waiting, self._has_begun, self._has_failed = [], False, False
+        with self._guarded("could not start, this run is not tracked"):
+            self._logged = self.begin(folder, config.options())
+            self._has_begun = True
+            self._save()
+
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:  # noqa: ARG002
+        """Log the points of a resumed run that the library does not have."""
+        if self._file is None:
+            raise UserError(f"the {self.library} tracker needs a run folder: use run or resume")
+        for point in resumed.points if resumed else ():
+            self.evaluated(point)
+
+    def evaluated(self, point: Point) -> None:
+        """Log a point, unless the library has it."""
+        self._waiting.append(point)
+        if not self._has_failed:
+            with self._guarded("failed, what is missing is logged at the end if possible"):
+                self._log_waiting()
+
+    def run_ended(self, status: RunEnd) -> None:
+        """Log what could not be logged before, and end the run of the library."""
+        if self._has_begun:
+            with self._guarded("failed, the end of this run is not tracked"):
+                try:
+                    self._log_waiting()
+                finally:
+                    self.end(status)
+                    self._save()
+        self._file = None
+
+    def _log_waiting(self) -> None:
+        while self._waiting:
+            point = self._waiting[0]
+            if point.slot > self._logged:
+                self.log(values_of(point), point.slot)
+                self._logged = point.slot
+                self._save()
+            del self._waiting[0]
+
+    def _save(self) -> None:
+        if self._file is not None:
+            write_document(self._file, {**self.state, "format": FORMAT, "slot": self._logged})
+
+    @contextmanager
+    def _guarded(self, what: str) -> Iterator[None]:
+        """Turn an error of the library into a notice, once; the training continues."""
+        try:
+            yield
+        except Exception as error:
+            if not self._has_failed:
+                self._notify(f"{self.library} {what}: {one_line(error)}; the training continues")
+            self._has_failed = True
+
+
+def values_of(point: Point) -> dict[str, float]:
+    """Return what is logged of a point, by name: its own fields and further metrics."""
+    values = {
+        **point.metrics,
+        "train_loss": point.loss,
+        "test_accuracy": point.accuracy,
+        "slot": point.slot,
+        "round": point.round,
+        "staleness": point.staleness,
+    }
+    if isnan(point.accuracy):  # the task has none
+        del values["test_accuracy"]
+    return values
+
+
+def import_library(module: str, extra: str) -> ModuleType:
+    """Import the library of a tracker, or raise a UserError that names the extra to install."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
+            raise UserError(f"{extra} cannot be imported: {error}; pip install 'slotwise[{extra}]'") from None
+        raise UserError(f"{extra} is not installed: pip install 'slotwise[{extra}]'") from None
+
+
+def one_line(error: Exception) -> str:
+    """Return the first line of an error's message, or its type if it has none."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=2)

@@ -1,0 +1,26 @@
+"""Observers: several observers as one."""
+
+import pytest
+
+from slotwise.observer import Observer, Observers
+
+CALLBACKS = [name for name in vars(Observer) if not name.startswith("_") and name != "wants_stop"]
+
+
+@pytest.mark.parametrize("callback", CALLBACKS)
+def test_every_callback_reaches_every_observer_in_order(callback: str) -> None:
+    told: list[tuple[int, object]] = []
+    several = [Observer(), Observer()]
+    for number, observer in enumerate(several):
+        setattr(observer, callback, lambda value, number=number: told.append((number, value)))
+    getattr(Observers(*several), callback)("something")
+    assert told == [(0, "something"), (1, "something")]
+
+
+def test_one_observer_is_enough_to_stop() -> None:
+    class Stop(Observer):
+        def wants_stop(self) -> bool:
+            return True
+
+    assert not Observers(Observer(), Observer()).wants_stop()
+    assert Observers(Observer(), Stop()).wants_stop()

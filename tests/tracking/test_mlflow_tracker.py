@@ -1,0 +1,90 @@
+"""Properties of MLflow that the other libraries do not have."""
+
+from pathlib import Path
+
+import pytest
+from stored_runs import read_mlflow
+from tracked_toy import Toy
+
+from slotwise.errors import UserError
+from slotwise.observer import Observer, Observers
+from slotwise.runs import RunConfig, RunFolder, resume, run
+from slotwise.tracking.mlflow_tracker import MlflowTracker
+
+
+class AtRound(Observer):
+    """Delete the run in round 10 and restore it in round 38, or stop in round 20."""
+
+    def __init__(self, store: Path, project: str, *, stop: bool = False) -> None:
+        self._project, self._stop, self._round = project, stop, 0
+
+    def round_done(self, round_number: int) -> None:
+        from mlflow import MlflowClient
+
+        self._round = round_number
+        client = MlflowClient()
+        if round_number == 10 and not self._stop:
+            (stored,) = read_mlflow(self._project)
+            self._id = stored.id.partition("/")[2]
+            client.delete_run(self._id)
+        if round_number == 38 and not self._stop:
+            client.restore_run(self._id)
+
+    def wants_stop(self) -> bool:
+        return self._stop and self._round >= 20
+
+
+def test_a_store_that_refuses_for_a_while_has_all_points_in_the_end(
+    config: RunConfig, tmp_path: Path, project: str, mlflow_store: Path
+) -> None:
+    notices: list[str] = []
+    tracking = MlflowTracker(project=project, notify=notices.append)
+    run(config, tmp_path / "run", task=Toy(), observer=Observers(tracking, AtRound(mlflow_store, project)))
+    assert len(notices) == 1
+    (stored,) = read_mlflow(project)
+    assert stored.steps == [point.slot for point in RunFolder(tmp_path / "run").points()]
+    assert stored.status == ("FINISHED", "finished")
+
+
+def test_a_run_that_was_deleted_is_logged_again_when_resumed(
+    config: RunConfig, tmp_path: Path, project: str, mlflow_store: Path
+) -> None:
+    from mlflow import MlflowClient
+
+    stopping = Observers(MlflowTracker(project=project), AtRound(mlflow_store, project, stop=True))
+    run(config, tmp_path / "run", task=Toy(), observer=stopping)
+    (before,) = read_mlflow(project)
+    MlflowClient().delete_run(before.id.partition("/")[2])
+    resume(tmp_path / "run", task=Toy(), observer=MlflowTracker(project=project))
+    (stored,) = read_mlflow(project)
+    assert stored.id != before.id
+    assert stored.steps == [point.slot for point in RunFolder(tmp_path / "run").points()]
+
+
+def test_characters_that_mlflow_refuses_are_replaced(
+    config: RunConfig, tmp_path: Path, project: str, mlflow_store: Path
+) -> None:
+    from mlflow import MlflowClient
+
+    tracking = MlflowTracker(project=project)
+    folder = RunFolder.create(tmp_path / "run", config)
+    tracking.run_opened(folder, config)
+    tracking.log({"top-1 (%)": 0.5, "class/7": 1.0}, 3)
+    tracking.run_ended("finished")
+    (stored,) = read_mlflow(project)
+    metrics = MlflowClient().get_run(stored.id.partition("/")[2]).data.metrics
+    assert metrics == {"top-1 ___": 0.5, "class/7": 1.0}
+
+
+def test_the_variable_of_the_experiment_is_respected(
+    config: RunConfig, tmp_path: Path, project: str, mlflow_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", project)
+    run(config, tmp_path / "run", task=Toy(), observer=MlflowTracker())
+    assert len(read_mlflow(project)) == 1
+
+
+def test_a_store_that_cannot_be_used_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "gopher://example")
+    with pytest.raises(UserError, match="gopher"):
+        MlflowTracker()

@@ -1,0 +1,44 @@
+"""Properties of wandb that the other libraries do not have."""
+
+from pathlib import Path
+
+import pytest
+from stored_runs import read_stored
+from tracked_toy import Toy
+
+from slotwise.errors import UserError
+from slotwise.runs import RunConfig, run
+from slotwise.tracking.wandb_tracker import WandbTracker
+
+
+def test_variables_of_wandb_are_respected(
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_PROJECT", "theirs")
+    monkeypatch.setenv("WANDB_NAME", "named")
+    run(config, tmp_path / "run", task=Toy(), observer=WandbTracker())
+    (stored,) = read_stored("wandb", tmp_path, "")
+    assert stored.id.startswith("theirs/named/")
+
+
+def test_arguments_override_variables(
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_PROJECT", "theirs")
+    run(config, tmp_path / "run", task=Toy(), observer=WandbTracker(project="mine"))
+    (stored,) = read_stored("wandb", tmp_path, "")
+    assert stored.id.startswith("mine/run/")
+
+
+def test_a_missing_login_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "online")
+    with pytest.raises(UserError, match="WANDB_MODE=offline"):
+        WandbTracker()
+
+
+def test_a_disabled_wandb_records_nothing(
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    assert run(config, tmp_path / "run", task=Toy(), observer=WandbTracker()).status == "finished"
+    assert read_stored("wandb", tmp_path, "") == []
