@@ -74,7 +74,7 @@ def grid_runs(grid: Path, wanted: Mapping[str, Any]) -> dict[int, list[GridRun]]
     for path in sorted((grid / "runs").glob("*/run.json")):
         folder = RunFolder(path.parent)
         config = folder.parameters()
-        if common(config) == common(RunConfig.from_options(wanted)) and folder.status == "finished":
+        if common(config) == common(RunConfig.from_saved(wanted)) and folder.status == "finished":
             loss = final_loss(folder.points(), config.deadline)
             found[config.seed].append(GridRun(config, identity_of(config.simulate()), loss))
     return found
@@ -94,7 +94,7 @@ def judge(grid: Path, folder: Path) -> list[Verdict]:
     answer = document["answer"]
     verdicts = []
     for seed, runs in grid_runs(grid, wanted).items():
-        own = RunConfig.from_options({**wanted, "seed": seed})
+        own = RunConfig.from_saved({**wanted, "seed": seed})
         chosen = with_schedule(own, answer["schedule"], answer["group_size"], seed)
         identity = identity_of(chosen.simulate())
         recommended = next((run for run in runs if run.identity == identity), None)

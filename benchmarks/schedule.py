@@ -32,7 +32,7 @@ from slotwise import Scenario, Timeline, simulate
 from slotwise.fleet import Absence, Fleet
 from slotwise.schedule import Schedule
 
-FAULTS = {"jitter": 0.2, "loss": 0.1}
+FAULTS = {"jitter": 0.2, "uplink_loss": 0.1}
 SMALL, SMALL_ROUNDS = Scenario(devices=2_000, group_size=20, compute_slots=500), 500
 LARGE, LARGE_ROUNDS = Scenario(devices=1_000_000, group_size=1_000, compute_slots=50_000), 10_000
 SCHEDULES: tuple[Schedule, ...] = ("async", "idfl")

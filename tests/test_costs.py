@@ -171,7 +171,7 @@ def test_unequal_devices_spend_what_they_compute_and_send() -> None:
 
 def test_lost_uplinks_cost_and_absent_devices_do_not() -> None:
     scenario = Scenario(devices=6, group_size=2, compute_slots=3, link_slots=2, deadline=300)
-    lossy = Fleet(compute_slots=(3,) * 6, link_slots=(2,) * 6, loss=0.4, seed=1)
+    lossy = Fleet(compute_slots=(3,) * 6, link_slots=(2,) * 6, uplink_loss=0.4, seed=1)
     timeline = simulate(scenario, "async", fleet=lossy)
     sending = Powers(computing=0, sending=1, receiving=0)
     assert len(timeline.lost) > 5
@@ -193,7 +193,7 @@ def test_jitter_and_absences_never_leave_less_than_no_time_to_idle() -> None:
             compute_slots=(7, 3, 9, 12, 1),
             link_slots=(1, 2, 1, 3, 1),
             jitter=0.5,
-            loss=loss,
+            uplink_loss=loss,
             absences=absences,
             seed=4,
         )

@@ -161,7 +161,7 @@ def test_a_schedule_in_which_no_round_ends_has_no_costs() -> None:
 
 
 def test_unequal_devices_are_simulated_schedule_by_schedule() -> None:
-    fleet = Fleet(compute_slots=(1, 2, 3, 4, 5, 20), link_slots=(1,) * 6, loss=0.1, seed=3)
+    fleet = Fleet(compute_slots=(1, 2, 3, 4, 5, 20), link_slots=(1,) * 6, uplink_loss=0.1, seed=3)
     for row in plan(**SMALL, fleet=fleet):
         for name, outcome in row.schedules.items():
             timeline = simulate(row.scenario, name, fleet=fleet)
@@ -182,7 +182,7 @@ def test_a_deadline_in_which_no_group_size_has_a_round_is_refused(fleet: FleetCo
     assert caught.value.parameter == "deadline"
 
 
-@pytest.mark.parametrize("options", [{"usage": True}, {"fleet": FleetConfig(loss=0.1)}])
+@pytest.mark.parametrize("options", [{"usage": True}, {"fleet": FleetConfig(uplink_loss=0.1)}])
 def test_too_much_to_simulate_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError) as caught:
         plan(devices=6, compute_slots=2, deadline=900_000_000, **options)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable
 
 
 class UserError(Exception):
@@ -37,3 +38,22 @@ class ConflictError(InputError):
         """Return the message with both parameters written as ``name`` returns them."""
         hint = f"; {self.hint}" if self.hint else ""
         return f"{name(self.parameter)} cannot be combined with {name(self.other)}{hint}"
+
+
+class NoEffectError(InputError):
+    """An option that the other options leave without effect."""
+
+    def __init__(self, parameter: str, value: object, reason: str) -> None:
+        super().__init__(parameter, value, f"omitted {reason}")
+
+
+def refuse_unknown_name(kind: str, name: str, known: Iterable[str]) -> None:
+    """Raise a UserError that suggests the closest known name, if ``name`` is not known.
+
+    Dashes and underscores are the same; the message writes the known names as ``name`` is written.
+    """
+    names = [one.replace("_", "-") if "-" in name else one for one in known]
+    if name not in names:
+        close = difflib.get_close_matches(name, names, 1)
+        hint = f"did you mean {close[0]}?" if close else f"allowed are {', '.join(sorted(names))}"
+        raise UserError(f"unknown {kind} {name}: {hint}")

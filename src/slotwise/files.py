@@ -12,7 +12,7 @@ import secrets
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -104,17 +104,6 @@ def load_toml(path: Path, parameter: str | None = None) -> dict[str, Any]:
     if parameter is None:
         raise UserError(f"{path}: must be {allowed}")
     raise InputError(parameter, path, allowed)
-
-
-@contextmanager
-def blaming_file(path: Path | None, options: Container[str]) -> Iterator[None]:
-    """Add the name of a TOML file to an InputError, unless one of ``options`` (flags) is to blame."""
-    try:
-        yield
-    except InputError as error:
-        if path is None or error.parameter in options:
-            raise
-        raise UserError(f"{path}: {error}") from None
 
 
 @contextmanager

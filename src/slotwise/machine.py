@@ -1,15 +1,24 @@
-"""The machine this process runs on: usable cores and processor."""
+"""The machine this process runs on: usable cores, memory and processor."""
 
 from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from pathlib import Path
 
 
 def available_cores() -> int:
     """Return the number of cores this process may use: the default number of workers everywhere."""
     return len(os.sched_getaffinity(0))
+
+
+def total_memory() -> int:
+    """Return the bytes of memory of this machine, or of the container it is."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # no such file, or "max"
+        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return found
 
 
 def processor() -> str:

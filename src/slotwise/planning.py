@@ -15,6 +15,7 @@ from slotwise.fleet import Fleet, FleetConfig
 from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule import POLICIES, Schedule, automatic_delay, completed_rounds, simulate
+from slotwise.schedule.policies.intentional_delay import refuse_too_many_groups
 from slotwise.schedule.simulation import most_uplinks, refuse_too_many_uplinks
 
 SCHEDULES: tuple[str, ...] = get_args(Schedule)
@@ -139,8 +140,11 @@ def plan(
     size = sum(max(most_uplinks(scenario), scenario.devices) for scenario in scenarios)
     if unequal is None and usage is None and size > QUICKLY_COUNTED:
         counted = ()
-    for scenario in scenarios if counted or unequal else ():
-        refuse_too_many_uplinks(scenario, fleet=unequal)
+    for scenario in scenarios:
+        if counted or unequal:
+            refuse_too_many_uplinks(scenario, fleet=unequal)
+        elif not scenario.divides:  # no closed form
+            refuse_too_many_groups(scenario)
     table = PlanTable(_plan(scenario, unequal, counted, powers) for scenario in scenarios)
     if not any(row.fits for row in table):
         shortest = min(map(theory.sync_round_slots, scenarios))

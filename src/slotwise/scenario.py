@@ -5,16 +5,16 @@ Values of options come from Python, TOML, JSON or flags, so they are checked aga
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from numbers import Integral, Rational
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from slotwise.errors import InputError
+from slotwise.errors import InputError, NoEffectError
 
 LARGEST = 10**9  # the product of two such numbers still fits the 64-bit columns of a timeline
+LARGEST_SEED = 2**64 - 1
 _HINTS: dict[Any, dict[str, Any]] = {}  # type hints by class: slow to get, and asked for thousands of times
 
 
@@ -138,13 +138,16 @@ def check_fields(instance: Any) -> None:
         object.__setattr__(instance, name, checked(name, getattr(instance, name), hint))
 
 
-def refuse_unused(instance: Any, names: Iterable[str], chosen: str) -> None:
-    """Raise an InputError for the first of these fields without effect whose value is not its default."""
-    defaults = {field.name: field.default for field in fields(instance)}
-    for name in names:
-        value = getattr(instance, name)
-        if value != defaults[name]:
-            raise InputError(name, value, f"omitted with {chosen}")
+def refuse_unused(config: Any) -> None:
+    """Raise a NoEffectError for an option without effect that differs from its default.
+
+    ``config.unused()`` returns the names of the options that have no effect on the others' choice, each with
+    the reason. Their default values pass, because run.json lists all options.
+    """
+    usual = {field.name: field.default for field in fields(config)}
+    for name, reason in config.unused().items():
+        if getattr(config, name) != usual[name]:
+            raise NoEffectError(name, getattr(config, name), reason)
 
 
 def checked(name: str, value: Any, hint: Any) -> Any:

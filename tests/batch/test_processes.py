@@ -236,7 +236,9 @@ def test_a_job_whose_workers_die_twice_fails_and_the_others_finish(
     (failure,) = run_jobs(folder, unfinished(folder, runs), ProcessExecutor(2))
     assert failure.run.name == "learning-rate=0.2,seed=0"
     assert failure.reason == "its process was ended by SIGKILL, 2 times"
-    assert [folder.run(run.name).status for run in runs] == ["finished", "running", "finished"]
+    others = [run for run in runs if run != failure.run]
+    assert [folder.run(run.name).status for run in others] == ["finished", "finished"]
+    assert not folder.run(failure.run.name).path.exists()
 
 
 DEADLY = """

@@ -104,7 +104,7 @@ def test_the_whole_value_is_in_the_table_even_if_the_name_of_its_run_is_short(fi
 
 
 def test_curves_are_long_and_do_not_mix_the_loss_of_uplinks_with_that_of_models(fill: Fill) -> None:
-    table = rows(fill("loss = [0.0, 0.1]").curve_columns())
+    table = rows(fill("uplink-loss = [0.0, 0.1]").curve_columns())
     assert [(row["uplink_loss"], row["round"] == "0", row["loss"]) for row in table] == [
         ("0.0", True, "2.0"),
         ("0.0", False, "1.0"),
@@ -154,7 +154,7 @@ def test_cases_are_lines_named_after_them(fill: Fill) -> None:
 
 
 def test_joules_and_updates_are_counted_up_to_each_evaluation(fill: Fill, read: Read) -> None:
-    text = "loss = 0.2\ncompute-distribution = 'uniform:2:6'" + POWERS
+    text = "uplink-loss = 0.2\ncompute-distribution = 'uniform:2:6'" + POWERS
     results, config = fill(text), read(text).runs[0].config
     timeline, (row,) = config.simulate(), results.rows
     assert row.statistics is not None

@@ -18,22 +18,24 @@ def table(path: Path, text: str) -> Path:
 
 
 def test_an_unequal_fleet_has_a_timeline(slotwise: Call) -> None:
-    code, out, _ = slotwise("timeline", "--compute-distribution", "uniform:1:9", "--loss", "0.3", "--json")
+    code, out, _ = slotwise(
+        "timeline", "--compute-distribution", "uniform:1:9", "--uplink-loss", "0.3", "--json"
+    )
     document = json.loads(out)
     assert code == 0
     assert any(entry["uplinks"] for entry in document["rounds"])
-    again = slotwise("timeline", "--compute-distribution", "uniform:1:9", "--loss", "0.3", "--json")
+    again = slotwise("timeline", "--compute-distribution", "uniform:1:9", "--uplink-loss", "0.3", "--json")
     assert again == (0, out, "")
     other = slotwise(
-        "timeline", "--compute-distribution", "uniform:1:9", "--loss", "0.3", "--json", "--seed", 1
+        "timeline", "--compute-distribution", "uniform:1:9", "--uplink-loss", "0.3", "--json", "--seed", 1
     )
     assert other[1] != out
 
 
 def test_a_fleet_does_not_depend_on_the_process_that_draws_it() -> None:
-    fleet = "--compute-distribution lognormal:9:0.8 --loss 0.3 --jitter 0.5 --mean-present 40 --mean-away 9"
+    fleet = "--compute-distribution lognormal:9:0.8 --uplink-loss 0.3 --jitter 0.5 --mean-present 40"
     command = [sys.executable, "-c", "import slotwise.cli; slotwise.cli.main()", "timeline", "--json"]
-    command += [*fleet.split(), "--deadline", "300", "--schedule", "idfl", "--seed", "4"]
+    command += [*fleet.split(), "--mean-away", "9", "--deadline", "300", "--schedule", "idfl", "--seed", "4"]
     said = set()
     for seed in ("1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": seed}
@@ -44,7 +46,7 @@ def test_a_fleet_does_not_depend_on_the_process_that_draws_it() -> None:
 
 def test_equal_devices_however_said_have_the_same_timeline(slotwise: Call) -> None:
     plain = slotwise("timeline", "--json")
-    assert plain == slotwise("timeline", "--json", "--compute-distribution", "constant:2", "--seed", 4)
+    assert plain == slotwise("timeline", "--json", "--compute-distribution", "constant:2")
 
 
 def test_a_file_says_how_many_devices_there_are(slotwise: Call, tmp_path: Path) -> None:
@@ -83,15 +85,15 @@ def test_a_file_with_another_number_of_devices_than_is_said_is_refused(
         ("absences = [[2, -5, 10]]", "absences = [2, -5, 10]: must be such that leaves is a whole number"),
         ("absences = [[0, 5, 10]]", "absences = [0, 5, 10]: must be such that device is a whole number"),
         ("absences = [[2, 50, 10]]", "absences = [2, 50, 10]: must be such that returns is a whole number"),
-        ("mean-present = 5", "mean_away = missing: must be given together with mean_present"),
-        ("devices = 4", "group_size = 10: must be from 1 to 4"),
+        ("mean-present = 5", "mean-away = missing: must be given together with mean_present"),
+        ("devices = 4", "group-size = 10: must be from 1 to 4"),
         (
             "devices = 2\ngroup-size = 1\ndevice-compute-slots = [1, -3]",
-            "device_compute_slots = -3 of device 2: must be a whole number of at least 1",
+            "device-compute-slots = -3 of device 2: must be a whole number of at least 1",
         ),
         (
             "devices = 2\ngroup-size = 1\ndevice-link-slots = [1, 2]\nuplink-slots = 3",
-            "uplink_slots cannot be combined with device_link_slots",
+            "uplink-slots cannot be combined with device-link-slots",
         ),
     ],
 )
@@ -120,7 +122,7 @@ def test_a_rate_of_the_link_and_link_slots_of_each_device_do_not_go_together(
 @pytest.mark.parametrize(
     "words",
     [
-        ["plan", "--deadline", 900_000_000, "--group-size", 10, "--loss", 0.1],
+        ["plan", "--deadline", 900_000_000, "--group-size", 10, "--uplink-loss", 0.1],
         ["timeline", "--rounds", 100_000_000, "--link-slots", 1_000_000],
         ["timeline", "--deadline", 900_000_000, "--link-slots", 1000, "--uplink-slots", 1],
     ],
@@ -128,7 +130,7 @@ def test_a_rate_of_the_link_and_link_slots_of_each_device_do_not_go_together(
 def test_timelines_that_no_memory_holds_are_refused(slotwise: Call, words: list[object]) -> None:
     code, _, err = slotwise(*words)
     assert code == 2
-    assert "uplinks are too many for a timeline" in err
+    assert "uplinks, and" in err
 
 
 @pytest.mark.parametrize("command", ["plan", "timeline", "train"])
@@ -159,9 +161,9 @@ def test_a_bad_file_is_one_line(slotwise: Call, tmp_path: Path, command: str, te
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--loss", "1"], "--loss 1.0: must be a probability from 0 to below 1"),
-        (["--loss", "-0.5"], "--loss -0.5: must be"),
-        (["--loss", "nan"], "--loss nan: must be a probability from 0 to below 1"),
+        (["--uplink-loss", "1"], "--uplink-loss 1.0: must be a probability from 0 to below 1"),
+        (["--uplink-loss", "-0.5"], "--uplink-loss -0.5: must be"),
+        (["--uplink-loss", "nan"], "--uplink-loss nan: must be a probability from 0 to below 1"),
         (["--jitter", "1"], "--jitter 1.0: must be"),
         (["--compute-distribution", "constant:-3"], "--compute-distribution constant:-3: must be"),
         (["--uplink-slots", "0"], "--uplink-slots 0: must be"),
@@ -200,9 +202,12 @@ def test_a_bad_aggregation_is_one_line(slotwise: Call, tmp_path: Path, flags: li
 
 
 def test_a_bad_fleet_in_a_toml_file_is_told_with_the_file(slotwise: Call, tmp_path: Path) -> None:
-    path = table(tmp_path / "run.toml", "loss = 1.5\n")
+    path = table(tmp_path / "run.toml", "uplink-loss = 1.5\n")
     code, _, err = slotwise("train", "--config", path, "--out", tmp_path / "run")
-    assert (code, err) == (2, f"slotwise: {path}: loss = 1.5: must be a probability from 0 to below 1\n")
+    assert (code, err) == (
+        2,
+        f"slotwise: {path}: uplink-loss = 1.5: must be a probability from 0 to below 1\n",
+    )
 
 
 def test_a_lossy_unequal_run_is_trained_and_resumed_by_its_folder_alone(
@@ -210,7 +215,7 @@ def test_a_lossy_unequal_run_is_trained_and_resumed_by_its_folder_alone(
 ) -> None:
     fleet = table(tmp_path / "fleet.csv", "device,compute_slots,link_slots\n1,2,1\n2,3,2\n3,9,1\n4,2,1\n")
     small = ["--samples-per-device", 20, "--local-steps", 1, "--batch-size", 8, "--channels", "2"]
-    flags = ["--fleet-file", fleet, "--loss", 0.3, "--aggregation", "fedbuff", "--bits", 8]
+    flags = ["--fleet-file", fleet, "--uplink-loss", 0.3, "--aggregation", "fedbuff", "--bits", 8]
     more = ["--group-size", 2, "--deadline", 60, "--quiet"]
     code, out, _ = slotwise("train", *small, *flags, *more, "--out", tmp_path / "run")
     assert code == 0
@@ -228,14 +233,14 @@ def test_a_plan_for_a_fleet_is_simulated(slotwise: Call) -> None:
     for row in json.loads(out):
         assert row["idfl"]["rounds"] >= row["async"]["rounds"] >= row["sync"]["rounds"]
         assert row["idfl"]["mean_staleness"] <= row["async"]["mean_staleness"]
-    code, out, _ = slotwise("plan", *flags, "--loss", 0.2)
+    code, out, _ = slotwise("plan", *flags, "--uplink-loss", 0.2)
     assert code == 0
     assert "6 unequal devices" in out
 
 
 def test_a_plan_for_equal_devices_is_the_paper_s_however_they_are_said(slotwise: Call) -> None:
     flags = ["plan", "--devices", 10, "--deadline", 500, "--json"]
-    assert slotwise(*flags) == slotwise(*flags, "--compute-distribution", "constant:50", "--seed", 3)
+    assert slotwise(*flags) == slotwise(*flags, "--compute-distribution", "constant:50")
 
 
 def test_a_deadline_no_round_of_the_fleet_meets_is_refused(slotwise: Call) -> None:

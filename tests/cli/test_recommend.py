@@ -144,7 +144,7 @@ def test_an_own_task_is_searched_for(
 
 
 def test_a_fleet_from_the_file_is_searched_for(recommend: Call, config: Path, tmp_path: Path) -> None:
-    config.write_text(CONFIG + 'compute-distribution = "two-classes:2:12:0.5"\nloss = 0.1\n')
+    config.write_text(CONFIG + 'compute-distribution = "two-classes:2:12:0.5"\nuplink-loss = 0.1\n')
     case = ["--devices", 4, "--deadline", 320, "--quiet", "--config", config]
     code, out, _ = recommend(*case, "--seeds", 1, "--group-sizes", "1,2", "--out", tmp_path / "out")
     assert code == 0
@@ -185,11 +185,11 @@ def test_a_deadline_too_short_for_pilots_is_refused(refused: Callable[..., str],
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ("group-size = 5", "bad.toml: group_size = 5"),
+        ("group-size = 5", "bad.toml: group-size = 5"),
         ("seed = 5", "bad.toml: seed = 5"),
         ("speed = 5", "speed"),
-        ("batch-size = -1", "bad.toml: batch_size = -1"),
-        ("evaluate-every = 100", "bad.toml: evaluate_every = 100"),
+        ("batch-size = -1", "bad.toml: batch-size = -1"),
+        ("evaluate-every = 100", "bad.toml: evaluate-every = 100"),
         ("[powers]\ncomputing = 1", "bad.toml: powers: sending"),
     ],
 )
@@ -215,8 +215,8 @@ def test_flags_override_a_file_that_is_not_valid_by_itself(
 ) -> None:
     # Four devices are four of the flag, not of a hundred of the paper's case.
     config.write_text(CONFIG + "device-compute-slots = [4, 5, 6, 7]\n")
-    call = [*CASE, "--config", config, "--seeds", 1, "--group-sizes", "1,2", "--out", tmp_path / "out"]
-    code, _, err = recommend(*call)
+    case = ["--devices", 4, "--deadline", 320, "--quiet", "--config", config]
+    code, _, err = recommend(*case, "--seeds", 1, "--group-sizes", "1,2", "--out", tmp_path / "out")
     assert (code, err) == (0, "")
 
 
@@ -270,3 +270,22 @@ def test_after_a_kill_or_an_interrupt_the_same_command_resumes(tmp_path: Path) -
         for folder in ("out", "undisturbed")
     )
     assert {**one, "train": "", "resume": ""} == {**other, "train": "", "resume": ""}
+
+
+def test_a_task_that_fails_at_its_first_call_leaves_no_folder(
+    recommend: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_failing.py").write_text(
+        "import numpy\n"
+        "class Task:\n"
+        "    def initial_model(self): return numpy.zeros(3, 'f4')\n"
+        "    def local_update(self, model, start): return 'nonsense'\n"
+        "    def evaluate(self, model): return 1.0, 0.5\n"
+        "    def named_arrays(self, model): return {'w': model}\n"
+        "def make_task(config): return Task()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    code, _, err = recommend(*CASE, "--task", "own_failing:make_task", "--out", tmp_path / "out")
+    assert code == 2
+    assert "local_update" in err
+    assert not (tmp_path / "out").exists()

@@ -68,7 +68,7 @@ def test_mistakes_are_one_line_and_leave_nothing(slotwise, tmp_path, case):
     assert not out.exists()
 
 
-@pytest.mark.parametrize("flag", ["--jitter", "--loss", "--mean-present", "--mean-away"])
+@pytest.mark.parametrize("flag", ["--jitter", "--uplink-loss", "--mean-present", "--mean-away"])
 def test_there_are_no_flags_for_simulated_faults(slotwise, tmp_path, flag):
     code, _, errors = slotwise("serve", "--out", tmp_path / "out", flag, "0.5")
     assert code == 2
@@ -77,10 +77,10 @@ def test_there_are_no_flags_for_simulated_faults(slotwise, tmp_path, flag):
 
 def test_simulated_faults_are_refused(slotwise, tmp_path):
     config = tmp_path / "run.toml"
-    config.write_text("loss = 0.1\n")
+    config.write_text("uplink-loss = 0.1\n")
     code, _, errors = slotwise("serve", "--out", tmp_path / "out", "--config", config)
     assert code == 2
-    assert errors.startswith(f"slotwise: {config}: loss = 0.1")
+    assert errors.startswith(f"slotwise: {config}: uplink-loss = 0.1")
 
 
 def finished_run(path):

@@ -57,7 +57,7 @@ def test_a_plan_shows_air_time_unasked_and_its_json_stays_as_it_was(slotwise: Cl
 
 
 def test_a_plan_of_a_fleet_has_the_slots_of_its_devices(slotwise: Cli) -> None:
-    fleet = ["--loss", 0.3, "--mean-present", 50, "--mean-away", 9]
+    fleet = ["--uplink-loss", 0.3, "--mean-present", 50, "--mean-away", 9]
     _, out, _ = slotwise(
         "plan", "--devices", 6, "--deadline", 300, "--group-size", 2, *fleet, *WATTS, "--json"
     )

@@ -189,7 +189,7 @@ def test_a_folder_of_another_batch_is_refused(slotwise: Cli, swept: Path, tmp_pa
 
 CASES = """
 seeds = [0, 1]
-loss = 0.2
+uplink-loss = 0.2
 
 [powers]
 computing = 2.0
@@ -232,7 +232,7 @@ def test_cases_have_joules_and_a_broken_run_is_resumed(slotwise: Cli, tmp_path: 
     shutil.rmtree(out / "runs/plain,seed=0")
     assert slotwise("sweep", grid, "--out", out, "--workers", 2, "--quiet")[0] == 0
     assert run.description()["model_sha256"] == finished
-    grid.write_text(grid.read_text().replace("loss = 0.2", "loss = 0.3"))
+    grid.write_text(grid.read_text().replace("uplink-loss = 0.2", "uplink-loss = 0.3"))
     code, said, err = slotwise("sweep", grid, "--out", out, "--quiet")
     assert (code, said, err.count("\n")) == (2, "", 1)
 

@@ -90,7 +90,7 @@ def test_json_and_a_picture_together_print_json_only(run: Run, tmp_path: Path) -
             "--slots 0:8999: must be at most 2,000 slots, the most one picture can show",
         ),
         ("--deadline 3", "--deadline 3: must be at least 5, the slots of the first round"),
-        ("--delay 5", "--delay 5: must be auto or 0 for the schedule async"),
+        ("--delay 5", "--delay 5: must be omitted with schedule async"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_no_file(

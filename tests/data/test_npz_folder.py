@@ -7,6 +7,7 @@ import pytest
 
 from slotwise.data import DataError, DatasetConfig, load_npz_folder
 from slotwise.errors import ConflictError, InputError
+from slotwise.recommendation.search import toml_of
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
 
@@ -202,3 +203,16 @@ def test_the_slots_of_the_link_follow_from_the_network(write: Write) -> None:
     options = {"data_folder": str(write()), "group_size": 1, "channels": (4,), "bits_per_slot": 100}
     config = RunConfig.from_options(options)
     assert config.channel.link_slots == -(-config.network().parameters * 32 // 100)
+
+
+def test_a_recommendation_for_a_folder_can_be_trained(write: Write, tmp_path: Path) -> None:
+    config = RunConfig.from_options({"data_folder": str(write()), "group_size": 1})
+    (tmp_path / "recommended.toml").write_text(toml_of(config))
+    assert RunConfig.from_toml(tmp_path / "recommended.toml") == config
+
+
+@pytest.mark.parametrize("options", [{"device_samples": (5, 6)}, {"sample_skew": 0.5}])
+def test_a_recommendation_for_unequal_data_can_be_trained(options: dict[str, Any], tmp_path: Path) -> None:
+    config = RunConfig.from_options({"devices": 2, "group_size": 1, **options})
+    (tmp_path / "recommended.toml").write_text(toml_of(config))
+    assert RunConfig.from_toml(tmp_path / "recommended.toml") == config

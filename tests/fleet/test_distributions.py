@@ -120,7 +120,10 @@ def test_the_numbers_are_the_ones_of_earlier_versions() -> None:
         (lambda: TwoClasses(1, 5, 1.5), "slow_share = 1.5: must be a share from 0 to 1"),
         (lambda: TwoClasses(1, 5, float("nan")), "slow_share = nan: must be a share from 0 to 1"),
         (lambda: draw_slots(Constant(1), 0), "devices = 0: must be a whole number of at least 1"),
-        (lambda: draw_slots(Constant(1), 1, seed=-1), "seed = -1: must be a whole number of at least 0"),
+        (
+            lambda: draw_slots(Constant(1), 1, seed=-1),
+            "seed = -1: must be a whole number from 0 to 18446744073709551615",
+        ),
         (lambda: draw_slots(Constant(1), 1, of="colour"), "of = colour: must be compute or link"),
         (
             lambda: random_absences(1, 10, mean_present=0, mean_away=5),

@@ -29,7 +29,7 @@ def test_the_devices_of_the_paper_are_all_alike() -> None:
         {"compute_slots": (5, 5, 6)},
         {"link_slots": (2, 2, 1)},
         {"jitter": 0.1},
-        {"loss": 0.1},
+        {"uplink_loss": 0.1},
         {"absences": (Absence(1, 5),)},
     ],
 )
@@ -50,10 +50,10 @@ def test_other_devices_are_not(changes: dict[str, Any]) -> None:
         ({"link_slots": (1, 2)}, "link_slots = 2 numbers: must be as many as compute_slots, 3"),
         ({"jitter": -0.1}, "jitter = -0.1: must be a number from 0 to below 1"),
         ({"jitter": float("nan")}, "jitter = nan: must be a number from 0 to below 1"),
-        ({"loss": 1}, "loss = 1: must be a probability from 0 to below 1"),
-        ({"loss": -0.5}, "loss = -0.5: must be a probability from 0 to below 1"),
+        ({"uplink_loss": 1}, "uplink_loss = 1: must be a probability from 0 to below 1"),
+        ({"uplink_loss": -0.5}, "uplink_loss = -0.5: must be a probability from 0 to below 1"),
         ({"retransmission": "never"}, "retransmission = never: must be next-turn or at-once"),
-        ({"seed": -1}, "seed = -1: must be a whole number of at least 0"),
+        ({"seed": -1}, "seed = -1: must be a whole number from 0 to 18446744073709551615"),
         ({"absences": [(4, 1)]}, "absences = device 4: must be devices from 1 to 3"),
         (
             {"absences": [(0, 1)]},
@@ -127,14 +127,14 @@ def test_jitter_stays_within_its_share_and_above_nothing(jitter: float, seed: in
 
 
 def test_losses_are_as_many_as_their_probability_says() -> None:
-    lossy = fleet(loss=0.2, seed=5)
+    lossy = fleet(uplink_loss=0.2, seed=5)
     lost = sum(lossy.loses(device, attempt) for device in (1, 2, 3) for attempt in range(10_000))
     assert abs(lost / 30_000 - 0.2) < 0.01
     assert not any(fleet().loses(1, attempt) for attempt in range(100))
 
 
 def test_chance_is_a_function_of_seed_device_and_number() -> None:
-    one, other = fleet(loss=0.5, jitter=0.9, seed=1), fleet(loss=0.5, jitter=0.9, seed=2)
+    one, other = fleet(uplink_loss=0.5, jitter=0.9, seed=1), fleet(uplink_loss=0.5, jitter=0.9, seed=2)
 
     def drawn(of: Fleet) -> list[tuple[bool, int]]:
         return [(of.loses(n, i), of.slots_of_training(n, i)) for n in (1, 2, 3) for i in range(50)]
@@ -151,6 +151,6 @@ def test_chance_is_spread_evenly() -> None:
 
 
 def test_a_fleet_comes_back_from_its_dictionary() -> None:
-    whole = fleet(jitter=0.2, loss=0.1, retransmission="at-once", absences=[(1, 0, 4), (2, 9)], seed=7)
+    whole = fleet(jitter=0.2, uplink_loss=0.1, retransmission="at-once", absences=[(1, 0, 4), (2, 9)], seed=7)
     assert Fleet.from_dict(whole.as_dict()) == whole
     assert Fleet.from_dict({"compute_slots": [4, 6, 8], "link_slots": [1, 1, 2]}) == fleet()

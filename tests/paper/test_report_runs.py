@@ -54,7 +54,7 @@ def test_without_runs_there_is_no_section() -> None:
 
 def test_lost_uplinks_take_the_channel_too() -> None:
     scenario = Scenario(devices=4, group_size=2, compute_slots=3, link_slots=2, deadline=200)
-    fleet = Fleet(compute_slots=(3, 4, 5, 9), link_slots=(2, 1, 3, 2), loss=0.4, seed=1)
+    fleet = Fleet(compute_slots=(3, 4, 5, 9), link_slots=(2, 1, 3, 2), uplink_loss=0.4, seed=1)
     timeline = simulate(scenario, "async", fleet=fleet)
     uplinks, broadcasts, unused = channel_shares(timeline)
     assert uplinks == usage(timeline).total.sending / timeline.last_slot

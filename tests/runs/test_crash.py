@@ -23,7 +23,7 @@ PARAMETERS = RunConfig().with_options(devices=6, group_size=2, compute_slots=2, 
 if len(sys.argv) > 3:
     PARAMETERS = RunConfig().with_options(
         devices=6, deadline=40, evaluate_every=1, compute_distribution="two-classes:2:7:0.5",
-        jitter=0.3, loss=0.3, mean_present=15, mean_away=4, seed=1, **json.loads(sys.argv[3]))
+        jitter=0.3, uplink_loss=0.3, mean_present=15, mean_away=4, seed=1, **json.loads(sys.argv[3]))
 CHANGES = [(os, "fsync"), (Path, "replace"), (Path, "mkdir"), (Path, "unlink")]
 
 def in_child(action, path, deadly_call=0, after=False):

@@ -22,10 +22,15 @@ def from_small(options: dict[str, Any]) -> RunConfig:
 
 
 FLEETS: list[dict[str, Any]] = [
-    {"compute_distribution": "two-classes:2:9:0.5", "loss": 0.3, "jitter": 0.4, "aggregation": "fedbuff"},
+    {
+        "compute_distribution": "two-classes:2:9:0.5",
+        "uplink_loss": 0.3,
+        "jitter": 0.4,
+        "aggregation": "fedbuff",
+    },
     {"link_distribution": "uniform:1:3", "schedule": "async", "aggregation": "fedasync", "mixing": 0.3},
     {"device_compute_slots": (2, 2, 2, 5, 5, 9), "aggregation": "staleness-weighted", "discount": "hinge"},
-    {"mean_present": 20, "mean_away": 5, "retransmission": "at-once", "loss": 0.1, "schedule": "sync"},
+    {"mean_present": 20, "mean_away": 5, "retransmission": "at-once", "uplink_loss": 0.1, "schedule": "sync"},
     {"absences": ((2, 30, None), (3, 0, 50)), "bits": 8, "uplink_slots": 1, "link_slots": 3},
 ]
 
@@ -66,7 +71,6 @@ def test_equal_faultless_devices_are_the_same_run_however_they_are_said(
         **plain,
         "compute_distribution": "constant:2",
         "device_link_slots": (1,) * 6,
-        "retransmission": "at-once",
     }
     one, other = (
         run(tmp_path / str(number), from_small(options), toy) for number, options in enumerate((plain, said))
@@ -119,7 +123,7 @@ def test_the_rate_of_the_link_and_the_bits_give_the_slots() -> None:
     assert (whole.channel.link_slots, whole.fleet.uplink_slots) == (70, None)
     quantised = RunConfig.from_options({"bits_per_slot": 10_000, "bits": 8})
     assert (quantised.channel.link_slots, quantised.fleet.uplink_slots) == (70, 18)
-    assert RunConfig.from_options(quantised.options()) == quantised
+    assert RunConfig.from_saved(quantised.options()) == quantised
     fleet = quantised.make_fleet()
     assert fleet is not None
     assert set(fleet.link_slots) == {18}
@@ -148,10 +152,10 @@ def test_fewer_bits_quantise_the_task() -> None:
         ("device_compute_slots", (1, 2), "device_compute_slots"),
         ("device_link_slots", (-1,) * 6, "device_link_slots"),
         ("jitter", 1, "jitter"),
-        ("loss", 1, "loss"),
-        ("loss", -0.1, "loss"),
-        ("loss", float("nan"), "loss"),
-        ("loss", "often", "loss"),
+        ("uplink_loss", 1, "uplink_loss"),
+        ("uplink_loss", -0.1, "uplink_loss"),
+        ("uplink_loss", float("nan"), "uplink_loss"),
+        ("uplink_loss", "often", "uplink_loss"),
         ("retransmission", "never", "retransmission"),
         ("absences", (1,), "absences"),
         ("absences", ((7, 1, 2),), "absences"),

@@ -77,7 +77,7 @@ def test_the_parameters_come_back(folder: RunFolder, parameters: RunConfig) -> N
 
 def test_unusual_parameters_come_back(tmp_path: Path) -> None:
     unusual = RunConfig().with_options(
-        schedule="sync", delay=0, channels=(), hidden=(3, 4), seed=2**64 - 1, learning_rate=1e-7
+        schedule="sync", channels=(), hidden=(3, 4), seed=2**64 - 1, learning_rate=1e-7
     )
     assert RunFolder.create(tmp_path / "run", unusual).parameters() == unusual
 

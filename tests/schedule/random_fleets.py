@@ -65,7 +65,7 @@ def fleets(draw: st.DrawFn, scenario: Scenario) -> Fleet:
     return replace(
         draw(faultless_fleets(scenario)),
         jitter=draw(st.sampled_from([0.0, 0.3, 0.9])),
-        loss=draw(st.sampled_from([0.0, 0.1, 0.7])),
+        uplink_loss=draw(st.sampled_from([0.0, 0.1, 0.7])),
         retransmission=draw(st.sampled_from(["next-turn", "at-once"])),
         absences=draw(st.just(()) | absences(scenario.devices)),
         seed=draw(st.integers(0, 5)),

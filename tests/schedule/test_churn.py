@@ -81,7 +81,7 @@ def test_a_deadline_before_the_fleets_first_round_is_a_users_mistake() -> None:
 
 
 def test_a_channel_that_loses_nearly_everything_stops_at_the_deadline() -> None:
-    fleet = unequal(2, 2, 2, loss=1 - 1e-12)
+    fleet = unequal(2, 2, 2, uplink_loss=1 - 1e-12)
     with pytest.raises(InputError, match="deadline"):
         simulate(replace(THREE, deadline=5_000), fleet=fleet)
 

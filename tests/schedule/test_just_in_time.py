@@ -138,8 +138,8 @@ def test_short_uplinks_beside_a_long_broadcast_lose_no_receivers() -> None:
     "faults",
     [
         {"jitter": 0.5},
-        {"loss": 0.3},
-        {"loss": 0.3, "retransmission": "at-once"},
+        {"uplink_loss": 0.3},
+        {"uplink_loss": 0.3, "retransmission": "at-once"},
         {"absences": (Absence(2, 400, 900), Absence(5, 0, 600), Absence(7, 1000))},
     ],
 )

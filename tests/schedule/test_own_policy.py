@@ -69,7 +69,8 @@ def test_a_selection_is_named_in_a_configuration() -> None:
 
 
 def test_a_configuration_with_names_is_made_without_importing_them() -> None:
-    PolicyConfig(schedule="no_such_module:make_policy", selection="no_such_module:choose")
+    PolicyConfig(schedule="no_such_module:make_policy")
+    PolicyConfig(selection="no_such_module:choose")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_any_policy_is_driven_as_the_dumb_loop_over_slots_drives_it(
 def test_just_in_time_moves_no_uplink_of_any_selection_and_makes_no_update_older(
     scenario: Scenario, selection: Any, data: st.DataObject
 ) -> None:
-    fleet = replace(data.draw(fleets(scenario)), jitter=0.0, loss=0.0, absences=())
+    fleet = replace(data.draw(fleets(scenario)), jitter=0.0, uplink_loss=0.0, absences=())
     policy = IntentionalDelay(selection=selection)
     plain, planned = (
         played(scenario, Asynchronous(selection=selection), fleet),
@@ -176,7 +177,8 @@ def test_a_scheduler_for_a_network_does_what_is_simulated(
 ) -> None:
     fleet = data.draw(fleets(scenario))
     timeline = played(scenario, policy, fleet)
-    scheduler = scheduler_for(scenario, policy, fleet=fleet, absent=fleet.absent_at_first)
+    how = {"retransmission": fleet.retransmission, "absent": fleet.absent_at_first}
+    scheduler = scheduler_for(scenario, policy, fleet=fleet, **how)
     record = Drive(scheduler, fleet, scenario.link_slots).play(None, scenario.deadline)
     assert ([] if timeline is None else uplink_rows(timeline)) == record.uplinks
 

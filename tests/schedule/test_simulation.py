@@ -275,11 +275,6 @@ def test_options_out_of_range_or_without_effect_are_refused(options: dict[str, A
     assert caught.value.parameter == parameter
 
 
-@pytest.mark.parametrize("schedule", ["sync", "async"])
-def test_delay_0_may_be_given_for_schedules_without_delay(schedule: str) -> None:
-    assert simulate(EXAMPLE, schedule, delay=0, rounds=3) == simulate(EXAMPLE, schedule, rounds=3)
-
-
 @pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
 @pytest.mark.parametrize("event_by_event", [False, True])
 def test_a_deadline_in_which_no_round_fits_is_refused(schedule: Any, event_by_event: bool) -> None:
@@ -303,7 +298,7 @@ def test_equal_faultless_devices_take_the_short_cut_however_they_are_said(
     assert timeline == plain
     assert timeline.fleet is None
     with pytest.raises(AssertionError, match="driven event by event"):
-        simulate(EXAMPLE, schedule, fleet=replace(said, loss=0.1), rounds=9)
+        simulate(EXAMPLE, schedule, fleet=replace(said, uplink_loss=0.1), rounds=9)
 
 
 def test_a_scheduler_of_unequal_devices_just_in_time_needs_a_deadline() -> None:

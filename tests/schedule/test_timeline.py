@@ -186,7 +186,9 @@ def test_a_scenario_out_of_range_keeps_its_own_message() -> None:
         Timeline.from_dict(document)
 
 
-LOSSY = Fleet(compute_slots=(1, 2, 3), link_slots=(1, 2, 1), loss=0.5, seed=1, absences=(Absence(2, 3, 9),))
+LOSSY = Fleet(
+    compute_slots=(1, 2, 3), link_slots=(1, 2, 1), uplink_loss=0.5, seed=1, absences=(Absence(2, 3, 9),)
+)
 
 
 def unequal() -> Timeline:
@@ -232,8 +234,8 @@ def test_json_of_equal_devices_is_what_it_was_before_there_were_fleets() -> None
         ({"fleet": LOSSY.as_dict() | {"jitter": "much"}}, r"^timeline: malformed: "),
         ({"fleet": LOSSY.as_dict() | {"absences": [3]}}, r"^timeline: malformed: "),
         (
-            {"fleet": LOSSY.as_dict() | {"loss": 1.0}},
-            r"^loss = 1.0: must be a probability from 0 to below 1$",
+            {"fleet": LOSSY.as_dict() | {"uplink_loss": 1.0}},
+            r"^uplink_loss = 1.0: must be a probability from 0 to below 1$",
         ),
         (
             {"fleet": LOSSY.as_dict() | {"compute_slots": [1, 2], "link_slots": [1, 1]}},
@@ -256,7 +258,7 @@ def test_malformed_losses_are_a_users_mistake(lost: object) -> None:
 
 @given(kept=st.integers(1, 7), loss=st.sampled_from([0.0, 0.4]))
 def test_its_first_rounds_are_what_a_shorter_simulation_shows(kept: int, loss: float) -> None:
-    fleet = Fleet(compute_slots=(2, 3, 4, 2, 3, 4), link_slots=(1, 2, 1, 2, 1, 2), loss=loss)
+    fleet = Fleet(compute_slots=(2, 3, 4, 2, 3, 4), link_slots=(1, 2, 1, 2, 1, 2), uplink_loss=loss)
     shorter = simulate(EXAMPLE, "async", rounds=min(kept, 5), fleet=fleet)
     assert simulate(EXAMPLE, "async", rounds=5, fleet=fleet).first(kept) == shorter
 

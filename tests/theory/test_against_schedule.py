@@ -157,3 +157,22 @@ def test_uneven_updates_get_as_old_as_the_groups_less_the_delay_allow(
 def test_a_larger_delay_never_ends_a_round_earlier(scenario: Scenario) -> None:
     runs = [round_ends(scenario, a, horizon(scenario)) for a in range(min(scenario.largest_delay, 20) + 1)]
     assert all(np.all(np.subtract(later, sooner) >= 0) for sooner, later in pairwise(runs))
+
+
+@given(scenario=dividing().filter(lambda scenario: scenario.groups <= 20), data=st.data())
+def test_every_chain_of_averaged_models_is_fed_by_that_many_groups(
+    scenario: Scenario, data: st.DataObject
+) -> None:
+    delay = data.draw(delays(scenario))
+    chains = scenario.groups - delay
+    timeline = simulate(scenario, "idfl", delay=delay, rounds=2 * scenario.groups * chains)
+    fed: dict[int, set[int]] = {}
+    chain_of_round: list[int] = []
+    for k in range(timeline.rounds):
+        row = timeline.uplinks(k).start
+        version = int(timeline.version[row])
+        # A round on w_0 begins a chain; any other belongs to that of the round which made its model.
+        chain_of_round.append(chain_of_round[version - 1] if version else k)
+        fed.setdefault(chain_of_round[k], set()).add(int(timeline.device[row]) // scenario.group_size)
+    assert len(fed) == chains
+    assert {len(groups) for groups in fed.values()} == {theory.groups_per_chain(scenario, delay)}

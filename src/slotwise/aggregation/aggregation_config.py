@@ -7,7 +7,7 @@ fields are options: AggregationConfig has a field of the same name for each.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal
 
 from slotwise.aggregation.discount import Hinge, Polynomial, constant
@@ -17,7 +17,7 @@ from slotwise.aggregation.model_average import model_average
 from slotwise.aggregation.rule import Aggregation, mean
 from slotwise.aggregation.staleness_weighted import StalenessWeightedMean
 from slotwise.errors import InputError
-from slotwise.scenario import check_fields, option_names
+from slotwise.scenario import check_fields, option_names, refuse_unused
 from slotwise.user_code import is_function_name, load_function
 
 RULES: Mapping[str, Callable[..., Any]] = {
@@ -59,15 +59,15 @@ class AggregationConfig:
             self.rule()
         elif not is_function_name(self.aggregation):
             raise InputError("aggregation", self.aggregation, f"{', '.join(RULES)} or module:function")
-        # Options without effect are refused; run.json lists them all, so their default values pass.
+        refuse_unused(self)
+
+    def unused(self) -> dict[str, str]:
+        """Return the options that the rule does not have, with the reason."""
         used, chosen = {"aggregation", *_options(RULES.get(self.aggregation))}, self.aggregation
         if "discount" in used:
             used |= {f"discount_{name}" for name in _options(DISCOUNTS[self.discount])}
             chosen += f" and discount {self.discount}"
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in used and value != field.default:
-                raise InputError(field.name, value, f"omitted with aggregation {chosen}")
+        return {name: f"with aggregation {chosen}" for name in option_names(self) if name not in used}
 
     def rule(self) -> Aggregation:
         """Return the aggregation rule, built from those options that it has.

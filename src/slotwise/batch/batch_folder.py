@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -15,6 +16,7 @@ from slotwise.batch.specification import BatchSpec
 from slotwise.errors import InputError, UserError
 from slotwise.files import damaged, held, is_empty, read_document, write_atomically
 from slotwise.runs import RunFolder
+from slotwise.runs.config import RENAMED
 
 FORMAT = 1
 
@@ -64,13 +66,22 @@ class BatchFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Create the folder if it is new, and keep other processes out; raise a UserError if one is there."""
+        """Create the folder if it is new, and keep other processes out; raise a UserError if one is there.
+
+        If a UserError ends the block before there is a run in a new folder, the folder is removed again.
+        """
         with ExitStack() as lock:
             with self._readable():
-                if self.is_new:
+                was_new = self.is_new
+                if was_new:
                     self.path.mkdir(parents=True, exist_ok=True)
                 lock.enter_context(held(self.path, f"another {self.made_by} is at work here"))
-            yield
+            try:
+                yield
+            except UserError:
+                if was_new and not any(self.runs.glob("*/run.json")):
+                    shutil.rmtree(self.path, ignore_errors=True)
+                raise
 
     def write_manifest(self, document: dict[str, Any]) -> None:
         """Write the manifest, unless it says the same already."""
@@ -128,6 +139,12 @@ def check_same_batch(folder: BatchFolder, spec: BatchSpec) -> None:
 
 
 def _digest(runs: Iterable[Run]) -> str:
-    """Return a sha256 of names and changed options; a new option with its default value changes nothing."""
-    changed = sorted((run.name, json.dumps(run.config.changed_options(), sort_keys=True)) for run in runs)
-    return hashlib.sha256(json.dumps(changed).encode()).hexdigest()
+    """Return a sha256 of names and changed options; a new option with its default value changes nothing.
+
+    Options that were renamed count under their first name, so that folders of earlier versions stay valid.
+    """
+    first = {new: old for old, new in RENAMED.items()}
+    tables = [(run.name, run.config.changed_options()) for run in runs]
+    changed = [(name, {first.get(key, key): value for key, value in table.items()}) for name, table in tables]
+    lines = sorted((name, json.dumps(table, sort_keys=True)) for name, table in changed)
+    return hashlib.sha256(json.dumps(lines).encode()).hexdigest()

@@ -119,10 +119,8 @@ class BatchResults(Displayable):
     def _key_columns(self, rows: Sequence[PointResult]) -> dict[str, list[Any]]:
         table: dict[str, list[Any]] = {"case": [row.case for row in rows]}
         for number, axis in enumerate(self.axes):
-            # The option loss is the probability of losing an uplink, not the loss of a model.
-            name = "uplink_loss" if axis.name == "loss" else axis.name
             values = [row.values[number] for row in rows]
-            table[name] = [full_text(v) if isinstance(v, list | tuple) else v for v in values]
+            table[axis.name] = [full_text(v) if isinstance(v, list | tuple) else v for v in values]
         table["seed"] = [row.seed for row in rows]
         return table
 

@@ -96,11 +96,9 @@ def train_job(place: Executor, job: Job, threads: int, make_task: MakeTask) -> s
     """Train or resume a job in this process, in the folder of ``place``; return the reason if it fails."""
     run_folder, config = place.folder.run(job.run.name), job.run.config
     try:
-        resume = None
-        if run_folder.is_run:
+        resume, is_new = None, not run_folder.is_run
+        if not is_new:
             resume, _ = run_folder.checkpoints.load()
-        else:
-            run_folder = run_folder.create(run_folder.path, config)
         execute(
             run_folder,
             config,
@@ -109,6 +107,7 @@ def train_job(place: Executor, job: Job, threads: int, make_task: MakeTask) -> s
             workers=threads,
             checkpoint_every=place.checkpoint_every,
             resume=resume,
+            create=is_new,
             observer=_JobObserver(job, place.observer),
         )
     except Diverged as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -19,13 +19,14 @@ from typing import Any, NamedTuple
 from slotwise.batch.axes import Axis, combination_name, folder_names, split_axes
 from slotwise.batch.job import Run, as_trained, schedule_summary
 from slotwise.costs import Powers
-from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.errors import ConflictError, InputError, UserError, refuse_unknown_name
 from slotwise.files import load_toml
 from slotwise.learning.local_training import LocalTraining
 from slotwise.runs import RunConfig
-from slotwise.runs.config import SHORTHANDS, refuse_unknown, toml_options
+from slotwise.runs.config import SHORTHANDS, refuse_unknown
 from slotwise.runs.execution import check_task
-from slotwise.scenario import whole
+from slotwise.runs.toml_options import in_words_of, toml_options
+from slotwise.scenario import option_names, whole
 
 MOST_POINTS = 100_000
 CASE_NAME = "at most 60 letters, digits, dots, dashes and underscores, a letter or digit first"
@@ -113,12 +114,14 @@ class BatchSpec:
         try:
             return _read(path, document)
         except UserError as error:
-            raise UserError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
+            mistake = error.__cause__ if isinstance(error.__cause__, InputError) else error
+            text = str(error).replace(str(mistake), in_words_of(path, mistake))
+            raise UserError(f"{path}: {text.removeprefix(f'{path}: ')}") from None
 
 
 def _read(path: Path, document: dict[str, Any]) -> BatchSpec:
     tables, powers = document.pop("case", None), read_powers(document.pop("powers", None))
-    common = _toml_table(path, document)
+    common = _toml_table(path, document, ("seeds", "skip_impossible", "case", "powers"))
     seeds, skip = common.pop("seeds", [0]), common.pop("skip_impossible", False)
     if not isinstance(skip, bool):
         raise InputError("skip-impossible", skip, "true or false")
@@ -133,7 +136,7 @@ def _read(path: Path, document: dict[str, Any]) -> BatchSpec:
             if name in cases:
                 raise InputError("name", name, "different from the names of the other cases")
         except InputError as error:
-            raise UserError(f"case number {number}: {error}") from None
+            raise UserError(f"case number {number}: {error}") from error
         own = _toml_table(path, table)
         replaced = {option for group in ALTERNATIVES if group & own.keys() for option in group}
         kept = {option: value for option, value in common.items() if option not in replaced}
@@ -141,9 +144,9 @@ def _read(path: Path, document: dict[str, Any]) -> BatchSpec:
     return _expand(path.parent, [*cases.values()], seeds, powers, skip)
 
 
-def _toml_table(path: Path, table: Options) -> dict[str, Any]:
+def _toml_table(path: Path, table: Options, others: Sequence[str] = ()) -> dict[str, Any]:
     """Return the options of a table; the name of a fleet file stays as it is written, also in results."""
-    options = toml_options(path, table)
+    options = toml_options(path, table, others)
     for name in {"fleet-file", "fleet_file"} & table.keys():
         options["fleet_file"] = table[name]
     return options
@@ -171,11 +174,10 @@ def read_powers(table: Any) -> Powers | None:
         return None
     if not isinstance(table, dict):
         raise UserError("powers: must be a table of watts")
-    known = [field.name for field in fields(Powers)]
+    for key in table:
+        refuse_unknown_name("key of powers", key, option_names(Powers))
     given = {name.replace("-", "_"): value for name, value in table.items()}
-    for name in (*given, "computing", "sending", "receiving"):
-        if name not in known:
-            raise UserError(f"powers: unknown key {name}: allowed are {', '.join(known)}")
+    for name in ("computing", "sending", "receiving"):
         if name not in given:
             raise UserError(f"powers: {name}: missing; must be given in watts")
     try:
@@ -200,7 +202,7 @@ def _split_case(name: str, options: Options, defaults: Options | None = None) ->
         refuse_unknown({key: value for key, value in options.items() if key not in SHORTHANDS})
         return _Case(name, *split_axes(options), defaults)
     except UserError as error:
-        raise (UserError(f"case {name}: {error}") if name else error) from None
+        raise (UserError(f"case {name}: {error}") if name else error) from error
 
 
 class _Combination(NamedTuple):
@@ -271,9 +273,9 @@ def _possible(
     name = first.name({n: Axis(n, _distinct(one.options.get(n) for one in combinations)) for n in names})
     reason = f"{name}: {mistake}" if name else str(mistake)
     if not possible:
-        raise UserError(f"no combination is possible; the first: {reason}" if name else reason)
+        raise UserError(f"no combination is possible; the first: {reason}" if name else reason) from mistake
     if not skip:
-        raise UserError(f"{reason} (skip-impossible = true skips such combinations)")
+        raise UserError(f"{reason} (skip-impossible = true skips such combinations)") from mistake
     return possible, Skipped(len(impossible), reason)
 
 

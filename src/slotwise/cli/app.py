@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import NoReturn
 
 from cyclopts import App, Parameter
-from cyclopts.exceptions import CycloptsError, UnusedCliTokensError
+from cyclopts.exceptions import CycloptsError, UnknownOptionError, UnusedCliTokensError
 
 from slotwise.errors import InputError, UserError
 
@@ -121,11 +121,21 @@ def _usage_message(error: CycloptsError) -> str:
     """Return one line: a converter's own message, or the parser's with the place to read more."""
     if isinstance(error.__cause__, InputError):
         return describe(error.__cause__)
+    if isinstance(error, UnknownOptionError) and (now := _new_name(error.token.keyword or "")):
+        return f"{error.token.keyword} is now {now}"
     chain = " ".join(["slotwise", *(error.command_chain or ())])
     message = " ".join(str(error).split()).partition(" Available commands:")[0]
     if isinstance(error, UnusedCliTokensError):
         message = f"unexpected argument: {' '.join(error.unused_tokens or ())}"
     return f"{message.rstrip('.')} (see {chain} --help)"
+
+
+def _new_name(flag: str) -> str | None:
+    """Return the new name of a flag that was renamed."""
+    from slotwise.runs.config import RENAMED  # noqa: PLC0415  (slow to import)
+
+    name = RENAMED.get(flag.lstrip("-").replace("-", "_"))
+    return name and "--" + name.replace("_", "-")
 
 
 def _refuse(message: str) -> int:

@@ -22,7 +22,7 @@ from slotwise.cli.flags import (
     run_flags,
     whole_number,
 )
-from slotwise.errors import ConflictError, InputError
+from slotwise.errors import ConflictError, InputError, NoEffectError
 from slotwise.files import check_writable, write_atomically
 from slotwise.report.bound_figure import CONSTANT_NAMES, bound_figure, print_case
 from slotwise.report.plotting import picture_kind
@@ -31,7 +31,7 @@ from slotwise.runs import RunFolder
 from slotwise.runs.bound_case import BoundCase, estimate_constants
 from slotwise.runs.config import RunConfig
 from slotwise.scenario import Scenario, whole
-from slotwise.schedule import Delay
+from slotwise.schedule import Delay, PolicyConfig
 from slotwise.theory.bound import Constants, Setting
 
 ANALYSIS = panel("Constants of the analysis")
@@ -68,6 +68,8 @@ def bound(
         check_writable(out)
     known = {name: float(options[name]) for name in CONSTANT_NAMES if name in options}
     if estimate is None:
+        if "delay" in options and options.get("schedule", DEFAULTS["schedule"]) != "idfl":
+            raise NoEffectError("delay", options["delay"], "unless the schedule is idfl")
         case = BoundCase(_setting({**DEFAULTS, **options}, rounds), _constants(known))
     else:
         for name in OF_THE_RUN:
@@ -113,8 +115,7 @@ def _setting(options: dict[str, Any], rounds: int | None) -> Setting:
 def _delay(scenario: Scenario, schedule: str, delay: Delay) -> int:
     if schedule not in ("async", "idfl"):
         raise InputError("schedule", schedule, "async or idfl")
-    if schedule == "async" and delay not in ("auto", 0):
-        raise InputError("delay", delay, "auto or 0 for the schedule async")
+    PolicyConfig(schedule=schedule, delay=delay)
     if delay == "auto":
         return theory.free_delay(scenario) if schedule == "idfl" else 0
     return delay

@@ -14,9 +14,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter, Token
 
 from slotwise.costs import Powers
-from slotwise.errors import ConflictError, InputError
+from slotwise.errors import ConflictError, InputError, NoEffectError
 from slotwise.runs.config import RunConfig, Shorthand
 from slotwise.scenario import field_types, option_names
+from slotwise.schedule import POLICIES
 
 Command = Callable[..., int | None]
 
@@ -162,11 +163,26 @@ def command(*flags: Flag) -> Callable[[Callable[..., int | None]], Command]:
     return decorate
 
 
-def refuse_with(other: str, given: Mapping[str, Any]) -> None:
+def refuse_with(other: str, given: Mapping[str, Any], hint: str = "") -> None:
     """Raise a ConflictError for the first of ``given`` that has a value next to ``other``."""
     for name, value in given.items():
         if value is not None and value is not False:
-            raise ConflictError(name, other)
+            raise ConflictError(name, other, hint)
+
+
+def refuse_idle(options: Mapping[str, Any]) -> None:
+    """Refuse options of local training where nothing is trained, unless compute slots follow from them."""
+    for name in ("local_steps", "batch_size"):
+        if name in options and "samples_per_slot" not in options:
+            raise NoEffectError(name, options[name], "without samples_per_slot, as nothing is trained")
+
+
+def refuse_idle_seed(options: Mapping[str, Any], config: RunConfig) -> None:
+    """Refuse a seed where nothing is drawn from it for the schedule."""
+    drawn = config.policy.depends_on_seed or config.policy.schedule not in POLICIES
+    drawn = drawn or (config.fleet.depends_on_seed and config.fleet.fleet_seed is None)
+    if "seed" in options and not drawn:
+        raise NoEffectError("seed", options["seed"], "if nothing is drawn from it")
 
 
 def field_help(owner: type) -> dict[str, str]:

@@ -13,6 +13,8 @@ from slotwise.cli.flags import (
     command,
     output,
     power_flags,
+    refuse_idle,
+    refuse_idle_seed,
     run_flags,
     take_powers,
     whole_numbers,
@@ -45,8 +47,10 @@ def plan(
     The defaults are the MNIST case of the paper (50 compute slots). With a fleet every schedule is simulated,
     and intentional delay is just in time for each device.
     """
+    refuse_idle(options)
     powers = take_powers(options)
     config = RunConfig.from_options({**options, "group_size": 1})
+    refuse_idle_seed(options, config)
     channel = config.channel
     table = make_plan(
         devices=channel.devices,

@@ -18,7 +18,7 @@ from slotwise.recommendation.metric import MetricName
 from slotwise.report.progress import BatchProgress, stop_on_signals
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig
-from slotwise.runs.config import read_toml
+from slotwise.runs.toml_options import blaming_file, toml_options
 
 if TYPE_CHECKING:
     from slotwise.recommendation.answer import Recommendation
@@ -65,21 +65,20 @@ def recommend(
 
     asked = {flag.name: options.pop(flag.name) for flag in SEARCH_FLAGS if flag.name in options}
     in_file, powers = _read(config)
+    flags = {flag.name for flag in (*RUN_FLAGS, *SEARCH_FLAGS)} - in_file.keys() | options.keys() | {"out"}
     try:
-        given = {**in_file, **options}
-        for name in SEARCHED:
-            if name in given:
-                raise InputError(name, given[name], "omitted, because it is searched")
-        base = RunConfig.from_options({**given, "group_size": 1})
-        with stop_on_signals() as stop, BatchProgress(lambda: stop.requested, quiet=quiet) as progress:
-            answer = search(base, **asked, powers=powers, out=out, observer=progress)
+        with blaming_file(config, flags):
+            given = {**in_file, **options}
+            for name in SEARCHED:
+                if name in given:
+                    raise InputError(name, given[name], "omitted, because it is searched")
+            # A schedule that has all options of schedules: sync candidates have the participation.
+            base = RunConfig.from_options({**given, "group_size": 1, "schedule": "sync"})
+            with stop_on_signals() as stop, BatchProgress(lambda: stop.requested, quiet=quiet) as progress:
+                answer = search(base, **asked, powers=powers, out=out, observer=progress)
     except Stopped:
         print("interrupted; the same command resumes", file=sys.stderr)
         return INTERRUPTED
-    except InputError as error:
-        if error.parameter in in_file and error.parameter not in options:
-            raise UserError(f"{config}: {error}") from None
-        raise
     if as_json:
         print(answer.to_json(), end="")
     else:
@@ -98,7 +97,7 @@ def _read(path: Path | None) -> tuple[dict[str, Any], Any]:
         powers = read_powers(document.pop("powers", None))
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
-    return read_toml(path, document), powers
+    return toml_options(path, document, ("powers",)), powers
 
 
 def _print(answer: Recommendation) -> None:

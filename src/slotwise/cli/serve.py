@@ -21,7 +21,6 @@ from slotwise.cli.live_display import (
     stderr_may_close,
 )
 from slotwise.errors import InputError
-from slotwise.files import blaming_file
 from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig, resume_live
 from slotwise.live import serve as serve_live
@@ -31,6 +30,7 @@ from slotwise.live.transport.broker import BrokerOptions
 from slotwise.report.progress import stop_on_signals
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig, RunFolder, read_toml
+from slotwise.runs.toml_options import blaming_file
 from slotwise.scenario import option_names
 
 BROKER, SERVER = panel("Broker"), panel("Server")
@@ -38,7 +38,9 @@ SERVER_FLAGS = tuple(
     replace(flag, alias="--patience") if flag.name == "timeout" else flag
     for flag in flags_of(ServerConfig, SERVER)
 )
-RUN_FLAGS = tuple(flag for flag in run_flags() if flag.name not in SIMULATED_FAULTS)
+RUN_FLAGS = tuple(
+    flag for flag in run_flags() if flag.name not in (*SIMULATED_FAULTS, *option_names(ServerConfig))
+)
 FILE_FLAGS = (
     Flag("out", Path, "Run folder; must not contain another run.", OUTPUT),
     Flag("resume", Path, "Resume the run in this folder, also after a crash.", OUTPUT),

@@ -16,6 +16,9 @@ from slotwise.cli.flags import (
     command,
     output,
     power_flags,
+    refuse_idle,
+    refuse_idle_seed,
+    refuse_with,
     run_flags,
     take_powers,
     whole_number,
@@ -25,7 +28,6 @@ from slotwise.errors import InputError
 from slotwise.report.gantt import check_picture_path, gantt_text, window_of, write_gantt
 from slotwise.report.tables import cost_line, costs_as_dict, device_table, table_console
 from slotwise.runs.config import RunConfig
-from slotwise.schedule import refuse_too_many_uplinks
 
 # The worked example of the paper.
 EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
@@ -61,11 +63,16 @@ def timeline(
         check_picture_path(out)
     if as_json and out is None and slots is not None:
         raise InputError("slots", slots, "omitted with --json, which lists every round")
+    if out is not None and not as_json:
+        powers_given = [flag.name for flag in power_flags() if flag.name in options]
+        given = {"per_device": per_device, **dict.fromkeys(powers_given, True)}
+        refuse_with("out", given, "a picture shows no costs; --json does")
+    refuse_idle(options)
     powers = take_powers(options)
     config = RunConfig.from_options(options, defaults=EXAMPLE)
     if rounds is None and config.channel.deadline is None:
         rounds = 2 * config.channel.groups
-    refuse_too_many_uplinks(config.channel, rounds, config.make_fleet())
+    refuse_idle_seed(options, config)
     result = config.simulate(rounds)
     window = None if slots is None else window_of(slots, result)
     if out is not None:

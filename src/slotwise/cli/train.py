@@ -22,15 +22,14 @@ from slotwise.cli.flags import (
 )
 from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError, UserError
-from slotwise.files import blaming_file
 from slotwise.observer import Observer, Observers
 from slotwise.report.progress import TrainingProgress, stop_on_signals
 from slotwise.report.tables import cost_line
 from slotwise.runs import RunConfig, RunResult
 from slotwise.runs import resume as resume_run
 from slotwise.runs import run as start_run
-from slotwise.runs.config import read_toml
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.runs.toml_options import blaming_file, read_toml
 from slotwise.tracking import TRACKERS, tracker
 
 CONFIG = output("TOML file with any of the options; flags override the file.")

@@ -24,13 +24,12 @@ from slotwise.data.partitions import (
     one_label,
     skewed_sizes,
 )
-from slotwise.errors import ConflictError, InputError
-from slotwise.scenario import check_fields, refuse_unused, whole
+from slotwise.errors import InputError
+from slotwise.scenario import LARGEST_SEED, check_fields, refuse_unused, whole
 
 PartitionName = Literal["one-label", "k-labels", "dirichlet", "iid", "natural"]
 InputScale = Literal["standard", "unit"]
-# Options that only some partitions use.
-PARTITION_OPTIONS = {"labels_per_device": "k-labels", "concentration": "dirichlet"}
+PARTITION_OPTIONS = {"labels_per_device": "k-labels", "concentration": "dirichlet"}  # and their partitions
 FOUND_IN_FOLDER = ("device_samples", "folder_shape", "folder_classes")
 
 
@@ -49,6 +48,7 @@ class DatasetConfig:
         labels_per_device: Labels of each device, for the partition k-labels.
         concentration: Parameter of the partition dirichlet; smaller is more unequal.
         input_scale: Pixels standardised by the data set's mean and deviation, or scaled to 0..1.
+        data_seed: Random seed of the partition. Default: that of the run.
         data_folder: Your own data instead: a folder with device-1.npz, device-2.npz, … and test.npz.
         folder_shape: Shape of an input in the data folder.
         folder_classes: Number of classes in the data folder.
@@ -62,6 +62,7 @@ class DatasetConfig:
     labels_per_device: int = 2
     concentration: float = 0.5
     input_scale: InputScale = "standard"
+    data_seed: int | None = None
     data_folder: str | None = None
     folder_shape: tuple[int, ...] = ()
     folder_classes: int | None = None
@@ -81,26 +82,35 @@ class DatasetConfig:
                 whole("device_samples", count)
             except InputError as error:
                 raise InputError("device_samples", f"{count} of device {device}", error.allowed) from None
-        self._refuse_unused()
+        if self.data_seed is not None:
+            whole("data_seed", self.data_seed, 0, LARGEST_SEED)
+        refuse_unused(self)
         if self.data_folder is not None:
             self._look_into_folder(self.data_folder)
+        elif self.partition == "natural" and FACTS[self.data].owners is None:
+            known = ", ".join(name for name, facts in FACTS.items() if facts.owners)
+            raise InputError("partition", self.partition, f"used with data that has owners: {known}")
 
-    def _refuse_unused(self) -> None:
-        """Refuse options that would have no effect."""
+    def unused(self) -> dict[str, str]:
+        """Return the options that have no effect with the data and the partition, with the reason."""
         if self.data_folder is not None:
-            own = ("data", "partition", "samples_per_device", "sample_skew", *PARTITION_OPTIONS)
-            refuse_unused(self, own, "data_folder")
-            return
-        refuse_unused(self, ("folder_shape", "folder_classes"), "a built-in data set")
+            names = (
+                "data",
+                "partition",
+                "samples_per_device",
+                "sample_skew",
+                "data_seed",
+                *PARTITION_OPTIONS,
+            )
+            return dict.fromkeys(names, "with data_folder")
+        reason = f"with partition {self.partition}"
+        found = {name: reason for name, owner in PARTITION_OPTIONS.items() if owner != self.partition}
+        found |= dict.fromkeys(("folder_shape", "folder_classes"), "without data_folder")
         if self.partition == "natural":
-            refuse_unused(self, ("samples_per_device", "sample_skew", "device_samples"), "partition natural")
-            if FACTS[self.data].owners is None:
-                known = ", ".join(name for name, facts in FACTS.items() if facts.owners)
-                raise InputError("partition", self.partition, f"used with data that has owners: {known}")
-        if self.device_samples:
-            refuse_unused(self, ("samples_per_device",), "device_samples")
-            if self.sample_skew is not None:
-                raise ConflictError("sample_skew", "device_samples")
+            found |= dict.fromkeys(("samples_per_device", "sample_skew", "device_samples"), reason)
+        elif self.device_samples:
+            found |= dict.fromkeys(("samples_per_device", "sample_skew"), "with device_samples")
+        return found
 
     def _look_into_folder(self, folder: str) -> None:
         """Keep the absolute name of the folder and, unless they are known already, the facts about it."""
@@ -132,10 +142,14 @@ class DatasetConfig:
 
     def total_samples(self, devices: int) -> int:
         """Return the samples of all devices together; of natural owners an estimate."""
+        return sum(self.device_samples) if self.device_samples else devices * self.typical_samples
+
+    @property
+    def typical_samples(self) -> int:
+        """Samples of a device: the most that is given, the mean if they are drawn, an estimate for owners."""
         if self.device_samples:
-            return sum(self.device_samples)
-        natural_owners = self.partition == "natural"
-        return devices * (self.facts.samples_per_owner if natural_owners else self.samples_per_device)
+            return max(self.device_samples)
+        return self.facts.samples_per_owner if self.partition == "natural" else self.samples_per_device
 
     def check_devices(self, devices: int) -> None:
         """Refuse a number of devices other than that of ``device_samples`` or of the files of a folder."""

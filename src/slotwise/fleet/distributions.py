@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from slotwise.errors import InputError
 from slotwise.fleet.fleet import Absence, chance
-from slotwise.scenario import LARGEST, whole
+from slotwise.scenario import LARGEST, LARGEST_SEED, whole
 
 Distribution = Callable[[float], int]
 """The inverse of a distribution function: whole slots, at least 1, from a number in [0, 1)."""
@@ -22,6 +22,7 @@ Distribution = Callable[[float], int]
 Quantity = Literal["compute", "link"]
 _QUANTITIES = {"compute": 3, "link": 4}  # 1 and 2 are the fleet's jitter and losses
 _PRESENT, _AWAY = 5, 6
+MOST_ABSENCES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def draw_slots(
 ) -> tuple[int, ...]:
     """Draw the slots of devices 1 to N; ``of`` makes fast computing and fast links independent."""
     whole("devices", devices)
-    whole("seed", seed, smallest=0)
+    whole("seed", seed, 0, LARGEST_SEED)
     if of not in get_args(Quantity):
         raise InputError("of", of, "compute or link")
     return tuple(distribution(chance(seed, _QUANTITIES[of], n)) for n in range(1, devices + 1))
@@ -136,10 +137,14 @@ def random_absences(
     """
     whole("devices", devices)
     whole("horizon", horizon)
-    whole("seed", seed, smallest=0)
+    whole("seed", seed, 0, LARGEST_SEED)
     for name, mean in (("mean_present", mean_present), ("mean_away", mean_away)):
         if not 1 <= mean < inf:
             raise InputError(name, mean, "a finite number of slots, at least 1")
+    expected = devices * horizon / (mean_present + mean_away)
+    if expected > MOST_ABSENCES:
+        allowed = f"larger: this would be about {expected:,.0f} absences, and {MOST_ABSENCES:,} are the most"
+        raise InputError("mean_present", mean_present, allowed)
     absences = []
     for device in range(1, devices + 1):
         slot = count = 0

@@ -6,6 +6,7 @@ attempt. So a schedule does not depend on the order of questions, and running it
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +14,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 from slotwise.errors import InputError
-from slotwise.scenario import Scenario, whole
+from slotwise.scenario import LARGEST_SEED, Scenario, whole
 
 Retransmission = Literal["next-turn", "at-once"]
 _JITTER, _LOSS = 1, 2  # purposes of random numbers; 3 to 6 are in distributions.py
@@ -50,7 +51,7 @@ class Fleet:
         compute_slots: slots of one local training, device by device.
         link_slots: slots of one uplink, device by device; a broadcast takes the scenario's.
         jitter: a training takes up to this share longer or shorter, drawn anew for each.
-        loss: the probability that an uplink arrives damaged and has to be sent again.
+        uplink_loss: the probability that an uplink arrives damaged and has to be sent again.
         retransmission: when it is sent again: at once, or when its turn comes next.
         absences: the absences of all devices.
         seed: the seed of jitter and losses.
@@ -59,7 +60,7 @@ class Fleet:
     compute_slots: tuple[int, ...]
     link_slots: tuple[int, ...]
     jitter: float = 0.0
-    loss: float = 0.0
+    uplink_loss: float = 0.0
     retransmission: Retransmission = "next-turn"
     absences: tuple[Absence, ...] = ()
     seed: int = 0
@@ -78,11 +79,11 @@ class Fleet:
             raise InputError("link_slots", f"{len(self.link_slots)} numbers", allowed)
         if not 0 <= self.jitter < 1:
             raise InputError("jitter", self.jitter, "a number from 0 to below 1")
-        if not 0 <= self.loss < 1:
-            raise InputError("loss", self.loss, "a probability from 0 to below 1")
+        if not 0 <= self.uplink_loss < 1:
+            raise InputError("uplink_loss", self.uplink_loss, "a probability from 0 to below 1")
         if self.retransmission not in get_args(Retransmission):
             raise InputError("retransmission", self.retransmission, "next-turn or at-once")
-        whole("seed", self.seed, smallest=0)
+        whole("seed", self.seed, 0, LARGEST_SEED)
         object.__setattr__(self, "absences", _checked_absences(self.absences, self.devices))
 
     @classmethod
@@ -99,7 +100,7 @@ class Fleet:
     @property
     def faultless(self) -> bool:
         """True if there are no jitter, losses and absences."""
-        return not (self.jitter or self.loss or self.absences)
+        return not (self.jitter or self.uplink_loss or self.absences)
 
     def is_equal_to(self, scenario: Scenario) -> bool:
         """Return whether these are the scenario's equal devices, without faults."""
@@ -123,15 +124,17 @@ class Fleet:
     def without_faults(self) -> Fleet:
         """Return the same devices without faults; each training takes as long as jitter permits."""
         longest = tuple(max(1, round(slots * (1 + self.jitter))) for slots in self.compute_slots)
-        return replace(self, compute_slots=longest, jitter=0.0, loss=0.0, absences=())
+        return replace(self, compute_slots=longest, jitter=0.0, uplink_loss=0.0, absences=())
 
     def loses(self, device: int, attempt: int) -> bool:
         """Return whether the device's uplink number ``attempt`` (from 0, over the whole run) is lost."""
-        return self.loss > 0 and chance(self.seed, _LOSS, device, attempt) < self.loss
+        return self.uplink_loss > 0 and chance(self.seed, _LOSS, device, attempt) < self.uplink_loss
 
     def leaves_within(self, device: int, slot: int, end: int) -> bool:
         """Return whether the device leaves after ``slot`` and before ``end``."""
-        return any(slot < absence.leaves < end for absence in self.absences_of.get(device, ()))
+        absences = self.absences_of.get(device, ())
+        following = bisect_right(absences, slot, key=lambda absence: absence.leaves)
+        return following < len(absences) and absences[following].leaves < end
 
     @cached_property
     def absences_of(self) -> Mapping[int, Sequence[Absence]]:
@@ -153,9 +156,10 @@ class Fleet:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Fleet:
-        """Return the fleet that `as_dict` describes."""
+        """Return the fleet that `as_dict` describes; earlier versions call the uplink loss ``loss``."""
         absences = tuple(Absence(**absence) for absence in document.get("absences", ()))
-        return cls(**{**document, "absences": absences})
+        fields = {"uplink_loss" if name == "loss" else name: value for name, value in document.items()}
+        return cls(**{**fields, "absences": absences})
 
 
 def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absence, ...]:

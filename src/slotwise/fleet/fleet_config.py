@@ -17,7 +17,7 @@ from typing import Any
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.fleet.distributions import Quantity, distribution_from, draw_slots, random_absences
 from slotwise.fleet.fleet import Absence, Fleet, Retransmission
-from slotwise.scenario import LARGEST, Scenario, check_fields, whole
+from slotwise.scenario import LARGEST, LARGEST_SEED, Scenario, check_fields, refuse_unused, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +32,12 @@ class FleetConfig:
         device_link_slots: Uplink slots of devices 1 to N, one by one.
         uplink_slots: Slots of one uplink, if not those of a broadcast (--link-slots).
         jitter: A training takes up to this share longer or shorter, drawn anew for each.
-        loss: Probability that an uplink is lost.
+        uplink_loss: Probability that an uplink is lost.
         retransmission: When a lost uplink is sent again: when its turn comes next, or at once.
         absences: (device, leaves, returns) for each absence; returns is None for good.
         mean_present: Mean slots for which a device is present, if devices come and go at random.
         mean_away: Mean slots for which it is then absent.
+        fleet_seed: Random seed of everything drawn for the fleet. Default: that of the run.
     """
 
     compute_distribution: str | None = None
@@ -45,11 +46,12 @@ class FleetConfig:
     device_link_slots: tuple[int, ...] = ()
     uplink_slots: int | None = None
     jitter: float = 0.0
-    loss: float = 0.0
+    uplink_loss: float = 0.0
     retransmission: Retransmission = "next-turn"
     absences: tuple[tuple[int, int, int | None], ...] = ()
     mean_present: float | None = None
     mean_away: float | None = None
+    fleet_seed: int | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -62,11 +64,37 @@ class FleetConfig:
         for one, other in (("mean_present", "mean_away"), ("mean_away", "mean_present")):
             if getattr(self, one) is not None and getattr(self, other) is None:
                 raise InputError(other, "missing", f"given together with {one}")
+        if self.fleet_seed is not None:
+            whole("fleet_seed", self.fleet_seed, 0, LARGEST_SEED)
+        refuse_unused(self)
+
+    @property
+    def depends_on_seed(self) -> bool:
+        """True if another seed gives another fleet."""
+        drawn = (self.compute_distribution, self.link_distribution)
+        if any(text is not None and not text.startswith("constant:") for text in drawn):
+            return True
+        return bool(self.jitter or self.uplink_loss) or self.mean_present is not None
+
+    @property
+    def has_own_speeds(self) -> bool:
+        """True if each device has compute slots of its own, and the scenario's have no effect."""
+        return self.compute_distribution is not None or bool(self.device_compute_slots)
+
+    def unused(self) -> dict[str, str]:
+        """Return the options without effect on this fleet, with the reason."""
+        found = {} if self.uplink_loss else {"retransmission": "without uplink losses"}
+        return found if self.depends_on_seed else {**found, "fleet_seed": "if nothing is drawn for the fleet"}
 
     def fleet(self, scenario: Scenario, seed: int = 0) -> Fleet | None:
-        """Return the devices, or None if no option makes them unequal or faulty."""
-        if self == FleetConfig(retransmission=self.retransmission):
+        """Return the devices, or None if no option makes them unequal or faulty.
+
+        ``seed`` is that of the run; a ``fleet_seed`` replaces it.
+        """
+        if self == FleetConfig():
             return None
+        seed = seed if self.fleet_seed is None else self.fleet_seed
+        refuse_too_many_devices(scenario)
         count, absences = scenario.devices, tuple(Absence(*absence) for absence in self.absences)
         each = self.device_compute_slots or (scenario.compute_slots,) * count
         compute = _slots("compute", self.compute_distribution, each, count, seed)
@@ -82,13 +110,14 @@ class FleetConfig:
             compute_slots=compute,
             link_slots=link,
             jitter=self.jitter,
-            loss=self.loss,
+            uplink_loss=self.uplink_loss,
             retransmission=self.retransmission,
             absences=absences,
             seed=seed,
         )
 
 
+MOST_DEVICES = 1_000_000
 COLUMNS = ("device", "compute_slots", "link_slots", "leaves", "returns")  # the first two are required
 CONFLICTS = (
     ("compute_distribution", "device_compute_slots"),
@@ -97,6 +126,12 @@ CONFLICTS = (
     ("link_distribution", "uplink_slots"),
     ("uplink_slots", "device_link_slots"),
 )
+
+
+def refuse_too_many_devices(scenario: Scenario) -> None:
+    """Raise an InputError if there are too many devices to have numbers of their own, or to be simulated."""
+    if scenario.devices > MOST_DEVICES:
+        raise InputError("devices", scenario.devices, f"at most {MOST_DEVICES:,}, if they are simulated")
 
 
 def _slots(

@@ -1,7 +1,9 @@
 """Estimate the constants of the convergence analysis, L, σ², M and Γ², by sampling gradients of a task.
 
-Each estimate is the largest value found, so it is a lower bound of the supremum in the assumptions: a step
-size that it rules out is ruled out, but one that it allows may still be too large.
+L and Γ² are the largest values found, so they are lower bounds of the suprema in the assumptions: a step size
+that they rule out is ruled out, but one that they allow may still be too large. σ² and M are a line above
+sampled second moments, no bound in either direction. A network with ReLU or max-pooling has no finite L: the
+estimate is the curvature met where it was taken.
 """
 
 from __future__ import annotations

@@ -86,19 +86,18 @@ class LocalTraining:
                 raise InputError(name, getattr(self, name), "a number from 0 to below 1")
         if self.local_step is not None and not is_function_name(self.local_step):
             raise InputError("local_step", self.local_step, "module:function, as in my_module:step")
-        self._refuse_unused()
+        refuse_unused(self)
 
-    def _refuse_unused(self) -> None:
-        """Refuse options that would have no effect."""
+    def unused(self) -> dict[str, str]:
+        """Return the options of other optimisers and of a decay that there is not, with the reason."""
         others = [name for kind, names in USED_BY.items() if kind != self.optimizer for name in names]
-        refuse_unused(self, others, f"optimizer {self.optimizer}")
+        found = dict.fromkeys(others, f"with optimizer {self.optimizer}")
         if self.rate_decay == "constant":
-            refuse_unused(self, ("rate_unit", "rate_period"), "rate_decay constant")
+            found |= dict.fromkeys(("rate_unit", "rate_period"), "with rate_decay constant")
         if self.local_step is not None:
-            own = [name for names in USED_BY.values() for name in names]
-            refuse_unused(
-                self, ("optimizer", *own, "weight_decay", "gradient_clip", "proximal"), "local_step"
-            )
+            own = ("optimizer", *(name for names in USED_BY.values() for name in names))
+            found |= dict.fromkeys((*own, "weight_decay", "gradient_clip", "proximal"), "with local_step")
+        return found
 
     @property
     def divisor(self) -> int:

@@ -11,7 +11,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-LARGEST_SEED = 2**64 - 1
+from slotwise.scenario import LARGEST_SEED
+
+__all__ = ["LARGEST_SEED", "Purpose", "draw_batches", "generator"]
 
 
 class Purpose(IntEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import isnan, nan
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -231,7 +231,12 @@ def slow_links_better_in_rounds(evidence: Evidence) -> Finding:
     truths, figures = [], []
     for compute, link in evidence.slow_links:
         fast, slow = (evidence.curves("idfl", 1, (compute, slots)) for slots in (1, link))
-        pairs = [losses_over_same_rounds(a.points, b.points) for a, b in zip(fast, slow, strict=True)]
+        pairs = [
+            (nan, nan)
+            if evidence.has_collapsed(a) or evidence.has_collapsed(b)
+            else losses_over_same_rounds(a.points, b.points)
+            for a, b in zip(fast, slow, strict=True)
+        ]
         truths.append(unanimous(below(b, a) for a, b in pairs))
         losses = f"r=1 {mean_text([a for a, _ in pairs])}, r={link} {mean_text([b for _, b in pairs])}"
         rounds = f"up to round {slow[0].points[-1].round:,}"

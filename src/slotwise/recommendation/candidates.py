@@ -13,7 +13,7 @@ import numpy as np
 from slotwise.errors import InputError
 from slotwise.recommendation.halving import SIXTEENTHS
 from slotwise.runs import RunConfig
-from slotwise.schedule import Schedule, Timeline
+from slotwise.schedule import Schedule, Timeline, refuse_too_many_uplinks
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,9 @@ def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) 
 def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[int]) -> Candidate | None:
     """Return a candidate; None if no round ends in time."""
     runs = [with_schedule(base, schedule, size, seed) for seed in seeds]
-    by_chance = any(run.make_fleet() is not None or run.policy.depends_on_seed for run in runs)
+    fleet = runs[0].make_fleet()
+    refuse_too_many_uplinks(runs[0].channel, fleet=fleet)
+    by_chance = fleet is not None or any(run.policy.depends_on_seed for run in runs)
     try:
         timelines = [run.simulate() for run in (runs if by_chance else runs[:1])]
     except InputError as error:

@@ -21,6 +21,7 @@ from slotwise.batch.jobs import run_jobs
 from slotwise.batch.serial import MakeTask, SerialExecutor, TaskCache
 from slotwise.batch.specification import checked_seeds
 from slotwise.costs import Powers
+from slotwise.data.dataset_config import FOUND_IN_FOLDER
 from slotwise.errors import InputError, UserError
 from slotwise.files import write_atomically
 from slotwise.learning import Point
@@ -33,6 +34,7 @@ from slotwise.recommendation.candidates import Candidate, rung_slot
 from slotwise.recommendation.halving import Score, halve
 from slotwise.recommendation.metric import Metric, MetricName, Reading, Target
 from slotwise.runs import RunConfig
+from slotwise.runs.config import renamed
 from slotwise.scenario import whole
 
 
@@ -71,7 +73,7 @@ def recommend(
         InputError: a parameter is out of its range, or the folder has pilots of another run.
         Stopped: the observer asked to stop; the same call resumes.
     """
-    base = config.with_options(schedule="idfl", delay="auto", group_size=1, seed=0)
+    base = config.with_options(schedule="sync", delay="auto", group_size=1, seed=0)
     question = Question(
         base,
         _group_sizes(base, group_sizes),
@@ -217,7 +219,7 @@ def begin(folder: BatchFolder, base: RunConfig) -> None:
         folder.write_manifest({"parameters": options})
         return
     with folder.reading_manifest():
-        parameters = dict(folder.read_manifest()["parameters"])
+        parameters = renamed(folder.read_manifest()["parameters"])
     for name, value in parameters.items():
         if options.get(name) != value:
             allowed = f"another folder: the pilots of this one have {name} {value}"
@@ -238,9 +240,12 @@ def _write(answer: Recommendation, path: Path) -> None:
 def toml_of(config: RunConfig) -> str:
     """Return all options of a run as a TOML file for `slotwise train --config`."""
     lines = []
+    unused = {*config.unused(), *(["compute_slots"] if config.fleet.has_own_speeds else [])}
+    if config.dataset.data_folder is not None:
+        unused |= {*FOUND_IN_FOLDER}
     for name, value in config.options().items():
         if name == "absences":  # TOML has no null
             value = [[part for part in absence if part is not None] for absence in value]  # noqa: PLW2901
-        if value is not None:
+        if value is not None and name not in unused:
             lines.append(f"{name.replace('_', '-')} = {json.dumps(value)}")
     return "\n".join(lines) + "\n"

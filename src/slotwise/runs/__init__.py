@@ -1,7 +1,8 @@
 """Runs: one training with its configuration, folder, checkpoints and result."""
 
-from slotwise.runs.config import RunConfig, read_toml
+from slotwise.runs.config import RunConfig
 from slotwise.runs.execution import RunResult, execute, resume, run
 from slotwise.runs.run_folder import RunFolder, model_sha256
+from slotwise.runs.toml_options import read_toml
 
 __all__ = ["RunConfig", "RunFolder", "RunResult", "execute", "model_sha256", "read_toml", "resume", "run"]

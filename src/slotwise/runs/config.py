@@ -7,7 +7,6 @@ and the command line write it.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -17,15 +16,24 @@ from typing import Any, Literal, get_origin
 from slotwise.aggregation import AggregationConfig
 from slotwise.data import FACTS, DatasetConfig
 from slotwise.data.dataset_config import FOUND_IN_FOLDER
-from slotwise.errors import ConflictError, InputError, UserError
-from slotwise.files import load_toml
+from slotwise.errors import ConflictError, InputError, NoEffectError, UserError, refuse_unknown_name
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_config import options_of_file
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
-from slotwise.scenario import Scenario, check_fields, checked, compute_slots, field_types, option_names, whole
-from slotwise.schedule import PolicyConfig, Timeline, simulate
+from slotwise.scenario import (
+    LARGEST_SEED,
+    Scenario,
+    check_fields,
+    checked,
+    compute_slots,
+    field_types,
+    option_names,
+    refuse_unused,
+    whole,
+)
+from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
 from slotwise.user_code import is_function_name
 
 
@@ -38,12 +46,14 @@ class ModelConfig:
         channels: Output channels of the convolutions, each 5×5 with max-pool 2 and relu.
         hidden: Units of the dense layers before the last.
         backend: What computes the network: numba kernels, or PyTorch for the same network.
+        model_seed: Random seed of the first model. Default: that of the run.
     """
 
     task: str | None = None
     channels: tuple[int, ...] = (10, 20)
     hidden: tuple[int, ...] = (50,)
     backend: Literal["numba", "torch"] = "numba"
+    model_seed: int | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -52,6 +62,14 @@ class ModelConfig:
                 whole(name, number)
         if self.task is not None and not is_function_name(self.task):
             raise InputError("task", self.task, "module:function, as in my_module:make_task")
+        if self.model_seed is not None:
+            whole("model_seed", self.model_seed, 0, LARGEST_SEED)
+        refuse_unused(self)
+
+    def unused(self) -> dict[str, str]:
+        """Return the options of the built-in networks if the task is the user's own, with the reason."""
+        built_in = ("channels", "hidden", "backend")
+        return {} if self.task is None else dict.fromkeys(built_in, "with a task of your own")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +85,7 @@ class RunConfig:
         training: Local training, and the seed of everything random.
         rule: Aggregation rule.
         bits: Bits of each number of an update; 32 sends it unchanged.
-        evaluate_every: Slots between evaluations. Default: a hundredth of the deadline, at least 250.
+        evaluate_every: Slots between evaluations. Default: a hundredth of the deadline.
     """
 
     channel: Scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)  # noqa: RUF009
@@ -86,11 +104,23 @@ class RunConfig:
             whole("evaluate_every", self.evaluate_every)
         self.make_fleet()
         self.dataset.check_devices(self.channel.devices)
-        if self.model.task is not None:  # options of the built-in data sets and networks have no effect
-            given, usual = self.options(), RunConfig().options()
-            for name in ("input_scale", "channels", "hidden", "backend"):
-                if given[name] != usual[name]:
-                    raise ConflictError(name, "task")
+        for name, reason in self._unused_data().items():
+            if getattr(self.dataset, name) != getattr(DatasetConfig, name):
+                raise NoEffectError(name, getattr(self.dataset, name), reason)
+
+    def unused(self) -> dict[str, str]:
+        """Return the options that have no effect in this configuration, each with the reason.
+
+        A class of options declares its own in a method of the same name.
+        """
+        found = self._unused_data()
+        for group in GROUPS:
+            part = getattr(self, group)
+            found |= part.unused() if hasattr(part, "unused") else {}
+        return found
+
+    def _unused_data(self) -> dict[str, str]:
+        return {} if self.model.task is None else {"input_scale": "with a task of your own"}
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> RunConfig:
@@ -98,12 +128,12 @@ class RunConfig:
 
         Options that are not given come from ``defaults``, or else from the paper's case for the data set.
         `Shorthand` options may take the place of others. Files are read here and never again. A UserError
-        names an option that is unknown, out of its range or in conflict with another.
+        names an option that is unknown, out of its range, in conflict with another or without effect.
         """
         refuse_unknown(options)
         for name in ("compute_slots", "samples_per_slot"):  # one speed of all devices, and
-            for other in ("compute_distribution", "fleet_file"):  # one of each
-                if options.get(name) is not None and options.get(other) is not None:
+            for other in ("compute_distribution", "device_compute_slots", "fleet_file"):  # one of each
+                if options.get(name) is not None and options.get(other):
                     raise ConflictError(name, other)
         shorthand = Shorthand(**{name: options.get(name) for name in SHORTHANDS})
         chosen = {name: value for name, value in options.items() if name not in SHORTHANDS}
@@ -112,6 +142,9 @@ class RunConfig:
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
         config = cls().with_options(**{**case, **chosen})
+        for name, reason in config.unused().items():
+            if name in options:
+                raise NoEffectError(name, options[name], reason)
         if shorthand.samples_per_slot is None:
             return config
         if "compute_slots" in chosen:
@@ -120,8 +153,24 @@ class RunConfig:
         return config.with_options(compute_slots=compute_slots(steps, batch, shorthand.samples_per_slot))
 
     @classmethod
+    def from_saved(cls, options: Mapping[str, Any]) -> RunConfig:
+        """Build a configuration from the table in a run.json, also of an earlier version.
+
+        Options that had another name are renamed; those that were accepted though they have no effect get
+        their default values.
+        """
+        table, usual = renamed(options), cls().options()
+        while True:
+            try:
+                return cls().with_options(**table)
+            except NoEffectError as error:
+                table[error.parameter] = usual[error.parameter]
+
+    @classmethod
     def from_toml(cls, path: Path) -> RunConfig:
         """Build a configuration from a TOML file with the names of options or flags."""
+        from slotwise.runs.toml_options import read_toml  # noqa: PLC0415  (it needs this module)
+
         return cls.from_options(read_toml(path))
 
     def with_options(self, /, **options: Any) -> RunConfig:
@@ -153,8 +202,23 @@ class RunConfig:
 
     @property
     def seed(self) -> int:
-        """Random seed of model, partition, batches, participation, rounding and fleet."""
+        """Random seed of batches, participation and rounding, and by default of fleet, data and model."""
         return self.training.seed
+
+    @property
+    def fleet_seed(self) -> int:
+        """Random seed of the fleet."""
+        return self.seed if self.fleet.fleet_seed is None else self.fleet.fleet_seed
+
+    @property
+    def data_seed(self) -> int:
+        """Random seed of the partition."""
+        return self.seed if self.dataset.data_seed is None else self.dataset.data_seed
+
+    @property
+    def model_seed(self) -> int:
+        """Random seed of the first model."""
+        return self.seed if self.model.model_seed is None else self.model.model_seed
 
     @property
     def deadline(self) -> int:
@@ -163,11 +227,18 @@ class RunConfig:
 
     def make_fleet(self) -> Fleet | None:
         """Return the devices, or None if all are equal and without faults."""
-        return None if self.fleet == RunConfig.fleet else self.fleet.fleet(self.channel, self.seed)
+        return None if self.fleet == RunConfig.fleet else self.fleet.fleet(self.channel, self.fleet_seed)
 
     def simulate(self, rounds: int | None = None) -> Timeline:
-        """Return the timeline of the run, or of its first rounds."""
-        return simulate(self.channel, self.policy.policy(self.seed), rounds=rounds, fleet=self.make_fleet())
+        """Return the timeline of the run, or of its first rounds.
+
+        Raises:
+            InputError: no round fits, or the timeline would be too long.
+        """
+        fleet = self.make_fleet()
+        events = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
+        refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
+        return simulate(self.channel, self.policy.policy(self.seed), rounds=rounds, fleet=fleet)
 
     def network(self) -> Architecture:
         """Return the built-in network that is trained, for the images of the data set."""
@@ -192,11 +263,13 @@ class RunConfig:
 
     @property
     def slots_between_evaluations(self) -> int:
-        """``evaluate_every``, or a hundredth of the deadline but not less than 250."""
-        # An evaluation costs as much as a few hundred SGD steps.
-        return self.evaluate_every or max(250, self.deadline // 100)
+        """``evaluate_every``, or a hundredth of the deadline: a model is evaluated at most once."""
+        return self.evaluate_every or max(1, self.deadline // EVALUATIONS)
 
 
+EVALUATIONS = 100  # of a run, by default
+# Options of earlier versions and their names now: run.json files may have the old ones.
+RENAMED: Mapping[str, str] = {"loss": "uplink_loss"}
 # The paper's experiments: what differs from the defaults for each data set.
 PAPER_CASES: Mapping[str, Mapping[str, Any]] = {
     "mnist": {},
@@ -315,41 +388,26 @@ def is_list(name: str) -> bool:
 
 def checked_option(name: str, value: Any) -> Any:
     """Return ``value`` converted to the type of an option, or raise an InputError."""
-    group, hint = _declarations()[name]
-    if group == "policy":  # which also knows the short names
-        return getattr(PolicyConfig(**{name: value}), name)
-    return checked(name, value, hint)
+    converted = checked(name, value, _declarations()[name][1])
+    if name in ("schedule", "selection"):  # short names, which the class knows
+        PolicyConfig(**{name: converted})
+    return converted
+
+
+def known_options() -> tuple[str, ...]:
+    """Return the names of all options of a run, with shorthands."""
+    return (*_declarations(), *SHORTHANDS)
+
+
+def renamed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table of options that an earlier version wrote, with the names of today."""
+    return {RENAMED.get(name, name): value for name, value in options.items()}
 
 
 def refuse_unknown(options: Mapping[str, Any]) -> None:
     """Raise a UserError for the first name that is no option of a run."""
-    known = (*_declarations(), *SHORTHANDS)
+    known = known_options()
     for name in options:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]}?" if close else f"allowed are {', '.join(sorted(known))}"
-            raise UserError(f"unknown option {name}: {hint}")
-
-
-def read_toml(path: Path, table: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Read the options in a TOML file, or in ``table`` of it; names may have dashes or underscores."""
-    options = toml_options(path, load_toml(path, "config") if table is None else table)
-    try:
-        refuse_unknown(options)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
-    return options
-
-
-def toml_options(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with underscores in its names; files and folders are relative to the TOML file."""
-    options: dict[str, Any] = {}
-    for key, value in table.items():
-        name = key.replace("-", "_")
-        if name in options:
-            raise UserError(f"{path}: {key} is given twice, with dashes and with underscores")
-        options[name] = value
-    for name in ("fleet_file", "data_folder"):
-        if isinstance(options.get(name), str):
-            options[name] = str(path.parent / options[name])
-    return options
+        if name in RENAMED:
+            raise UserError(f"unknown option {name}: it is now {RENAMED[name]}")
+        refuse_unknown_name("option", name, known)

@@ -31,7 +31,7 @@ def device_samples(
         rows = tuple(own.get(number, everything) for number in range(1, everyone + 1))
     else:
         dataset = config.dataset.load() if dataset is None else dataset
-        rows = config.dataset.divide(dataset, everyone, generator(config.seed, Purpose.PARTITION))
+        rows = config.dataset.divide(dataset, everyone, generator(config.data_seed, Purpose.PARTITION))
     return DeviceSamples(dataset, rows)
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from slotwise.notebook import Displayable
 from slotwise.observer import Observer, RunEnd
 from slotwise.runs.config import RunConfig
 from slotwise.runs.device_data import check_images, device_samples
+from slotwise.runs.memory import refuse_too_much_memory
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
@@ -76,17 +78,16 @@ def run(
     """
     check_interval(checkpoint_every)
     workers = available_cores() if workers is None else whole("workers", workers)
-    timeline = config.simulate()
-    config.rule.rule()  # a rule that cannot be imported is refused before a folder is created
-    task = build_task(config) if task is None else task
+    folder = RunFolder.check_new(Path(out), overwrite=overwrite)
     return execute(
-        RunFolder.create(Path(out), config, overwrite=overwrite),
+        folder,
         config,
         task=task,
-        timeline=timeline,
         workers=workers,
         checkpoint_every=checkpoint_every,
         observer=observer,
+        create=True,
+        overwrite=overwrite,
     )
 
 
@@ -144,39 +145,61 @@ def execute(
     checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
     resume: History | None = None,
     observer: Observer | None = None,
+    create: bool = False,
+    overwrite: bool = False,
 ) -> RunResult:
-    """Train a run in its existing folder, which is locked meanwhile, from the checkpoint ``resume`` on.
+    """Train a run in its folder, which is locked meanwhile, from the checkpoint ``resume`` on.
 
-    The task and the timeline are those of the configuration, if they are built already. The other arguments
-    are those of `run`.
+    The task and the timeline are those of the configuration, if they are built already. With ``create`` the
+    folder is made after the first round: a task or rule of the user's that fails at its first call leaves
+    nothing behind. The other arguments are those of `run`.
 
     Raises:
         Diverged: after the state has been saved.
         UserError: another process is training this run, or the folder cannot be written.
     """
     check_interval(checkpoint_every)
-    observer = observer or Observer()
+    observer, began = observer or Observer(), time.monotonic()
     timeline = config.simulate() if timeline is None else timeline
     task = build_task(config) if task is None else task
-    _check_fits(resume, timeline, task, folder)
-    with folder.held(), _opened(folder, config, observer):
-        observer.run_started(timeline, resume)
-        saver = _Saver(folder, config, task, checkpoint_every)
-        with Training(
-            timeline,
-            task,
-            aggregation=config.rule.rule(),
-            workers=available_cores() if workers is None else whole("workers", workers),
-            evaluate_every=config.slots_between_evaluations,
-            resume=resume,
-        ) as training:
-            try:
-                history = follow(training, observer, saver.save_if_due)
-            except Diverged as error:
-                saver.close(error.history, "diverged", diverged_in_round=error.round)
-                raise
+    with ExitStack() as stack:
+
+        @cache
+        def saver() -> _Saver:
+            if create:
+                RunFolder.create(folder.path, config, overwrite=overwrite)
+            stack.enter_context(folder.held())
+            stack.enter_context(_opened(folder, config, observer))
+            return _Saver(folder, config, task, checkpoint_every, began)
+
+        _check_fits(resume, timeline, task, folder)
+        if not create:
+            saver()
+        training = stack.enter_context(
+            Training(
+                timeline,
+                task,
+                aggregation=config.rule.rule(),
+                workers=available_cores() if workers is None else whole("workers", workers),
+                evaluate_every=config.slots_between_evaluations,
+                resume=resume,
+            )
+        )
+        try:
+            if create and not observer.wants_stop():
+                training.advance()
+                training.history()  # waits for the evaluations, which may fail as well
+            saver()
+            observer.run_started(timeline, resume)
+            if create and training.rounds:
+                observer.round_done(0)
+                saver().save_if_due(training)
+            history = follow(training, observer, saver().save_if_due)
+        except Diverged as error:
+            saver().close(error.history, "diverged", diverged_in_round=error.round)
+            raise
         status: Status = "finished" if history.rounds == timeline.rounds else "interrupted"
-        saver.close(history, status)
+        saver().close(history, status)
     return RunResult(status, history, timeline, folder.path)
 
 
@@ -220,9 +243,9 @@ def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: 
 class _Saver:
     """Writes the files of a run: a checkpoint every few seconds, and everything at the end."""
 
-    def __init__(self, folder: RunFolder, config: RunConfig, task: Task, every: float) -> None:
+    def __init__(self, folder: RunFolder, config: RunConfig, task: Task, every: float, began: float) -> None:
         self._folder, self._config, self._task, self._every = folder, config, task, every
-        self._last = self._began = time.monotonic()
+        self._last = self._began = began
         self._seconds_before = float(folder.description().get("seconds", 0.0))
 
     def save_if_due(self, training: Training) -> None:
@@ -271,7 +294,8 @@ def build_task(
         except (Exception, SystemExit) as error:
             raise UserError(f"task {name} failed: {describe_error(error)}") from error
     else:
-        network = config.network()  # a network that does not fit is refused before data is loaded
+        check_task(config)  # what does not fit is refused before data is loaded
+        network = config.network()
         samples = device_samples(config, dataset, devices)
         check_images(samples.dataset)
         offset, scale = config.dataset.standardisation(samples.dataset)
@@ -288,9 +312,10 @@ def build_task(
 
 
 def check_task(config: RunConfig) -> None:
-    """Refuse a network that does not fit, or a task or rule that cannot be imported; load no data."""
+    """Refuse a network or sizes that do not fit, or a task or rule that cannot be imported; load no data."""
     config.rule.rule()
     if config.model.task is None:
         config.network()
+        refuse_too_much_memory(config)
     else:
         load_function("task", config.model.task, 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -52,13 +53,9 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path, config: RunConfig, *, overwrite: bool = False, **more: Any) -> RunFolder:
         """Create a run folder, with ``more`` in its run.json; refuse a folder with other files."""
-        folder = cls(path)
+        folder = cls.check_new(path, overwrite=overwrite)
         try:
-            if folder.is_run and not overwrite:
-                raise InputError("out", path, "a new folder; it contains a run (resume or overwrite it)")
             path.mkdir(parents=True, exist_ok=True)
-            if not folder.is_run and not is_empty(path):
-                raise InputError("out", path, "a new or empty folder")
             with folder.held():
                 # Replace an old run, if there is one; keep foreign files. In this order a crash at any moment
                 # leaves a run that can be resumed, and a new run.json never meets old checkpoints.
@@ -67,10 +64,29 @@ class RunFolder:
                 trackers = path.glob(TRACKER_FILES)  # a new run is a new one for trackers, too
                 for old in (path / "history.csv", path / "model.npz", *trackers, *leftovers(path)):
                     old.unlink(missing_ok=True)
-        except FileExistsError:
-            raise InputError("out", path, "a folder, and this is a file") from None
         except OSError as error:
             raise InputError("out", path, f"a folder that can be written ({error.strerror})") from None
+        return folder
+
+    @classmethod
+    def check_new(cls, path: Path, *, overwrite: bool = False) -> RunFolder:
+        """Return the folder that `create` would make, and write nothing; an InputError if it cannot."""
+        folder = cls(path)
+        if folder.is_run and not overwrite:
+            raise InputError("out", path, "a new folder; it contains a run (resume or overwrite it)")
+        try:
+            if path.exists() and not path.is_dir():
+                raise InputError("out", path, "a folder, and this is a file")
+            if path.is_dir() and not folder.is_run and not is_empty(path):
+                raise InputError("out", path, "a new or empty folder")
+        except OSError as error:
+            raise InputError("out", path, f"a folder that can be written ({error.strerror})") from None
+        if folder.is_run:
+            with folder.held():
+                return folder
+        parent = next(parent for parent in path.absolute().parents if parent.exists())
+        if not parent.is_dir() or not (os.access(path if path.exists() else parent, os.W_OK)):
+            raise InputError("out", path, f"a folder that can be written, and {parent} is not one")
         return folder
 
     @classmethod
@@ -117,7 +133,7 @@ class RunFolder:
         """Return the configuration of the run."""
         options = self.description()["parameters"]
         try:
-            return RunConfig().with_options(**options)
+            return RunConfig.from_saved(options)
         except UserError as error:
             raise UserError(f"{self.path / 'run.json'}: {error}") from None
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from slotwise.errors import ConflictError, InputError, UserError
-from slotwise.fleet import Fleet
-from slotwise.scenario import LARGEST, Scenario, check_fields
+from slotwise.fleet import Fleet, Retransmission
+from slotwise.fleet.fleet_config import refuse_too_many_devices
+from slotwise.scenario import LARGEST, Scenario, check_fields, option_names, refuse_unused
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.policies import POLICIES
 from slotwise.schedule.policies.intentional_delay import Delay
@@ -25,7 +26,9 @@ from slotwise.schedule.scheduler import Scheduler
 from slotwise.schedule.timeline import Timeline
 from slotwise.user_code import describe_error, is_function_name, load_function
 
-MOST_UPLINKS = 20_000_000
+# Limits of a timeline: what can be simulated within a minute or so, and kept in a few gigabytes.
+MOST_UPLINKS = 20_000_000  # of equal devices, which need no events
+MOST_EVENTS = 3_000_000  # uplinks of unequal devices and of policies without a fast path, lost ones included
 SELECTIONS: Mapping[str, Selection] = {
     "first-ready": first_ready,
     "round-robin": round_robin,
@@ -55,6 +58,13 @@ class PolicyConfig:
             value = getattr(self, name)
             if value not in known and not is_function_name(value):
                 raise InputError(name, value, f"{', '.join(known)} or module:function")
+        refuse_unused(self)
+
+    def unused(self) -> dict[str, str]:
+        """Return the options that the schedule does not have, with the reason."""
+        chosen = POLICIES.get(self.schedule)
+        used = {"schedule", *(option_names(chosen) if chosen else ())}
+        return {name: f"with schedule {self.schedule}" for name in option_names(self) if name not in used}
 
     @property
     def depends_on_seed(self) -> bool:
@@ -65,17 +75,9 @@ class PolicyConfig:
         """Return the policy; a user's function is called with the seed.
 
         Raises:
-            InputError: an option has no effect on the chosen schedule.
             UserError: the user's function fails or does not return a Policy.
         """
         chosen = POLICIES.get(self.schedule)
-        names = {field.name for field in fields(chosen)} if chosen else set()
-        for field in fields(self)[1:]:
-            value = getattr(self, field.name)
-            usual = (field.default, 0) if field.name == "delay" else (field.default,)
-            if field.name not in names and value not in usual:
-                allowed = " or ".join(map(str, usual))
-                raise InputError(field.name, value, f"{allowed} for the schedule {self.schedule}")
         if chosen is None:
             make_policy = load_function("schedule", self.schedule, 1)
             try:
@@ -90,7 +92,9 @@ class PolicyConfig:
         known: dict[str, Selection] = {**SELECTIONS, "random": RandomSelection(seed)}
         selection = known.get(self.selection) or load_function("selection", self.selection, 3)
         options = {"delay": self.delay, "participation": self.participation, "seed": seed}
-        given: dict[str, Any] = {name: value for name, value in options.items() if name in names}
+        given: dict[str, Any] = {
+            name: value for name, value in options.items() if name in option_names(chosen)
+        }
         return chosen(selection=selection, **given)
 
 
@@ -147,13 +151,15 @@ def scheduler_for(
     policy: Policy | str,
     *,
     fleet: Fleet | None = None,
+    retransmission: Retransmission = "next-turn",
     absent: Iterable[int] = (),
     **options: Any,
 ) -> Scheduler:
     """Return the Scheduler that `simulate` drives, for a driver on a real network.
 
-    Parameters and options are those of `simulate`; ``absent`` are the devices that are not present at the
-    start. Just-in-time delivery needs a deadline: the plan ends there.
+    Parameters and options are those of `simulate`; losses are real, so ``retransmission`` is not the fleet's.
+    ``absent`` are the devices that are not present at the start. Just-in-time delivery needs a deadline: the
+    plan ends there.
     """
     chosen = _policy(policy, **options)
     devices = None if fleet is None or fleet.is_equal_to(scenario) else fleet
@@ -161,14 +167,16 @@ def scheduler_for(
         scenario.group_size,
         bound_delivery(chosen, scenario, devices, None),
         selection=chosen.selection,
-        retransmission=Fleet.retransmission if fleet is None else fleet.retransmission,
+        retransmission=retransmission,
         absent=absent,
     )
 
 
 def most_uplinks(scenario: Scenario, rounds: int | None = None, fleet: Fleet | None = None) -> int:
-    """Return an upper bound of a timeline's uplinks, not counting lost ones."""
+    """Return an upper bound of a timeline's uplinks; without a deadline the expected number."""
     by_rounds = LARGEST if rounds is None else scenario.group_size * rounds
+    if fleet is not None:
+        by_rounds = int(min(LARGEST, by_rounds / (1 - fleet.uplink_loss)))
     if scenario.deadline is None:
         return by_rounds
     if fleet is not None:  # rounds may have fewer updates than the group size
@@ -177,13 +185,24 @@ def most_uplinks(scenario: Scenario, rounds: int | None = None, fleet: Fleet | N
 
 
 def refuse_too_many_uplinks(
-    scenario: Scenario, rounds: int | None = None, fleet: Fleet | None = None
+    scenario: Scenario, rounds: int | None = None, fleet: Fleet | None = None, *, events: bool = False
 ) -> None:
-    """Raise an InputError if a timeline could be too long to be kept in memory."""
-    if most_uplinks(scenario, rounds, fleet) > MOST_UPLINKS:
-        name, value = ("deadline", scenario.deadline) if rounds is None else ("rounds", rounds)
-        allowed = f"shorter: more than {MOST_UPLINKS:,} uplinks are too many for a timeline"
-        raise InputError(name, value, allowed)
+    """Raise an InputError if a timeline would take too long to simulate, or too much memory.
+
+    ``events`` tells that equal devices, too, are simulated event by event.
+    """
+    refuse_too_many_devices(scenario)
+    found, most = most_uplinks(scenario, rounds, fleet), MOST_EVENTS if fleet or events else MOST_UPLINKS
+    if fleet is not None and scenario.deadline is not None and found * (1 - fleet.uplink_loss) < 1:
+        allowed = "less: in the slots there are, no update is expected to arrive"
+        raise InputError("uplink_loss", fleet.uplink_loss, allowed)
+    if found <= most:
+        return
+    if fleet is not None and found * (1 - fleet.uplink_loss) <= most and fleet.uplink_loss > 0.5:
+        allowed = f"less: a timeline has at most {most:,} uplinks, lost ones included"
+        raise InputError("uplink_loss", fleet.uplink_loss, allowed)
+    name, value = ("deadline", scenario.deadline) if rounds is None else ("rounds", rounds)
+    raise InputError(name, value, f"smaller: this may be {found:,} uplinks, and {most:,} are the most")
 
 
 def _policy(policy: Policy | str, *, seed: int = 0, **options: Any) -> Policy:

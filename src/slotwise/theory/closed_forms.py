@@ -8,6 +8,7 @@ InputError: `slotwise.schedule` computes the exact schedule instead.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import gcd
 
 from slotwise.errors import InputError
 from slotwise.scenario import Scenario
@@ -109,6 +110,15 @@ def effective_staleness(scenario: Scenario) -> int:
         return min(oldest, -(-scenario.compute_slots // communication))
     beyond = max(0, scenario.compute_slots - scenario.link_slots * short)
     return min(oldest, 1 + -(-beyond // communication))
+
+
+def groups_per_chain(scenario: Scenario, delay: int = 0) -> int:
+    """Return how many of the G groups feed each chain of models if the server averages models.
+
+    With staleness d round k starts from w_{k−d} and makes w_{k+1}, so the models form d+1 chains, and round k
+    belongs to chain k mod (d+1). Group k mod G sends in it. A chain meets G / gcd(G, d+1) of the groups.
+    """
+    return scenario.groups // gcd(scenario.groups, _effective_groups(scenario, delay))
 
 
 def _effective_groups(scenario: Scenario, delay: int) -> int:

@@ -228,7 +228,7 @@ class _DeviceHost:
         if ("data_folder" in own) != (table.get("data_folder") is not None) and "task" not in own:
             needed = "no data_folder" if "data_folder" in own else "a data_folder"
             raise UserError(f"the run has {needed}: start the device with the same")
-        config = RunConfig().with_options(**table).with_options(**own)
+        config = RunConfig.from_saved({**table, **own})
         step = config.training.local_step
         if step != self._config.local_step:  # a name from the network must not decide what code runs
             needed = "no local_step" if step is None else f"local_step {step}"

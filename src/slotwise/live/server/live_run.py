@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from slotwise.errors import InputError
 from slotwise.files import write_atomically
-from slotwise.fleet import Fleet
+from slotwise.fleet import Fleet, Retransmission
 from slotwise.learning import Task
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.learning.quantisation import packing_of
@@ -32,14 +32,15 @@ from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.checkpoints import SealedFiles
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.runs.run_folder import Status, model_sha256
+from slotwise.scenario import checked
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
 
 LOG_LIMIT = 10 << 20  # bytes of rejections.log; further rejections are only counted
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
 STOP_TIMEOUT = 3.0  # seconds to finish the current round when asked to stop
 STOP_POLL = 0.2  # seconds between two looks at Observer.wants_stop
-SIMULATED_FAULTS = ("jitter", "loss", "absences", "mean_present", "mean_away")
-KEPT = ("name", "timeout", "clip_norm", "slot_ms")  # options that a resumed run keeps
+SIMULATED_FAULTS = ("jitter", "uplink_loss", "absences", "mean_present", "mean_away")
+KEPT = ("name", "timeout", "clip_norm", "slot_ms", "retransmission")  # options that a resumed run keeps
 
 Trouble = Literal["superseded", "no devices left"]
 
@@ -58,6 +59,7 @@ class ServerConfig:
         timeout: Seconds after which a device that still computes is asked to confirm it, and counts as
             disconnected if it does not; so does a device that does not send what it was granted.
         clip_norm: Scale down updates with a larger L2 norm than this.
+        retransmission: When an update that did not arrive is sent again: next-turn or at-once.
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
     """
 
@@ -67,12 +69,14 @@ class ServerConfig:
     wait: float = 3600.0
     timeout: float = 60.0
     clip_norm: float | None = None
+    retransmission: Retransmission = "next-turn"
     checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS
 
     def __post_init__(self) -> None:
         Topics(self.name)
         listen_address(self.listen)
         check_interval(self.checkpoint_every)
+        checked("retransmission", self.retransmission, Retransmission)
         if self.slot_ms is not None and not 0 < self.slot_ms < 1e9:
             raise InputError("slot_ms", self.slot_ms, "a number of milliseconds above 0 and below a billion")
         for name in ("timeout", "wait", "clip_norm"):
@@ -94,10 +98,12 @@ def live_plan(config: RunConfig) -> Timeline:
     return config.simulate()
 
 
-def live_scheduler(config: RunConfig, absent: Collection[int] = ()) -> Scheduler:
+def live_scheduler(
+    config: RunConfig, retransmission: Retransmission = "next-turn", absent: Collection[int] = ()
+) -> Scheduler:
     """Return the Scheduler of the plan; the run may begin without some of the devices."""
-    policy = config.policy.policy(config.seed)
-    return scheduler_for(config.channel, policy, fleet=config.make_fleet(), absent=absent)
+    policy, fleet = config.policy.policy(config.seed), config.make_fleet()
+    return scheduler_for(config.channel, policy, fleet=fleet, retransmission=retransmission, absent=absent)
 
 
 @dataclass(frozen=True)
@@ -150,6 +156,9 @@ class _LiveRun:
         self._boundary: Snapshot | None = None  # the end of the last round
         self._trouble: Trouble | None = None
 
+    def _scheduler(self, absent: Collection[int] = ()) -> Scheduler:
+        return live_scheduler(self._config, self._options.retransmission, absent)
+
     async def play(self, channel: Channel, return_timeout: float) -> LiveOutcome:
         self._describe("running")
         state, resumed = self._load()
@@ -184,7 +193,7 @@ class _LiveRun:
 
     def _load(self) -> tuple[LiveState, bool]:
         """Return the state to play from, and whether it is that of a run whose first model is out."""
-        scheduler, devices = live_scheduler(self._config), self._config.channel.devices
+        scheduler, devices = self._scheduler(), self._config.channel.devices
         state, damaged = self._checkpoints.load(lambda data: decode_state(data, scheduler, devices))
         resumed = state is not None and bool(state.record.receivers)
         if state is None or not resumed:
@@ -199,7 +208,7 @@ class _LiveRun:
         return state, resumed
 
     def _first_state(self) -> LiveState:
-        return LiveState(live_scheduler(self._config), models={0: self._task.initial_model()})
+        return LiveState(self._scheduler(), models={0: self._task.initial_model()})
 
     async def _connect(self, channel: Channel, return_timeout: float) -> tuple[DeviceMonitor, RoundDriver]:
         config, options = self._config, self._options
@@ -234,7 +243,7 @@ class _LiveRun:
             missing = sorted(set(range(1, expected + 1)) - state.presence.connected)
             if missing:
                 self._observer.notice(f"starting without device {', '.join(map(str, missing))}")
-                state.scheduler = live_scheduler(self._config, missing)
+                state.scheduler = self._scheduler(missing)
         try:
             await rounds.play(self._observer.wants_stop)
         except NotFinite:
@@ -273,7 +282,7 @@ class _LiveRun:
         """Return the state at the end of the last round, or at the start."""
         if self._boundary is None:
             return self._first_state()
-        return self._boundary.restore(live_scheduler(self._config), self._config.channel.devices)
+        return self._boundary.restore(self._scheduler(), self._config.channel.devices)
 
     def _round_done(self) -> None:
         """Evaluate the model if it is due, and save a checkpoint every few seconds."""

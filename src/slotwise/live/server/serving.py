@@ -10,8 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import ConflictError, InputError, UserError
-from slotwise.files import is_empty
+from slotwise.errors import ConflictError, UserError
 from slotwise.live.clock import Clock
 from slotwise.live.protocol import DEFAULT_NAME, Topics
 from slotwise.live.server.live_run import END_TIMEOUT, KEPT, LiveOutcome, ServerConfig, live_plan, run_live
@@ -48,17 +47,7 @@ def serve(
     """
     login, server = _server(options, broker)
     live_plan(config)
-    place = Path(out)
-    if RunFolder(place).is_run:
-        raise InputError("out", place, "a new folder; this one has a run, which can be resumed")
-    try:
-        if place.exists() and not place.is_dir():
-            raise InputError("out", place, "a folder, and this is a file")
-        if place.is_dir() and not is_empty(place):
-            raise InputError("out", place, "a new or empty folder")
-    except OSError as error:
-        raise InputError("out", place, f"a folder that can be written ({error.strerror})") from None
-    return _run(RunFolder(place), config, server, login, observer or Observer())
+    return _run(RunFolder.check_new(Path(out)), config, server, login, observer or Observer())
 
 
 def resume_live(

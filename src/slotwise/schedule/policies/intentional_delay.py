@@ -29,6 +29,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from slotwise.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.equal_devices import fixed_delay_timeline, round_ends
@@ -37,6 +38,8 @@ from slotwise.schedule.policies.asynchronous import FixedDelay
 from slotwise.schedule.policy import Booking, Delivery, Policy, first_ready
 from slotwise.schedule.timeline import NEVER, NONE, Timeline, Trainings
 
+MOST_GROUPS = 100_000
+MOST_ROUNDS = 20_000_000
 Delay = int | Literal["auto"]
 
 
@@ -101,12 +104,21 @@ def automatic_delay(scenario: Scenario, free: int = 0) -> int:
     Proposition 1's, which `slotwise.theory.free_delay` gives in closed form; here it is searched for.
     ``free`` is a delay already known to cost no slot: the search starts there.
     """
+    refuse_too_many_groups(scenario)
     largest = scenario.largest_delay
     free += bisect_left(range(free + 1, largest + 1), True, key=partial(_costs_a_slot, scenario))
     if scenario.divides or scenario.deadline is None:
         return free
     costs_a_round = partial(_costs_a_round, scenario, completed_rounds(scenario))
     return free + bisect_left(range(free + 1, largest + 1), True, key=costs_a_round)
+
+
+def refuse_too_many_groups(scenario: Scenario) -> None:
+    """Raise an InputError if a search for the free delay would take minutes: it plays the first 2G rounds."""
+    if scenario.groups > MOST_GROUPS:
+        smallest = -(-scenario.devices // MOST_GROUPS)
+        allowed = f"at least {smallest:,} to find the free delay: {MOST_GROUPS:,} groups are the most"
+        raise InputError("group_size", scenario.group_size, allowed)
 
 
 def completed_rounds(scenario: Scenario) -> int:
@@ -119,6 +131,11 @@ def completed_rounds(scenario: Scenario) -> int:
     beginning = round_ends(replace(scenario, deadline=None), 0, 2 * scenario.groups)
     if all(end == first + k * each for k, end in enumerate(beginning, start=1)):
         return max(0, (deadline - first) // each)
+    if deadline // each > MOST_ROUNDS:
+        allowed = (
+            f"shorter, or group_size a divisor of {scenario.devices}: {MOST_ROUNDS:,} rounds are the most"
+        )
+        raise InputError("deadline", deadline, allowed)
     return sum(1 for _ in round_ends(scenario))
 
 

@@ -1,0 +1,41 @@
+"""Estimate of the memory that a training takes, to refuse sizes that cannot work before anything starts."""
+
+from __future__ import annotations
+
+from slotwise.errors import InputError
+from slotwise.machine import available_cores, total_memory
+from slotwise.runs.config import RunConfig
+
+NUMBER = 4  # bytes of a float32 or an int32
+MODELS_PER_WORKER = 8  # updates computed ahead, and the weights and gradients of a local training
+
+
+def refuse_too_much_memory(config: RunConfig, workers: int | None = None) -> None:
+    """Raise an InputError that names the option to blame, if a built-in task needs more than all memory."""
+    needed, memory = memory_needed(config, available_cores() if workers is None else workers), total_memory()
+    if sum(needed.values()) > memory:
+        name = max(needed, key=lambda option: needed[option])
+        value = config.options()[name]
+        gigabytes = f"{needed[name] / 1e9:,.0f} GB of {memory / 1e9:,.0f} GB"
+        shown = ",".join(map(str, value)) if isinstance(value, tuple) else value
+        raise InputError(name, shown, f"smaller: it would take about {gigabytes} of memory")
+
+
+def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
+    """Return bytes by the option that they grow with; roughly, and rather too few than too many."""
+    network, held = config.network(), config.dataset.typical_samples
+    total = config.dataset.total_samples(config.channel.devices)
+    groups, batch = config.channel.groups, min(config.training.batch_size, held)
+    # Models are kept until the last update computed from them has arrived: those of about one turn of groups.
+    models = NUMBER * network.parameters * (min(groups, 100) + MODELS_PER_WORKER * workers)
+    wide, deep = max(config.model.channels, default=0), max(config.model.hidden, default=0)
+    wider = "channels" if wide > deep else "hidden"
+    channels, height, width = network.input_shape
+    widest = max([channels * height * width, *(count * height * width for count in config.model.channels)])
+    return {
+        wider: models,
+        "batch_size": NUMBER * batch * widest * workers,
+        "device_samples" if config.dataset.device_samples else "samples_per_device": NUMBER * total,
+        # The order of the samples in every step is drawn at once, as 8-byte integers, twice.
+        "local_steps": 4 * NUMBER * config.training.local_steps * held * workers,
+    }

@@ -1,0 +1,83 @@
+"""Options in TOML files: reading them, and messages that name file and key as they are written there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from slotwise.errors import ConflictError, InputError, UserError, refuse_unknown_name
+from slotwise.files import load_toml
+from slotwise.runs.config import RENAMED, known_options
+
+
+def read_toml(path: Path, table: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Read the options in a TOML file, or in ``table`` of it; names may have dashes or underscores."""
+    return toml_options(path, load_toml(path, "config") if table is None else table)
+
+
+def toml_options(path: Path, table: Mapping[str, Any], others: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a table with underscores in its names; files and folders are relative to the TOML file.
+
+    A UserError names a key that is neither an option nor one of ``others``, as it is written in the file.
+    """
+    options: dict[str, Any] = {}
+    for key, value in table.items():
+        try:
+            _refuse_unknown(key, value, others)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+        name = key.replace("-", "_")
+        if name in options:
+            raise UserError(f"{path}: {key} is given twice, with dashes and with underscores")
+        options[name] = value
+    for name in ("fleet_file", "data_folder"):
+        if isinstance(options.get(name), str):
+            options[name] = str(path.parent / options[name])
+    return options
+
+
+def _refuse_unknown(key: str, value: Any, others: Sequence[str]) -> None:
+    name = key.replace("-", "_")
+    if name in RENAMED:
+        raise UserError(f"unknown option {key}: it is now {RENAMED[name].replace('_', '-')}")
+    items = value if isinstance(value, list) else [value]
+    if any(isinstance(item, dict) for item in items) and name not in others:
+        close = difflib.get_close_matches(key, others, 1)
+        hint = f"did you mean {close[0]}?" if close else "options are written at the top, without a table"
+        raise UserError(f"unknown table {key}: {hint}")
+    refuse_unknown_name("option", key, (*known_options(), *others))
+
+
+@contextmanager
+def blaming_file(path: Path | None, flags: Container[str] = ()) -> Iterator[None]:
+    """Add the name of a TOML file to an InputError, unless one of ``flags`` is to blame.
+
+    Parameters are written as they are in the file.
+    """
+    try:
+        yield
+    except InputError as error:
+        if path is None or error.parameter in flags:
+            raise
+        raise UserError(f"{path}: {in_words_of(path, error)}") from None
+
+
+def in_words_of(path: Path, error: UserError) -> str:
+    """Return the message of an error with parameters written as in a TOML file."""
+    if not isinstance(error, InputError):
+        return str(error)
+    document = load_toml(path)
+    tables = [document]
+    for value in document.values():
+        tables += [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, dict)]
+    written = {key.replace("-", "_"): key for table in tables for key in table}
+
+    def name(parameter: str) -> str:
+        return written.get(parameter, parameter.replace("_", "-"))
+
+    if isinstance(error, ConflictError):
+        return error.described(name)
+    return f"{name(error.parameter)} = {error.value}: must be {error.allowed}"

@@ -1,0 +1,195 @@
+"""Every option that depends on another is refused where it would have no effect."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from slotwise.cli.flags import WITHOUT_FLAG, power_flags, run_flags
+from slotwise.errors import NoEffectError
+from slotwise.runs import RunConfig
+
+# Arguments of a command, and the option among them that has no effect; also if it has its default value.
+POWERS = "--power-computing 1 --power-sending 1 --power-receiving 1"
+WITHOUT_EFFECT = [
+    ("train --schedule async --participation random", "participation"),
+    ("train --participation round-robin", "participation"),
+    ("train --schedule sync --delay 1", "delay"),
+    ("train --schedule async --delay auto", "delay"),
+    ("train --mixing 0.6", "mixing"),
+    ("train --aggregation fedbuff --mixing 0.5", "mixing"),
+    ("train --discount polynomial", "discount"),
+    ("train --aggregation fedasync --discount constant --discount-power 0.5", "discount_power"),
+    ("train --aggregation fedasync --discount-slope 10", "discount_slope"),
+    ("train --aggregation fedasync --discount-grace 4", "discount_grace"),
+    ("train --aggregation fedasync --server-rate 1", "server_rate"),
+    ("train --labels-per-device 2", "labels_per_device"),
+    ("train --partition iid --labels-per-device 3", "labels_per_device"),
+    ("train --partition k-labels --concentration 0.5", "concentration"),
+    ("train --retransmission next-turn", "retransmission"),
+    ("train --uplink-loss 0 --retransmission at-once", "retransmission"),
+    ("train --fleet-seed 1", "fleet_seed"),
+    ("train --compute-distribution constant:9 --fleet-seed 0", "fleet_seed"),
+    ("train --mean-away 9", "mean_present"),
+    ("train --mean-present 9", "mean_away"),
+    ("train --compute-slots 50 --compute-distribution uniform:1:9", "compute_slots"),
+    ("train --samples-per-slot 50 --compute-distribution uniform:1:9", "samples_per_slot"),
+    ("train --link-distribution uniform:1:3 --uplink-slots 2", "link_distribution"),
+    ("train --bits-per-slot 1000 --link-slots 2", "bits_per_slot"),
+    ("train --bits-per-slot 1000 --uplink-slots 2", "bits_per_slot"),
+    ("train --task a:b --data mnist", "data"),
+    ("train --task a:b --channels 10,20", "channels"),
+    ("train --task a:b --hidden 50", "hidden"),
+    ("train --task a:b --backend numba", "backend"),
+    ("train --task a:b --input-scale standard", "input_scale"),
+    ("train --task a:b --bits-per-slot 1000", "bits_per_slot"),
+    ("train --beta1 0.9", "beta1"),
+    ("train --beta2 0.9", "beta2"),
+    ("train --epsilon 0.1", "epsilon"),
+    ("train --optimizer adam --momentum 0", "momentum"),
+    ("train --rate-unit slot", "rate_unit"),
+    ("train --rate-period 1000", "rate_period"),
+    ("train --local-step a:b --optimizer sgd", "optimizer"),
+    ("train --local-step a:b --weight-decay 0.1", "weight_decay"),
+    ("train --local-step a:b --gradient-clip 1", "gradient_clip"),
+    ("train --local-step a:b --proximal 0.1", "proximal"),
+    ("train --slot-seconds 2", "power_computing"),
+    ("plan --seed 1", "seed"),
+    ("plan --uplink-loss 0.1 --fleet-seed 2 --seed 1", "seed"),
+    ("plan --local-steps 5", "local_steps"),
+    ("plan --batch-size 64", "batch_size"),
+    ("plan --retransmission at-once", "retransmission"),
+    ("timeline --seed 1", "seed"),
+    ("timeline --local-steps 5", "local_steps"),
+    ("timeline --batch-size 64", "batch_size"),
+    ("timeline --delay 0", "delay"),
+    ("timeline --participation random", "participation"),
+    ("timeline --json --slots 1:3", "slots"),
+    (f"timeline --out a.svg {POWERS}", "power_computing"),
+    ("timeline --out a.svg --per-device", "per_device"),
+    ("bound --delay 0 --smoothness 1", "delay"),
+    ("recommend --target loss=1", "target"),
+    ("serve --user me", "user"),
+    ("serve --broker mqtt://127.0.0.1 --listen 127.0.0.1:1883", "listen"),
+]
+# Options of a run that always have an effect.
+ALWAYS = (
+    *("devices", "group_size", "compute_slots", "link_slots", "deadline", "schedule", "selection"),
+    *("compute_distribution", "jitter", "uplink_loss", "fleet_file", "partition", "samples_per_device"),
+    *("data_seed", "model_seed", "task", "local_steps", "batch_size", "learning_rate", "update", "seed"),
+    *("aggregation", "evaluate_every", "bits", "rate_decay", "local_step"),
+)
+
+
+@pytest.mark.parametrize(("arguments", "option"), WITHOUT_EFFECT)
+def test_it_is_refused(slotwise, monkeypatch, tmp_path, arguments, option) -> None:
+    monkeypatch.chdir(tmp_path)
+    command, *words = arguments.split()
+    out = ["--out", "run"] if command in ("train", "recommend", "serve") else []
+    code, printed, errors = slotwise(command, *words, *out)
+    assert (code, printed) == (2, "")
+    assert re.match(f"slotwise: --{option.replace('_', '-')} ", errors)
+    assert errors.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_table_above_knows_every_option_of_a_run() -> None:
+    conditional = {option for arguments, option in WITHOUT_EFFECT} | {"uplink_slots"}
+    known = {flag.name for flag in (*run_flags(), *power_flags())} - set(WITHOUT_FLAG)
+    refused = {name for name in known if not name.startswith("power_") and name != "slot_seconds"}
+    assert refused - conditional - set(ALWAYS) == set()
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("labels-per-device = 2", "labels-per-device"),
+        ("labels_per_device = 2", "labels_per_device"),
+        ("mixing = 0.6", "mixing"),
+        ("retransmission = 'next-turn'", "retransmission"),
+        ("fleet-seed = 3", "fleet-seed"),
+    ],
+)
+def test_it_is_refused_in_a_file_as_it_is_written_there(slotwise, tmp_path, line, key) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(line + "\n")
+    code, _, errors = slotwise("train", "--config", path, "--out", tmp_path / "run")
+    assert code == 2
+    assert errors.startswith(f"slotwise: {path}: {key} = ")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_sweep_refuses_it_for_the_combination(slotwise, tmp_path) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text("partition = ['iid', 'k-labels']\nlabels-per-device = 2\ndeadline = 100\n")
+    code, _, errors = slotwise("sweep", path, "--out", tmp_path / "out")
+    assert code == 2
+    assert errors.startswith(f"slotwise: {path}: partition=iid: labels-per-device = 2: must be omitted")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_default_values_pass_in_python_and_in_run_json() -> None:
+    config = RunConfig().with_options(**RunConfig().options())
+    assert config == RunConfig() == RunConfig.from_saved(config.options())
+    with pytest.raises(NoEffectError) as caught:
+        RunConfig().with_options(mixing=0.5)
+    assert caught.value.parameter == "mixing"
+
+
+def test_a_run_json_with_an_old_name_and_options_without_effect_is_read() -> None:
+    saved = RunConfig().options() | {"retransmission": "at-once", "labels_per_device": 5, "loss": 0.0}
+    del saved["uplink_loss"], saved["fleet_seed"], saved["data_seed"]
+    assert RunConfig.from_saved(saved) == RunConfig()
+    lossy = RunConfig.from_saved(saved | {"loss": 0.2})
+    assert (lossy.fleet.uplink_loss, lossy.fleet.retransmission) == (0.2, "at-once")
+
+
+@pytest.mark.parametrize("command", ["train", "plan", "timeline"])
+def test_the_old_name_of_the_uplink_loss_tells_the_new_one(slotwise, tmp_path: Path, command: str) -> None:
+    code, _, errors = slotwise(command, "--loss", "0.1")
+    assert (code, errors) == (2, "slotwise: --loss is now --uplink-loss\n")
+    path = tmp_path / "run.toml"
+    path.write_text("loss = 0.1\n")
+    code, _, errors = slotwise("train", "--config", path, "--out", tmp_path / "run")
+    assert (code, errors) == (2, f"slotwise: {path}: unknown option loss: it is now uplink-loss\n")
+
+
+@pytest.mark.parametrize("arguments", ["train --group-size 5 --group-size 10", "timeline --json --json"])
+def test_a_flag_given_twice_is_refused(slotwise, tmp_path: Path, arguments: str) -> None:
+    code, _, errors = slotwise(*arguments.split())
+    assert code == 2
+    assert "multiple times" in errors
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("group-sise = 5", "unknown option group-sise: did you mean group-size?"),
+        ("group_sise = 5", "unknown option group_sise: did you mean group_size?"),
+        ("[fleet]\njitter = 0.1", "unknown table fleet: options are written at the top, without a table"),
+        ("[[cases]]\nname = 'a'", "unknown table cases: did you mean case?"),
+        ("[power]\nsending = 1", "unknown table power: did you mean powers?"),
+        ("[powers]\nsendin = 1", "unknown key of powers sendin: did you mean sending?"),
+        ("seed-s = [1]", "unknown option seed-s: did you mean seeds?"),
+        ("[[case]]\nname = 'a'\ngroup-sise = 5", "unknown option group-sise: did you mean group-size?"),
+    ],
+)
+def test_a_typo_in_a_sweep_suggests_the_right_name(slotwise, tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text(text + "\n")
+    code, _, errors = slotwise("sweep", path, "--out", tmp_path / "out")
+    assert (code, errors) == (2, f"slotwise: {path}: {told}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[power]\nsending = 1", "unknown table power: did you mean powers?"),
+        ("batch-sise = 1", "unknown option batch-sise: did you mean batch-size?"),
+    ],
+)
+def test_a_typo_in_the_file_of_recommend_suggests_the_right_name(slotwise, tmp_path, text, told) -> None:
+    path = tmp_path / "case.toml"
+    path.write_text(text + "\n")
+    code, _, errors = slotwise("recommend", "--config", path, "--out", tmp_path / "out")
+    assert (code, errors) == (2, f"slotwise: {path}: {told}\n")

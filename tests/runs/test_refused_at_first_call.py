@@ -1,0 +1,71 @@
+"""A task or rule of the user's that fails at its first call leaves no folder, and an old run as it was."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slotwise.errors import UserError
+from slotwise.learning import Evaluation, Task
+from slotwise.learning.task import CheckedTask
+from slotwise.runs import RunConfig, run
+
+CONFIG = RunConfig().with_options(devices=4, group_size=2, compute_slots=2, deadline=40)
+
+
+class Own:
+    """A task whose method ``wrong`` returns nonsense."""
+
+    def __init__(self, wrong: str = "") -> None:
+        self.wrong = wrong
+
+    def initial_model(self) -> np.ndarray:
+        return np.zeros(3, np.float32)
+
+    def local_update(self, model: np.ndarray, start: object) -> object:
+        return "nonsense" if self.wrong == "local_update" else np.ones(3, np.float32)
+
+    def evaluate(self, model: np.ndarray) -> object:
+        return "nonsense" if self.wrong == "evaluate" else Evaluation(1.0, 0.5)
+
+    def named_arrays(self, model: np.ndarray) -> dict[str, np.ndarray]:
+        return {"w": model}
+
+
+def own(wrong: str = "") -> Task:
+    return CheckedTask("own", Own(wrong))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("method", ["local_update", "evaluate"])
+def test_a_wrong_task_leaves_no_folder(tmp_path: Path, method: str) -> None:
+    with pytest.raises(UserError, match=method):
+        run(CONFIG, tmp_path / "deep" / "run", task=own(method))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_rule_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_wrong_rule.py").write_text("def rule(model, contributions):\n    return model[:2]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError):
+        run(CONFIG.with_options(aggregation="own_wrong_rule:rule"), tmp_path / "run", task=own())
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_old_run_is_not_replaced_by_one_that_is_refused(tmp_path: Path) -> None:
+    run(CONFIG, tmp_path / "run", task=own())
+    before = content(tmp_path / "run")
+    with pytest.raises(UserError):
+        run(CONFIG, tmp_path / "run", task=own("local_update"), overwrite=True)
+    assert content(tmp_path / "run") == before
+    run(CONFIG, tmp_path / "run", task=own(), overwrite=True)
+
+
+def test_a_folder_that_cannot_be_used_is_refused_before_any_training(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for place in (tmp_path / "file", tmp_path / "file" / "run", tmp_path):
+        with pytest.raises(UserError, match="out = "):
+            run(CONFIG, place, task=own("local_update"))

@@ -1,0 +1,62 @@
+"""Fleet, data and model have seeds of their own that default to the seed of the run."""
+
+import numpy as np
+import pytest
+
+from slotwise.batch.job import schedule_summary, schedule_timeline
+from slotwise.errors import InputError, NoEffectError
+from slotwise.runs import RunConfig
+from slotwise.runs.execution import build_task
+
+SMALL = RunConfig().with_options(devices=6, group_size=2, samples_per_device=8, channels=(2,), hidden=())
+
+
+def rows(config: RunConfig) -> np.ndarray:
+    return build_task(config).samples.rows  # type: ignore[attr-defined]
+
+
+def test_by_default_all_are_the_seed_of_the_run() -> None:
+    config = SMALL.with_options(seed=5)
+    assert (config.fleet_seed, config.data_seed, config.model_seed) == (5, 5, 5)
+
+
+def test_each_can_be_given() -> None:
+    config = SMALL.with_options(seed=5, jitter=0.1, fleet_seed=1, data_seed=2, model_seed=0)
+    assert (config.fleet_seed, config.data_seed, config.model_seed) == (1, 2, 0)
+
+
+def test_a_data_seed_fixes_the_partition() -> None:
+    one, other = SMALL.with_options(seed=1, data_seed=7), SMALL.with_options(seed=2, data_seed=7)
+    assert np.array_equal(rows(one), rows(other))
+    assert np.array_equal(rows(one), rows(SMALL.with_options(seed=7)))
+    assert not np.array_equal(rows(one), rows(SMALL.with_options(seed=1)))
+
+
+def test_a_fleet_seed_fixes_the_fleet() -> None:
+    unequal = SMALL.with_options(compute_distribution="uniform:1:99")
+    one, other = unequal.with_options(seed=1, fleet_seed=7), unequal.with_options(seed=2, fleet_seed=7)
+    assert one.make_fleet() == other.make_fleet() == unequal.with_options(seed=7).make_fleet()
+    assert one.make_fleet() != unequal.with_options(seed=1).make_fleet()
+
+
+def test_cached_schedules_honour_the_seed_of_the_fleet() -> None:
+    unequal = SMALL.with_options(compute_distribution="uniform:1:99", deadline=2000)
+    fixed = [unequal.with_options(seed=seed, fleet_seed=7) for seed in (1, 2)]
+    assert schedule_timeline(fixed[0]) is schedule_timeline(fixed[1])
+    assert schedule_timeline(fixed[0]) == unequal.with_options(seed=7).simulate()
+    assert schedule_summary(fixed[0]) != schedule_summary(unequal.with_options(seed=7, fleet_seed=8))
+    chosen = unequal.with_options(schedule="sync", participation="random", fleet_seed=7)
+    assert schedule_timeline(chosen.with_options(seed=1)) != schedule_timeline(chosen.with_options(seed=2))
+
+
+def test_a_fleet_seed_without_a_drawn_fleet_is_refused() -> None:
+    with pytest.raises(NoEffectError):
+        SMALL.with_options(fleet_seed=1)
+
+
+@pytest.mark.parametrize("name", ["data_seed", "model_seed", "fleet_seed"])
+@pytest.mark.parametrize("value", [-1, 2**64, 1.5, "one"])
+def test_a_seed_out_of_range_is_refused(name: str, value: object) -> None:
+    with pytest.raises(InputError) as caught:
+        SMALL.with_options(jitter=0.1, **{name: value})
+    assert caught.value.parameter == name
