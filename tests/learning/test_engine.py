@@ -30,7 +30,7 @@ class Case(NamedTuple):
         return simulate(
             self.scenario,
             self.schedule,
-            delay=self.delay,
+            delay=self.delay if self.schedule == "idfl" else "auto",
             participation=self.participation if self.schedule == "sync" else "round-robin",
             seed=self.seed,
             rounds=self.rounds,
@@ -173,10 +173,11 @@ def test_async_where_all_send_in_every_round_is_sync(case: Case, least_squares: 
 @given(case=cases())
 def test_idfl_without_delay_is_async(case: Case, least_squares: MakeTask) -> None:
     task = least_squares(case.scenario.devices, case.seed)
-    delayed, asynchronously = (
-        train(simulate(case.scenario, schedule, delay=0, rounds=case.rounds), task, evaluate_every=5)
-        for schedule in ("idfl", "async")
+    timelines = (
+        simulate(case.scenario, "idfl", delay=0, rounds=case.rounds),
+        simulate(case.scenario, "async", rounds=case.rounds),
     )
+    delayed, asynchronously = (train(timeline, task, evaluate_every=5) for timeline in timelines)
     assert same(delayed, asynchronously)
 
 

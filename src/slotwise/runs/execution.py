@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from slotwise.aggregation import RULES, Aggregation, Contribution, next_model
 from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
-from slotwise.learning import Diverged, History, Task, Training
+from slotwise.learning import Diverged, History, Task, Training, TrainingStart
 from slotwise.learning.engine import follow
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.task import CheckedTask
@@ -82,7 +84,7 @@ def run(
     return execute(
         folder,
         config,
-        task=task,
+        task=None if task is None else CheckedTask.of(task),
         workers=workers,
         checkpoint_every=checkpoint_every,
         observer=observer,
@@ -151,56 +153,54 @@ def execute(
     """Train a run in its folder, which is locked meanwhile, from the checkpoint ``resume`` on.
 
     The task and the timeline are those of the configuration, if they are built already. With ``create`` the
-    folder is made after the first round: a task or rule of the user's that fails at its first call leaves
-    nothing behind. The other arguments are those of `run`.
+    folder is made here, after a trial call of the user's own task or rule: one that fails at its first call
+    leaves nothing behind. The other arguments are those of `run`.
 
     Raises:
         Diverged: after the state has been saved.
         UserError: another process is training this run, or the folder cannot be written.
     """
     check_interval(checkpoint_every)
-    observer, began = observer or Observer(), time.monotonic()
+    observer, rule = observer or Observer(), config.rule.rule()
     timeline = config.simulate() if timeline is None else timeline
     task = build_task(config) if task is None else task
-    with ExitStack() as stack:
-
-        @cache
-        def saver() -> _Saver:
-            if create:
-                RunFolder.create(folder.path, config, overwrite=overwrite)
-            stack.enter_context(folder.held())
-            stack.enter_context(_opened(folder, config, observer))
-            return _Saver(folder, config, task, checkpoint_every, began)
-
-        _check_fits(resume, timeline, task, folder)
-        if not create:
-            saver()
-        training = stack.enter_context(
-            Training(
-                timeline,
-                task,
-                aggregation=config.rule.rule(),
-                workers=available_cores() if workers is None else whole("workers", workers),
-                evaluate_every=config.slots_between_evaluations,
-                resume=resume,
-            )
-        )
-        try:
-            if create and not observer.wants_stop():
-                training.advance()
-                training.history()  # waits for the evaluations, which may fail as well
-            saver()
-            observer.run_started(timeline, resume)
-            if create and training.rounds:
-                observer.round_done(0)
-                saver().save_if_due(training)
-            history = follow(training, observer, saver().save_if_due)
-        except Diverged as error:
-            saver().close(error.history, "diverged", diverged_in_round=error.round)
-            raise
+    own = isinstance(task, CheckedTask) or config.model.task is not None
+    _check_fits(resume, timeline, task, folder)
+    if create:
+        if own or config.rule.aggregation not in RULES:
+            _try_once(CheckedTask.of(task), rule, timeline)
+        folder = RunFolder.create(folder.path, config, overwrite=overwrite)
+    with folder.held(), _opened(folder, config, observer):
+        observer.run_started(timeline, resume)
+        saver = _Saver(folder, config, task, checkpoint_every)
+        with Training(
+            timeline,
+            task,
+            aggregation=rule,
+            workers=available_cores() if workers is None else whole("workers", workers),
+            evaluate_every=config.slots_between_evaluations,
+            resume=resume,
+        ) as training:
+            try:
+                history = follow(training, observer, saver.save_if_due)
+            except Diverged as error:
+                saver.close(error.history, "diverged", diverged_in_round=error.round)
+                raise
         status: Status = "finished" if history.rounds == timeline.rounds else "interrupted"
-        saver().close(history, status)
+        saver.close(history, status)
     return RunResult(status, history, timeline, folder.path)
+
+
+def _try_once(task: CheckedTask, rule: Aggregation, timeline: Timeline) -> None:
+    """Compute the first update, apply it and evaluate the first model, only to see whether that works."""
+    model = task.initial_model()
+    senders = timeline.device[timeline.uplinks(0)].tolist() if timeline.rounds else []
+    if senders:
+        update = task.local_update(model, TrainingStart(senders[0], 0))
+        sent = [Contribution(update, 0, model, n, 0, task.sample_count(n)) for n in senders]
+        with np.errstate(over="ignore", invalid="ignore"):
+            next_model(rule, model, sent)
+    task.evaluate(model)
 
 
 def check_interval(checkpoint_every: float) -> float:
@@ -243,9 +243,9 @@ def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: 
 class _Saver:
     """Writes the files of a run: a checkpoint every few seconds, and everything at the end."""
 
-    def __init__(self, folder: RunFolder, config: RunConfig, task: Task, every: float, began: float) -> None:
+    def __init__(self, folder: RunFolder, config: RunConfig, task: Task, every: float) -> None:
         self._folder, self._config, self._task, self._every = folder, config, task, every
-        self._last = self._began = began
+        self._last = self._began = time.monotonic()
         self._seconds_before = float(folder.description().get("seconds", 0.0))
 
     def save_if_due(self, training: Training) -> None:
@@ -307,7 +307,9 @@ def build_task(
         else:
             from slotwise.learning.cnn_task import CnnTask  # noqa: PLC0415
 
-            task = CnnTask(samples, network, config.training, offset=offset, scale=scale)
+            task = CnnTask(
+                samples, network, config.training, offset=offset, scale=scale, model_seed=config.model_seed
+            )
     return task if config.bits == UNQUANTISED else Quantised(task, config.bits, config.seed)
 
 
