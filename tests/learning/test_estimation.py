@@ -126,7 +126,7 @@ def test_the_variance_of_small_batches_is_brought_to_that_of_one_sample(held: in
 
 
 def test_a_device_with_one_sample_has_no_noise() -> None:
-    assert Estimator(PointsTask(1), cast(Any, None)).variance_factor == 0.0
+    assert not Estimator(PointsTask(1), cast(Any, None)).variance_factor.any()
 
 
 def test_the_one_step_variant_leaves_the_task_alone(task: PointsTask) -> None:
@@ -247,3 +247,20 @@ def test_the_running_mean_is_linear_between_samples() -> None:
     )
     mean = Measurement(constants, (0, 2), (4.0, 0.0)).running_mean()
     assert mean.tolist() == pytest.approx([4.0, 3.0, 2.0])
+
+
+def test_devices_with_different_numbers_of_samples_are_measured_on_all_of_theirs() -> None:
+    task, counts = PointsTask(), [20, 3, 9, 1, 12, 7]
+    task.samples = DeviceSamples(
+        cast(Any, None), [np.arange(20 * n, 20 * n + count, dtype=np.int32) for n, count in enumerate(counts)]
+    )
+    model = task.initial_model()
+    estimator = Estimator(task, cast(Any, None))
+    for number, rows in enumerate(task.samples.rows, start=1):
+        gradient = estimator.full.local_update(model, TrainingStart(number, 0))
+        np.testing.assert_allclose(gradient, model - task.points[rows].mean(axis=0), rtol=1e-5)
+    with ThreadPoolExecutor(1) as pool:
+        visiting = Estimator(task, pool)
+        visiting.visit(model)
+        visiting.visit(model + 1)
+    assert np.isfinite(found(visiting).gradient_noise)

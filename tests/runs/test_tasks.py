@@ -20,7 +20,7 @@ EXAMPLE = "examples.own_task.logistic:make_task"
 
 def partition(config, dataset):
     draw = generator(config.seed, Purpose.PARTITION)
-    return config.dataset.divide(dataset, config.channel.devices, draw)
+    return np.stack(config.dataset.divide(dataset, config.channel.devices, draw))
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +187,6 @@ def test_a_name_that_is_no_module_and_function_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("data", "cifar10"),
         ("input_scale", "unit"),
         ("channels", [4]),
         ("hidden", []),

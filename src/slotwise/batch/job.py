@@ -129,7 +129,7 @@ def run_work(config: RunConfig) -> float:
     trained = schedule.rounds * config.channel.group_size
     images = trained * config.training.local_steps * config.training.batch_size
     evaluations = 1 + schedule.slots / config.slots_between_evaluations
-    evaluated = config.channel.devices * config.dataset.samples_per_device + TEST_IMAGES
+    evaluated = config.dataset.total_samples(config.channel.devices) + TEST_IMAGES
     # The cost of a user's own task is unknown: all its samples count alike.
     per_image = 1.0 if config.model.task is not None else float(config.network().dense_multiply_adds)
     return (images + evaluations * evaluated * FORWARD_PART) * per_image

@@ -17,7 +17,6 @@ from slotwise.batch.processes import ProcessExecutor
 from slotwise.batch.results import BatchResults, batch_figure
 from slotwise.batch.serial import Executor, SerialExecutor
 from slotwise.batch.specification import BatchSpec
-from slotwise.data import cifar10_path
 from slotwise.errors import InputError, UserError
 from slotwise.files import write_atomically, write_csv
 from slotwise.machine import available_cores
@@ -57,8 +56,9 @@ def run_batch(
         check_interval(checkpoint_every)
     asked = spec if isinstance(spec, BatchSpec) else BatchSpec.read(Path(spec))
     # Refuse what would fail in every process.
-    if not all(can_train(run) for run in asked.runs):
-        raise UserError(FETCH_CIFAR10)
+    for run in asked.runs:
+        if run.config.model.task is None and (missing := run.config.dataset.missing):
+            raise UserError(missing)
     if any(run.config.model.backend == "torch" for run in asked.runs) and find_spec("torch") is None:
         raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'")
     folder = BatchFolder(Path(out))
@@ -119,7 +119,7 @@ def unfinished(folder: BatchFolder, runs: Iterable[Run]) -> tuple[Job, ...]:
 
 def can_train(run: Run) -> bool:
     """Return whether the data set of a run is on this machine."""
-    return run.config.dataset.data == "mnist" or cifar10_path().is_file()
+    return run.config.model.task is not None or run.config.dataset.missing is None
 
 
 def run_jobs(

@@ -72,9 +72,9 @@ class RayExecutor(Executor):
             try:
                 if not run.is_run:
                     run = RunFolder.create(run.path, config)
-                if config.dataset.data not in self._datasets:
-                    self._datasets[config.dataset.data] = self._ray.put(config.dataset.load())
-                idle.begin(job, run, self._datasets[config.dataset.data], self.checkpoint_every)
+                if config.dataset.source not in self._datasets:
+                    self._datasets[config.dataset.source] = self._ray.put(config.dataset.load())
+                idle.begin(job, run, self._datasets[config.dataset.source], self.checkpoint_every)
             except UserError as error:  # of this job; it stops no other
                 self._refused.append(JobEnd(job, str(error)))
             return True

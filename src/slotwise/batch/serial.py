@@ -87,9 +87,9 @@ class TaskCache:
         learned = (config.dataset, config.model, config.training, config.bits, config.adversary)
         key = (*learned, config.channel.devices)
         if self._last is None or self._last[0] != key:
-            if config.dataset.data not in self._datasets:
+            if config.dataset.source not in self._datasets:
                 self.add(config.dataset.load())
-            self._last = (key, build_task(config, self._datasets[config.dataset.data]))
+            self._last = (key, build_task(config, self._datasets[config.dataset.source]))
         return self._last[1]
 
 

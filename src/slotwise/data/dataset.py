@@ -77,8 +77,11 @@ class Dataset:
                 )
         self._check_standardisation()
         owners = self.owners
-        if owners is not None and (owners.shape != (len(self.train_targets),) or owners.min() < 0):
-            raise DataError(f"{self.name} has owners {owners.shape}, must be one number for each sample")
+        if owners is not None and (
+            owners.shape != (len(self.train_targets),) or owners.dtype.kind not in "iu" or owners.min() < 0
+        ):
+            kind = f"{owners.dtype} {owners.shape}"
+            raise DataError(f"{self.name} has owners {kind}, must be one number for each sample")
         for name in ARRAYS:  # views, so that the caller's arrays keep their flags
             view = np.ascontiguousarray(getattr(self, name)).view()
             view.flags.writeable = False
@@ -89,9 +92,19 @@ class Dataset:
         """Shape of the input of one sample."""
         return tuple(self.train_inputs.shape[1:])
 
+    def owner_rows(self) -> tuple[NDArray[np.int32], ...]:
+        """Return the rows of each owner's training samples, in the order of the owners' numbers."""
+        if self.owners is None:
+            raise DataError(f"{self.name}: the owners of the samples are not known")
+        order = np.argsort(self.owners, kind="stable").astype(np.int32)
+        ends = np.flatnonzero(np.diff(self.owners[order])) + 1
+        return tuple(np.split(order, ends))
+
     def _check_part(self, part: str, inputs: NDArray[Any], targets: NDArray[Any]) -> None:
         where = f"{self.name} {part}"
         for kind, array in (("inputs", inputs), ("targets", targets)):
+            if not isinstance(array, np.ndarray):
+                raise DataError(f"{where} {kind} are a {type(array).__name__}, must be a numpy array")
             if array.dtype.kind not in "biuf" or array.ndim == 0:
                 found = f"{array.dtype} {array.shape}"
                 raise DataError(f"{where} {kind} are {found}, must be an array of numbers")
@@ -122,13 +135,16 @@ class Dataset:
 
     @cached_property
     def content_hash(self) -> str:
-        """Identity of the data: sha256 over shapes, types, inputs and targets, in hexadecimal."""
+        """Identity of the data: sha256 over shapes, types, inputs, targets and owners, in hexadecimal."""
         digest = hashlib.sha256()
         for name, stored in zip(ARRAYS, STORED_NAMES, strict=True):
             array = getattr(self, name)
             kind = "" if array.dtype == np.uint8 else str(array.dtype)
             digest.update(f"{stored}{kind}{array.shape}".encode())
             digest.update(array)
+        if self.owners is not None:
+            digest.update(f"owners{self.owners.shape}".encode())
+            digest.update(self.owners.astype("<i8").tobytes())
         return digest.hexdigest()
 
 

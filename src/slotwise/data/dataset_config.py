@@ -1,80 +1,191 @@
-"""DatasetConfig: the data set of a run and its partition among the devices; the partition functions.
-
-A partition function takes the labels of the training images and returns the rows that each device gets, as
-int32 [devices, samples_per_device]. All deal from a shuffled pile per label (or one pile for `iid`) like
-cards: devices share no sample until a pile is too small for the next device; that pile is then gathered and
-shuffled again. A device never holds a sample twice. The same generator state gives the same rows.
-"""
+"""DatasetConfig: the data set of a run and its partition among the devices."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from slotwise.data.cifar10 import load_cifar10
 from slotwise.data.dataset import DataError, Dataset, load_mnist
+from slotwise.data.dataset_cache import dataset_path, load_cached
+from slotwise.data.facts import FACTS, DataFacts, DataName
+from slotwise.data.npz_folder import folder_facts, load_npz_folder
+from slotwise.data.partitions import (
+    Generator,
+    Rows,
+    Samples,
+    dirichlet,
+    iid,
+    k_labels,
+    natural,
+    one_label,
+    skewed_sizes,
+)
 from slotwise.errors import InputError
 from slotwise.scenario import LARGEST_SEED, check_fields, refuse_unused, whole
 
-DataName = Literal["mnist", "cifar10"]
-PartitionName = Literal["one-label", "k-labels", "dirichlet", "iid"]
+PartitionName = Literal["one-label", "k-labels", "dirichlet", "iid", "natural"]
 InputScale = Literal["standard", "unit"]
-Labels = NDArray[np.integer]
-Rows = NDArray[np.int32]
-Generator = np.random.Generator
 PARTITION_OPTIONS = {"labels_per_device": "k-labels", "concentration": "dirichlet"}  # and their partitions
-TITLES: dict[str, str] = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
-IMAGE_SHAPES: dict[str, tuple[int, int, int]] = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
+FOUND_IN_FOLDER = ("device_samples", "folder_shape", "folder_classes")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetConfig:
-    """A built-in data set and its partition.
+    """A data set and its partition.
 
     Attributes:
         data: Data set.
-        partition: Samples that a device holds; in the paper, samples of one label each.
-        samples_per_device: Samples of each device.
+        partition: Samples that a device holds; in the paper, samples of one label each. With natural, those
+            of one owner, such as the writer.
+        samples_per_device: Samples of each device, or their mean.
+        sample_skew: Devices hold different numbers of samples, in shares drawn from a Dirichlet distribution
+            with this concentration; smaller is more unequal. Default: all hold equally many.
+        device_samples: Samples of devices 1 to N, one by one.
         labels_per_device: Labels of each device, for the partition k-labels.
         concentration: Parameter of the partition dirichlet; smaller is more unequal.
         input_scale: Pixels standardised by the data set's mean and deviation, or scaled to 0..1.
         data_seed: Random seed of the partition. Default: that of the run.
+        data_folder: Your own data instead: a folder with device-1.npz, device-2.npz, … and test.npz.
+        folder_shape: Shape of an input in the data folder.
+        folder_classes: Number of classes in the data folder.
     """
 
     data: DataName = "mnist"
     partition: PartitionName = "one-label"
     samples_per_device: int = 250
+    sample_skew: float | None = None
+    device_samples: tuple[int, ...] = ()
     labels_per_device: int = 2
     concentration: float = 0.5
     input_scale: InputScale = "standard"
     data_seed: int | None = None
+    data_folder: str | None = None
+    folder_shape: tuple[int, ...] = ()
+    folder_classes: int | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.data_folder, Path):
+            object.__setattr__(self, "data_folder", str(self.data_folder))
         check_fields(self)
         whole("samples_per_device", self.samples_per_device)
         whole("labels_per_device", self.labels_per_device)
-        if not 0 < self.concentration < inf:
-            raise InputError("concentration", self.concentration, "a finite number above 0")
+        for name in ("concentration", "sample_skew"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < inf:
+                raise InputError(name, value, "a finite number above 0")
+        for device, count in enumerate(self.device_samples, start=1):
+            try:
+                whole("device_samples", count)
+            except InputError as error:
+                raise InputError("device_samples", f"{count} of device {device}", error.allowed) from None
         if self.data_seed is not None:
             whole("data_seed", self.data_seed, 0, LARGEST_SEED)
         refuse_unused(self)
+        if self.data_folder is not None:
+            self._look_into_folder(self.data_folder)
+        elif self.partition == "natural" and FACTS[self.data].owners is None:
+            known = ", ".join(name for name, facts in FACTS.items() if facts.owners)
+            raise InputError("partition", self.partition, f"used with data that has owners: {known}")
 
     def unused(self) -> dict[str, str]:
-        """Return the options of other partitions, with the reason."""
+        """Return the options that have no effect with the data and the partition, with the reason."""
+        if self.data_folder is not None:
+            names = (
+                "data",
+                "partition",
+                "samples_per_device",
+                "sample_skew",
+                "data_seed",
+                *PARTITION_OPTIONS,
+            )
+            return dict.fromkeys(names, "with data_folder")
         reason = f"with partition {self.partition}"
-        return {name: reason for name, owner in PARTITION_OPTIONS.items() if owner != self.partition}
+        found = {name: reason for name, owner in PARTITION_OPTIONS.items() if owner != self.partition}
+        found |= dict.fromkeys(("folder_shape", "folder_classes"), "without data_folder")
+        if self.partition == "natural":
+            found |= dict.fromkeys(("samples_per_device", "sample_skew", "device_samples"), reason)
+        elif self.device_samples:
+            found |= dict.fromkeys(("samples_per_device", "sample_skew"), "with device_samples")
+        return found
 
-    def load(self) -> Dataset:
-        """Load the data set."""
-        return load_mnist() if self.data == "mnist" else load_cifar10()
+    def _look_into_folder(self, folder: str) -> None:
+        """Keep the absolute name of the folder and, unless they are known already, the facts about it."""
+        object.__setattr__(self, "data_folder", str(Path(folder).absolute()))
+        if not self.device_samples:
+            facts = folder_facts(folder)
+            object.__setattr__(self, "device_samples", facts.samples)
+            object.__setattr__(self, "folder_shape", facts.input_shape)
+            object.__setattr__(self, "folder_classes", facts.classes)
 
-    def divide(self, dataset: Dataset, devices: int, draw: Generator) -> Rows:
-        """Return the samples of each device, [devices, samples]."""
-        division = (dataset.train_targets, devices, self.samples_per_device, draw)
+    @property
+    def source(self) -> str:
+        """Name of the data set, or of the folder: two runs of the same source can share what is loaded."""
+        return self.data_folder or self.data
+
+    @property
+    def facts(self) -> DataFacts:
+        """Title, shape and classes; of a data folder without labels the number of classes is 0."""
+        if self.data_folder is None:
+            return FACTS[self.data]
+        return DataFacts(self.data_folder, self.folder_shape, self.folder_classes or 0)
+
+    @property
+    def missing(self) -> str | None:
+        """Sentence that says how to get the data set, or None if it is on this machine."""
+        if self.data == "mnist" or self.data_folder is not None or dataset_path(self.data).is_file():
+            return None
+        return f"{self.facts.title} is not on this machine: slotwise data fetch {self.data}"
+
+    def total_samples(self, devices: int) -> int:
+        """Return the samples of all devices together; of natural owners an estimate."""
+        return sum(self.device_samples) if self.device_samples else devices * self.typical_samples
+
+    @property
+    def typical_samples(self) -> int:
+        """Samples of a device: the most that is given, the mean if they are drawn, an estimate for owners."""
+        if self.device_samples:
+            return max(self.device_samples)
+        return self.facts.samples_per_owner if self.partition == "natural" else self.samples_per_device
+
+    def check_devices(self, devices: int) -> None:
+        """Refuse a number of devices other than that of ``device_samples`` or of the files of a folder."""
+        count = len(self.device_samples)
+        if count and count != devices:
+            if self.data_folder is not None:
+                raise InputError("devices", devices, f"{count}, one for each file of {self.data_folder}")
+            raise InputError("device_samples", f"{count} numbers", f"{devices}, one for each device")
+
+    def load(self, devices: Collection[int] | None = None) -> Dataset:
+        """Load the data set; of a data folder only the files of ``devices``, if they are given."""
+        if self.data_folder is not None:
+            return self._load_folder(self.data_folder, devices)
+        if self.data == "mnist":
+            return load_mnist()
+        return load_cifar10() if self.data == "cifar10" else load_cached(self.data)
+
+    def _load_folder(self, folder: str, devices: Collection[int] | None) -> Dataset:
+        dataset = load_npz_folder(folder, devices=devices, classes=self.folder_classes)
+        numbers = range(1, len(self.device_samples) + 1) if devices is None else sorted(devices)
+        found = tuple(len(rows) for rows in dataset.owner_rows())
+        wanted = tuple(self.device_samples[number - 1] for number in numbers)
+        if (found, dataset.input_shape) != (wanted, self.folder_shape):
+            raise DataError(f"{folder} has other samples than the run had, or was announced, at its start")
+        return dataset
+
+    def divide(self, dataset: Dataset, devices: int, draw: Generator) -> tuple[Rows, ...]:
+        """Return the rows of the samples of each device; devices may have different numbers of samples."""
+        if self.data_folder is not None:
+            return dataset.owner_rows()
+        if self.partition == "natural":
+            return natural(dataset, devices, draw)
+        samples: Samples = self.device_samples or self.samples_per_device
+        if self.sample_skew is not None:
+            samples = skewed_sizes(devices, self.samples_per_device, draw, self.sample_skew)
+        division = (dataset.train_targets, devices, samples, draw)
         match self.partition:
             case "one-label":
                 return one_label(*division)
@@ -90,89 +201,3 @@ class DatasetConfig:
         if self.input_scale == "standard":
             return dataset.offset, dataset.scale
         return (0.0,) * len(dataset.offset), (1.0,) * len(dataset.scale)
-
-
-def one_label(labels: Labels, devices: int, samples_per_device: int, generator: Generator) -> Rows:
-    """Give each device samples of one label, chosen at random: the setting of the paper's experiments."""
-    return k_labels(labels, devices, samples_per_device, generator, labels_per_device=1)
-
-
-def k_labels(
-    labels: Labels, devices: int, samples_per_device: int, generator: Generator, labels_per_device: int
-) -> Rows:
-    """Give each device samples of `labels_per_device` different labels, chosen at random.
-
-    The samples are divided evenly; what is left over goes one each to the first labels chosen. A device's
-    rows are grouped by label.
-
-    Raises:
-        DataError: there are not that many labels.
-        InputError: there are not that many samples.
-    """
-    piles = _piles(labels, devices, samples_per_device)
-    most = min(len(piles), samples_per_device)
-    if not 1 <= labels_per_device <= most:
-        raise DataError(f"labels_per_device is {labels_per_device}, must be from 1 to {most}")
-    every_label = np.tile(np.arange(len(piles)), (devices, 1))
-    chosen = generator.permuted(every_label, axis=1)[:, :labels_per_device]
-    each, left_over = divmod(samples_per_device, labels_per_device)
-    shares = each + (np.arange(labels_per_device) < left_over)
-    counts = np.zeros((devices, len(piles)), np.int64)
-    np.put_along_axis(counts, chosen, shares[np.newaxis], axis=1)
-    return _deal(piles, counts, generator)
-
-
-def dirichlet(
-    labels: Labels, devices: int, samples_per_device: int, generator: Generator, concentration: float
-) -> Rows:
-    """Give each device all labels in proportions of its own, drawn from a symmetric Dirichlet distribution.
-
-    After Hsu, Qi and Brown (2019), "Measuring the effects of non-identical data distribution for federated
-    visual classification". A device's rows are grouped by label. With a concentration towards 0 each device
-    has one label; if it is large, every device has the same mixture.
-
-    Raises:
-        InputError: a device draws more samples of a label than there are.
-    """
-    piles = _piles(labels, devices, samples_per_device)
-    if not 0 < concentration < np.inf:
-        raise DataError(f"concentration is {concentration}, must be a finite number above 0")
-    proportions = generator.dirichlet(np.full(len(piles), concentration), size=devices)
-    return _deal(piles, generator.multinomial(samples_per_device, proportions), generator)
-
-
-def iid(labels: Labels, devices: int, samples_per_device: int, generator: Generator) -> Rows:
-    """Give each device samples of the whole data set, whatever their labels."""
-    everything = _piles(np.zeros_like(labels), devices, samples_per_device)
-    if samples_per_device > len(labels):
-        raise DataError(f"samples_per_device is {samples_per_device}, must be at most {len(labels)}")
-    return _deal(everything, np.full((devices, 1), samples_per_device), generator)
-
-
-def _piles(labels: Labels, devices: int, samples_per_device: int) -> dict[int, Rows]:
-    """Return the rows of each label that occurs, in ascending order of labels."""
-    if labels.ndim != 1 or len(labels) == 0:
-        raise DataError(f"labels have shape {labels.shape}, must have 1 dimension and not be empty")
-    if devices < 1:
-        raise DataError(f"devices is {devices}, must be at least 1")
-    if samples_per_device < 1:
-        raise DataError(f"samples_per_device is {samples_per_device}, must be at least 1")
-    return {int(label): np.flatnonzero(labels == label).astype(np.int32) for label in np.unique(labels)}
-
-
-def _deal(piles: dict[int, Rows], counts: NDArray[np.int64], generator: Generator) -> Rows:
-    """Give each device `counts[device, pile]` rows of each pile; all devices need equally many in total."""
-    rows = np.empty((len(counts), int(counts[0].sum())), np.int32)
-    ends = counts.cumsum(axis=1)
-    for number, (label, pile) in enumerate(piles.items()):
-        if counts[:, number].max() > len(pile):
-            allowed = f"less: label {label} has only {len(pile):,} samples"
-            raise InputError("samples_per_device", rows.shape[1], allowed)
-        shuffled, dealt = pile, len(pile)
-        for device in np.flatnonzero(counts[:, number]):
-            count, end = counts[device, number], ends[device, number]
-            if dealt + count > len(pile):
-                shuffled, dealt = generator.permutation(shuffled), 0
-            rows[device, end - count : end] = shuffled[dealt : dealt + count]
-            dealt += count
-    return rows

@@ -58,12 +58,12 @@ class Estimator:
     def __init__(self, task: SgdTask, pool: Executor) -> None:
         self._pool = pool
         self._devices = len(task.samples)
-        held = min(map(len, task.samples.rows))
-        batch = max(1, min(BATCH, held - 1))
-        self.full = one_step(task, batch_size=held, learning_rate=1.0)
+        held = np.array([len(rows) for rows in task.samples.rows])
+        batch = max(1, min(BATCH, int(held.min()) - 1))
+        self.full = one_step(task, batch_size=int(held.max()), learning_rate=1.0)
         self.sampled = one_step(task, batch_size=batch, learning_rate=1.0)
         # Batches are drawn without replacement: their variance is (V/b)·(n−b)/(n−1), none if b = n.
-        self.variance_factor = batch * (held - 1) / (held - batch) if held > batch else 0.0
+        self.variance_factor = np.where(held > batch, batch * (held - 1) / np.maximum(1, held - batch), 0.0)
         self._squares: list[Floats] = []
         self._moments: list[Floats] = []
         self._last: tuple[Vector, Rows] | None = None

@@ -21,6 +21,7 @@ from slotwise.batch.jobs import run_jobs
 from slotwise.batch.serial import MakeTask, SerialExecutor, TaskCache
 from slotwise.batch.specification import checked_seeds
 from slotwise.costs import Powers
+from slotwise.data.dataset_config import FOUND_IN_FOLDER
 from slotwise.errors import InputError, UserError
 from slotwise.files import write_atomically
 from slotwise.learning import Point
@@ -252,6 +253,8 @@ def toml_of(config: RunConfig) -> str:
     """Return all options of a run as a TOML file for `slotwise train --config`."""
     lines = []
     unused = {*config.unused(), *(["compute_slots"] if config.fleet.has_own_speeds else [])}
+    if config.dataset.data_folder is not None:
+        unused |= {*FOUND_IN_FOLDER}
     for name, value in config.options().items():
         if name == "absences":  # TOML has no null
             value = [[part for part in absence if part is not None] for absence in value]  # noqa: PLW2901

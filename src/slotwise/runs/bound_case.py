@@ -83,14 +83,14 @@ def estimate_constants(
         allowed = "a run of equal devices without faults, with aggregation mean, bits 32 and no task"
         raise InputError("estimate", folder.path, allowed)
     timeline = config.simulate()
-    setting = _setting(config, timeline, rounds, learning_rate)
     task = cast(SgdTask, build_task(config))
-    held = config.channel.devices * config.dataset.samples_per_device
+    held = [task.samples.count(device) for device in range(1, len(task.samples) + 1)]
+    setting = _setting(config, timeline, rounds, learning_rate, min(held))
     saved, _ = folder.checkpoints.load()
     measurement = measure(
         one_step(task, batch_size=setting.batch_size, learning_rate=setting.learning_rate),
         timeline.first(setting.rounds),
-        points=min(setting.rounds, MOST_POINTS, max(FEWEST_POINTS, MEASURING_SAMPLES // held)),
+        points=min(setting.rounds, MOST_POINTS, max(FEWEST_POINTS, MEASURING_SAMPLES // sum(held))),
         others=[] if saved is None else [saved.model],
         workers=available_cores(),
         observer=observer,
@@ -102,10 +102,12 @@ def estimate_constants(
     return BoundCase(setting, measurement.constants, measurement, estimated, notes)
 
 
-def _setting(config: RunConfig, timeline: Timeline, rounds: int | None, rate: float | None) -> Setting:
+def _setting(
+    config: RunConfig, timeline: Timeline, rounds: int | None, rate: float | None, fewest_samples: int
+) -> Setting:
     """Return the run as the theorems see it, cut to what can be trained in a minute."""
     scenario = config.channel
-    batch = min(config.training.batch_size, config.dataset.samples_per_device)
+    batch = min(config.training.batch_size, fewest_samples)
     affordable = max(2 * scenario.groups + 1, TRAINING_SAMPLES // (scenario.group_size * batch))
     wanted = affordable if rounds is None else whole("rounds", rounds)
     return Setting(

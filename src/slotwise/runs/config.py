@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Literal, get_origin
 
 from slotwise.aggregation import AggregationConfig
-from slotwise.data import IMAGE_SHAPES, DatasetConfig
+from slotwise.data import FACTS, DatasetConfig
+from slotwise.data.dataset_config import FOUND_IN_FOLDER
 from slotwise.errors import ConflictError, InputError, NoEffectError, UserError, refuse_unknown_name
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_config import options_of_file
@@ -130,6 +131,7 @@ class RunConfig:
         self.make_fleet()
         self.rule.check_group_size(self.channel.group_size)
         self.attackers()
+        self.dataset.check_devices(self.channel.devices)
         for name, reason in self._unused_data().items():
             if getattr(self.dataset, name) != getattr(DatasetConfig, name):
                 raise NoEffectError(name, getattr(self.dataset, name), reason)
@@ -146,8 +148,7 @@ class RunConfig:
         return found
 
     def _unused_data(self) -> dict[str, str]:
-        built_in = ("data", "input_scale")
-        return {} if self.model.task is None else dict.fromkeys(built_in, "with a task of your own")
+        return {} if self.model.task is None else {"input_scale": "with a task of your own"}
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> RunConfig:
@@ -165,6 +166,7 @@ class RunConfig:
         shorthand = Shorthand(**{name: options.get(name) for name in SHORTHANDS})
         chosen = {name: value for name, value in options.items() if name not in SHORTHANDS}
         case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
+        chosen |= _devices_of_folder(chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
         config = cls().with_options(**{**case, **chosen})
@@ -275,14 +277,23 @@ class RunConfig:
 
     def network(self) -> Architecture | Resnet8:
         """Return the built-in network that is trained, for the images of the data set."""
+        facts, folder = self.dataset.facts, self.dataset.data_folder
+        shape = facts.image_shape
+        if shape is None or facts.classes < 2:
+            images = ", ".join(name for name, known in FACTS.items() if known.image_shape)
+            known = f"used with a task of your own; built-in networks train {images}"
+            if folder is None:
+                raise InputError("data", self.dataset.data, known)
+            found = f"with inputs {list(facts.input_shape)} and {facts.classes or 'no'} classes"
+            raise InputError("data_folder", f"{folder} {found}", TRAINABLE_FOLDER)
         if self.model.network in RESNETS:
-            return Resnet8(IMAGE_SHAPES[self.dataset.data], classes=10)
+            return Resnet8(shape, facts.classes)
         try:
             return Architecture(
-                input_shape=IMAGE_SHAPES[self.dataset.data],
+                input_shape=shape,
                 convolutions=tuple((count, 5) for count in self.model.channels),
                 hidden=self.model.hidden,
-                classes=10,
+                classes=facts.classes,
             )
         except ValueError as error:
             raise InputError("channels", self.model.channels, f"fewer layers: {error}") from None
@@ -328,8 +339,9 @@ class Shorthand:
                 raise ConflictError("bits_per_slot", name)
         if options.get("task") is not None:
             raise ConflictError("bits_per_slot", "task", "give the slots of the link instead")
-        names = ("data", "network", "channels", "hidden", "backend", "bits")
-        sized = RunConfig().with_options(**{name: chosen[name] for name in names if name in chosen})
+        names = ("data", "data_folder", "devices", "network", "channels", "hidden", "backend", "bits")
+        given = {name: chosen[name] for name in names if name in chosen}
+        sized = RunConfig().with_options(group_size=1, **given)
         network, rate = sized.network(), self.bits_per_slot
         slots = {"link_slots": link_slots_of(network.parameters, UNQUANTISED, rate)}
         if sized.bits != UNQUANTISED:
@@ -363,11 +375,13 @@ GROUPS = tuple(name for name in option_names(RunConfig) if name not in {"bits", 
 REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "samples_per_slot": ("compute_slots",),
     "bits_per_slot": ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"),
+    "data_folder": ("devices", *FOUND_IN_FOLDER),
     "fleet_file": (
         *("devices", "device_compute_slots", "device_link_slots", "absences"),
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
     ),
 }
+TRAINABLE_FOLDER = "one of uint8 images [n, channels, height, width] with labels, or used with your own task"
 # Options of the paper's cases. It has only equal devices and data, plain SGD, the mean and exact updates.
 PAPER_OPTIONS = (
     *option_names(Scenario),
@@ -376,6 +390,17 @@ PAPER_OPTIONS = (
     *("channels", "hidden", "backend", "local_steps", "batch_size", "learning_rate", "update", "seed"),
     "evaluate_every",
 )
+
+
+def _devices_of_folder(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the number of devices that a data folder has files for, unless it is given."""
+    if options.get("data_folder") is None:
+        return {}
+    for name in FOUND_IN_FOLDER:
+        if options.get(name):
+            raise ConflictError(name, "data_folder")
+    found = DatasetConfig(data_folder=options["data_folder"])
+    return {"devices": options.get("devices", len(found.device_samples))}
 
 
 @cache

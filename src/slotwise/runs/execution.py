@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
@@ -22,14 +22,13 @@ from slotwise.learning import Diverged, History, Task, Training, TrainingStart
 from slotwise.learning.attack import Attacked
 from slotwise.learning.engine import follow
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
-from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import CheckedTask
 from slotwise.machine import available_cores
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer, RunEnd
 from slotwise.runs.config import RunConfig
+from slotwise.runs.device_data import check_images, device_samples
 from slotwise.runs.memory import refuse_too_much_memory
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
 from slotwise.scenario import whole
@@ -297,8 +296,12 @@ class _Saver:
         )
 
 
-def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
+def build_task(
+    config: RunConfig, dataset: Dataset | None = None, *, devices: Collection[int] | None = None
+) -> Task:
     """Return the task of a run; ``dataset`` is the one that the configuration names, if it is loaded already.
+
+    Of a data folder only the files of ``devices`` are read, if they are given: then only these can train.
 
     Raises:
         UserError: the network does not fit, data are missing, or the user's own task is not valid.
@@ -316,10 +319,9 @@ def build_task(config: RunConfig, dataset: Dataset | None = None) -> Task:
     else:
         check_task(config)  # what does not fit is refused before data is loaded
         network = config.network()
-        dataset = config.dataset.load() if dataset is None else dataset
-        draw = generator(config.data_seed, Purpose.PARTITION)
-        samples = DeviceSamples(dataset, config.dataset.divide(dataset, config.channel.devices, draw))
-        offset, scale = config.dataset.standardisation(dataset)
+        samples = device_samples(config, dataset, devices)
+        check_images(samples.dataset)
+        offset, scale = config.dataset.standardisation(samples.dataset)
         how: dict[str, Any] = {"offset": offset, "scale": scale, "model_seed": config.model_seed}
         # Both back-ends take long to import; a run needs only one of them.
         if config.model.backend == "torch":

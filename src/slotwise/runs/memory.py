@@ -23,7 +23,8 @@ def refuse_too_much_memory(config: RunConfig, workers: int | None = None) -> Non
 
 def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
     """Return bytes by the option that they grow with; roughly, and rather too few than too many."""
-    network, held = config.network(), config.dataset.samples_per_device
+    network, held = config.network(), config.dataset.typical_samples
+    total = config.dataset.total_samples(config.channel.devices)
     groups, batch = config.channel.groups, min(config.training.batch_size, held)
     # Models are kept until the last update computed from them has arrived: those of about one turn of groups.
     models = NUMBER * network.parameters * (min(groups, 100) + MODELS_PER_WORKER * workers)
@@ -34,7 +35,7 @@ def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
     return {
         wider: models,
         "batch_size": NUMBER * batch * widest * workers,
-        "samples_per_device": NUMBER * held * config.channel.devices,
+        "device_samples" if config.dataset.device_samples else "samples_per_device": NUMBER * total,
         # The order of the samples in every step is drawn at once, as 8-byte integers, twice.
         "local_steps": 4 * NUMBER * config.training.local_steps * held * workers,
     }

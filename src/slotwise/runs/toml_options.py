@@ -19,7 +19,7 @@ def read_toml(path: Path, table: Mapping[str, Any] | None = None) -> dict[str, A
 
 
 def toml_options(path: Path, table: Mapping[str, Any], others: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a table with underscores in its names; a fleet file is relative to the TOML file.
+    """Return a table with underscores in its names; files and folders are relative to the TOML file.
 
     A UserError names a key that is neither an option nor one of ``others``, as it is written in the file.
     """
@@ -33,8 +33,9 @@ def toml_options(path: Path, table: Mapping[str, Any], others: Sequence[str] = (
         if name in options:
             raise UserError(f"{path}: {key} is given twice, with dashes and with underscores")
         options[name] = value
-    if isinstance(options.get("fleet_file"), str):
-        options["fleet_file"] = str(path.parent / options["fleet_file"])
+    for name in ("fleet_file", "data_folder"):
+        if isinstance(options.get(name), str):
+            options[name] = str(path.parent / options[name])
     return options
 
 

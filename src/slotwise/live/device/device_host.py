@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from slotwise.data import DataName, PartitionName
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Task, TrainingStart
 from slotwise.learning.attack import AttackConfig
@@ -51,6 +52,8 @@ class DeviceConfig:
             credentials, or trial.
         data: Data set. Default: as announced by the server.
         partition: Partition of the data set among devices. Default: as announced by the server.
+        data_folder: Folder with the samples of this device in device-1.npz, device-2.npz or so on, if the run
+            uses a data folder.
         task: Your own task with your own data: module:function.
         local_step: The step of the optimiser that the run uses, if it is not a built-in one: module:function.
         timeout: Seconds to wait for the broker to be reachable.
@@ -59,8 +62,9 @@ class DeviceConfig:
     """
 
     name: str | None = None
-    data: Literal["mnist", "cifar10"] | None = None
-    partition: Literal["one-label", "k-labels", "dirichlet", "iid"] | None = None
+    data: DataName | None = None
+    partition: PartitionName | None = None
+    data_folder: str | None = None
     task: str | None = None
     local_step: str | None = None
     timeout: float = 60.0
@@ -141,7 +145,7 @@ async def _host(
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    host = _DeviceHost(topics, config, workers, notice)
+    host = _DeviceHost(topics, config, [*logins], workers, notice)
     tasks = [asyncio.create_task(host.run(number, broker)) for number, broker in logins.items()]
     stopping = asyncio.create_task(stop.wait())
     waiting: set[asyncio.Task[Any]] = set(tasks)
@@ -162,10 +166,12 @@ async def _host(
 class _DeviceHost:
     """Shared resources of the devices in one process; their task is made when the first learns of the run."""
 
-    def __init__(self, topics: Topics, config: DeviceConfig, workers: int, notice: Notice) -> None:
+    def __init__(
+        self, topics: Topics, config: DeviceConfig, numbers: Sequence[int], workers: int, notice: Notice
+    ) -> None:
         from slotwise.live.transport.mqtt import Outages  # noqa: PLC0415
 
-        self._topics, self._config, self._notice = topics, config, notice
+        self._topics, self._config, self._numbers, self._notice = topics, config, numbers, notice
         self.pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
         self._outages, self._lock = Outages(notice), asyncio.Lock()
         self._noticed: set[str] = set()
@@ -219,14 +225,18 @@ class _DeviceHost:
                 table.pop(name, None)
         except (ValueError, TypeError, RecursionError):
             raise UserError("cannot read the server's announcement: is it of another version?") from None
-        given = {name: getattr(self._config, name) for name in ("data", "partition", "task")}
+        given = {name: getattr(self._config, name) for name in ("data", "partition", "data_folder", "task")}
         own = {name: value for name, value in given.items() if value is not None}
+        # A path from the network must not decide what is read, and a folder is no use to other runs.
+        if ("data_folder" in own) != (table.get("data_folder") is not None) and "task" not in own:
+            needed = "no data_folder" if "data_folder" in own else "a data_folder"
+            raise UserError(f"the run has {needed}: start the device with the same")
         config = RunConfig.from_saved({**table, **own})
         step = config.training.local_step
         if step != self._config.local_step:  # a name from the network must not decide what code runs
             needed = "no local_step" if step is None else f"local_step {step}"
             raise UserError(f"the run has {needed}: start the device with the same")
-        task = build_task(config)
+        task = build_task(config, devices=[n for n in self._numbers if n <= config.channel.devices])
         if config.model.task is None:  # compile the kernels before this device says that it is here
             task.local_update(task.initial_model(), TrainingStart(1, 0))
         return task

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slotwise.data import DataError, Dataset
-from slotwise.data.cifar10 import cache_folder, read_dataset, write_dataset
+from slotwise.data.dataset_cache import cache_folder, read_dataset, write_dataset
 
 
 @pytest.fixture

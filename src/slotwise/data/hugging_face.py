@@ -1,0 +1,124 @@
+"""FEMNIST and Shakespeare, as Flower Labs publishes them on the Hugging Face Hub, through `datasets`.
+
+They are read once, from the Hub or from a local copy, and kept in the cache as arrays: later runs need
+neither the package `datasets` nor the network. Both have one split only, so some samples of each owner are
+held out as test samples, always the same ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slotwise.data.dataset import DataError, Dataset
+from slotwise.data.dataset_cache import dataset_path, load_cached, scratch_folder, write_dataset
+from slotwise.data.facts import TITLES
+from slotwise.data.femnist import read_femnist
+from slotwise.data.shakespeare import read_shakespeare
+
+_CONNECT_SECONDS = 4.0
+_BATCH = 4096  # samples decoded at once
+
+
+@dataclass(frozen=True)
+class HubDataset:
+    """One data set of the Hub.
+
+    Attributes:
+        address: Its name on the Hub.
+        columns: The columns that are read.
+        read: Function from batches of these columns to the data set.
+    """
+
+    address: str
+    columns: tuple[str, ...]
+    read: Callable[[Iterable[Mapping[str, Any]], str], Dataset]
+
+
+HUB: dict[str, HubDataset] = {
+    "femnist": HubDataset("flwrlabs/femnist", ("image", "writer_id", "character"), read_femnist),
+    "shakespeare": HubDataset("flwrlabs/shakespeare", ("character_id", "x", "y"), read_shakespeare),
+}
+
+
+def import_from_folder(name: str, folder: Path | str) -> Dataset:
+    """Read a local copy of a data set of the Hub (its parquet or CSV files) and keep it.
+
+    Raises:
+        DataError: the folder does not hold the data set, or the package `datasets` is not installed.
+    """
+    path = Path(folder)
+    if not path.is_dir():
+        files = f"the files of {HUB[name].address} on the Hugging Face Hub"
+        raise DataError(f"{path} is not a folder, must be one with {files}")
+    dataset = _read(name, str(path.resolve()), progress=False)
+    write_dataset(dataset, dataset_path(name))
+    return dataset
+
+
+def fetch_from_hub(name: str, progress: bool = True) -> Dataset:
+    """Download a data set from the Hugging Face Hub, unless an intact copy is kept already.
+
+    Raises:
+        DataError: the Hub cannot be reached, or the package `datasets` is not installed.
+    """
+    try:
+        return load_cached(name)
+    except DataError:
+        library = _library(name)
+    try:
+        _check_reachable(str(library.config.HF_ENDPOINT))
+        dataset = _read(name, HUB[name].address, progress)
+    except DataError as error:
+        elsewhere = f"get the files of {HUB[name].address} elsewhere"
+        command = f"run `slotwise data import {name} FOLDER`"
+        raise DataError(f"{TITLES[name]} cannot be fetched: {error}; {elsewhere} and {command}") from None
+    write_dataset(dataset, dataset_path(name))
+    return dataset
+
+
+def _library(name: str) -> Any:
+    try:
+        import datasets  # noqa: PLC0415 - an extra, and slow to import
+    except ImportError:
+        extra = "pip install 'slotwise[datasets]'"
+        raise DataError(f"{TITLES[name]} needs the package datasets: {extra}") from None
+    return datasets
+
+
+def _check_reachable(address: str) -> None:
+    """Ask the Hub for its first page: its own library would try for half a minute."""
+    import requests  # noqa: PLC0415 - slow to import
+
+    try:
+        if not os.environ.get("HF_HUB_OFFLINE"):
+            requests.head(address, timeout=_CONNECT_SECONDS)
+    except requests.RequestException as error:
+        raise DataError(f"{address} cannot be reached ({type(error).__name__})") from None
+
+
+def _read(name: str, source: str, progress: bool) -> Dataset:
+    """Read a data set from the Hub or from a folder."""
+    library, hub = _library(name), HUB[name]
+    shown = library.are_progress_bars_disabled()
+    (library.enable_progress_bars if progress else library.disable_progress_bars)()
+    with scratch_folder() as scratch:
+        try:
+            table = library.load_dataset(source, split="train", cache_dir=str(scratch))
+        except Exception as error:  # damaged files make the readers raise nearly any
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise DataError(f"{source} cannot be read: {reason}") from None
+        finally:
+            (library.disable_progress_bars if shown else library.enable_progress_bars)()
+        missing = [column for column in hub.columns if column not in table.column_names]
+        if missing:
+            found, wanted = ", ".join(table.column_names), ", ".join(hub.columns)
+            raise DataError(f"{source} has the columns {found}, must have {wanted}")
+        table = table.select_columns([*hub.columns])
+        for column, feature in table.features.items():
+            if isinstance(feature, library.Image):  # decoded here, so that nothing else is read than PNG
+                table = table.cast_column(column, library.Image(decode=False))
+        return hub.read(table.iter(batch_size=_BATCH), source)

@@ -1,0 +1,174 @@
+"""A folder of .npz files, one for each device: device-1.npz, device-2.npz, … and test.npz.
+
+Every file has the arrays x (inputs) and y (targets), saved with numpy.savez or numpy.savez_compressed.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.data.dataset import DataError, Dataset
+
+TEST_FILE = "test.npz"
+ARRAY_NAMES = ("x", "y")
+
+
+@dataclass(frozen=True)
+class FolderFacts:
+    """Facts about a folder of .npz files.
+
+    Attributes:
+        samples: Number of samples of devices 1 to N.
+        input_shape: Shape of the input of one sample.
+        classes: The largest label + 1; None if the targets are not labels.
+    """
+
+    samples: tuple[int, ...]
+    input_shape: tuple[int, ...]
+    classes: int | None
+
+
+def load_npz_folder(
+    path: Path | str, *, devices: Collection[int] | None = None, classes: int | None = None
+) -> Dataset:
+    """Return the samples in device-1.npz, device-2.npz, … and test.npz; the devices are their owners.
+
+    Each file has the arrays ``x`` [n, ...] and ``y`` [n, ...] of numbers. uint8 images are [n, channels,
+    height, width] and are scaled to -1..1 by tasks. Whole numbers [n] in y are labels, their number of
+    classes is the largest label + 1.
+
+    Args:
+        path: The folder.
+        devices: Read the files of these devices only, and no test.npz: the training samples take the place
+            of the test samples. A live device needs no more, because the server evaluates.
+        classes: Number of classes, if it is known.
+
+    Raises:
+        DataError: a file is missing or damaged, holds other arrays or pickled objects, or its shapes and
+            types are not those of the other files.
+    """
+    folder = Path(path).absolute()
+    numbers = _numbers(folder) if devices is None else sorted(devices)
+    parts = [_read(_device_file(folder, number)) for number in numbers]
+    for number, part in zip(numbers, parts, strict=True):
+        _check_alike(_device_file(folder, numbers[0]), parts[0], _device_file(folder, number), part)
+    inputs, targets = (np.concatenate([part[kind] for part in parts]) for kind in (0, 1))
+    test = inputs, targets
+    if devices is None:
+        test = _read(folder / TEST_FILE)
+        _check_alike(_device_file(folder, numbers[0]), parts[0], folder / TEST_FILE, test)
+    if classes is None and _are_labels(targets):
+        classes = 1 + max(int(targets.max()), int(test[1].max()))
+    channels = inputs.shape[1] if inputs.dtype == np.uint8 and inputs.ndim == 4 else 0
+    return Dataset(
+        name=str(folder),
+        train_inputs=inputs,
+        train_targets=targets,
+        test_inputs=test[0],
+        test_targets=test[1],
+        classes=classes,
+        offset=(0.5,) * channels,
+        scale=(0.5,) * channels,
+        owners=np.repeat(np.array(numbers, np.int32) - 1, [len(part[1]) for part in parts]),
+    )
+
+
+def folder_facts(path: Path | str) -> FolderFacts:
+    """Return what a folder holds, without reading inputs; errors are those of `load_npz_folder`."""
+    folder = Path(path).absolute()
+    files = [_device_file(folder, number) for number in _numbers(folder)]
+    samples, largest, labels = [], 0, True
+    for file in [*files, folder / TEST_FILE]:
+        with _opened(file) as stored:
+            targets = stored["y"]
+        labels = labels and _are_labels(targets)
+        largest = max(largest, int(targets.max())) if labels else 0
+        samples.append(len(targets))
+    *counts, _ = samples
+    return FolderFacts(tuple(counts), _shape(files[0])[1:], largest + 1 if labels else None)
+
+
+def _numbers(folder: Path) -> range:
+    """Return the numbers of the devices that have files: 1 to N without a gap."""
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a folder, must be one with device-1.npz, … and {TEST_FILE}")
+    found = [re.fullmatch(r"device-([1-9][0-9]{0,8})\.npz", file.name) for file in folder.iterdir()]
+    numbers = {int(match[1]) for match in found if match}
+    missing = set(range(1, max(numbers, default=1) + 1)) - numbers
+    if missing:
+        raise DataError(f"{folder} has no device-{min(missing)}.npz, must have one file for each device")
+    return range(1, len(numbers) + 1)
+
+
+def _device_file(folder: Path, number: int) -> Path:
+    return folder / f"device-{number}.npz"
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open an .npz file with x and y; errors while it is read become a DataError."""
+    try:
+        with path.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise DataError(f"{path} is damaged or no .npz file, must have the arrays x and y")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as stored:
+                if not {*ARRAY_NAMES} <= {*stored.files}:
+                    found = ", ".join(sorted(stored.files)) or "no arrays"
+                    raise DataError(f"{path} has {found}, must have the arrays x and y")
+                yield stored
+    except DataError:
+        raise
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist") from None
+    except Exception as error:  # a damaged file makes the readers of zip and npy raise nearly any
+        pickled = "Object arrays" in str(error)
+        reason = "has pickled objects, must be arrays of numbers" if pickled else f"cannot be read: {error}"
+        raise DataError(f"{path} {reason}") from None
+
+
+def _read(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    with _opened(path) as stored:
+        inputs, targets = stored["x"], stored["y"]
+    for name, array in zip(ARRAY_NAMES, (inputs, targets), strict=True):
+        if array.dtype.kind not in "biuf" or array.ndim == 0 or not len(array):
+            found = f"{array.dtype} {array.shape}"
+            raise DataError(f"{path}: {name} is {found}, must be an array of numbers, one row a sample")
+    if len(inputs) != len(targets):
+        raise DataError(f"{path}: x has {len(inputs)} rows and y {len(targets)}, must be equally many")
+    return inputs, targets
+
+
+def _shape(path: Path) -> tuple[int, ...]:
+    """Return the shape of x, from its header alone."""
+    header = np.lib.format
+    with _opened(path), zipfile.ZipFile(path) as archive, archive.open("x.npy") as member:
+        first = header.read_magic(member) == (1, 0)
+        read = header.read_array_header_1_0 if first else header.read_array_header_2_0
+        return tuple(read(member)[0])
+
+
+def _check_alike(
+    path: Path,
+    expected: tuple[NDArray[Any], NDArray[Any]],
+    other: Path,
+    found: tuple[NDArray[Any], NDArray[Any]],
+) -> None:
+    for name, wanted, array in zip(ARRAY_NAMES, expected, found, strict=True):
+        if (array.shape[1:], array.dtype) != (wanted.shape[1:], wanted.dtype):
+            kinds = [f"{one.dtype} [n, {', '.join(map(str, one.shape[1:]))}]" for one in (array, wanted)]
+            kinds = [kind.replace(", ]", "]") for kind in kinds]
+            raise DataError(f"{other}: {name} is {kinds[0]}, must be {kinds[1]} as in {path.name}")
+
+
+def _are_labels(targets: NDArray[Any]) -> bool:
+    return bool(targets.ndim == 1 and targets.dtype.kind in "iu" and targets.size)
