@@ -47,6 +47,7 @@ check-flower:
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/schedule.py
+	$(BIN)/python benchmarks/models.py
 	$(BIN)/slotwise bench
 
 clean:

@@ -12,8 +12,9 @@ import secrets
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,20 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[object]
 
 def write_document(path: Path, document: object) -> None:
     """Write an indented JSON document atomically."""
-    write_atomically(path, json.dumps(document, indent=2) + "\n")
+    write_atomically(path, json_text(document) + "\n")
+
+
+def json_text(document: object) -> str:
+    """Return an indented JSON document; numbers that are not finite, which JSON has not, become null."""
+    return json.dumps(_finite(document), indent=2, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def read_document(path: Path, file_format: int, *keys: str) -> dict[str, Any]:

@@ -10,16 +10,28 @@ from slotwise.aggregation import (
     Aggregation,
     AggregationConfig,
     Contribution,
+    DelayAdaptive,
+    FedAdagrad,
+    FedAdam,
     FedAsync,
     FedBuff,
+    FedYogi,
     Hinge,
+    Krum,
+    MultiKrum,
+    NormClipping,
     Polynomial,
+    ServerMomentum,
     StalenessWeightedMean,
+    TrimmedMean,
     Vector,
     constant,
+    coordinate_median,
+    fedavg,
     mean,
 )
 from slotwise.errors import InputError
+from slotwise.runs import RunConfig
 
 
 def rule(name: str, **options: object) -> Aggregation:
@@ -31,6 +43,46 @@ def test_every_name_gives_its_rule() -> None:
     assert rule("staleness-weighted") == StalenessWeightedMean(Polynomial(0.5))
     assert rule("fedasync") == FedAsync(0.6, Polynomial(0.5))
     assert rule("fedbuff") == FedBuff(1.0)
+    assert rule("fedavg") is fedavg
+    assert rule("delay-adaptive") == DelayAdaptive()
+    assert rule("fedavgm") == ServerMomentum(0.9, 1.0)
+    assert rule("fedadam") == FedAdam(0.01, 0.9, 0.99, 1e-3)
+    assert rule("fedyogi") == FedYogi(0.01, 0.9, 0.99, 1e-3)
+    assert rule("fedadagrad") == FedAdagrad(0.01, 1e-3)
+    assert rule("trimmed-mean") == TrimmedMean(0.2)
+    assert rule("median") is coordinate_median
+    assert rule("krum") == Krum(2)
+    assert rule("multi-krum", krum_selected=3) == MultiKrum(2, 3)
+    assert rule("norm-clipping", largest_norm=2) == NormClipping(2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "size", "parameter"),
+    [
+        ("krum", {}, 6, "byzantine"),
+        ("krum", {"byzantine": 1}, 4, "byzantine"),
+        ("multi-krum", {"byzantine": 4}, 10, "byzantine"),
+        ("multi-krum", {"krum_selected": 9}, 10, "krum_selected"),
+        ("trimmed-mean", {}, 4, "trim"),
+    ],
+)
+def test_a_group_that_is_too_small_for_the_rule_is_refused_before_a_run(
+    name: str, options: dict[str, object], size: int, parameter: str
+) -> None:
+    AggregationConfig(aggregation=name, **options)  # type: ignore[arg-type]
+    with pytest.raises(InputError) as caught:
+        RunConfig.from_options({"aggregation": name, "group_size": size, **options})
+    assert caught.value.parameter == parameter
+
+
+def test_the_smallest_group_of_a_rule_is_accepted() -> None:
+    for name, options, size in (
+        ("krum", {}, 7),
+        ("multi-krum", {"krum_selected": 5}, 7),
+        ("trimmed-mean", {}, 5),
+        ("median", {}, 1),
+    ):
+        RunConfig.from_options({"aggregation": name, "group_size": size, **options})
 
 
 def test_options_reach_the_rule() -> None:
@@ -44,7 +96,18 @@ def test_options_reach_the_rule() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "parameter"),
     [
-        ("median", {}, "aggregation"),
+        ("middle", {}, "aggregation"),
+        ("fedavgm", {"server_momentum": 1}, "server_momentum"),
+        ("fedadam", {"server_beta1": -0.1}, "server_beta1"),
+        ("fedyogi", {"server_beta2": 1}, "server_beta2"),
+        ("fedadagrad", {"server_epsilon": 0}, "server_epsilon"),
+        ("fedadam", {"adaptive_rate": 0}, "adaptive_rate"),
+        ("delay-adaptive", {"delay_threshold": 0}, "delay_threshold"),
+        ("trimmed-mean", {"trim": 0.5}, "trim"),
+        ("krum", {"byzantine": 0}, "byzantine"),
+        ("krum", {"byzantine": 1.5}, "byzantine"),
+        ("multi-krum", {"krum_selected": 0}, "krum_selected"),
+        ("norm-clipping", {"largest_norm": float("inf")}, "largest_norm"),
         ("fedasync", {"discount": "linear"}, "discount"),
         ("fedasync", {"mixing": 2}, "mixing"),
         ("staleness-weighted", {"discount_power": -1}, "discount_power"),
@@ -70,6 +133,10 @@ def test_a_bad_option_is_named(name: str, options: dict[str, object], parameter:
         ("fedbuff", {"discount": "constant"}, "discount"),
         ("staleness-weighted", {"mixing": 0.5}, "mixing"),
         ("my_rules:median", {"mixing": 0.5}, "mixing"),
+        ("fedadam", {"server_rate": 2}, "server_rate"),
+        ("fedadagrad", {"server_beta1": 0.5}, "server_beta1"),
+        ("krum", {"krum_selected": 3}, "krum_selected"),
+        ("median", {"trim": 0.1}, "trim"),
     ],
 )
 def test_an_option_that_the_rule_does_not_have_is_refused(

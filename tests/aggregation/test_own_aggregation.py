@@ -1,4 +1,4 @@
-"""A rule of the user's own, as docs/own-aggregation.md shows it."""
+"""Rules of the user's own, as docs/own-aggregation.md shows them."""
 
 import json
 import re
@@ -9,11 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slotwise.aggregation import AggregationConfig, Contribution
-from slotwise.runs import RunConfig, run
+from slotwise.aggregation import AggregationConfig, Contribution, next_model
+from slotwise.errors import UserError
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig, RunFolder, resume, run
 
 ROOT = Path(__file__).parents[2]
-NAME = "examples.own_aggregation.trimmed_mean:trimmed_mean"
+EXAMPLES = {name: f"examples.own_aggregation.{name}:{name}" for name in ("geometric_median", "device_memory")}
+OPTIONS = {
+    **{"task": "examples.own_task.logistic:make_task", "devices": 10, "group_size": 5},
+    **{"compute_slots": 2, "deadline": 200, "samples_per_device": 20},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -22,39 +28,126 @@ def root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def test_the_page_shows_the_file() -> None:
+def test_the_page_shows_the_files() -> None:
     page = (ROOT / "docs/own-aggregation.md").read_text(encoding="utf-8")
-    shown = re.search(r"```python\n(.*?)```", page, re.DOTALL)
-    source = (ROOT / "examples/own_aggregation/trimmed_mean.py").read_text(encoding="utf-8")
-    assert shown is not None
-    assert shown[1] == source
-    assert source.count("\n") <= 20
+    shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    sources = [
+        (ROOT / f"examples/own_aggregation/{name}.py").read_text(encoding="utf-8") for name in EXAMPLES
+    ]
+    assert shown == sources
+    assert all(source.count("\n") <= 20 for source in sources)
 
 
-def test_the_example_drops_the_extremes_of_every_coordinate() -> None:
-    updates = np.array([[1, 5], [2, 4], [3, 3], [4, 2], [1000, -1000]], dtype=np.float32)
+def test_the_geometric_median_is_not_moved_by_a_wild_update() -> None:
+    updates = np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [1e6, 1e6]], dtype=np.float32)
     model = np.zeros(2, dtype=np.float32)
     sent = [Contribution(update, 0, model) for update in updates]
-    assert AggregationConfig(aggregation=NAME).rule()(model, sent).tolist() == [-3.0, -3.0]
+    found, _ = next_model(AggregationConfig(aggregation=EXAMPLES["geometric_median"]).rule(), model, sent)
+    assert np.abs(found).max() < 2
 
 
-def test_a_run_uses_the_rule_it_names(tmp_path: Path) -> None:
-    options = {"task": "examples.own_task.logistic:make_task", "devices": 10, "group_size": 5}
-    config = RunConfig.from_options(
-        {**options, "compute_slots": 2, "deadline": 200, "samples_per_device": 20, "aggregation": NAME}
-    )
-    trimmed = run(config, tmp_path / "trimmed")
+def test_the_memory_averages_the_latest_update_of_every_device() -> None:
+    rule, model = AggregationConfig(aggregation=EXAMPLES["device_memory"]).rule(), np.zeros(1, np.float32)
+
+    def sent(device: int, value: float) -> Contribution:
+        return Contribution(np.array([value], dtype=np.float32), 0, model, device)
+
+    model, state = next_model(rule, model, [sent(1, 2.0), sent(2, 4.0)])
+    assert model.tolist() == [-3.0]
+    model, state = next_model(rule, model, [sent(1, 8.0)], state)
+    assert model.tolist() == [-9.0]
+    assert {name: array.tolist() for name, array in state.items()} == {"device1": [8.0], "device2": [4.0]}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_run_uses_the_rule_it_names(tmp_path: Path, name: str) -> None:
+    config = RunConfig.from_options({**OPTIONS, "aggregation": EXAMPLES[name]})
+    own = run(config, tmp_path / "own")
     plain = run(config.with_options(aggregation="mean"), tmp_path / "mean")
-    assert trimmed.history.loss[-1] < trimmed.history.loss[0]
-    assert not np.array_equal(trimmed.history.model, plain.history.model)
+    assert own.history.loss[-1] < own.history.loss[0]
+    assert not np.array_equal(own.history.model, plain.history.model)
 
 
 def test_the_command_line_accepts_it_by_name(tmp_path: Path) -> None:
-    arguments = ["train", "--aggregation", NAME, "--task", "examples.own_task.logistic:make_task"]
+    name = EXAMPLES["device_memory"]
+    arguments = ["train", "--aggregation", name, "--task", "examples.own_task.logistic:make_task"]
     more = ["--devices", "4", "--group-size", "2", "--deadline", "60", "--compute-slots", "2", "--quiet"]
     command = [sys.executable, "-c", "from slotwise.cli import main; main()", *arguments, *more]
     done = subprocess.run(
         [*command, "--out", str(tmp_path / "run")], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "run/run.json").read_text())["parameters"]["aggregation"] == NAME
+    assert json.loads((tmp_path / "run/run.json").read_text())["parameters"]["aggregation"] == name
+
+
+class StopAfter(Observer):
+    def __init__(self, rounds: int) -> None:
+        self._left = rounds
+
+    def round_done(self, round_number: int) -> None:
+        self._left -= 1
+
+    def wants_stop(self) -> bool:
+        return self._left <= 0
+
+
+@pytest.mark.parametrize(
+    "rule", [EXAMPLES["device_memory"], "fedavgm", "fedadam", "fedyogi", "delay-adaptive"]
+)
+def test_an_interrupted_run_is_resumed_with_the_state_of_its_rule(tmp_path: Path, rule: str) -> None:
+    config = RunConfig.from_options({**OPTIONS, "aggregation": rule, "schedule": "async"})
+    straight = run(config, tmp_path / "straight")
+    stopped = run(config, tmp_path / "stopped", observer=StopAfter(7))
+    assert (stopped.status, stopped.history.rounds) == ("interrupted", 7)
+    assert stopped.history.rule_state
+    resumed = resume(tmp_path / "stopped", observer=StopAfter(5))
+    assert resumed.history.rounds == 12
+    resumed = resume(tmp_path / "stopped")
+    names = [
+        RunFolder.open(tmp_path / name).description()["model_sha256"] for name in ("straight", "stopped")
+    ]
+    assert names[0] == names[1]
+    for name, array in straight.history.rule_state.items():
+        assert np.array_equal(resumed.history.rule_state[name], array)
+
+
+FAILING = """
+import numpy as np
+def rule(model, contributions, state):
+    count = int(state.get("count", 0)) + 1
+    if count == 5 and not WORKS:
+        FAILURE
+    total = sum(sent.update for sent in contributions)
+    return model - total / np.float32(len(contributions)) / np.float32(count), {"count": count}
+"""
+FAILURES = {
+    "error": ("raise RuntimeError('no more')", RuntimeError),
+    "no pair": ("return model", UserError),
+    "no model": ("return None, state", UserError),
+    "no state": ("return model, 3", UserError),
+    "text in the state": ("return model, {'name': 'x'}", UserError),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_rule_that_fails_leaves_a_run_that_is_resumed_when_it_is_corrected(
+    tmp_path: Path, failure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line, kind = FAILURES[failure]
+    module = f"failing_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text("WORKS = False\n" + FAILING.replace("FAILURE", line))
+    monkeypatch.syspath_prepend(tmp_path)
+    config = RunConfig.from_options({**OPTIONS, "aggregation": f"{module}:rule"})
+    with pytest.raises(kind) as caught:
+        run(config, tmp_path / "run")
+    assert "\n" not in str(caught.value)
+    description = RunFolder.open(tmp_path / "run").description()
+    assert (description["status"], description["rounds"]) == ("interrupted", 4)
+    assert type(caught.value).__name__ in description["error"]
+    monkeypatch.setattr(sys.modules[module], "WORKS", True)
+    resume(tmp_path / "run")
+    run(config, tmp_path / "straight")
+    ends = [RunFolder.open(tmp_path / name).description() for name in ("run", "straight")]
+    assert ends[0]["model_sha256"] == ends[1]["model_sha256"]
+    assert ends[0]["status"] == "finished"
+    assert "error" not in ends[0]

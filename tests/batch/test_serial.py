@@ -147,5 +147,6 @@ def test_runs_that_differ_in_their_schedule_share_a_task() -> None:
     cache, config = TaskCache(), RunConfig().with_options(devices=4, group_size=2, samples_per_device=20)
     task = cache.make(config)
     assert cache.make(config.with_options(group_size=4, schedule="sync", aggregation="fedbuff")) is task
-    for other in ({"seed": 1}, {"devices": 5}, {"learning_rate": 0.5}, {"bits": 8}, {"hidden": (3,)}):
+    changed = ({"seed": 1}, {"devices": 5}, {"learning_rate": 0.5}, {"bits": 8}, {"hidden": (3,)})
+    for other in (*changed, {"attack": "noise", "attack_share": 0.5}):
         assert cache.make(config.with_options(**other)) is not task

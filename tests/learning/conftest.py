@@ -1,6 +1,8 @@
 """A cheap task with exact arithmetic of its own, and the real one on MNIST."""
 
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,11 @@ from slotwise.data import Dataset, load_mnist, one_label
 from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.learning.local_training import DeviceSamples
 from slotwise.learning.randomness import Purpose, draw_batches, generator
+
+# torch_cases.py and torch_zoo.py; live.py and what it imports.
+for folder in (Path(__file__).parent, Path(__file__).parents[1] / "live"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
 
 SAMPLES, FEATURES = 6, 5
 

@@ -10,15 +10,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotwise.aggregation import (
+    NO_STATE,
     Aggregation,
     Contribution,
+    DelayAdaptive,
+    FedAdagrad,
+    FedAdam,
     FedAsync,
     FedBuff,
+    FedYogi,
     Hinge,
+    Krum,
+    MultiKrum,
+    NormClipping,
     Polynomial,
+    ServerMomentum,
     StalenessWeightedMean,
+    TrimmedMean,
     Vector,
+    coordinate_median,
     mean,
+    next_model,
 )
 from slotwise.fleet import Absence, Fleet
 from slotwise.fleet.distributions import Uniform, draw_slots, random_absences
@@ -36,6 +48,17 @@ AGGREGATIONS: list[Aggregation] = [
     FedAsync(0.6, Polynomial(0.5)),
     FedAsync(0.9, Hinge(10, 2)),
     FedBuff(0.5),
+    DelayAdaptive(),
+    DelayAdaptive(1.5),
+    ServerMomentum(0.5),
+    FedAdam(),
+    FedYogi(),
+    FedAdagrad(),
+    TrimmedMean(0.2),
+    coordinate_median,
+    Krum(1),
+    MultiKrum(1),
+    NormClipping(),
 ]
 everyone = pytest.mark.parametrize(
     "aggregation", AGGREGATIONS, ids=lambda rule: re.sub(" at 0x[0-9a-f]+", "", repr(rule))
@@ -50,14 +73,16 @@ def models_of(timeline: Timeline, task: Task, **options: Any) -> list[Vector]:
 def replay(timeline: Timeline, task: Task, aggregation: Aggregation) -> list[Vector]:
     """w_1, w_2, …, keeping every model: what a timeline means, row by row."""
     models, trainings = [task.initial_model()], dict.fromkeys(range(1, timeline.scenario.devices + 1), 0)
+    state = NO_STATE
     for k in range(timeline.rounds):
         sent = []
         for row in range(timeline.uplinks(k).start, timeline.uplinks(k).stop):
             device, version = int(timeline.device[row]), int(timeline.version[row])
             update = task.local_update(models[version], TrainingStart(device, trainings[device]))
             trainings[device] += 1
-            sent.append(Contribution(update, k - version, models[version]))
-        models.append(aggregation(models[k], sent) if sent else models[k])
+            sent.append(Contribution(update, k - version, models[version], device, k))
+        model, state = next_model(aggregation, models[k], sent, state)
+        models.append(model)
     return models[1:]
 
 
@@ -74,7 +99,7 @@ def unequal_timelines(draw: st.DrawFn) -> Timeline:
     fleet = Fleet(
         compute_slots=draw_slots(Uniform(1, 12), devices, seed=seed),
         link_slots=draw_slots(Uniform(1, 3), devices, seed=seed, of="link"),
-        loss=draw(st.sampled_from([0.0, 0.25])),
+        uplink_loss=draw(st.sampled_from([0.0, 0.25])),
         absences=random_absences(devices, 200, mean_present=20, mean_away=15, seed=seed),
         seed=seed,
     )
@@ -150,9 +175,9 @@ def test_updates_that_are_all_equally_old_give_the_mean_s_models_to_the_bit(leas
 
 
 def test_aggregations_differ(least_squares: MakeTask) -> None:
-    # Otherwise the tests above would compare constants. 7 devices in rounds of 2: staleness is mixed.
-    task = least_squares(7, 1)
-    timeline = simulate(Scenario(devices=7, group_size=2, compute_slots=2), "async", rounds=20)
+    # Otherwise the tests above would compare constants. 12 devices in rounds of 5: staleness is mixed.
+    task = least_squares(12, 1)
+    timeline = simulate(Scenario(devices=12, group_size=5, compute_slots=2), "async", rounds=20)
     models = [train(timeline, task, aggregation=each).model.tobytes() for each in AGGREGATIONS]
     assert len(set(models)) == len(AGGREGATIONS)
 

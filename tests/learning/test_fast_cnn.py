@@ -7,94 +7,108 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from slotwise.aggregation import Vector
 from slotwise.learning.cnn_task import FastCnn
 from slotwise.learning.fastcnn.architecture import Architecture
 
-ARCHITECTURE = Architecture((2, 14, 13), ((5, 3), (4, 3)), (9,), 4)
-NETWORK = FastCnn(ARCHITECTURE, offset=(0.1, 0.2), scale=(0.3, 0.4))
+SHAPE = (2, 14, 13)
+OFFSET, SCALE = (0.1, 0.2), (0.3, 0.4)
+CNN = Architecture(SHAPE, ((5, 3), (4, 3)), (9,), 4)
+MLP = Architecture(SHAPE, (), (70, 9), 4)
+LOGISTIC = Architecture(SHAPE, (), (), 4)
 GENERATOR = np.random.default_rng(0)
-IMAGES = GENERATOR.integers(0, 256, (50, *ARCHITECTURE.input_shape), np.uint8)
-LABELS = GENERATOR.integers(0, ARCHITECTURE.classes, 50).astype(np.uint8)
-MODEL = ARCHITECTURE.initial_parameters(GENERATOR)
+IMAGES = GENERATOR.integers(0, 256, (50, *SHAPE), np.uint8)
+LABELS = GENERATOR.integers(0, 4, 50).astype(np.uint8)
 BATCHES = GENERATOR.integers(0, 50, (6, 11))
 
 
-def test_training_is_gradient_descent_batch_by_batch() -> None:
-    model = MODEL
-    for batch in BATCHES:
-        model = model - np.float32(0.1) * NETWORK.gradient(model, IMAGES[batch], LABELS[batch])[1]
-    assert NETWORK.train(MODEL, IMAGES, LABELS, BATCHES, 0.1) == pytest.approx(model, rel=1e-5, abs=1e-6)
+@pytest.fixture(params=[CNN, MLP, LOGISTIC], ids=["cnn", "mlp", "logistic"], scope="module")
+def network(request: pytest.FixtureRequest) -> FastCnn:
+    return FastCnn(request.param, offset=OFFSET, scale=SCALE)
 
 
-def test_training_in_two_halves_is_training_in_one_go_to_the_bit() -> None:
-    half = NETWORK.train(MODEL, IMAGES, LABELS, BATCHES[:3], 0.1)
-    whole = NETWORK.train(MODEL, IMAGES, LABELS, BATCHES, 0.1)
-    assert np.array_equal(NETWORK.train(half, IMAGES, LABELS, BATCHES[3:], 0.1), whole)
+@pytest.fixture
+def start(network: FastCnn) -> Vector:
+    return network.architecture.initial_parameters(np.random.default_rng(0))
 
 
-def test_training_lowers_the_loss() -> None:
+@pytest.mark.parametrize("size", [1, 11, 64, 130])
+def test_training_is_gradient_descent_batch_by_batch(network: FastCnn, start: Vector, size: int) -> None:
+    model, batches = start, np.random.default_rng(0).integers(0, 50, (6, size))
+    for batch in batches:
+        model = model - np.float32(0.1) * network.gradient(model, IMAGES[batch], LABELS[batch])[1]
+    assert network.train(start, IMAGES, LABELS, batches, 0.1) == pytest.approx(model, rel=1e-5, abs=1e-6)
+
+
+def test_training_in_two_halves_is_training_in_one_go_to_the_bit(network: FastCnn, start: Vector) -> None:
+    half = network.train(start, IMAGES, LABELS, BATCHES[:3], 0.1)
+    whole = network.train(start, IMAGES, LABELS, BATCHES, 0.1)
+    assert np.array_equal(network.train(half, IMAGES, LABELS, BATCHES[3:], 0.1), whole)
+
+
+def test_training_lowers_the_loss(network: FastCnn, start: Vector) -> None:
     batches = np.tile(np.arange(50), (400, 1))
-    trained = NETWORK.train(MODEL, IMAGES, LABELS, batches, 0.1)
-    assert NETWORK.evaluate(trained, IMAGES, LABELS)[0] < 0.8 * NETWORK.evaluate(MODEL, IMAGES, LABELS)[0]
+    trained = network.train(start, IMAGES, LABELS, batches, 0.1)
+    assert network.evaluate(trained, IMAGES, LABELS)[0] < 0.8 * network.evaluate(start, IMAGES, LABELS)[0]
 
 
-def test_training_for_no_steps_changes_nothing() -> None:
+def test_training_for_no_steps_changes_nothing(network: FastCnn, start: Vector) -> None:
     batches = np.zeros((0, 5), np.int64)
-    assert np.array_equal(NETWORK.train(MODEL, IMAGES, LABELS, batches, 0.1), MODEL)
+    assert np.array_equal(network.train(start, IMAGES, LABELS, batches, 0.1), start)
 
 
-def test_training_leaves_its_arguments_alone() -> None:
-    given = [MODEL.copy(), IMAGES.copy(), LABELS.copy(), BATCHES.copy()]
+def test_training_leaves_its_arguments_alone(network: FastCnn, start: Vector) -> None:
+    given = [start.copy(), IMAGES.copy(), LABELS.copy(), BATCHES.copy()]
     for array in given:
         array.flags.writeable = False
-    NETWORK.train(*given, 0.1)
-    assert np.array_equal(given[0], MODEL)
+    network.train(*given, 0.1)
+    assert np.array_equal(given[0], start)
 
 
-def test_images_need_not_be_contiguous() -> None:
+def test_images_need_not_be_contiguous(network: FastCnn, start: Vector) -> None:
     transposed = np.ascontiguousarray(IMAGES.transpose(3, 2, 1, 0)).transpose(3, 2, 1, 0)
-    expected = NETWORK.train(MODEL, IMAGES, LABELS, BATCHES, 0.1)
-    assert np.array_equal(NETWORK.train(MODEL, transposed, LABELS, BATCHES, 0.1), expected)
+    expected = network.train(start, IMAGES, LABELS, BATCHES, 0.1)
+    assert np.array_equal(network.train(start, transposed, LABELS, BATCHES, 0.1), expected)
 
 
-def test_evaluation_sums_the_losses_of_single_images() -> None:
-    losses = [NETWORK.gradient(MODEL, IMAGES[i : i + 1], LABELS[i : i + 1])[0] for i in range(len(IMAGES))]
-    assert NETWORK.evaluate(MODEL, IMAGES, LABELS)[0] == pytest.approx(sum(losses), rel=1e-6)
+def test_evaluation_sums_the_losses_of_single_images(network: FastCnn, start: Vector) -> None:
+    losses = [network.gradient(start, IMAGES[i : i + 1], LABELS[i : i + 1])[0] for i in range(len(IMAGES))]
+    assert network.evaluate(start, IMAGES, LABELS)[0] == pytest.approx(sum(losses), rel=1e-6)
 
 
-def test_evaluation_counts_images_whose_label_has_the_highest_score() -> None:
+def test_evaluation_counts_images_whose_label_has_the_highest_score(network: FastCnn, start: Vector) -> None:
     losses = [
-        [NETWORK.gradient(MODEL, IMAGES[i : i + 1], [label])[0] for label in range(ARCHITECTURE.classes)]
+        [network.gradient(start, IMAGES[i : i + 1], [label])[0] for label in range(4)]
         for i in range(len(IMAGES))
     ]
     correct = int(np.sum(np.argmin(losses, 1) == LABELS))
-    assert NETWORK.evaluate(MODEL, IMAGES, LABELS)[1] == correct
+    assert network.evaluate(start, IMAGES, LABELS)[1] == correct
 
 
-def test_evaluating_nothing_is_zero() -> None:
-    assert NETWORK.evaluate(MODEL, IMAGES[:0], LABELS[:0]) == (0.0, 0)
+def test_evaluating_nothing_is_zero(network: FastCnn, start: Vector) -> None:
+    assert network.evaluate(start, IMAGES[:0], LABELS[:0]) == (0.0, 0)
 
 
-def test_results_are_the_same_to_the_bit_with_many_threads() -> None:
+def test_results_are_the_same_to_the_bit_with_many_threads(network: FastCnn, start: Vector) -> None:
     rates = np.linspace(0.01, 0.2, 40)
-    alone = [NETWORK.train(MODEL, IMAGES, LABELS, BATCHES, rate) for rate in rates]
+    alone = [network.train(start, IMAGES, LABELS, BATCHES, rate) for rate in rates]
     with ThreadPoolExecutor(8) as threads:
-        together = list(threads.map(lambda rate: NETWORK.train(MODEL, IMAGES, LABELS, BATCHES, rate), rates))
+        together = list(threads.map(lambda rate: network.train(start, IMAGES, LABELS, BATCHES, rate), rates))
     assert all(np.array_equal(one, other) for one, other in zip(alone, together, strict=True))
 
 
-def test_a_call_does_not_remember_the_one_before() -> None:
-    fresh = FastCnn(ARCHITECTURE, offset=(0.1, 0.2), scale=(0.3, 0.4))
-    expected = fresh.gradient(MODEL, IMAGES[:3], LABELS[:3])[1]
-    NETWORK.train(np.full_like(MODEL, np.nan), IMAGES, LABELS, BATCHES, 0.1)
-    NETWORK.evaluate(MODEL, 255 - IMAGES, LABELS)
-    assert np.array_equal(NETWORK.gradient(MODEL, IMAGES[:3], LABELS[:3])[1], expected)
+def test_a_call_does_not_remember_the_one_before(network: FastCnn, start: Vector) -> None:
+    fresh = FastCnn(network.architecture, offset=OFFSET, scale=SCALE)
+    expected = fresh.gradient(start, IMAGES[:3], LABELS[:3])[1]
+    network.train(np.full_like(start, np.nan), IMAGES, LABELS, BATCHES, 0.1)
+    network.evaluate(start, 255 - IMAGES, LABELS)
+    assert np.array_equal(network.gradient(start, IMAGES[:3], LABELS[:3])[1], expected)
 
 
-def test_other_threads_run_during_training() -> None:
-    batches = np.tile(np.arange(50), (2000, 1))
+def test_other_threads_run_during_training(network: FastCnn, start: Vector) -> None:
+    batches = np.tile(np.arange(50), (10_000, 1))
     with ThreadPoolExecutor(1) as threads:
-        training = threads.submit(NETWORK.train, MODEL, IMAGES, LABELS, batches, 0.01)
+        training = threads.submit(network.train, start, IMAGES, LABELS, batches, 0.01)
         turns = 0
         while not training.done():
             time.sleep(0.001)
@@ -103,20 +117,22 @@ def test_other_threads_run_during_training() -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
-def test_a_diverged_model_gives_a_diverged_result_and_nothing_worse(value: float) -> None:
-    model = MODEL.copy()
+def test_a_diverged_model_gives_a_diverged_result_and_nothing_worse(
+    network: FastCnn, start: Vector, value: float
+) -> None:
+    model = start.copy()
     model[3] = value
-    trained = NETWORK.train(model, IMAGES, LABELS, BATCHES, 0.1)
-    loss, correct = NETWORK.evaluate(model, IMAGES, LABELS)
+    trained = network.train(model, IMAGES, LABELS, BATCHES, 0.1)
+    loss, correct = network.evaluate(model, IMAGES, LABELS)
     assert not np.isfinite(trained).all() or abs(trained).max() > 1e20
     assert not np.isfinite(loss) or loss > 1e20
     assert 0 <= correct <= len(IMAGES)
 
 
-def test_pickling_keeps_the_network() -> None:
-    NETWORK.evaluate(MODEL, IMAGES, LABELS)
-    copy = pickle.loads(pickle.dumps(NETWORK))
-    assert copy.evaluate(MODEL, IMAGES, LABELS) == NETWORK.evaluate(MODEL, IMAGES, LABELS)
+def test_pickling_keeps_the_network(network: FastCnn, start: Vector) -> None:
+    network.evaluate(start, IMAGES, LABELS)
+    copy = pickle.loads(pickle.dumps(network))
+    assert copy.evaluate(start, IMAGES, LABELS) == network.evaluate(start, IMAGES, LABELS)
 
 
 def test_room_to_compute_in_is_small() -> None:
@@ -129,7 +145,7 @@ def test_room_to_compute_in_is_small() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"model": MODEL[:-1]}, "model"),
+        ({"model": np.zeros(7, np.float32)}, "model"),
         ({"images": IMAGES.astype(np.float32)}, "uint8"),
         ({"images": IMAGES[:, :, 1:]}, "images"),
         ({"labels": LABELS[1:]}, "labels"),
@@ -141,25 +157,29 @@ def test_room_to_compute_in_is_small() -> None:
         ({"batches": np.array([[0, -1]])}, "batches"),
     ],
 )
-def test_what_cannot_be_trained_is_refused_with_a_reason(changed: dict[str, object], message: str) -> None:
-    given = {"model": MODEL, "images": IMAGES, "labels": LABELS, "batches": BATCHES} | changed
+def test_what_cannot_be_trained_is_refused_with_a_reason(
+    network: FastCnn, start: Vector, changed: dict[str, object], message: str
+) -> None:
+    given = {"model": start, "images": IMAGES, "labels": LABELS, "batches": BATCHES} | changed
     with pytest.raises(ValueError, match=message):
-        NETWORK.train(**given, learning_rate=0.1)
+        network.train(**given, learning_rate=0.1)
 
 
 @pytest.mark.parametrize(("offset", "scale"), [([0.1], [0.1]), ([0.1, 0.2], [0.1, 0.0])])
 def test_offset_and_scale_must_fit_the_images(offset: list[float], scale: list[float]) -> None:
     with pytest.raises(ValueError, match="scale"):
-        FastCnn(ARCHITECTURE, offset=offset, scale=scale)
+        FastCnn(CNN, offset=offset, scale=scale)
 
 
-def test_a_gradient_of_no_images_is_refused() -> None:
+def test_a_gradient_of_no_images_is_refused(network: FastCnn, start: Vector) -> None:
     with pytest.raises(ValueError, match="at least one"):
-        NETWORK.gradient(MODEL, IMAGES[:0], LABELS[:0])
+        network.gradient(start, IMAGES[:0], LABELS[:0])
 
 
 def test_the_next_process_starts_without_compiling() -> None:
-    NETWORK.train(MODEL, IMAGES, LABELS, BATCHES, 0.1)
+    for architecture in (CNN, MLP):
+        model = architecture.initial_parameters(GENERATOR)
+        FastCnn(architecture, offset=OFFSET, scale=SCALE).train(model, IMAGES, LABELS, BATCHES, 0.1)
     program = """
 import numpy as np
 from numba.core import event
@@ -173,9 +193,10 @@ class Listener(event.Listener):
         pass
 
 event.register("numba:compile", Listener())
-architecture = Architecture((1, 6, 6), ((2, 3),), (), 2)
-network = FastCnn(architecture, offset=[0.0], scale=[1.0])
-model = np.zeros(architecture.parameters, np.float32)
-network.train(model, np.zeros((1, 1, 6, 6), np.uint8), [0], [[0]], 0.1)
+for convolutions in (), ((2, 3),):
+    architecture = Architecture((1, 6, 6), convolutions, (), 2)
+    network = FastCnn(architecture, offset=[0.0], scale=[1.0])
+    model = np.zeros(architecture.parameters, np.float32)
+    network.train(model, np.zeros((1, 1, 6, 6), np.uint8), [0], [[0]], 0.1)
 """
     subprocess.run([sys.executable, "-c", program], check=True)

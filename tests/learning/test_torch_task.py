@@ -16,6 +16,7 @@ from slotwise.schedule import Schedule, simulate
 
 torch = pytest.importorskip("torch")
 torch_task = pytest.importorskip("slotwise.learning.torch_task")
+torch_networks = pytest.importorskip("slotwise.learning.torch_networks")
 
 PAPER = Architecture(input_shape=(1, 28, 28), convolutions=((10, 5), (20, 5)), hidden=(50,), classes=10)
 SMALL = Architecture(input_shape=(1, 28, 28), convolutions=((3, 5), (4, 5)), hidden=(8,), classes=10)
@@ -26,7 +27,8 @@ def pair(
     samples: DeviceSamples, network: Architecture, training: LocalTraining, **options: tuple[float, ...]
 ):
     mine = CnnTask(samples, network, training, **options)
-    theirs = torch_task.TorchTask(torch_task.sequential(network), samples, training, device="cpu", **options)
+    module = torch_networks.sequential(network)
+    theirs = torch_task.TorchTask(module, samples, training, initial="seed", device="cpu", **options)
     return mine, theirs
 
 
@@ -75,7 +77,7 @@ def test_both_name_the_arrays_as_the_state_dict_does(samples: DeviceSamples) -> 
     mine, theirs = pair(samples, PAPER, SGD)
     model = mine.initial_model()
     arrays, others = mine.named_arrays(model), theirs.named_arrays(model)
-    state = torch_task.sequential(PAPER).state_dict()
+    state = torch_networks.sequential(PAPER).state_dict()
     assert list(arrays) == list(others) == list(state)
     for name, tensor in state.items():
         assert arrays[name].shape == tuple(tensor.shape)
@@ -105,7 +107,7 @@ def test_each_worker_thread_has_a_module_of_its_own(samples: DeviceSamples) -> N
 
         def __init__(self) -> None:
             super().__init__()
-            self.layers = torch_task.sequential(SMALL)
+            self.layers = torch_networks.sequential(SMALL)
 
         def forward(self, images):
             self.seen.add((threading.get_ident(), id(self)))
@@ -113,6 +115,7 @@ def test_each_worker_thread_has_a_module_of_its_own(samples: DeviceSamples) -> N
 
     module = Spy()
     task = torch_task.TorchTask(module, samples, SGD, device="cpu")
+    Spy.seen.clear()  # the constructor has tried the module
     model, both = task.initial_model(), threading.Barrier(2)
 
     def work() -> None:
@@ -132,7 +135,7 @@ def test_each_worker_thread_has_a_module_of_its_own(samples: DeviceSamples) -> N
 
 
 def test_the_caller_s_module_is_left_alone(samples: DeviceSamples) -> None:
-    module = torch_task.sequential(SMALL)
+    module = torch_networks.sequential(SMALL)
     before = [parameter.clone() for parameter in module.parameters()]
     task = torch_task.TorchTask(module, samples, SGD, device="cpu")
     task.local_update(task.initial_model(), TrainingStart(1, 0))
@@ -142,7 +145,7 @@ def test_the_caller_s_module_is_left_alone(samples: DeviceSamples) -> None:
 def test_a_module_with_buffers_is_refused(samples: DeviceSamples) -> None:
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(784), torch.nn.Linear(784, 10))
     with pytest.raises(UserError, match="buffers"):
-        torch_task.TorchTask(module, samples, SGD)
+        torch_task.TorchTask(module, samples, SGD, buffers="refuse")
 
 
 def test_a_module_and_a_loss_of_one_s_own_are_trained(samples: DeviceSamples) -> None:

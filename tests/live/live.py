@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from tasks import SIZE, Arithmetic
+from tasks import Arithmetic
 from virtual_time import VirtualExecutor, run_virtual
 
 from slotwise.aggregation import Vector, mean
@@ -140,7 +140,7 @@ class Play:
         await subscribed.wait()
         async with self.broker.connect() as self.channel:
             await self.channel.subscribe(TOPICS.from_device("+", "+"))
-            updates = UpdateCheck(SIZE)
+            updates = UpdateCheck(len(self._task.initial_model()))
             self.inbox = Inbox(TOPICS, "run", spec.fleet.devices, state, updates, self.clock, self._reject)
             monitor = DeviceMonitor(spec, self.channel, self.inbox, Observer())
             slots = SlotClock(self._slot_ms, self.clock)

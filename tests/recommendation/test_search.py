@@ -13,7 +13,7 @@ from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.observer import Observer
 from slotwise.recommendation.answer import Finding, Question, Recommendation
 from slotwise.recommendation.metric import Metric, Target
-from slotwise.recommendation.search import Search, Stopped, begin, recommendation_folder
+from slotwise.recommendation.search import Search, Stopped, _group_sizes, begin, recommendation_folder
 from slotwise.runs import RunConfig, RunFolder
 
 from .conftest import Pulling, Tasks, most_steps_of
@@ -232,3 +232,13 @@ def test_evaluations_too_rare_for_the_first_rung_are_refused(question: Ask) -> N
 def test_pilots_are_evaluated_eight_times_in_the_first_sixteenth(question: Ask) -> None:
     assert question(deadline=3200).pilot_base.evaluate_every == 25
     assert question(deadline=100).pilot_base.evaluate_every == 1
+
+
+def test_only_group_sizes_that_the_rule_allows_are_candidates() -> None:
+    krum = RunConfig.from_options({"aggregation": "krum", "byzantine": 3, "devices": 20, "group_size": 10})
+    assert _group_sizes(krum, None) == (10, 20)
+    assert _group_sizes(krum, [20, 9]) == (9, 20)
+    assert _group_sizes(krum.with_options(aggregation="mean", byzantine=2), None) == (1, 2, 4, 5, 10, 20)
+    with pytest.raises(InputError) as caught:
+        _group_sizes(krum, [5, 10])
+    assert caught.value.parameter == "byzantine"

@@ -129,7 +129,9 @@ def test_a_wrong_delay_is_refused_by_the_schedule(delay: object) -> None:
 
 
 def test_an_unknown_option_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UserError, match=r"unknown option flux: allowed are absences, aggregation, .*update"):
+    with pytest.raises(
+        UserError, match=r"unknown option flux: allowed are absences, .*aggregation, .*update"
+    ):
         RunConfig.from_options({"flux": 1})
 
 
@@ -181,3 +183,51 @@ def test_a_file_that_is_not_there_or_not_text_is_one_line(tmp_path: Path) -> Non
 def test_a_configuration_is_read_from_a_toml_file(tmp_path: Path) -> None:
     path = toml(tmp_path, 'data = "cifar10"\ngroup-size = 4\n')
     assert RunConfig.from_toml(path) == RunConfig.from_options({"data": "cifar10", "group_size": 4})
+
+
+@pytest.mark.parametrize(
+    ("options", "channels", "hidden"),
+    [
+        ({}, (10, 20), (50,)),
+        ({"hidden": [7]}, (10, 20), (7,)),
+        ({"network": "mlp"}, (), (64,)),
+        ({"network": "mlp", "hidden": [30, 20]}, (), (30, 20)),
+        ({"network": "logistic"}, (), ()),
+    ],
+)
+def test_a_network_has_its_own_default_layers(
+    options: dict[str, object], channels: tuple[int, ...], hidden: tuple[int, ...]
+) -> None:
+    config = RunConfig.from_options(options)
+    assert (config.model.channels, config.model.hidden) == (channels, hidden)
+    assert RunConfig.from_saved(config.options()) == config
+    assert [kernel[0] for kernel in config.network().convolutions] == list(channels)
+    assert config.network().hidden == hidden
+
+
+def test_another_network_does_not_keep_the_layers_of_the_one_before() -> None:
+    mlp = RunConfig().with_options(hidden=(7,)).with_options(network="mlp")
+    assert (mlp.model.channels, mlp.model.hidden) == ((), (64,))
+    assert mlp.with_options(network="cnn") == RunConfig()
+
+
+@pytest.mark.parametrize(
+    ("options", "parameter"),
+    [
+        ({"network": "lstm"}, "network"),
+        ({"network": "mlp", "channels": [3]}, "channels"),
+        ({"network": "mlp", "hidden": []}, "hidden"),
+        ({"network": "logistic", "channels": [3]}, "channels"),
+        ({"network": "logistic", "hidden": [3]}, "hidden"),
+    ],
+)
+def test_layers_that_a_network_does_not_have_are_refused(options: dict[str, object], parameter: str) -> None:
+    for read in (RunConfig.from_options, RunConfig.from_saved):
+        with pytest.raises(InputError) as refused:
+            read(options)
+        assert refused.value.parameter == parameter
+
+
+def test_the_rate_of_the_link_counts_the_parameters_of_the_chosen_network() -> None:
+    slots = RunConfig.from_options({"network": "logistic", "bits_per_slot": 32}).channel.link_slots
+    assert slots == 784 * 10 + 10

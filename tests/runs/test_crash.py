@@ -145,6 +145,8 @@ BASELINES: dict[str, dict[str, Any]] = {
     "staleness-weighted": {"aggregation": "staleness-weighted", "discount": "hinge", "group_size": 2},
     "fedasync": {"aggregation": "fedasync", "schedule": "async", "group_size": 1},
     "fedbuff": {"aggregation": "fedbuff", "schedule": "async", "group_size": 3},
+    "fedavgm": {"aggregation": "fedavgm", "schedule": "async", "group_size": 2},
+    "fedadam": {"aggregation": "fedadam", "schedule": "idfl", "group_size": 2},
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
-from slotwise.learning import Diverged, History, Point, Task, TrainingStart
+from slotwise.learning import Diverged, Evaluation, History, Point, Task, TrainingStart
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder, RunResult, execute, model_sha256, resume, run
 from slotwise.runs.checkpoints import Checkpoints
@@ -194,7 +194,7 @@ def test_the_observer_is_told_of_a_failure(folder: RunFolder, parameters: RunCon
     observer = Failing()
     with pytest.raises(ZeroDivisionError):
         execute(folder, parameters, task=toy, observer=observer)
-    assert observer.told[-1] == ("failed", "running")
+    assert observer.told[-1] == ("failed", "interrupted")
 
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
@@ -385,3 +385,41 @@ def test_a_live_run_is_not_resumed(tmp_path: Path, parameters: RunConfig, toy: T
 def test_a_run_that_another_process_trains_is_not_resumed(folder: RunFolder, toy: Task) -> None:
     with folder.held(), pytest.raises(UserError, match="another process"):
         resume(folder, task=toy)
+
+
+class Failing:
+    """Fails in a local training or in an evaluation, unless it is corrected."""
+
+    def __init__(self, toy: Task, method: str) -> None:
+        self._toy, self._method, self.corrected = toy, method, False
+        self.initial_model, self.named_arrays = toy.initial_model, toy.named_arrays
+        self._evaluations = 0
+
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        if self._method == "local_update" and start.training == 5 and not self.corrected:
+            raise RuntimeError("in the user's task")
+        return self._toy.local_update(model, start)
+
+    def evaluate(self, model: Vector) -> Evaluation:
+        self._evaluations += 1
+        if self._method == "evaluate" and self._evaluations == 4 and not self.corrected:
+            raise RuntimeError("in the user's task")
+        return self._toy.evaluate(model)
+
+
+@pytest.mark.parametrize("method", ["local_update", "evaluate"])
+def test_a_task_that_fails_leaves_a_run_that_is_resumed_when_it_is_corrected(
+    folder: RunFolder, parameters: RunConfig, toy: Task, straight: RunFolder, method: str
+) -> None:
+    task = Failing(toy, method)
+    with pytest.raises(RuntimeError, match="in the user's task"):
+        execute(folder, parameters, task=task, checkpoint_every=0)
+    description = folder.description()
+    assert description["status"] == "interrupted"
+    assert "RuntimeError: in the user's task" in description["error"]
+    checkpoint, _ = folder.checkpoints.load()
+    assert checkpoint is not None
+    assert checkpoint.rounds > 0
+    task.corrected = True
+    resume(folder, task=task)
+    assert result(folder) == result(straight)

@@ -140,7 +140,7 @@ def test_fewer_bits_quantise_the_task() -> None:
 @pytest.mark.parametrize(
     ("option", "value", "named"),
     [
-        ("aggregation", "median", "aggregation"),
+        ("aggregation", "middle", "aggregation"),
         ("bits", 1, "bits"),
         ("bits", 33, "bits"),
         ("bits_per_slot", 0, "bits_per_slot"),

@@ -6,10 +6,15 @@ and of the contributions that arrived; it may also keep a state.
 """
 
 from slotwise.aggregation.aggregation_config import RULES, AggregationConfig
+from slotwise.aggregation.coordinate_order import TrimmedMean, coordinate_median
+from slotwise.aggregation.delay_adaptive import DelayAdaptive
 from slotwise.aggregation.discount import Discount, Hinge, Polynomial, constant
 from slotwise.aggregation.fedasync import FedAsync
 from slotwise.aggregation.fedbuff import FedBuff
+from slotwise.aggregation.fedopt import FedAdagrad, FedAdam, FedYogi
+from slotwise.aggregation.krum import Krum, MultiKrum
 from slotwise.aggregation.model_average import model_average
+from slotwise.aggregation.norm_clipping import NormClipping
 from slotwise.aggregation.rule import (
     NO_STATE,
     Aggregation,
@@ -20,10 +25,13 @@ from slotwise.aggregation.rule import (
     mean,
     next_model,
 )
+from slotwise.aggregation.sample_weighted import fedavg
+from slotwise.aggregation.server_momentum import ServerMomentum
 from slotwise.aggregation.staleness_weighted import StalenessWeightedMean
 
 __all__ = [
-    "NO_STATE", "RULES", "Aggregation", "AggregationConfig", "Contribution", "Discount", "FedAsync",
-    "FedBuff", "Hinge", "Polynomial", "RuleState", "StalenessWeightedMean", "Vector", "constant",
-    "keeps_state", "mean", "model_average", "next_model",
+    "NO_STATE", "RULES", "Aggregation", "AggregationConfig", "Contribution", "DelayAdaptive", "Discount",
+    "FedAdagrad", "FedAdam", "FedAsync", "FedBuff", "FedYogi", "Hinge", "Krum", "MultiKrum", "NormClipping",
+    "Polynomial", "RuleState", "ServerMomentum", "StalenessWeightedMean", "TrimmedMean", "Vector", "constant",
+    "coordinate_median", "fedavg", "keeps_state", "mean", "model_average", "next_model",
 ]  # fmt: skip

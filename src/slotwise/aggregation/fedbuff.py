@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import sqrt
 
 import numpy as np
 
+from slotwise.aggregation.checks import check_positive
 from slotwise.aggregation.rule import Contribution, Vector
-from slotwise.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,7 @@ class FedBuff:
     server_rate: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.server_rate < inf:
-            raise InputError("server_rate", self.server_rate, "a finite number above 0")
+        check_positive("server_rate", self.server_rate)
 
     def __call__(self, model: Vector, contributions: Sequence[Contribution]) -> Vector:
         """Return the next model."""

@@ -40,7 +40,8 @@ class Run:
         changed = [name for name in NAMED_OPTIONS if own[name] != paper[name]]
         parts += [NAME_WORDS.get(name, "") + str(own[name]).replace(":", ".") for name in changed]
         if any(own[name] != paper[name] for name in ("channels", "hidden")):
-            parts.append("x".join(map(str, (*own["channels"], *own["hidden"]))))
+            kind = [] if own["network"] == "cnn" else [own["network"]]
+            parts.append("x".join(map(str, (*kind, *own["channels"], *own["hidden"]))))
         return cls("-".join([*parts, f"T{trained.deadline}", f"seed{trained.seed}"]), trained)
 
 

@@ -84,7 +84,8 @@ class TaskCache:
         """Return the task of a run; a user's own task may depend on every option and is built each time."""
         if config.model.task is not None:
             return build_task(config)
-        key = (config.dataset, config.model, config.training, config.bits, config.channel.devices)
+        learned = (config.dataset, config.model, config.training, config.bits, config.adversary)
+        key = (*learned, config.channel.devices)
         if self._last is None or self._last[0] != key:
             if config.dataset.source not in self._datasets:
                 self.add(config.dataset.load())

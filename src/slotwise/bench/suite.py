@@ -102,7 +102,8 @@ def _ways(seconds: float) -> Ways:
     run = steps_per_second
     ways: Ways = {SGEMM: sgemm_rate}
     if find_spec("torch"):
-        from slotwise.learning.torch_task import TorchTask, sequential  # noqa: PLC0415
+        from slotwise.learning.torch_networks import sequential  # noqa: PLC0415
+        from slotwise.learning.torch_task import TorchTask  # noqa: PLC0415
 
         few, torch_task = max(1, rounds // 8), TorchTask(sequential(NETWORK), samples, SGD)
         ways[LOOP] = partial(torch_loop_steps_per_second, samples, few, 2)
@@ -172,18 +173,24 @@ def steps_per_second(timeline: Timeline, task: Task, workers: int) -> float:
     return len(timeline) * SGD.local_steps / (time.perf_counter() - began)
 
 
-def torch_loop_steps_per_second(samples: DeviceSamples, rounds: int, threads: int) -> float:
-    """Return the SGD steps per second of a plain PyTorch loop, with ``threads`` per operation."""
+def torch_loop_steps_per_second(
+    samples: DeviceSamples, rounds: int, threads: int, module: Any = None
+) -> float:
+    """Return the SGD steps per second of a plain PyTorch loop, with ``threads`` per operation.
+
+    ``module`` is the torch.nn.Module to train, by default the network of the common job.
+    """
     import torch  # noqa: PLC0415  (not installed everywhere, and slow to import)
     from torch.nn.utils import parameters_to_vector, vector_to_parameters  # noqa: PLC0415
 
-    from slotwise.learning.torch_task import sequential  # noqa: PLC0415
+    from slotwise.learning.torch_networks import sequential  # noqa: PLC0415
 
     torch.set_num_threads(threads)
     dataset, timeline = samples.dataset, common_timeline(rounds)
-    images = (torch.from_numpy(np.array(dataset.train_inputs)).float() / 255 - 0.1307) / 0.3081
+    offset, scale = (torch.tensor(given).view(1, -1, 1, 1) for given in (dataset.offset, dataset.scale))
+    images = (torch.from_numpy(np.array(dataset.train_inputs)).float() / 255 - offset) / scale
     labels = torch.from_numpy(dataset.train_targets.astype(np.int64))
-    model = sequential(NETWORK)
+    model = sequential(NETWORK) if module is None else copy.deepcopy(module)
 
     def local_training(batches: np.ndarray[Any, Any]) -> torch.Tensor:
         local = copy.deepcopy(model)

@@ -35,6 +35,7 @@ PANELS = {
     "model": panel("Model"),
     "training": panel("Local training"),
     "rule": panel("Aggregation"),
+    "adversary": panel("Attack"),
 }
 ENERGY = panel("Energy")
 OUTPUT = panel("Output")

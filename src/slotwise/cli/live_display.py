@@ -17,6 +17,7 @@ from slotwise.learning import History, Point
 from slotwise.live.server.inbox import READY_TWICE, Rejection
 from slotwise.live.server.live_results import Comparison
 from slotwise.observer import Observer
+from slotwise.report.percent import percent
 from slotwise.report.progress import Stop
 from slotwise.schedule import Timeline
 
@@ -72,7 +73,7 @@ class LiveDisplay(Observer):
 
     def evaluated(self, point: Point) -> None:
         """Show the newest loss and accuracy."""
-        self._bar.update(self._row, text=f"loss {point.loss:.3f} acc {point.accuracy:.1%}")
+        self._bar.update(self._row, text=f"loss {point.loss:.3f} acc {percent(point.accuracy)}")
 
     def message_rejected(self, topic: str, reason: str) -> None:
         """Print the first rejection of each kind that matters; all of them are in rejections.log."""

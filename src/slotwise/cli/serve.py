@@ -21,12 +21,14 @@ from slotwise.cli.live_display import (
     stderr_may_close,
 )
 from slotwise.errors import InputError
+from slotwise.learning.attack import AttackConfig
 from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig, resume_live
 from slotwise.live import serve as serve_live
 from slotwise.live.server.live_run import SIMULATED_FAULTS, LiveOutcome, Trouble, live_plan
 from slotwise.live.server.serving import config_like
 from slotwise.live.transport.broker import BrokerOptions
+from slotwise.report.percent import percent
 from slotwise.report.progress import stop_on_signals
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig, RunFolder, read_toml
@@ -38,8 +40,9 @@ SERVER_FLAGS = tuple(
     replace(flag, alias="--patience") if flag.name == "timeout" else flag
     for flag in flags_of(ServerConfig, SERVER)
 )
+SIMULATED_ONLY = (*SIMULATED_FAULTS, *option_names(AttackConfig))
 RUN_FLAGS = tuple(
-    flag for flag in run_flags() if flag.name not in (*SIMULATED_FAULTS, *option_names(ServerConfig))
+    flag for flag in run_flags() if flag.name not in (*SIMULATED_ONLY, *option_names(ServerConfig))
 )
 FILE_FLAGS = (
     Flag("out", Path, "Run folder; must not contain another run.", OUTPUT),
@@ -117,7 +120,7 @@ def report(place: Path, outcome: LiveOutcome | None, options: Mapping[str, Any])
         table_console().print(comparison_table(comparison))
         print(*comparison_lines(comparison), sep="\n")
     last = state.points[-1] if state.points else None
-    figures = f": loss {last.loss:.4f}, accuracy {last.accuracy:.2%}" if last else ""
+    figures = f": loss {last.loss:.4f}, accuracy {percent(last.accuracy, 2)}" if last else ""
     if last and last.round != state.round:
         figures += f" at round {last.round}"
     print(f"{outcome.status} after {state.round} rounds{figures}  ({place})")

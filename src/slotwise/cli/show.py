@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from slotwise.batch.results import BatchResults, batch_figure
 from slotwise.cli.flags import AsJson, PerDevice, command, output, power_flags, take_powers
 from slotwise.cli.sweep import results_table
 from slotwise.errors import UserError
-from slotwise.files import check_writable, write_atomically
+from slotwise.files import check_writable, json_text, write_atomically
 from slotwise.report.plotting import curves_figure, draw_curves, picture_kind, read_curves
 from slotwise.report.tables import RunSummary, device_csv, run_tables, table_console
 
@@ -50,7 +49,7 @@ def show(
         return
     summaries = [RunSummary.read(path, powers) for path in runs]
     if as_json:
-        print(json.dumps([summary.as_dict(per_device) for summary in summaries], indent=2))
+        print(json_text([summary.as_dict(per_device) for summary in summaries]))
     else:
         table_console().print(*run_tables(summaries, per_device=per_device))
     if out is not None:
@@ -72,7 +71,7 @@ def _show_batch(folders: list[Path], out: Path | None, as_json: bool) -> None:
     if as_json:
         columns = results.columns()
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        print(json.dumps(rows, indent=2))
+        print(json_text(rows))
     else:
         table_console().print(results_table(results))
     if out is not None:

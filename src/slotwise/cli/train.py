@@ -23,6 +23,7 @@ from slotwise.cli.flags import (
 from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError, UserError
 from slotwise.observer import Observer, Observers
+from slotwise.report.percent import percent
 from slotwise.report.progress import TrainingProgress, stop_on_signals
 from slotwise.report.tables import cost_line
 from slotwise.runs import RunConfig, RunResult
@@ -110,7 +111,7 @@ def _print(result: RunResult, powers: Powers | None, *, trained: bool, track: st
     last = history.points[-1]
     print(
         f"{result.status} after {history.rounds} rounds: loss {last.loss:.4f}, "
-        f"accuracy {last.accuracy:.2%} at slot {last.slot}  ({result.folder})"
+        f"accuracy {percent(last.accuracy, 2)} at slot {last.slot}  ({result.folder})"
     )
     if history.rounds:
         print(cost_line(Costs.of(result.timeline.first(history.rounds), powers)))

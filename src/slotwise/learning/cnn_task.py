@@ -1,4 +1,4 @@
-"""CnnTask: the built-in convolutional network on images; FastCnn: that network on the numba kernels."""
+"""CnnTask: the built-in networks on images; FastCnn: such a network on the numba kernels."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.data.dataset import Bytes
-from slotwise.learning.fastcnn import passes
-from slotwise.learning.fastcnn.architecture import Architecture, Workspace, make_plan, make_workspace
+from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.fastcnn.kernels import make_kernels, read_only
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.optimizer import Optimizer
 from slotwise.learning.randomness import Purpose, generator
@@ -101,8 +101,9 @@ class CnnTask:
 class FastCnn:
     """The network of an `Architecture`, for models given as flat float32 vectors in PyTorch's order.
 
-    A call uses one core and releases the interpreter lock, so several threads can call at once. The result
-    depends on the arguments only, to the last bit.
+    Without convolutions it is an MLP, or multinomial logistic regression, with kernels of their own. A call
+    uses one core and releases the interpreter lock, so several threads can call at once. The result depends
+    on the arguments only, to the last bit.
     """
 
     def __init__(
@@ -115,8 +116,8 @@ class FastCnn:
         if not all(deviation > 0 for deviation in scale):
             raise ValueError(f"scale must be positive, not {list(scale)}")
         self.architecture = architecture
-        self._plan = make_plan(architecture, offset, scale)
-        self._idle: list[Workspace] = []
+        self._kernels = make_kernels(architecture, offset, scale)
+        self._idle: list[Any] = []
 
     def train(
         self, model: Vector, images: Bytes, labels: ArrayLike, batches: ArrayLike, learning_rate: float
@@ -125,52 +126,44 @@ class FastCnn:
 
         `batches` is [steps, batch]: numbers of images.
         """
-        steps = _frozen(batches, np.int64)
+        steps = read_only(batches, np.int64)
         if steps.ndim != 2 or steps.shape[1] == 0:
             raise ValueError(f"batches must be [steps, batch], at least one sample, not {list(steps.shape)}")
         if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
             raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
         start, pixels, answers = self._checked(model, images, labels, steps)
         with self._workspace() as work:
-            passes.descend(self._plan, work, start, pixels, steps, answers, float(learning_rate))
-            return self._as_model(work.parameters)
+            return self._kernels.train(work, start, pixels, steps, answers, float(learning_rate))
 
     def gradient(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, Vector]:
         """Return the mean cross-entropy over the images, and its gradient as a model vector."""
         if len(images) == 0:
             raise ValueError("a gradient needs at least one image")
-        everything = _frozen(np.arange(len(images))[np.newaxis], np.int64)
-        start, pixels, answers = self._checked(model, images, labels, everything)
+        given = self._checked(model, images, labels, np.arange(len(images)))
         with self._workspace() as work:
-            loss = passes.descend(self._plan, work, start, pixels, everything, answers, 0.0)
-            return loss, self._as_model(work.gradient)
+            return self._kernels.gradient(work, *given)
 
     def evaluate(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, int]:
         """Return the sum of the cross-entropies over the images, and the number classified correctly."""
         given = self._checked(model, images, labels, np.arange(len(images)))
         with self._workspace() as work:
-            return passes.evaluate(self._plan, work, *given)
+            return self._kernels.evaluate(work, *given)
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle everything but the workspaces, which another process makes for itself."""
         return {**self.__dict__, "_idle": []}
 
     @contextmanager
-    def _workspace(self) -> Iterator[Workspace]:
+    def _workspace(self) -> Iterator[Any]:
         """Take an idle workspace of an earlier call, or make one if all are in use."""
         try:
             work = self._idle.pop()
         except IndexError:  # not asked beforehand: another thread may take the last one
-            work = make_workspace(self._plan)
+            work = self._kernels.make_workspace()
         try:
             yield work
         finally:
             self._idle.append(work)
-
-    def _as_model(self, values: Vector) -> Vector:
-        model = np.empty(self.architecture.parameters, np.float32)
-        passes.write_model(self._plan.source, values, model)
-        return model
 
     def _checked(
         self, model: Vector, images: Bytes, labels: ArrayLike, chosen: NDArray[np.int64]
@@ -179,7 +172,7 @@ class FastCnn:
         shape, size, every = self.architecture.input_shape, self.architecture.parameters, np.asarray(labels)
         if every.shape != (len(images),):
             raise ValueError(f"{len(images)} images need as many labels, not {every.shape}")
-        answers = _frozen(every[chosen], np.int64)
+        answers = read_only(every[chosen], np.int64)
         if answers.size and not 0 <= answers.min() <= answers.max() < self.architecture.classes:
             raise ValueError(f"labels must be 0 to {self.architecture.classes - 1}")
         if model.shape != (size,):
@@ -187,11 +180,4 @@ class FastCnn:
         if images.dtype != np.uint8 or images.shape[1:] != shape:
             raise ValueError(f"images must be uint8, [n, {shape[0]}, {shape[1]}, {shape[2]}]")
         pixels = images.reshape(len(images), prod(shape))
-        return _frozen(model, np.float32), _frozen(pixels, np.uint8), answers
-
-
-def _frozen(array: ArrayLike, kind: type[np.generic]) -> NDArray[Any]:
-    """Return a read-only view: for writable arrays, numba would compile the kernels a second time."""
-    view = np.require(array, kind, ["C", "A"]).view()
-    view.flags.writeable = False
-    return view
+        return read_only(model, np.float32), read_only(pixels, np.uint8), answers

@@ -274,7 +274,7 @@ class Training:
         timeline = self._timeline
         while self._pending and (wait or self._pending[0][1].done()):
             k, result = self._pending[0]
-            evaluation = result.result()
+            evaluation = result.result()  # one that failed stays, so no history is without it
             self._pending.popleft()
             if not np.isfinite(evaluation.loss):
                 self._pending.clear()

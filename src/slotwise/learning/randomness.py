@@ -23,6 +23,8 @@ class Purpose(IntEnum):
     PARTITION = 2
     BATCHES = 3
     QUANTISATION = 4
+    ATTACK = 8
+    LAYERS = 12
 
 
 def generator(seed: int, purpose: Purpose, device: int = 0, training: int = 0) -> np.random.Generator:

@@ -1,76 +1,117 @@
 """TorchTask: any torch.nn.Module as a Task. Needs the extra ``slotwise[torch]``.
 
-A model is the module's parameters as one flat float32 vector. Each worker thread has its own copy of the
-module and one intra-op thread: parallel local trainings are faster than parallel operations. Images are kept
-channels-last, which the CPU's convolution kernels prefer.
+A model is the module's parameters, and optionally its floating-point buffers, as one flat float32 vector.
+Each worker thread has its own copy of the module and one intra-op thread: parallel local trainings are faster
+than parallel operations. Images are kept channels-last, which the CPU's kernels prefer.
 """
 
 from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from math import ceil, nan
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.errors import UserError
-from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.errors import InputError, UserError
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
-from slotwise.learning.randomness import Purpose, generator
+from slotwise.learning.optimizer import Optimizer
 from slotwise.learning.task import Evaluation, TrainingStart
 
 try:
     import torch
-    from torch import Tensor, nn
-    from torch.nn.utils import parameters_to_vector
+    from torch import nn
 except ModuleNotFoundError:
     raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'") from None
 
-Loss = Callable[[Tensor, Tensor], Tensor]
-CHUNK = 2048  # images of an evaluation at once
+from slotwise.learning.torch_checks import Checks, check_module
+from slotwise.learning.torch_module import Buffers, FlatModule, Layout, draw_parameters, keep_freed_memory
+from slotwise.learning.torch_objective import Loss, Mean, Metric, Objective, count_correct
+from slotwise.learning.torch_randomness import SeededOperations
+from slotwise.learning.torch_samples import ArrayBatches, Batch, Batches, Rows, TorchSamples, arrange
+
+Initial = Literal["module", "seed"]
+CHUNK = 512  # samples of an evaluation at once, at most
 
 
 class TorchTask:
-    """Image classification with any module and loss.
+    """Learning with any module, loss and data.
 
-    The module must not draw random numbers while it trains (no dropout): an update has to be a function of
-    the model, the device and the number of its training. Buffers, such as the statistics of a batch
-    normalisation, are not part of the model and are refused.
+    A local update is a function of the model, the device and the number of its training, although torch is
+    not: random layers draw from a generator of that training, and everything in the module that is not part
+    of the model is reset before it. The constructor computes a gradient and an evaluation of one batch, so
+    that mistakes are found there.
     """
 
     def __init__(
         self,
-        module: nn.Module,
-        samples: DeviceSamples,
+        module: nn.Module | Callable[[], nn.Module],
+        samples: DeviceSamples | TorchSamples,
         training: LocalTraining,
         *,
         loss: Loss = nn.functional.cross_entropy,
+        metrics: Mapping[str, Metric] | None = None,
+        initial: Initial = "module",
+        model_seed: int | None = None,
+        buffers: Buffers = "local",
         offset: tuple[float, ...] | None = None,
         scale: tuple[float, ...] | None = None,
         device: str | None = None,
     ) -> None:
-        """Compute on the torch device ``device``; by default the GPU if there is one."""
-        if any(True for _ in module.buffers()):
-            what = "buffers (batch normalisation?), which are not part of an update"
-            raise UserError(f"TorchTask: the module has {what}")
-        self.samples, self.training, self._loss = samples, training, loss
+        """Train copies of ``module``; the caller's module is not changed.
+
+        Args:
+            module: The module, or a function that makes it, which is called with torch seeded by
+                ``model_seed``. Parameters without ``requires_grad`` are not part of the model.
+            samples: Samples of each device and of the test.
+            training: Local training.
+            loss: ``loss(outputs, targets)``: the mean over a batch, or a number for each sample.
+            metrics: Further numbers of an evaluation by name: ``metric(outputs, targets)`` of test samples,
+                the mean over a batch or a number for each sample. ``test_loss`` is always there.
+            initial: First model: "module", the parameters as they are; "seed", drawn uniformly in
+                ±1/sqrt(fan-in).
+            model_seed: Seed of the first model, by default that of ``training``.
+            buffers: Floating-point buffers, such as the statistics of a batch normalisation. "local": they
+                do not travel; an evaluation measures the statistics of batch normalisations on the devices'
+                samples. "average": they are part of the model. "refuse": a module with buffers is refused.
+            offset: Per channel of uint8 images, by default that of the data set.
+            scale: Per channel of uint8 images, by default that of the data set.
+            device: Torch device; by default the GPU if there is one.
+
+        Raises:
+            UserError: module, loss, metrics and samples do not fit together.
+        """
+        _check_choice("initial", initial, ("module", "seed"))
+        _check_choice("buffers", buffers, ("local", "average", "refuse"))
+        seed = training.seed if model_seed is None else model_seed
+        self.samples, self.training = samples, training
+        self._optimizer = Optimizer(training)
         self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self._module = copy.deepcopy(module).to(self._device)
-        dataset = samples.dataset
-        self._offset = self._per_channel(offset or dataset.offset)
-        self._scale = self._per_channel(scale or dataset.scale)
+        self._module = _make_module(module, seed).to(self._device)
+        if initial == "seed":
+            draw_parameters(self._module, seed)
+        self._layout, self._averaged = Layout(self._module, buffers), buffers == "average"
+        self._objective = Objective(loss, metrics or {})
+        if isinstance(samples, TorchSamples):
+            if offset or scale:
+                raise UserError("TorchTask: offset and scale are for arrays; transform torch data sets")
+            self._data: Batches = samples
+        else:
+            self._data = ArrayBatches(samples, offset, scale)
         self._local = threading.local()
+        flat = FlatModule(self._module, self._layout)
+        self._checks: Checks = check_module(flat, self.initial_model(), self._data, self._objective, training)
 
     def initial_model(self) -> Vector:
-        """Return parameters drawn from the seed: uniform in ±1/sqrt(fan-in), layer after layer."""
-        draw = generator(self.training.seed, Purpose.MODEL)
-        parts, bound = [], 1.0
-        for parameter in self._module.parameters():
-            if parameter.dim() > 1:
-                bound = 1.0 / float(np.sqrt(parameter[0].numel()))
-            parts.append(draw.uniform(-bound, bound, parameter.numel()))
+        """Return the parameters of the module, then the buffers that travel."""
+        state = {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
+        names = (*self._layout.parameters, *self._layout.statistics)
+        parts = [state[name].detach().reshape(-1).cpu().numpy() for name in names]
         return np.concatenate(parts).astype(np.float32)
 
     def sample_count(self, device: int) -> int:
@@ -78,83 +119,105 @@ class TorchTask:
         return self.samples.count(device)
 
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
-        """Return w_start − w_end of H steps of SGD on the device's samples."""
-        module, before = self._worker_module(model)
-        rows = self.samples.batches(self.training, start)
-        images, labels = self._training_data(rows.ravel())
-        parameters = list(module.parameters())
-        steps = zip(torch.split(images, rows.shape[1]), torch.split(labels, rows.shape[1]), strict=True)
-        for batch, answers in steps:
-            gradients = torch.autograd.grad(self._loss(module(batch), answers), parameters)
-            with torch.no_grad():
-                for parameter, gradient in zip(parameters, gradients, strict=True):
-                    parameter.sub_(gradient, alpha=self.training.rate_at(start))
-        with torch.no_grad():
-            update = (before - parameters_to_vector(parameters)) / self.training.divisor
-        result: Vector = update.cpu().numpy()
-        return result
+        """Return w_start − w_end of H steps on the device's samples."""
+        flat = self._worker_module()
+        flat.load(model)
+        flat.train()
+        take_step = self._stepper(flat, start)
+        seeded = self._seeded(self._checks.random_training, start.device, start.training)
+        for rows in self._data.batches(self.training, start):
+            flat.gradient.zero_()
+            with seeded:
+                inputs, targets = self._arranged(self._data.train_batch(rows))
+                loss = self._objective.loss(flat.module(inputs), targets)
+            loss.backward()  # type: ignore[no-untyped-call]
+            take_step()
+        return flat.update(model, self.training.divisor)
 
     @torch.no_grad()
     def evaluate(self, model: Vector) -> Evaluation:
-        """Return the mean loss over the union of the devices' data, and the accuracy on the test images."""
-        module, _ = self._worker_module(model)
-        dataset, union = self.samples.dataset, self.samples.union
-        loss = 0.0
-        for first in range(0, len(union), CHUNK):
-            rows = union[first : first + CHUNK]
-            images, answers = self._training_data(rows)
-            loss += len(rows) * float(self._loss(module(images), answers))
-        correct = 0
-        for first in range(0, len(dataset.test_targets), CHUNK):
-            part = slice(first, first + CHUNK)
-            guesses = module(self._images(dataset.test_inputs[part])).argmax(dim=1).cpu().numpy()
-            correct += int((guesses == dataset.test_targets[part]).sum())
-        return Evaluation(loss / len(union), correct / len(dataset.test_targets))
+        """Return the mean loss over the union of the devices' samples; accuracy and metrics of the test."""
+        flat = self._worker_module()
+        flat.load(model)
+        flat.eval()
+        loss, correct = Mean(), Mean()
+        metrics = {name: Mean() for name in self._objective.metrics}
+        with self._seeded(self._checks.random_evaluation):
+            flat.use_statistics() if self._averaged else flat.collect_statistics()
+            for rows in _chunks(self._data.union):
+                inputs, targets = self._arranged(self._data.train_batch(rows))
+                loss.add(self._objective.loss(flat.module(inputs), targets), len(rows))
+            flat.use_statistics()
+            for rows in _chunks(self._data.test_rows):
+                inputs, targets = self._arranged(self._data.test_batch(rows))
+                outputs = flat.module(inputs)
+                correct.add(*count_correct(outputs, targets))
+                for name, value in self._objective.measure(outputs, targets).items():
+                    metrics[name].add(value, len(rows))
+        accuracy = correct.value if correct.count else nan
+        return Evaluation(loss.value, accuracy, {name: mean.value for name, mean in metrics.items()})
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays by their names in the module's state_dict."""
-        parameters = list(self._module.named_parameters())
-        parts = np.split(model, np.cumsum([parameter.numel() for _, parameter in parameters])[:-1])
-        shaped = zip(parameters, parts, strict=True)
-        return {name: part.reshape(tuple(parameter.shape)) for (name, parameter), part in shaped}
+        return self._layout.named_arrays(model)
 
-    @torch.no_grad()
-    def _worker_module(self, model: Vector) -> tuple[nn.Module, Tensor]:
-        """Return this thread's copy of the module with the parameters of a model, and the model."""
+    def _stepper(self, flat: FlatModule, start: TrainingStart) -> Callable[[], None]:
+        """Return a function that takes one step of the optimiser along the gradient."""
+        if self.training.is_plain_sgd:
+            rate = self.training.rate_at(start)
+            return lambda: _descend(flat, rate)
+        on_cpu = self._device.type == "cpu"
+        weights: Any = flat.weights.numpy() if on_cpu else flat.weights
+        context = self._optimizer.begin(start, weights.copy() if on_cpu else weights.clone())
+
+        def step() -> None:
+            gradient = flat.gradient.clone()  # the optimiser may keep it
+            self._optimizer.step(weights, gradient.numpy() if on_cpu else gradient, context)
+
+        return step
+
+    def _worker_module(self) -> FlatModule:
+        """Return this thread's copy of the module."""
         if not hasattr(self._local, "module"):
             torch.set_num_threads(1)  # a setting of the thread, so each worker makes it
-            self._local.module = copy.deepcopy(self._module)
-        vector = torch.from_numpy(np.array(model)).to(self._device)
-        parameters = list(self._local.module.parameters())
-        parts = torch.split(vector, [parameter.numel() for parameter in parameters])
-        for parameter, part in zip(parameters, parts, strict=True):
-            parameter.copy_(part.view(parameter.shape))
-        return self._local.module, vector
+            keep_freed_memory()
+            self._local.module = FlatModule(self._module, self._layout)
+        found: FlatModule = self._local.module
+        return found
 
-    def _training_data(self, rows: NDArray[np.integer]) -> tuple[Tensor, Tensor]:
-        """Return images and labels of some rows of the data set."""
-        dataset = self.samples.dataset
-        labels = torch.from_numpy(dataset.train_targets[rows].astype(np.int64)).to(self._device)
-        return self._images(dataset.train_inputs[rows]), labels
+    def _seeded(self, needed: bool, device: int = 0, training: int = 0) -> AbstractContextManager[Any]:
+        """Return a context in which random operations draw from the generator of one training."""
+        # It slows every operation down, so modules without random operations do without.
+        return SeededOperations(self.training.seed, device, training) if needed else nullcontext()
 
-    def _images(self, pixels: NDArray[np.uint8]) -> Tensor:
-        writable = np.require(pixels, requirements="W")  # torch warns of data sets that are read-only
-        images = torch.from_numpy(writable).to(self._device).to(torch.float32)
-        images = (images / 255 - self._offset) / self._scale
-        return images.contiguous(memory_format=torch.channels_last)
-
-    def _per_channel(self, numbers: tuple[float, ...]) -> Tensor:
-        return torch.tensor(numbers, dtype=torch.float32, device=self._device).view(1, -1, 1, 1)
+    def _arranged(self, batch: Batch) -> Batch:
+        inputs, targets = batch
+        last = self._checks.channels_last
+        moved = arrange(inputs, self._device, channels_last=last)
+        return moved, arrange(targets, self._device, channels_last=False)
 
 
-def sequential(architecture: Architecture) -> nn.Sequential:
-    """Return the built-in network as a torch module; a flat vector is the same model in both."""
-    layers: list[nn.Module] = []
-    channels = architecture.input_shape[0]
-    for out, kernel in architecture.convolutions:
-        layers += [nn.Conv2d(channels, out, kernel), nn.MaxPool2d(2), nn.ReLU()]
-        channels = out
-    layers.append(nn.Flatten())
-    for inputs, outputs in architecture.dense_sizes:
-        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+def _descend(flat: FlatModule, rate: float) -> None:
+    flat.weights.sub_(flat.gradient, alpha=rate)
+
+
+def _make_module(module: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
+    """Return a copy of the module, or the one that a function makes."""
+    if isinstance(module, nn.Module):
+        return copy.deepcopy(module)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = module()
+    if not isinstance(made, nn.Module):
+        raise UserError(f"TorchTask: module must make a torch.nn.Module; it made a {type(made).__name__}")
+    return made
+
+
+def _chunks(rows: Rows) -> Iterator[Rows]:
+    """Return the rows in equal parts, so that a batch normalisation never meets a part of one sample."""
+    return iter(np.array_split(rows, ceil(len(rows) / CHUNK)))
+
+
+def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(name, value, " or ".join(allowed))

@@ -59,7 +59,7 @@ def recommend(
 
     Args:
         config: The run; its schedule, group size, delay and seed are what is searched.
-        group_sizes: Group sizes to choose from. Default: all divisors of N.
+        group_sizes: Group sizes to choose from. Default: all divisors of N that the aggregation rule allows.
         metric: What is best at the deadline: loss, accuracy or joules-to-target.
         target: For joules-to-target: ``accuracy=0.9`` or ``loss=0.2``.
         seeds: Number of seeds, from 0, or the seeds themselves.
@@ -73,10 +73,10 @@ def recommend(
         InputError: a parameter is out of its range, or the folder has pilots of another run.
         Stopped: the observer asked to stop; the same call resumes.
     """
-    base = config.with_options(schedule="sync", delay="auto", group_size=1, seed=0)
+    sizes = _group_sizes(config, group_sizes)
     question = Question(
-        base,
-        _group_sizes(base, group_sizes),
+        config.with_options(schedule="sync", delay="auto", group_size=sizes[0], seed=0),
+        sizes,
         tuple(range(whole("seeds", seeds)) if isinstance(seeds, int) else checked_seeds(seeds)),
         Metric(metric, Target.parse(target) if isinstance(target, str) else target, powers),
         None if budget is None else whole("budget", budget),
@@ -95,15 +95,27 @@ def recommend(
 
 
 def _group_sizes(base: RunConfig, sizes: Sequence[int] | None) -> tuple[int, ...]:
-    """Return the group sizes in ascending order, each once; all divisors of N if none are given."""
+    """Return the group sizes in ascending order, each once.
+
+    If none are given: all divisors of N that are large enough for the aggregation rule.
+    """
     if sizes is None:
-        return tuple(divisors(base.channel.devices))
+        return tuple(size for size in divisors(base.channel.devices) if _is_large_enough(base, size))
     if not sizes:
         raise InputError("group_sizes", list(sizes), "at least one group size")
     for size in sizes:
         if not 1 <= size <= base.channel.devices:
             raise InputError("group_sizes", size, f"from 1 to {base.channel.devices}, the number of devices")
+        base.rule.check_group_size(size)
     return tuple(sorted(set(sizes)))
+
+
+def _is_large_enough(base: RunConfig, size: int) -> bool:
+    try:
+        base.rule.check_group_size(size)
+    except InputError:
+        return False
+    return True
 
 
 class Search:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor, log10
+from math import floor, isnan, log10
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -164,9 +164,15 @@ class CurveFigure:
 
 
 def loss_and_accuracy(lines: tuple[Line, ...]) -> tuple[Panel, ...]:
-    """Return the three views of the paper: loss and accuracy against slots, loss against rounds."""
+    """Return the three views of the paper: loss and accuracy against slots, loss against rounds.
+
+    The accuracy is left out if there is none, as in a regression.
+    """
+    points = [point for line in lines for seed in line.seeds for point in seed]
+    accuracy = Panel("Accuracy against slots", "slot", "accuracy", lines)
+    has_none = bool(points) and all(isnan(point.accuracy) for point in points)
     return (
         Panel("Loss against slots", "slot", "loss", lines),
-        Panel("Accuracy against slots", "slot", "accuracy", lines),
+        *(() if has_none else (accuracy,)),
         Panel("Loss against rounds", "round", "loss", lines),
     )

@@ -185,9 +185,9 @@ def _line_numbers(line: Line) -> dict[str, Any]:
     return result
 
 
-def _short(values: Numbers) -> list[float]:
-    """Round to five digits: more than a screen shows, and a third of the file size."""
-    return [float(f"{value:.5g}") for value in values]
+def _short(values: Numbers) -> list[float | None]:
+    """Round to five digits: more than a screen shows, and a third of the file size. NaN becomes None."""
+    return [None if np.isnan(value) else float(f"{value:.5g}") for value in values]
 
 
 def _lines(parts: Iterable[Content]) -> str:

@@ -24,6 +24,7 @@ from rich.text import Text
 
 from slotwise.learning import History, Point
 from slotwise.observer import Observer
+from slotwise.report.percent import percent
 from slotwise.schedule import Timeline
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class TrainingProgress(_Bars):
         slot = int(timeline.broadcast_end[round_number])
         parts = [f"slot {slot}/{timeline.last_slot}", f"round {round_number + 1}/{timeline.rounds}"]
         if self._point is not None:
-            parts += [f"loss {self._point.loss:.3f}", f"acc {self._point.accuracy:.1%}"]
+            parts += [f"loss {self._point.loss:.3f}", f"acc {percent(self._point.accuracy)}"]
         stale = int(timeline.staleness[timeline.uplinks(round_number)].max(initial=0))
         done = int(timeline.round_offsets[round_number + 1] - timeline.round_offsets[self._first])
         speed = done / max(1e-9, time.monotonic() - self._began)
@@ -206,7 +207,7 @@ class BatchProgress(_Bars):
             self._resumed_work += work
         active.work = work
         if progress.loss is not None and progress.accuracy is not None:
-            active.text = f"loss {progress.loss:.4g}, {progress.accuracy:.1%}"
+            active.text = f"loss {progress.loss:.4g}, {percent(progress.accuracy)}"
         if active.row is not None:
             self._bar.update(active.row, completed=progress.done, total=progress.rounds, text=active.text)
         self._show_all()

@@ -17,6 +17,7 @@ from slotwise.costs import Costs, Powers, Spread
 from slotwise.errors import UserError
 from slotwise.learning import Point
 from slotwise.planning import FleetPlan, Plan, PlanTable
+from slotwise.report.percent import percent
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.schedule import Timeline
 
@@ -241,7 +242,7 @@ def run_tables(runs: Sequence[RunSummary], *, per_device: bool = False) -> Itera
         figures = ["–"] * 4
         if run.points:
             last = run.points[-1]
-            figures = [f"{last.round}", f"{last.slot}", f"{last.loss:.4f}", f"{last.accuracy:.1%}"]
+            figures = [f"{last.round}", f"{last.slot}", f"{last.loss:.4f}", percent(last.accuracy)]
         policy, size = run.config.policy.schedule, str(run.config.channel.group_size)
         curve = sparkline([point.loss for point in run.points])
         table.add_row(run.name, run.folder.status, policy, size, *figures, curve)

@@ -19,8 +19,10 @@ from slotwise.data.dataset_config import FOUND_IN_FOLDER
 from slotwise.errors import ConflictError, InputError, NoEffectError, UserError, refuse_unknown_name
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_config import options_of_file
+from slotwise.learning.attack import AttackConfig
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
+from slotwise.learning.networks import NETWORKS, RESNETS, NetworkName, Resnet8
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
 from slotwise.scenario import (
     LARGEST_SEED,
@@ -30,11 +32,12 @@ from slotwise.scenario import (
     compute_slots,
     field_types,
     option_names,
-    refuse_unused,
     whole,
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
 from slotwise.user_code import is_function_name
+
+DEFAULT_LAYERS: Any = None  # layers that are not given, until ModelConfig fills in those of its network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,19 +46,27 @@ class ModelConfig:
 
     Attributes:
         task: Your own task instead of a built-in data set and network: module:function.
-        channels: Output channels of the convolutions, each 5×5 with max-pool 2 and relu.
-        hidden: Units of the dense layers before the last.
+        network: Built-in network: convolutions and dense layers, dense layers only, multinomial logistic
+            regression, or ResNet-8 with group or batch normalisation, which needs --backend torch.
+        channels: Output channels of the convolutions of a cnn, each 5×5 with max-pool 2 and relu.
+        hidden: Units of the dense layers before the last, in a cnn or an mlp (default of the mlp: 64).
         backend: What computes the network: numba kernels, or PyTorch for the same network.
         model_seed: Random seed of the first model. Default: that of the run.
     """
 
     task: str | None = None
-    channels: tuple[int, ...] = (10, 20)
-    hidden: tuple[int, ...] = (50,)
+    network: NetworkName = "cnn"
+    channels: tuple[int, ...] = DEFAULT_LAYERS
+    hidden: tuple[int, ...] = DEFAULT_LAYERS
     backend: Literal["numba", "torch"] = "numba"
     model_seed: int | None = None
 
     def __post_init__(self) -> None:
+        kind = NETWORKS[checked("network", self.network, NetworkName)]
+        layers = {name: default or () for name, default in kind._asdict().items()}
+        for name, default in layers.items():
+            if getattr(self, name) is DEFAULT_LAYERS:
+                object.__setattr__(self, name, default)
         check_fields(self)
         for name in ("channels", "hidden"):
             for number in getattr(self, name):
@@ -64,12 +75,25 @@ class ModelConfig:
             raise InputError("task", self.task, "module:function, as in my_module:make_task")
         if self.model_seed is not None:
             whole("model_seed", self.model_seed, 0, LARGEST_SEED)
-        refuse_unused(self)
+        for name, reason in self.unused().items():
+            value = getattr(self, name)
+            if value != layers.get(name, getattr(ModelConfig, name)):
+                if self.task is not None:
+                    raise NoEffectError(name, value, reason)
+                # Not a NoEffectError: `RunConfig.from_saved` would put layers of the default network here.
+                raise InputError(name, value, f"omitted {reason}")
+        if self.network in RESNETS and self.backend != "torch":
+            raise InputError("backend", self.backend, f"torch with network {self.network}")
+        if self.network == "mlp" and not self.hidden:
+            raise InputError("hidden", self.hidden, "at least one layer; network logistic has none")
 
     def unused(self) -> dict[str, str]:
-        """Return the options of the built-in networks if the task is the user's own, with the reason."""
-        built_in = ("channels", "hidden", "backend")
-        return {} if self.task is None else dict.fromkeys(built_in, "with a task of your own")
+        """Return the options that have no effect with a task of the user's own, or with the network."""
+        if self.task is not None:
+            return dict.fromkeys(("network", "channels", "hidden", "backend"), "with a task of your own")
+        kind = NETWORKS[self.network]
+        reason = f"with network {self.network}"
+        return {name: reason for name, default in kind._asdict().items() if default is None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +108,7 @@ class RunConfig:
         model: Network, or your own task.
         training: Local training, and the seed of everything random.
         rule: Aggregation rule.
+        adversary: Devices that attack.
         bits: Bits of each number of an update; 32 sends it unchanged.
         evaluate_every: Slots between evaluations. Default: a hundredth of the deadline.
     """
@@ -95,6 +120,7 @@ class RunConfig:
     model: ModelConfig = ModelConfig()
     training: LocalTraining = LocalTraining()  # noqa: RUF009
     rule: AggregationConfig = AggregationConfig()  # noqa: RUF009
+    adversary: AttackConfig = AttackConfig()  # noqa: RUF009
     bits: int = UNQUANTISED
     evaluate_every: int | None = None
 
@@ -104,6 +130,8 @@ class RunConfig:
             whole("evaluate_every", self.evaluate_every)
         self.make_fleet()
         self.dataset.check_devices(self.channel.devices)
+        self.rule.check_group_size(self.channel.group_size)
+        self.attackers()
         for name, reason in self._unused_data().items():
             if getattr(self.dataset, name) != getattr(DatasetConfig, name):
                 raise NoEffectError(name, getattr(self.dataset, name), reason)
@@ -184,6 +212,9 @@ class RunConfig:
                 nested.setdefault(group, {})[name] = value
             else:
                 changes[name] = checked_option(name, value)
+        if "network" in nested.get("model", {}):  # the layers of the network before do not count
+            layers = {"channels": DEFAULT_LAYERS, "hidden": DEFAULT_LAYERS}
+            nested["model"] = layers | nested["model"]
         for group, values in nested.items():
             changes[group] = replace(getattr(self, group), **values)
         return replace(self, **changes) if changes else self
@@ -229,6 +260,10 @@ class RunConfig:
         """Return the devices, or None if all are equal and without faults."""
         return None if self.fleet == RunConfig.fleet else self.fleet.fleet(self.channel, self.fleet_seed)
 
+    def attackers(self) -> tuple[int, ...]:
+        """Return the devices that attack; none without an attack."""
+        return self.adversary.attackers(self.channel.devices, self.seed)
+
     def simulate(self, rounds: int | None = None) -> Timeline:
         """Return the timeline of the run, or of its first rounds.
 
@@ -240,7 +275,7 @@ class RunConfig:
         refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
         return simulate(self.channel, self.policy.policy(self.seed), rounds=rounds, fleet=fleet)
 
-    def network(self) -> Architecture:
+    def network(self) -> Architecture | Resnet8:
         """Return the built-in network that is trained, for the images of the data set."""
         facts, folder = self.dataset.facts, self.dataset.data_folder
         shape = facts.image_shape
@@ -251,6 +286,8 @@ class RunConfig:
                 raise InputError("data", self.dataset.data, known)
             found = f"with inputs {list(facts.input_shape)} and {facts.classes or 'no'} classes"
             raise InputError("data_folder", f"{folder} {found}", TRAINABLE_FOLDER)
+        if self.model.network in RESNETS:
+            return Resnet8(shape, classes=facts.classes)
         try:
             return Architecture(
                 input_shape=shape,
@@ -302,7 +339,7 @@ class Shorthand:
                 raise ConflictError("bits_per_slot", name)
         if options.get("task") is not None:
             raise ConflictError("bits_per_slot", "task", "give the slots of the link instead")
-        names = ("data", "data_folder", "devices", "channels", "hidden", "bits")
+        names = ("data", "data_folder", "devices", "network", "channels", "hidden", "backend", "bits")
         given = {name: chosen[name] for name in names if name in chosen}
         sized = RunConfig().with_options(group_size=1, **given)
         network, rate = sized.network(), self.bits_per_slot

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -19,7 +19,9 @@ from slotwise.aggregation import RULES, Aggregation, Contribution, next_model
 from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training, TrainingStart
+from slotwise.learning.attack import Attacked
 from slotwise.learning.engine import follow
+from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.task import CheckedTask
 from slotwise.machine import available_cores
@@ -159,6 +161,7 @@ def execute(
     Raises:
         Diverged: after the state has been saved.
         UserError: another process is training this run, or the folder cannot be written.
+        Exception: any error of the user's task or rule, after the state has been saved as interrupted.
     """
     check_interval(checkpoint_every)
     observer, rule = observer or Observer(), config.rule.rule()
@@ -171,6 +174,7 @@ def execute(
             _try_once(CheckedTask.of(task), rule, timeline)
         folder = RunFolder.create(folder.path, config, overwrite=overwrite)
     with folder.held(), _opened(folder, config, observer):
+        _tell_attackers(config, observer)
         observer.run_started(timeline, resume)
         saver = _Saver(folder, config, task, checkpoint_every)
         with Training(
@@ -185,6 +189,9 @@ def execute(
                 history = follow(training, observer, saver.save_if_due)
             except Diverged as error:
                 saver.close(error.history, "diverged", diverged_in_round=error.round)
+                raise
+            except Exception as error:  # of the user's rule or task, or a full disk
+                saver.fail(training, error)
                 raise
         status: Status = "finished" if history.rounds == timeline.rounds else "interrupted"
         saver.close(history, status)
@@ -201,6 +208,11 @@ def _try_once(task: CheckedTask, rule: Aggregation, timeline: Timeline) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             next_model(rule, model, sent)
     task.evaluate(model)
+
+
+def _tell_attackers(config: RunConfig, observer: Observer) -> None:
+    if attackers := config.attackers():
+        observer.notice(f"attackers ({config.adversary.attack}): device {', '.join(map(str, attackers))}")
 
 
 def check_interval(checkpoint_every: float) -> float:
@@ -257,6 +269,17 @@ class _Saver:
         self._folder.write_points(history.points)
         self._last = time.monotonic()
 
+    def fail(self, training: Training, error: Exception) -> None:
+        """Save the state before an error as interrupted, so that the run can be resumed without its cause.
+
+        If that fails too, there is still the last checkpoint.
+        """
+        with suppress(Exception):
+            self.close(training.history(), "interrupted", error=describe_error(error))
+            return
+        with suppress(Exception):
+            self._folder.write_description(self._config, "interrupted", error=describe_error(error))
+
     def close(self, history: History, status: Status, **more: Any) -> None:
         """Save everything; run.json comes last, so that its status describes files that exist."""
         self._save(history)
@@ -299,17 +322,21 @@ def build_task(
         samples = device_samples(config, dataset, devices)
         check_images(samples.dataset)
         offset, scale = config.dataset.standardisation(samples.dataset)
+        how: dict[str, Any] = {"offset": offset, "scale": scale, "model_seed": config.model_seed}
         # Both back-ends take long to import; a run needs only one of them.
         if config.model.backend == "torch":
-            from slotwise.learning.torch_task import TorchTask, sequential  # noqa: PLC0415
+            from slotwise.learning.torch_networks import build_network  # noqa: PLC0415
+            from slotwise.learning.torch_task import TorchTask  # noqa: PLC0415
 
-            task = TorchTask(sequential(network), samples, config.training, offset=offset, scale=scale)
+            module = build_network(config.model.network, network)
+            task = TorchTask(module, samples, config.training, initial="seed", **how)
         else:
             from slotwise.learning.cnn_task import CnnTask  # noqa: PLC0415
 
-            task = CnnTask(
-                samples, network, config.training, offset=offset, scale=scale, model_seed=config.model_seed
-            )
+            assert isinstance(network, Architecture)  # others need the torch back-end
+            task = CnnTask(samples, network, config.training, **how)
+    if config.adversary.attack != "none":  # attackers quantise what they send, as all devices do
+        task = Attacked(task, config.adversary, config.channel.devices, config.seed)
     return task if config.bits == UNQUANTISED else Quantised(task, config.bits, config.seed)
 
 

@@ -144,7 +144,9 @@ class RunFolder:
         for name in ("slotwise", "numpy", "numba", "torch"):
             with suppress(PackageNotFoundError):
                 versions[name] = version(name)
-        head = {"format": FORMAT, "status": status, "parameters": config.options()}
+        head: dict[str, Any] = {"format": FORMAT, "status": status, "parameters": config.options()}
+        if attackers := config.attackers():
+            head["attackers"] = attackers
         write_document(self.path / "run.json", {**head, **results, "versions": versions})
 
     def write_points(self, points: Sequence[Point]) -> None:

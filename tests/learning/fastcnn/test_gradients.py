@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
-from slotwise.learning import cnn_task
 from slotwise.learning.cnn_task import FastCnn
+from slotwise.learning.fastcnn import kernels
 from slotwise.learning.fastcnn.architecture import Architecture, Plan, Workspace, make_workspace
+from slotwise.learning.fastcnn.dense_layout import DensePlan, DenseWorkspace, make_dense_workspace
 
 OFFSET, SCALE = 4 * (0.25, 0.5, 0.0), 4 * (0.5, 1.0, 0.25)
 few = settings(max_examples=80, deadline=None, derandomize=True)
@@ -45,6 +46,17 @@ def make_case(architecture: Architecture, samples: int, seed: int) -> Case:
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     return make_case(draw(architectures()), draw(st.integers(1, 19)), draw(st.integers(0, 2**32 - 1)))
+
+
+@st.composite
+def dense_cases(draw: st.DrawFn) -> Case:
+    """Networks without convolutions, on images of which a part of the pixels is zero."""
+    shape = (draw(st.integers(1, 3)), draw(st.integers(1, 13)), draw(st.integers(1, 13)))
+    hidden = draw(st.lists(st.integers(1, 90), max_size=3))
+    architecture = Architecture(shape, (), tuple(hidden), draw(st.integers(2, 40)))
+    case = make_case(architecture, draw(st.integers(1, 150)), draw(st.integers(0, 2**32 - 1)))
+    case.images[case.images < draw(st.integers(0, 256))] = 0
+    return case
 
 
 @st.composite
@@ -203,23 +215,63 @@ def test_gradient_of_a_colour_network_with_three_convolutions_equals_pytorch() -
 
 
 @few
-@given(cases())
+@given(dense_cases())
+def test_gradient_of_dense_layers_equals_the_formulas(case: Case) -> None:
+    assert_same(fast_gradient(case), naive_gradient(case))
+
+
+@pytest.mark.parametrize("hidden", [(), (64,), (200, 30)])
+@pytest.mark.parametrize("samples", [1, 64, 65, 200])
+def test_gradient_of_dense_layers_equals_pytorch(hidden: tuple[int, ...], samples: int) -> None:
+    case = make_case(Architecture((1, 28, 28), (), hidden, 10), samples, seed=samples)
+    case.images[case.images < 200] = 0
+    assert_same(fast_gradient(case), torch_gradient(case))
+
+
+def test_gradient_of_dense_layers_on_colour_images_equals_pytorch() -> None:
+    case = make_case(Architecture((3, 32, 32), (), (64,), 10), 64, seed=0)
+    assert_same(fast_gradient(case), torch_gradient(case))
+
+
+def test_dense_kernels_equal_those_of_networks_with_convolutions() -> None:
+    case = make_case(Architecture((2, 9, 9), (), (50, 20), 10), 64, seed=0)
+    general = kernels.ConvolutionKernels(case.architecture, OFFSET[:2], SCALE[:2])
+    pixels, labels = case.images.reshape(64, -1), case.labels.astype(np.int64)
+    found = general.gradient(general.make_workspace(), *map(read_only, (case.model, pixels, labels)))
+    assert_same(fast_gradient(case), found)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    return kernels.read_only(array, array.dtype.type)
+
+
+@few
+@given(st.one_of(cases(), dense_cases()))
 def test_kernels_neither_write_outside_their_workspace_nor_use_what_lies_there(case: Case) -> None:
     """They check no address, so every array gets a margin of values that are not numbers."""
     margin, surrounded = 1024, []
 
     def surround(array: np.ndarray) -> np.ndarray:
-        outside = np.nan if array.dtype == np.float32 else -1
-        surrounded.append(np.pad(array, margin, constant_values=outside))
+        surrounded.append(np.pad(array, margin, constant_values=outside(array)))
         return surrounded[-1][margin:-margin]
 
     def make_surrounded_workspace(plan: Plan) -> Workspace:
         return Workspace(*map(surround, make_workspace(plan)))
 
+    def make_surrounded_dense_workspace(plan: DensePlan) -> DenseWorkspace:
+        return DenseWorkspace(*map(surround, make_dense_workspace(plan)))
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cnn_task, "make_workspace", make_surrounded_workspace)
+        patch.setattr(kernels, "make_workspace", make_surrounded_workspace)
+        patch.setattr(kernels, "make_dense_workspace", make_surrounded_dense_workspace)
         found = fast_gradient(case)
     assert_same(found, naive_gradient(case))
+    assert surrounded
     for array in surrounded:
         margins = np.concatenate([array[:margin], array[-margin:]])
-        assert np.isnan(margins).all() if array.dtype == np.float32 else (margins == -1).all()
+        assert np.array_equal(margins, np.full_like(margins, outside(array)), equal_nan=True)
+
+
+def outside(array: np.ndarray) -> float:
+    """Return a value that spoils a result: not a number, or all bits set."""
+    return np.nan if array.dtype == np.float32 else np.iinfo(array.dtype).max

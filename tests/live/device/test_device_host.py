@@ -1,9 +1,16 @@
 """Options of devices, and devices in one process."""
 
+import json
+
+import numpy as np
 import pytest
 
 from slotwise.errors import InputError
-from slotwise.live.device.device_host import DeviceConfig, Excluded, run_device, run_fleet
+from slotwise.learning import TrainingStart
+from slotwise.live.device.device_host import DeviceConfig, Excluded, _DeviceHost, run_device, run_fleet
+from slotwise.live.protocol import Topics
+from slotwise.runs import RunConfig
+from slotwise.runs.execution import build_task
 
 
 @pytest.mark.parametrize("devices", [[5], [1, 2]])
@@ -45,3 +52,19 @@ def test_numbers_out_of_range_are_refused(parameter, run):
     with pytest.raises(InputError) as error:
         run()
     assert error.value.parameter == parameter
+
+
+def test_a_device_does_not_attack_because_the_network_says_so():
+    config = RunConfig.from_options({"devices": 4, "group_size": 2, "samples_per_device": 20})
+    attack = config.with_options(attack="sign-flip", attack_share=1.0, attack_scale=7.0)
+    assert len(attack.attackers()) == 4
+    host = _DeviceHost(Topics("test"), DeviceConfig(), 1, lambda _: None)
+    try:
+        model = build_task(config).initial_model()
+        honest, told = (
+            task.local_update(model, TrainingStart(1, 0))
+            for task in (build_task(config), host._build(json.dumps(attack.options())))
+        )
+    finally:
+        host.pool.shutdown()
+    assert np.array_equal(honest, told)

@@ -6,18 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tasks
 from tasks import Arithmetic
 from virtual_time import VirtualExecutor, run_virtual
 
 from live import TOPICS
+from slotwise.errors import InputError
 from slotwise.learning import train
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.live.device.client import Device
-from slotwise.live.server.live_run import ServerConfig, run_live
+from slotwise.live.server.live_run import ServerConfig, live_plan, run_live
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig
+from slotwise.runs.run_folder import model_sha256
 
 CONFIG = RunConfig.from_options(
     {"devices": 3, "group_size": 1, "compute_slots": 1, "deadline": 20, "task": "tasks:make"}
@@ -225,3 +228,81 @@ def test_a_run_starts_without_the_devices_that_have_not_come(folder):
 
     assert run_virtual(scenario).status == "finished"
     assert observer.notices == ["starting without device 3"]
+
+
+STATEFUL = ["fedavgm", "fedadam", "tasks:shorter_and_shorter"]
+
+
+def stateful(rule):
+    return CONFIG.with_options(compute_slots=3, deadline=60, schedule="async", aggregation=rule)
+
+
+def killed(folder, config, rounds):
+    """Serve until some rounds are done, then die without saving anything more."""
+
+    class Counting(Observer):
+        reached = asyncio.Event()
+
+        def round_done(self, round_number):
+            if round_number + 1 == rounds:
+                self.reached.set()
+
+    async def scenario(clock):
+        broker, observer = MemoryBroker(), Counting()
+        server = replace(SERVER, checkpoint_every=0)
+        async with devices_on(broker, clock), broker.connect() as channel:
+            running = asyncio.create_task(
+                run_live(folder, config, Arithmetic(), channel, server=server, observer=observer, clock=clock)
+            )
+            await observer.reached.wait()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    run_virtual(scenario)
+
+
+@pytest.mark.parametrize("rule", STATEFUL)
+def test_a_server_that_was_killed_resumes_with_the_state_of_its_rule(tmp_path, rule):
+    config = stateful(rule)
+    folder = new_live_folder(tmp_path / "run", config, SERVER)
+    killed(folder, config, 6)
+    assert folder.status == "running"
+    outcome, _ = served(folder, StopsAfter(9), config=config)
+    assert outcome.status == "interrupted"
+    assert 6 <= outcome.state.round < config.simulate().rounds
+    outcome, _ = served(folder, config=config)
+    assert outcome.status == "finished"
+    history = train(config.simulate(), Arithmetic(), aggregation=config.rule.rule())
+    assert folder.description()["model_sha256"] == model_sha256(history.model)
+    for name, array in history.rule_state.items():
+        assert np.array_equal(outcome.state.rule_state[name], array)
+
+
+@pytest.mark.parametrize("rounds", [0, 4])
+def test_a_rule_that_fails_leaves_a_run_that_is_resumed_when_it_is_corrected(tmp_path, monkeypatch, rounds):
+    config = stateful("tasks:shorter_and_shorter")
+    folder = new_live_folder(tmp_path / "run", config, SERVER)
+
+    original = tasks.shorter_and_shorter
+
+    def failing(model, contributions, state):
+        if int(state.get("calls", np.zeros(1))[0]) == rounds:
+            raise RuntimeError("in the user's rule")
+        return original(model, contributions, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "shorter_and_shorter", failing)
+        with pytest.raises(RuntimeError, match="in the user's rule"):
+            served(folder, config=config)
+    description = folder.description()
+    assert (description["status"], description["rounds"]) == ("interrupted", rounds)
+    assert "RuntimeError: in the user's rule" in description["error"]
+    served(folder, config=config)
+    history = train(config.simulate(), Arithmetic(), aggregation=config.rule.rule())
+    assert folder.description()["model_sha256"] == model_sha256(history.model)
+
+
+def test_a_live_run_with_simulated_attackers_is_refused(tmp_path):
+    with pytest.raises(InputError) as caught:
+        live_plan(CONFIG.with_options(attack="sign-flip", attack_share=0.4))
+    assert caught.value.parameter == "attack"

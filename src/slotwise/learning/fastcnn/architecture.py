@@ -167,8 +167,9 @@ class Workspace(NamedTuple):
     errors: NDArray[np.float32]  # gradient of the loss with respect to every activation, as lanes
     # The same for the inputs of one convolution, as rows; before that, room to read images.
     error_rows: NDArray[np.float32]
-    # A list of what gets a gradient (starts of patches, or of filters), and how much, and where the part of
-    # each window and sample ends.
+    # A list of what gets a gradient (starts of patches, or of filters), and how much; of filters, there is a
+    # list for each sample, and `ends` says where the part of each window ends. Eight more entries may be
+    # written after a list.
     places: NDArray[np.int32]
     amounts: NDArray[np.float32]
     ends: NDArray[np.int32]
@@ -229,9 +230,9 @@ def make_workspace(plan: Plan) -> Workspace:
         error_rows=_aligned(LANES * int(np.max(layers["input_stride"], initial=plan.image_stride))),
         packed=_aligned(plan.packed_size),
         shifted=_aligned(plan.shifted_size),
-        places=np.zeros(listed + 1, np.int32),
-        amounts=_aligned(listed + 1),
-        ends=np.zeros(int(np.max(windows, initial=0)), np.int32),
+        places=np.zeros(listed + LANES * LANES, np.int32),
+        amounts=_aligned(listed + LANES * LANES),
+        ends=np.zeros(int(np.max(windows, initial=0)) + LANES, np.int32),
         parameters=_aligned(plan.source.size),
         gradient=_aligned(plan.source.size),
     )

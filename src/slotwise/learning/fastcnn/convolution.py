@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.learning.fastcnn.architecture import LANES
+from slotwise.learning.fastcnn.lists import append_filters, append_places
 from slotwise.learning.fastcnn.vectors import (
     Tile,
     address,
@@ -136,20 +137,12 @@ def list_patches(
 ) -> int:
     """List where one output has an error, as corners of patches in rows; return how many there are."""
     stride, filters, channels = layer.input_stride, layer.filters, layer.channels
-    bits = errors.view(np.int32)
     at = LANES * output
     count = 0
     for row in range(layer.pooled_height):
         corner = 2 * row * layer.width * channels
         for _ in range(layer.pooled_width):
-            patch = corner
-            for lane in range(LANES):
-                here = np.uintp(at + lane)
-                # Always written, and kept only if not zero: there is no branch to predict wrongly.
-                patches[np.uintp(count)] = patch + winners[here]
-                amounts[np.uintp(count)] = errors[here]
-                count += bits[here] != 0
-                patch += stride
+            count = append_places(patches, amounts, count, winners, errors, at, corner, stride)
             at += LANES * filters
             corner += 2 * channels
     return count
@@ -203,26 +196,22 @@ def shift_filters(layer: Any, weights: Floats, shifted: Floats) -> None:
 def list_filters(
     layer: Any, errors: Floats, winners: Places, moved: Places, amounts: Floats, ends: Places
 ) -> None:
-    """List the filters that have an error, window by window and sample by sample, as starts in `shifted`.
+    """List the filters that have an error, for every sample window by window, as starts in `shifted`.
 
-    The list of window p and sample s ends before number ends[8 * p + s], where the next begins.
+    The list of window p and sample s goes from number ends[8 * p + s] to before ends[8 * (p + 1) + s].
     """
     down, filters, span = layer.width * layer.channels, layer.filters, layer.span
-    bits = errors.view(np.int32)
-    count = 0
-    for number in range(LANES * layer.pooled_height * layer.pooled_width):
-        at = number // LANES * LANES * filters + number % LANES
-        start = 0
-        for _ in range(filters):
-            here = np.uintp(at)
-            below = winners[here] >= down
-            right = winners[here] - below * down > 0
-            moved[np.uintp(count)] = start + (2 * (1 - below) + right) * filters * span
-            amounts[np.uintp(count)] = errors[here]
-            count += bits[here] != 0
-            start += span
-            at += LANES
-        ends[number] = count
+    windows = layer.pooled_height * layer.pooled_width
+    for sample in range(LANES):
+        ends[sample] = sample * (windows * filters + LANES)
+    for window in range(windows):
+        here = ends[LANES * (window + 1) :]
+        for sample in range(LANES):
+            here[sample] = ends[LANES * window + sample]
+        for first in range(0, filters, LANES):
+            at, left = LANES * (window * filters + first), filters - first
+            step = filters * span
+            append_filters(moved, amounts, here, winners, errors, at, left, first * span, span, down, step)
 
 
 @compiled
@@ -252,13 +241,13 @@ def _add_filters(
     """Do `add_input_gradient` for one row under each window, from `start` on."""
     channels, width, stride = layer.channels, layer.width, layer.input_stride
     filter_row = row * 2 * layer.filters * layer.span + start
-    number, entry = 0, 0
+    number = 0
     for window_row in range(layer.pooled_height):
         for column in range(layer.pooled_width):
             at = ((2 * window_row + row) * width + 2 * column) * channels + start
             for _ in range(LANES):
                 total = load_tile(error_rows, at, LANES, like)
-                end = address(ends, number)
+                entry, end = address(ends, number), address(ends, number + LANES)
                 while entry < end:
                     moved_row = filter_row + address(moved, entry)
                     total = scaled_add(total, broadcast(amounts, entry), shifted, moved_row)

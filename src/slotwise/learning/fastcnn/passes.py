@@ -240,11 +240,24 @@ def errors_to_lanes(values: int, stride: int, rows: Floats, activations: Floats,
 @compiled
 def add_bias_gradient(outputs: int, windows: int, errors: Floats, gradient: Floats) -> None:
     """gradient[o] += sum over windows p and samples s of errors[p, o, s]; a dense layer has one window."""
-    for output in range(outputs):
-        total = repeat(np.float32(0))
+    zero = repeat(np.float32(0))
+    output = 0
+    while output + 5 <= outputs:  # five sums at once: one addition need not wait for the one before
+        a, b, c, d, e = zero, zero, zero, zero, zero
+        for window in range(windows):
+            at = LANES * (window * outputs + output)
+            a, b = add(a, load(errors, at)), add(b, load(errors, at + LANES))
+            c, d = add(c, load(errors, at + 2 * LANES)), add(d, load(errors, at + 3 * LANES))
+            e = add(e, load(errors, at + 4 * LANES))
+        for number, total in enumerate((a, b, c, d, e)):
+            gradient[output + number] += lane_sum(total)
+        output += 5
+    while output < outputs:
+        total = zero
         for window in range(windows):
             total = add(total, load(errors, LANES * (window * outputs + output)))
         gradient[output] += lane_sum(total)
+        output += 1
 
 
 @compiled

@@ -279,16 +279,21 @@ def where_positive(builder: Builder, tile: Tile, array: Any, at: Any) -> Tile:
 
 @instruction(type_of(0), GIVEN)
 def transpose(builder: Builder, tile: Tile) -> Tile:
-    """Eight vectors as an 8 x 8 matrix: lane j of vector i becomes lane i of vector j.
+    """Eight vectors as an 8 x 8 matrix: lane j of vector i becomes lane i of vector j."""
+    rows = [builder.extract_value(tile, number) for number in range(LANES)]
+    for number, row in enumerate(transposed(builder, rows)):
+        tile = builder.insert_value(tile, row, number)
+    return tile
+
+
+def transposed(builder: Builder, rows: list[Value]) -> list[Value]:
+    """Write the instructions of `transpose` for eight vectors of any type.
 
     Three rounds exchange lanes between vectors 1, 2 and 4 apart, as in a fast Fourier transform.
     """
-    rows = [builder.extract_value(tile, number) for number in range(LANES)]
     for distance in (1, 2, 4):
         rows = [_exchanged(builder, rows, number, distance) for number in range(LANES)]
-    for number, row in enumerate(rows):
-        tile = builder.insert_value(tile, row, number)
-    return tile
+    return rows
 
 
 def _exchanged(builder: Builder, rows: list[Value], number: int, distance: int) -> Value:

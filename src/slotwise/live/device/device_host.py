@@ -17,6 +17,7 @@ from typing import Any
 from slotwise.data import DataName, PartitionName
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Task, TrainingStart
+from slotwise.learning.attack import AttackConfig
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
@@ -24,7 +25,7 @@ from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions
 from slotwise.machine import available_cores
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
-from slotwise.scenario import whole
+from slotwise.scenario import option_names, whole
 from slotwise.user_code import load_function
 
 LAST_WILL_TIMEOUT = 5.0  # seconds
@@ -220,6 +221,8 @@ class _DeviceHost:
     def _build(self, announced: str) -> Task:
         try:
             table = {**json.loads(announced), "task": None}  # no code is taken from the network
+            for name in option_names(AttackConfig):  # nor an order to attack
+                table.pop(name, None)
         except (ValueError, TypeError, RecursionError):
             raise UserError("cannot read the server's announcement: is it of another version?") from None
         given = {name: getattr(self._config, name) for name in ("data", "partition", "data_folder", "task")}

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any, Literal
@@ -34,6 +35,7 @@ from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.runs.run_folder import Status, model_sha256
 from slotwise.scenario import checked
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
+from slotwise.user_code import describe_error
 
 LOG_LIMIT = 10 << 20  # bytes of rejections.log; further rejections are only counted
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
@@ -95,6 +97,8 @@ def live_plan(config: RunConfig) -> Timeline:
     for name in SIMULATED_FAULTS:
         if options[name]:
             raise InputError(name, options[name], "omitted: in a live run, faults are real")
+    if config.attackers():
+        raise InputError("attack", options["attack"], "none: only a simulation has attackers")
     return config.simulate()
 
 
@@ -170,6 +174,7 @@ class _LiveRun:
         listening = asyncio.create_task(devices.listen())
         evaluating = asyncio.create_task(self._evaluator.run())
         playing = asyncio.create_task(self._gather_and_play(devices, rounds, resumed=resumed))
+        failure: Exception | None = None
         try:
             status = await self._status(playing, listening, evaluating)
             listening.cancel()  # messages from now on must not change the state that is saved
@@ -177,6 +182,8 @@ class _LiveRun:
                 status, state = "interrupted", self._last_round()
             elif status != "interrupted":  # else models are evaluated when the run is resumed
                 await self._evaluator.finish(evaluating)
+        except Exception as error:  # of the user's rule or task, or of the channel
+            failure, status, state = error, "interrupted", self._last_round()
         finally:
             # Cancel them until they end: the MQTT library may lose a cancellation that comes with an answer.
             tasks: list[asyncio.Task[Any]] = [listening, evaluating, playing]
@@ -184,6 +191,10 @@ class _LiveRun:
                 for task in unfinished:
                     task.cancel()
                 await self._clock.wait(unfinished, STOP_POLL)
+        if failure is not None:
+            with suppress(Exception):  # if saving fails too, there is still the last checkpoint
+                await self._close(state, status, error=describe_error(failure))
+            raise failure
         outcome = await self._close(state, status)
         if status != "interrupted" and not _is_superseded(listening):
             await self._end(devices)
@@ -319,7 +330,7 @@ class _LiveRun:
             await self._clock.wait([ending], STOP_POLL)
         ending.cancel()
 
-    async def _close(self, state: LiveState, status: Status) -> LiveOutcome:
+    async def _close(self, state: LiveState, status: Status, **more: Any) -> LiveOutcome:
         """Save everything; run.json comes last, so that its status is true of the other files."""
         if self._saving is not None:
             await self._saving
@@ -340,6 +351,7 @@ class _LiveRun:
             rounds=state.round,
             final=last._asdict() if last else None,
             seconds=round(state.seconds, 3),
+            **more,
         )
         return LiveOutcome(status, state, comparison, self._trouble)
 

@@ -1,0 +1,123 @@
+"""Kernels of a network, chosen by its layers: training, gradient and evaluation in a given workspace.
+
+Arguments are not checked here, see `FastCnn`. Arrays that are read must be read-only and contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.learning.fastcnn import dense_passes, passes
+from slotwise.learning.fastcnn.architecture import Architecture, Workspace, make_plan, make_workspace
+from slotwise.learning.fastcnn.dense_layout import DenseWorkspace, make_dense_plan, make_dense_workspace
+
+Floats = NDArray[np.float32]
+Images = NDArray[np.uint8]
+Numbers = NDArray[np.int64]
+
+
+class Kernels(Protocol):
+    """Compiled functions for one network. Images are [number, pixel], models in PyTorch's order."""
+
+    def make_workspace(self) -> Any:
+        """Allocate the memory of one call."""
+
+    def train(
+        self, work: Any, model: Floats, images: Images, batches: Numbers, answers: Numbers, rate: float
+    ) -> Floats:
+        """Return the model after one step per batch; batches and answers are [step, sample]."""
+
+    def gradient(self, work: Any, model: Floats, images: Images, answers: Numbers) -> tuple[float, Floats]:
+        """Return the mean loss over the images, and its gradient."""
+
+    def evaluate(self, work: Any, model: Floats, images: Images, answers: Numbers) -> tuple[float, int]:
+        """Return the sum of the losses, and the number of images classified correctly."""
+
+
+def make_kernels(architecture: Architecture, offset: Sequence[float], scale: Sequence[float]) -> Kernels:
+    """Return the kernels of a network; a pixel x of channel c becomes (x / 255 - offset[c]) / scale[c]."""
+    kind = ConvolutionKernels if architecture.convolutions else DenseKernels
+    return kind(architecture, offset, scale)
+
+
+class ConvolutionKernels:
+    """Kernels of convolutions followed by dense layers (also right for dense layers alone)."""
+
+    def __init__(self, architecture: Architecture, offset: Sequence[float], scale: Sequence[float]) -> None:
+        self._size = architecture.parameters
+        self._plan = make_plan(architecture, offset, scale)
+
+    def make_workspace(self) -> Workspace:
+        """Allocate the memory of one call."""
+        return make_workspace(self._plan)
+
+    def train(
+        self, work: Workspace, model: Floats, images: Images, batches: Numbers, answers: Numbers, rate: float
+    ) -> Floats:
+        """Return the model after one step per batch; batches and answers are [step, sample]."""
+        passes.descend(self._plan, work, model, images, batches, answers, rate)
+        return self._as_model(work.parameters)
+
+    def gradient(
+        self, work: Workspace, model: Floats, images: Images, answers: Numbers
+    ) -> tuple[float, Floats]:
+        """Return the mean loss over the images, and its gradient."""
+        everything = read_only(np.arange(len(images))[np.newaxis], np.int64)
+        given = read_only(answers[np.newaxis], np.int64)
+        loss = passes.descend(self._plan, work, model, images, everything, given, 0.0)
+        return loss, self._as_model(work.gradient)
+
+    def evaluate(self, work: Workspace, model: Floats, images: Images, answers: Numbers) -> tuple[float, int]:
+        """Return the sum of the losses, and the number of images classified correctly."""
+        return passes.evaluate(self._plan, work, model, images, answers)
+
+    def _as_model(self, values: Floats) -> Floats:
+        model = np.empty(self._size, np.float32)
+        passes.write_model(self._plan.source, values, model)
+        return model
+
+
+class DenseKernels:
+    """Kernels of dense layers alone: multinomial logistic regression and MLPs."""
+
+    def __init__(self, architecture: Architecture, offset: Sequence[float], scale: Sequence[float]) -> None:
+        self._size = architecture.parameters
+        self._plan = make_dense_plan(architecture, offset, scale)
+
+    def make_workspace(self) -> DenseWorkspace:
+        """Allocate the memory of one call."""
+        return make_dense_workspace(self._plan)
+
+    def train(
+        self, work: DenseWorkspace, model: Floats, images: Images, batches: Numbers, answers: Numbers,
+        rate: float,
+    ) -> Floats:  # fmt: skip
+        """Return the model after one step per batch; batches and answers are [step, sample]."""
+        trained = np.empty(self._size, np.float32)
+        dense_passes.descend(self._plan, work, model, images, batches, answers, rate, trained)
+        return trained
+
+    def gradient(
+        self, work: DenseWorkspace, model: Floats, images: Images, answers: Numbers
+    ) -> tuple[float, Floats]:
+        """Return the mean loss over the images, and its gradient."""
+        gradient = np.empty(self._size, np.float32)
+        loss = dense_passes.differentiate(self._plan, work, model, images, answers, gradient)
+        return loss, gradient
+
+    def evaluate(
+        self, work: DenseWorkspace, model: Floats, images: Images, answers: Numbers
+    ) -> tuple[float, int]:
+        """Return the sum of the losses, and the number of images classified correctly."""
+        return dense_passes.evaluate(self._plan, work, model, images, answers)
+
+
+def read_only(array: Any, kind: type[np.generic]) -> NDArray[Any]:
+    """Return a read-only view: for writable arrays, numba would compile the kernels a second time."""
+    view = np.require(array, kind, ["C", "A"]).view()
+    view.flags.writeable = False
+    return view

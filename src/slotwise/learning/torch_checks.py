@@ -1,0 +1,208 @@
+"""Checks of a module with its loss, metrics and samples, on one batch, before anything is trained.
+
+They also find out what the module needs: whether it draws random numbers, and whether it can work on images
+whose channels are last in memory.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slotwise.aggregation import Vector
+from slotwise.errors import UserError
+from slotwise.learning.local_training import LocalTraining
+from slotwise.learning.task import TrainingStart
+from slotwise.learning.torch_module import FlatModule
+from slotwise.learning.torch_objective import Objective, is_labelled
+from slotwise.learning.torch_randomness import SeededOperations
+from slotwise.learning.torch_samples import ArrayBatches, Batches, arrange
+from slotwise.user_code import describe_error
+
+
+class Checks(NamedTuple):
+    """Needs of a module.
+
+    Attributes:
+        channels_last: The module can work on images with the channels last in memory.
+        random_training: It draws random numbers in training.
+        random_evaluation: It draws random numbers in evaluation.
+    """
+
+    channels_last: bool
+    random_training: bool
+    random_evaluation: bool
+
+
+def check_module(
+    flat: FlatModule,
+    model: Vector,
+    data: Batches,
+    objective: Objective,
+    training: LocalTraining,
+) -> Checks:
+    """Compute the gradient and the evaluation of one batch; raise a UserError that says what is wrong."""
+
+    def check() -> Checks:
+        torch.set_num_threads(1)  # as in a worker, so that sums are equal to the bit
+        return _Check(flat, model, data, objective, training).run()
+
+    with ThreadPoolExecutor(1, thread_name_prefix="slotwise-check") as pool:  # settings are of a thread
+        return pool.submit(check).result()
+
+
+@dataclass
+class _Check:
+    flat: FlatModule
+    model: Vector
+    data: Batches
+    objective: Objective
+    training: LocalTraining
+    channels_last: bool = True
+
+    def run(self) -> Checks:
+        try:
+            training = self._train()
+        except UserError:
+            # A module that calls `view` on images may not work on another order in memory.
+            self.channels_last = False
+            training = self._train()
+        return Checks(self.channels_last, training, self._evaluate())
+
+    def _train(self) -> bool:
+        """Compute a gradient twice; return whether random operations were seen."""
+        states = _other_generators()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "Using a target size", UserWarning)
+            (seen, one), (_, other) = self._gradient(), self._gradient()
+        if _other_generators() != states:
+            raise UserError(
+                "TorchTask: the module or the data set draws random numbers that cannot be seeded"
+                " (from random, numpy.random or torch's default generator in C++); draw them with torch"
+            )
+        if self.flat.device.type == "cpu" and one.tobytes() != other.tobytes():
+            raise UserError(
+                "TorchTask: two trainings from the same model differ: the module or the data set keeps a"
+                " state outside its buffers; a local update must depend on the model alone"
+            )
+        return seen
+
+    def _gradient(self) -> tuple[bool, Any]:
+        """Return whether random operations were seen, and the gradient of one batch."""
+        flat, training = self.flat, self.training
+        flat.load(self.model)
+        flat.gradient.zero_()
+        flat.train()
+        fewest = min(range(1, len(self.data) + 1), key=self.data.count)
+        rows = self.data.batches(training, TrainingStart(fewest, 0))[0]
+        with SeededOperations(training.seed) as mode:
+            inputs, targets = self._batch(rows, test=False)
+            outputs = _call("the module", flat.module, inputs)
+            value = self._loss(outputs, targets, len(rows))
+            forward = mode.seen
+            _call("the gradient of the loss", value.backward)
+        if mode.seen != forward:
+            raise UserError(
+                "TorchTask: random numbers are drawn while gradients are computed, as activation"
+                " checkpointing does; they must be drawn in the forward pass"
+            )
+        if not flat.gradient.any() and torch.isfinite(value):
+            self._check_connected(outputs)
+        return bool(forward), flat.gradient.cpu().numpy().copy()
+
+    def _check_connected(self, outputs: Any) -> None:
+        if isinstance(outputs, Tensor) and not outputs.requires_grad:
+            raise UserError("TorchTask: the outputs do not depend on the module's parameters")
+
+    def _batch(self, rows: Any, *, test: bool) -> tuple[Any, Any]:
+        read = self.data.test_batch if test else self.data.train_batch
+        inputs, targets = _call("reading samples", read, rows, describe=False)
+        return (
+            arrange(inputs, self.flat.device, channels_last=self.channels_last),
+            arrange(targets, self.flat.device, channels_last=False),
+        )
+
+    def _loss(self, outputs: Any, targets: Any, count: int) -> Tensor:
+        """Return the loss of a batch after checking labels and shapes."""
+        if is_labelled(outputs, targets) and self.objective.is_classification:
+            self._check_labels(outputs.shape[1])
+        metric = self.objective.metrics["test_loss"]
+        value = _call("the loss", metric, outputs, targets)
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            raise UserError(f"TorchTask: the loss must return a float tensor, not {describe_tensors(value)}")
+        if value.dim() and value.shape[0] != count:
+            raise UserError(
+                f"TorchTask: the loss must return one number, or one for each of {count} samples;"
+                f" it returned {describe_tensors(value)}"
+            )
+        if not value.requires_grad:
+            raise UserError("TorchTask: the loss does not depend on the module's parameters")
+        return self.objective.loss(outputs, targets)
+
+    def _check_labels(self, classes: int) -> None:
+        """Refuse labels that have no score."""
+        if not isinstance(self.data, ArrayBatches):
+            return  # which can be checked without reading everything
+        for smallest, largest in self.data.label_ranges():
+            if smallest < 0 or largest >= classes:
+                wrong = smallest if smallest < 0 else largest
+                raise UserError(
+                    f"TorchTask: the data has label {wrong}, but the module has {classes} outputs;"
+                    f" labels must be from 0 to {classes - 1}"
+                )
+
+    @torch.no_grad()
+    def _evaluate(self) -> bool:
+        """Evaluate one batch of the test; return whether random operations were seen."""
+        flat = self.flat
+        flat.load(self.model)
+        flat.eval()
+        rows = self.data.test_rows[: max(2, self.training.batch_size)]
+        with SeededOperations(self.training.seed) as mode:
+            inputs, targets = self._batch(rows, test=True)
+            outputs = _call("the module", flat.module, inputs)
+            for name, metric in self.objective.metrics.items():
+                value = _call(f"metric {name}", metric, outputs, targets)
+                single = isinstance(value, int | float | np.number)
+                each = isinstance(value, Tensor) and (not value.dim() or value.shape[0] == len(rows))
+                if not single and not each:
+                    raise UserError(
+                        f"TorchTask: metric {name} must return one number, or one for each of {len(rows)}"
+                        f" samples; it returned {describe_tensors(value)}"
+                    )
+        return bool(mode.seen)
+
+
+def _call(what: str, function: Any, *arguments: Any, describe: bool = True) -> Any:
+    """Call a function of the user; name what failed and what it was given."""
+    try:
+        return function(*arguments)
+    except UserError:
+        raise
+    except Exception as error:
+        given = " and ".join(describe_tensors(value) for value in arguments) if describe else ""
+        on = f" on {given}" if given else ""
+        raise UserError(f"TorchTask: {what} failed{on}: {describe_error(error)}") from error
+
+
+def describe_tensors(value: object) -> str:
+    """Return type and shape of a tensor, or of the tensors in a list, or the type of another value."""
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, list | tuple) and value:
+        return f"({', '.join(map(describe_tensors, value))})"
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _other_generators() -> tuple[Any, ...]:
+    """Return the state of the generators that several threads share."""
+    numpy_state: Any = np.random.get_state(legacy=False)["state"]
+    numbers = numpy_state["key"].tobytes(), numpy_state["pos"]
+    return random.getstate(), numbers, torch.get_rng_state().numpy().tobytes()

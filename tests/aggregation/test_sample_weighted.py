@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from updates import MODEL, SIZE, arrived, rounds
+
+from slotwise.aggregation import Vector, fedavg, mean
+from slotwise.errors import UserError
+
+
+def test_a_device_with_three_times_the_samples_weighs_three_times_as_much() -> None:
+    updates = [np.full(SIZE, 8, dtype=np.float32), np.zeros(SIZE, dtype=np.float32)]
+    assert fedavg(MODEL, arrived(updates, [30, 10])).tolist() == [-6.0] * SIZE
+
+
+@given(rounds, st.integers(1, 10**6))
+def test_equal_counts_give_the_mean_to_the_bit(updates: list[Vector], count: int) -> None:
+    sent = arrived(updates, [count] * len(updates))
+    assert fedavg(MODEL, sent).tobytes() == mean(MODEL, sent).tobytes()
+
+
+@given(st.data(), rounds)
+def test_it_is_the_mean_of_the_pooled_samples(data: st.DataObject, updates: list[Vector]) -> None:
+    counts = data.draw(st.lists(st.integers(1, 9), min_size=len(updates), max_size=len(updates)))
+    pooled = [u for u, count in zip(updates, counts, strict=True) for _ in range(count)]
+    found, expected = fedavg(MODEL, arrived(updates, counts)), mean(MODEL, arrived(pooled))
+    largest = max(float(np.abs(u).max()) for u in updates)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12 * largest)
+
+
+def test_a_device_without_samples_is_named() -> None:
+    with pytest.raises(UserError, match="device 2"):
+        fedavg(MODEL, arrived([MODEL, MODEL], [1, 0]))

@@ -1,0 +1,57 @@
+"""Mistakes in module, loss, metrics and data are found when a TorchTask is made."""
+
+import numpy as np
+import pytest
+from torch_cases import CLASSES, FEATURES, linear_samples
+
+from slotwise.errors import UserError
+from slotwise.learning.local_training import LocalTraining
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+TorchTask = pytest.importorskip("slotwise.learning.torch_task").TorchTask
+TRAINING = LocalTraining(local_steps=2, batch_size=4)
+LINEAR = nn.Linear(FEATURES, CLASSES)
+REAL = np.linspace(0, 1, 42)
+
+
+class Detached(nn.Linear):
+    def forward(self, inputs):
+        return super().forward(inputs).detach()
+
+
+WRONG = {
+    "input shape": (nn.Linear(FEATURES + 1, CLASSES), {}, None, f"float32\\[4, {FEATURES}\\]"),
+    "too few outputs": (nn.Linear(FEATURES, 2), {}, None, "label 2"),
+    "output shape": (nn.Sequential(LINEAR, nn.Unflatten(1, (1, 1, 3))), {}, None, "the loss"),
+    "outputs do not depend on parameters": (Detached(FEATURES, CLASSES), {}, None, "depend"),
+    "loss of a matrix": (LINEAR, {"loss": lambda outputs, targets: outputs.T}, None, "one number"),
+    "loss is no tensor": (LINEAR, {"loss": lambda outputs, targets: 1.0}, None, "float tensor"),
+    "loss fails": (LINEAR, {"loss": lambda outputs, targets: 1 / 0}, None, "ZeroDivisionError"),
+    "regression with labels' loss": (LINEAR, {}, REAL, "the loss"),
+    "target size": (nn.Linear(FEATURES, 1), {"loss": nn.functional.mse_loss}, REAL, "target size"),
+    "metric shape": (LINEAR, {"metrics": {"odd": lambda outputs, targets: outputs.T}}, None, "metric odd"),
+    "metric fails": (LINEAR, {"metrics": {"odd": lambda outputs, targets: {}["x"]}}, None, "KeyError"),
+    "metric name": (LINEAR, {"metrics": {"loss": lambda outputs, targets: 1.0}}, None, "taken"),
+}
+
+
+@pytest.mark.parametrize(("module", "options", "targets", "message"), WRONG.values(), ids=WRONG)
+def test_a_mistake_is_one_clear_line(module, options, targets, message) -> None:
+    with pytest.raises(UserError, match=message) as error:
+        TorchTask(module, linear_samples(targets), TRAINING, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_the_smallest_device_is_tried() -> None:
+    """A batch normalisation cannot be trained on one sample."""
+    module = nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.BatchNorm1d(CLASSES))
+    with pytest.raises(UserError, match=f"float32\\[1, {FEATURES}\\]"):
+        TorchTask(module, linear_samples(), LocalTraining(batch_size=1))
+
+
+def test_the_caller_s_threads_and_generator_are_left_alone() -> None:
+    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    TorchTask(nn.Sequential(LINEAR, nn.Dropout()), linear_samples(), TRAINING)
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), state)

@@ -1,0 +1,158 @@
+"""Data that TorchTask trains on: arrays of any kind, and torch data sets."""
+
+from math import isnan
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch_cases import CLASSES, FEATURES, ROWS, linear_samples
+
+from slotwise.errors import InputError, UserError
+from slotwise.learning import TrainingStart, train
+from slotwise.learning.local_training import LocalTraining
+from slotwise.runs import RunConfig
+from slotwise.scenario import Scenario
+from slotwise.schedule import simulate
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+TorchTask = pytest.importorskip("slotwise.learning.torch_task").TorchTask
+TorchSamples = pytest.importorskip("slotwise.learning.torch_samples").TorchSamples
+TRAINING = LocalTraining(local_steps=3, batch_size=6, learning_rate=0.1)
+
+
+def as_torch(samples, transform=None):
+    """Return the same samples as torch data sets."""
+    data = samples.dataset
+
+    class Items(torch.utils.data.Dataset):
+        def __init__(self, inputs, targets):
+            self.inputs, self.targets = inputs, targets
+
+        def __len__(self):
+            return len(self.targets)
+
+        def __getitem__(self, index):
+            item = torch.from_numpy(np.array(self.inputs[index]))
+            return (transform(item) if transform else item), self.targets[index]
+
+    rows = [np.array(own) for own in ROWS]
+    devices = [Items(data.train_inputs[own], data.train_targets[own]) for own in rows]
+    return TorchSamples(devices, Items(data.test_inputs, data.test_targets))
+
+
+def test_torch_data_sets_train_as_the_same_arrays_do() -> None:
+    module, samples = nn.Linear(FEATURES, CLASSES), linear_samples()
+    one, other = (TorchTask(module, found, TRAINING) for found in (samples, as_torch(samples)))
+    model = one.initial_model()
+    for device in (1, 2, 3):
+        assert one.sample_count(device) == other.sample_count(device) == len(ROWS[device - 1])
+        updates = [task.local_update(model, TrainingStart(device, 4)) for task in (one, other)]
+        assert np.array_equal(*updates)
+    assert one.evaluate(model) == other.evaluate(model)
+
+
+def test_random_augmentations_do_not_depend_on_the_number_of_workers() -> None:
+    samples = as_torch(linear_samples(), lambda item: item + 0.1 * torch.randn(FEATURES))
+    task = TorchTask(nn.Linear(FEATURES, CLASSES), samples, TRAINING)
+    timeline = simulate(Scenario(devices=3, group_size=1, compute_slots=2), "async", rounds=8)
+    one, four = (train(timeline, task, workers=workers) for workers in (1, 4))
+    assert np.array_equal(one.model, four.model)
+    assert one.points == four.points
+
+
+@pytest.mark.parametrize(
+    ("devices", "test"), [([], [(0, 1)]), ([[]], [(0, 1)]), ([[(0, 1)]], [])], ids=["no", "empty", "no test"]
+)
+def test_missing_samples_are_refused(devices, test) -> None:
+    with pytest.raises(InputError):
+        TorchSamples(devices, test)
+
+
+def test_items_that_are_no_pairs_are_refused() -> None:
+    samples = TorchSamples([[torch.zeros(FEATURES)] * 4], [torch.zeros(FEATURES)])
+    with pytest.raises(UserError, match="pairs"):
+        TorchTask(nn.Linear(FEATURES, CLASSES), samples, TRAINING)
+
+
+def test_a_regression_has_no_accuracy() -> None:
+    draw = np.random.default_rng(0)
+    samples = linear_samples(draw.normal(size=(42, 2)), draw.normal(size=(42, FEATURES)))
+    module = nn.Linear(FEATURES, 2)
+    task = TorchTask(module, samples, TRAINING, loss=nn.functional.mse_loss)
+    found = task.evaluate(task.initial_model())
+    assert isnan(found.accuracy)
+    errors = module(torch.tensor(samples.dataset.test_inputs, dtype=torch.float32)).detach().numpy()
+    expected = np.square(errors - samples.dataset.test_targets).mean()
+    assert found.metrics == {"test_loss": pytest.approx(expected, rel=1e-5)}
+
+
+def test_a_loss_for_each_sample_is_averaged() -> None:
+    def each(outputs, targets):
+        return nn.functional.cross_entropy(outputs, targets, reduction="none")
+
+    module = nn.Linear(FEATURES, CLASSES)
+    tasks = [TorchTask(module, linear_samples(), TRAINING, **options) for options in ({}, {"loss": each})]
+    model = tasks[0].initial_model()
+    one, other = (task.local_update(model, TrainingStart(2, 0)) for task in tasks)
+    assert np.allclose(one, other, atol=1e-7)
+    assert tasks[1].evaluate(model).loss == pytest.approx(tasks[0].evaluate(model).loss, rel=1e-6)
+
+
+def test_metrics_are_means_over_the_test_samples() -> None:
+    def top_two(outputs, targets):
+        return (outputs.topk(2, dim=1).indices == targets[:, None]).any(dim=1)
+
+    metrics = {"top_two": top_two, "constant": lambda outputs, targets: 3}
+    samples, module = linear_samples(), nn.Linear(FEATURES, CLASSES)
+    task = TorchTask(module, samples, TRAINING, metrics=metrics)
+    found = task.evaluate(task.initial_model())
+    outputs = module(torch.tensor(samples.dataset.test_inputs, dtype=torch.float32))
+    expected = top_two(outputs, torch.tensor(samples.dataset.test_targets)).float().mean()
+    assert list(found.metrics) == ["test_loss", "top_two", "constant"]
+    assert found.metrics["top_two"] == pytest.approx(float(expected))
+    assert found.metrics["constant"] == 3
+
+
+def test_labels_of_sequences_count_one_by_one_and_padding_does_not() -> None:
+    class Repeat(nn.Module):
+        """Says that the next symbol is the last one."""
+
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(()))
+
+        def forward(self, symbols):
+            return self.scale * nn.functional.one_hot(symbols, 4).float().transpose(1, 2)
+
+    text = np.tile([[0, 1, 1, 2]], (42, 1))
+    targets = np.tile([[1, 1, 2, -100]], (42, 1))  # one of three is right
+    task = TorchTask(Repeat(), linear_samples(targets, text), TRAINING)
+    assert task.evaluate(task.initial_model()).accuracy == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_floating_point_inputs_of_any_size_are_used_as_float32(dtype) -> None:
+    inputs = np.random.default_rng(0).normal(size=(42, FEATURES)).astype(dtype)
+    task = TorchTask(nn.Linear(FEATURES, 3), linear_samples(np.arange(42) % 3, inputs), TRAINING)
+    assert np.any(task.local_update(task.initial_model(), TrainingStart(1, 0)))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64])
+def test_integer_inputs_reach_an_embedding(dtype) -> None:
+    inputs = (np.arange(42 * 4).reshape(42, 4) % 9).astype(dtype)
+    module = nn.Sequential(nn.Embedding(9, 3), nn.Flatten(), nn.Linear(12, 3))
+    task = TorchTask(module, linear_samples(np.arange(42) % 3, inputs), TRAINING)
+    assert np.any(task.local_update(task.initial_model(), TrainingStart(1, 0)))
+
+
+def test_the_example_of_an_own_model_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples" / "own_model"))
+    from sine import make_task
+
+    options = {"devices": 4, "group_size": 2, "compute_slots": 2, "deadline": 300, "learning_rate": 0.03}
+    config = RunConfig().with_options(**options)
+    task = make_task(config)
+    assert [task.sample_count(device) for device in (1, 4)] == [10, 40]
+    points = train(config.simulate(), task, workers=2).points
+    assert points[-1].metrics["test_loss"] < 0.9 * points[0].metrics["test_loss"]
