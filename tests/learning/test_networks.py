@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from slotwise.data import FACTS
 from slotwise.learning import TrainingStart, train
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.fastcnn.architecture import Architecture
@@ -22,7 +21,7 @@ NAMES: list[NetworkName] = ["mlp", "logistic"]
 def architecture(name: NetworkName) -> Architecture:
     kind = NETWORKS[name]
     assert kind.channels is None
-    return Architecture(FACTS["mnist"].input_shape, (), kind.hidden or (), 10)
+    return Architecture((1, 28, 28), (), kind.hidden or (), 10)
 
 
 def pair(samples: DeviceSamples, name: NetworkName, training: LocalTraining):
