@@ -193,6 +193,27 @@ def test_the_options_of_a_run_are_read_without_the_folder(write: Write) -> None:
     assert RunConfig().with_options(**config.options()) == config
 
 
+def test_another_folder_is_read_again(write: Write) -> None:
+    first = write()
+    first = first.rename(first.with_name("first"))
+    config = RunConfig.from_options({"data_folder": str(first), "group_size": 1})
+    two = {name: np.zeros((5, 1, 8, 8), np.uint8) for name in ("device-1", "device-2", "device-3", "test")}
+    labels = np.arange(5) % 2
+    other = write({name: {"x": images, "y": labels} for name, images in two.items()})
+    changed = config.with_options(data_folder=str(other)).dataset
+    assert changed == DatasetConfig(data_folder=str(other))
+    assert (changed.device_samples, changed.folder_shape, changed.folder_classes) == ((5,) * 3, (1, 8, 8), 2)
+    assert RunConfig.from_options({"data_folder": str(other)}, config.options()).dataset == changed
+    assert config.with_options(data_folder=None).dataset == DatasetConfig()
+    first.rename(first.with_name("moved"))
+    assert config.with_options(data_folder=str(first), deadline=99).dataset == config.dataset
+
+
+def test_the_layers_of_a_case_do_not_count_for_another_network() -> None:
+    case = RunConfig.from_options({"network": "mlp", "hidden": [7]}).options()
+    assert RunConfig.from_options({"network": "logistic"}, case).model.hidden == ()
+
+
 def test_a_toml_file_names_the_folder_relative_to_itself(write: Write, tmp_path: Path) -> None:
     folder = write()
     (tmp_path / "run.toml").write_text('data-folder = "samples"\ngroup-size = 1\n')

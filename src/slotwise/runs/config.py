@@ -169,6 +169,13 @@ class RunConfig:
         chosen |= _devices_of_folder(chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
+        outdated = {
+            name
+            for option, names in DEPENDENT.items()
+            if option in chosen and chosen[option] != case.get(option)
+            for name in names
+        }
+        case = {name: value for name, value in case.items() if name not in outdated}
         config = cls().with_options(**{**case, **chosen})
         for name, reason in config.unused().items():
             if name in options:
@@ -215,9 +222,17 @@ class RunConfig:
         if "network" in nested.get("model", {}):  # the layers of the network before do not count
             layers = {"channels": DEFAULT_LAYERS, "hidden": DEFAULT_LAYERS}
             nested["model"] = layers | nested["model"]
+        if self._changes_folder(nested.get("dataset", {})):  # nor does what was found in another folder
+            found = {name: getattr(DatasetConfig, name) for name in FOUND_IN_FOLDER}
+            nested["dataset"] = found | nested["dataset"]
         for group, values in nested.items():
             changes[group] = replace(getattr(self, group), **values)
         return replace(self, **changes) if changes else self
+
+    def _changes_folder(self, options: Mapping[str, Any]) -> bool:
+        folder = options.get("data_folder")
+        absolute = None if folder is None else str(Path(str(folder)).absolute())
+        return "data_folder" in options and absolute != self.dataset.data_folder
 
     def options(self) -> dict[str, Any]:
         """Return the flat table of all options, as run.json has it."""
@@ -304,6 +319,8 @@ class RunConfig:
         return self.evaluate_every or max(1, self.deadline // EVALUATIONS)
 
 
+# Options whose values belong to that of another option: they get their defaults if it changes.
+DEPENDENT: Mapping[str, tuple[str, ...]] = {"network": ("channels", "hidden"), "data_folder": FOUND_IN_FOLDER}
 EVALUATIONS = 100  # of a run, by default
 # Options of earlier versions and their names now: run.json files may have the old ones.
 RENAMED: Mapping[str, str] = {"loss": "uplink_loss"}
