@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slotwise.batch import BatchSpec
 from slotwise.data import DataError, DatasetConfig, load_npz_folder
 from slotwise.errors import ConflictError, InputError
 from slotwise.recommendation.search import toml_of
@@ -212,6 +213,18 @@ def test_another_folder_is_read_again(write: Write) -> None:
 def test_the_layers_of_a_case_do_not_count_for_another_network() -> None:
     case = RunConfig.from_options({"network": "mlp", "hidden": [7]}).options()
     assert RunConfig.from_options({"network": "logistic"}, case).model.hidden == ()
+
+
+def test_folders_of_a_sweep_are_relative_to_its_file(write: Write, tmp_path: Path) -> None:
+    second = write()
+    first = second.rename(second.with_name("first"))
+    (tmp_path / "grids").mkdir()
+    grid = tmp_path / "grids" / "grid.toml"
+    grid.write_text('data-folder = ["../first", "../samples"]\ngroup-size = 1\nchannels = [4]\n')
+    write()
+    runs = BatchSpec.read(grid).runs
+    assert [Path(run.config.dataset.data_folder or "").resolve() for run in runs] == [first, second]
+    assert [run.name for run in runs] == ["data-folder=first,seed=0", "data-folder=samples,seed=0"]
 
 
 def test_a_toml_file_names_the_folder_relative_to_itself(write: Write, tmp_path: Path) -> None:
