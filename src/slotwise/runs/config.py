@@ -166,16 +166,10 @@ class RunConfig:
         shorthand = Shorthand(**{name: options.get(name) for name in SHORTHANDS})
         chosen = {name: value for name, value in options.items() if name not in SHORTHANDS}
         case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
+        case = _without_outdated(case, chosen)
         chosen |= _devices_of_folder(chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
-        outdated = {
-            name
-            for option, names in DEPENDENT.items()
-            if option in chosen and chosen[option] != case.get(option)
-            for name in names
-        }
-        case = {name: value for name, value in case.items() if name not in outdated}
         config = cls().with_options(**{**case, **chosen})
         for name, reason in config.unused().items():
             if name in options:
@@ -407,6 +401,13 @@ PAPER_OPTIONS = (
     *("channels", "hidden", "backend", "local_steps", "batch_size", "learning_rate", "update", "seed"),
     "evaluate_every",
 )
+
+
+def _without_outdated(case: Mapping[str, Any], chosen: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of a case that still hold with the chosen ones on top."""
+    changed = [name for name in DEPENDENT if name in chosen and chosen[name] != case.get(name)]
+    outdated = {dependent for name in changed for dependent in DEPENDENT[name]}
+    return {name: value for name, value in case.items() if name not in outdated}
 
 
 def _devices_of_folder(options: Mapping[str, Any]) -> dict[str, Any]:
