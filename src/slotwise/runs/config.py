@@ -261,6 +261,13 @@ class RunConfig:
         return self.seed if self.model.model_seed is None else self.model.model_seed
 
     @property
+    def schedule_depends_on_seed(self) -> bool:
+        """True if another seed may give another schedule; your own policy is called with the seed."""
+        if self.policy.schedule not in POLICIES or self.policy.depends_on_seed:
+            return True
+        return self.fleet.depends_on_seed and self.fleet.fleet_seed is None
+
+    @property
     def deadline(self) -> int:
         """Deadline T in slots; a run always has one."""
         return self.channel.deadline or 0
