@@ -163,6 +163,13 @@ def test_metrics_are_means_over_the_test_samples() -> None:
     assert found.metrics["constant"] == 3
 
 
+@pytest.mark.parametrize("name", ["test_loss", "loss", "train_loss", "test_accuracy", "slot"])
+def test_a_metric_with_the_name_of_another_number_is_refused(name: str) -> None:
+    metrics = {name: lambda outputs, targets: 3}
+    with pytest.raises(UserError, match=name):
+        TorchTask(nn.Linear(FEATURES, CLASSES), linear_samples(), TRAINING, metrics=metrics)
+
+
 def test_labels_of_sequences_count_one_by_one_and_padding_does_not() -> None:
     class Repeat(nn.Module):
         """Says that the next symbol is the last one."""
