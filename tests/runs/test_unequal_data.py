@@ -89,3 +89,10 @@ def test_constants_are_estimated_for_writers(femnist: Dataset, tmp_path: Path) -
     case = estimate_constants(RunFolder.open(tmp_path / "run"), rounds=3)
     assert case.constants.smoothness > 0
     assert case.setting.batch_size == min(len(rows) for rows in build_task(config).samples.rows)  # type: ignore[attr-defined]
+
+
+def test_constants_are_estimated_for_another_network_and_other_seeds(tmp_path: Path) -> None:
+    layers = {name: value for name, value in SMALL.items() if name not in ("channels", "hidden")}
+    config = RunConfig.from_options({**layers, "network": "logistic", "data_seed": 3, "model_seed": 4})
+    run(config, tmp_path / "run", workers=1)
+    assert estimate_constants(RunFolder.open(tmp_path / "run"), rounds=3).constants.smoothness > 0
