@@ -26,6 +26,11 @@ def remedy(name: str) -> str:
     return f"run `slotwise data fetch {name}` or `slotwise data import {name} PATH`"
 
 
+def missing_notice(name: str) -> str:
+    """Return the sentence for a data set that has not been fetched."""
+    return f"{TITLES[name]} is not on this machine: slotwise data fetch {name}"
+
+
 def load_cached(name: str) -> Dataset:
     """Return a data set as kept on this machine, or raise a DataError that says which command gets it."""
     try:
