@@ -1,5 +1,6 @@
 """Runs whose devices hold different numbers of samples."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,22 @@ def test_unequal_devices_train_and_resume(options: dict[str, object], backend: s
     stored = RunFolder.open(tmp_path / "run").parameters()
     assert stored == config
     assert resume(tmp_path / "run").status == result.status == "finished"
+
+
+def test_run_json_has_the_hash_of_the_data(femnist: Dataset, tmp_path: Path) -> None:
+    config = RunConfig.from_options({**SMALL, "data": "femnist", "partition": "natural"})
+    run(config, tmp_path / "run", workers=1)
+    assert RunFolder.open(tmp_path / "run").description()["data_sha256"] == femnist.content_hash
+    write_dataset(replace(femnist, owners=femnist.owners[::-1]), dataset_path("femnist"))  # type: ignore[index]
+    RunFolder.create(tmp_path / "other", config)
+    assert RunFolder.open(tmp_path / "other").description()["data_sha256"] != femnist.content_hash
+
+
+def test_run_json_has_no_hash_of_data_that_is_not_fetched(tmp_path: Path, femnist: Dataset) -> None:
+    dataset_path("femnist").write_bytes(b"damaged")
+    for name, data in enumerate(("mnist", "shakespeare", "femnist")):
+        folder = RunFolder.create(tmp_path / str(name), RunConfig.from_options({**SMALL, "data": data}))
+        assert "data_sha256" not in folder.description()
 
 
 def test_tasks_know_the_number_of_samples() -> None:

@@ -39,6 +39,18 @@ def load_cached(name: str) -> Dataset:
         raise DataError(f"{TITLES[name]}: {error}; {remedy(name)}") from None
 
 
+def stored_hash(name: str) -> str | None:
+    """Return the content hash in the file of a data set, without reading the samples; None if there is none.
+
+    `load_cached` checks the samples against it.
+    """
+    try:
+        with dataset_path(name).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            return str(stored["content_hash"])
+    except Exception:  # as in `read_dataset`; what needs the samples says what is wrong
+        return None
+
+
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """Create a temporary folder beside the cache, where there must be room anyway, not in a small /tmp."""
