@@ -1,9 +1,15 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
-from slotwise.errors import InputError
-from slotwise.learning import TrainingStart
+from slotwise.errors import InputError, UserError
+from slotwise.learning import TrainingStart, train
+from slotwise.learning.cnn_task import CnnTask
+from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
+from slotwise.scenario import Scenario
+from slotwise.schedule import simulate
 
 
 @pytest.mark.parametrize(
@@ -47,3 +53,24 @@ def test_the_global_loss_is_over_every_sample_once(samples: DeviceSamples) -> No
     twice = DeviceSamples(samples.dataset, [*samples.rows, *samples.rows[:2]])
     assert np.array_equal(twice.union, samples.union)
     assert len(samples.union) == len(set(np.concatenate(samples.rows).tolist()))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[], [[]], [[0.5]], [[-1]], [[[0]]]],
+    ids=["no device", "no sample", "fractions", "negative", "two dimensions"],
+)
+def test_rows_that_are_no_numbers_of_samples_are_refused(samples: DeviceSamples, rows: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        DeviceSamples(samples.dataset, rows)
+    assert caught.value.parameter == "rows"
+
+
+def test_samples_for_another_number_of_devices_than_the_schedule_s_are_refused(
+    samples: DeviceSamples,
+) -> None:
+    task = CnnTask(samples, Architecture((1, 28, 28), (), (), 10), LocalTraining(local_steps=2))
+    for devices in (5, 7):
+        timeline = simulate(Scenario(devices=devices, group_size=1, compute_slots=2), "async", rounds=2)
+        with pytest.raises(UserError, match=f"6 devices, and the schedule has {devices}"):
+            train(timeline, task)

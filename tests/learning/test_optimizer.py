@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from slotwise.errors import InputError
+from slotwise.errors import InputError, UserError
 from slotwise.learning import TrainingStart
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.optimizer import Optimizer
@@ -92,3 +92,10 @@ def test_a_step_with_other_arguments_is_refused(monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(InputError) as caught:
         trained(local_step="own_bad_step:step")
     assert caught.value.parameter == "local_step"
+
+
+def test_a_step_that_returns_new_weights_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    (tmp_path / "own_returning_step.py").write_text("def step(w, g, context): return w - 0.1 * g\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match="in place"):
+        trained(local_step="own_returning_step:step")

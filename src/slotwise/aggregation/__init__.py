@@ -21,6 +21,7 @@ from slotwise.aggregation.rule import (
     Contribution,
     RuleState,
     Vector,
+    check_arguments,
     keeps_state,
     mean,
     next_model,
@@ -32,6 +33,7 @@ from slotwise.aggregation.staleness_weighted import StalenessWeightedMean
 __all__ = [
     "NO_STATE", "RULES", "Aggregation", "AggregationConfig", "Contribution", "DelayAdaptive", "Discount",
     "FedAdagrad", "FedAdam", "FedAsync", "FedBuff", "FedYogi", "Hinge", "Krum", "MultiKrum", "NormClipping",
-    "Polynomial", "RuleState", "ServerMomentum", "StalenessWeightedMean", "TrimmedMean", "Vector", "constant",
+    "Polynomial", "RuleState", "ServerMomentum", "StalenessWeightedMean", "TrimmedMean", "Vector",
+    "check_arguments", "constant",
     "coordinate_median", "fedavg", "keeps_state", "mean", "model_average", "next_model",
 ]  # fmt: skip

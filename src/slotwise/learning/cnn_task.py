@@ -41,6 +41,7 @@ class CnnTask:
         """
         self.samples, self.architecture, self.training = samples, architecture, training
         self._model_seed = training.seed if model_seed is None else model_seed
+        Optimizer(training)  # a step of the user's that cannot be imported is refused here
         dataset = samples.dataset
         self._network = FastCnn(architecture, offset=offset or dataset.offset, scale=scale or dataset.scale)
 

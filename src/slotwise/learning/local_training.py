@@ -94,6 +94,8 @@ class LocalTraining:
         found = dict.fromkeys(others, f"with optimizer {self.optimizer}")
         if self.rate_decay == "constant":
             found |= dict.fromkeys(("rate_unit", "rate_period"), "with rate_decay constant")
+        if self.local_steps == 1:  # at the first step w is w_start, and the mean of one gradient is the sum
+            found |= dict.fromkeys(("proximal", "update"), "with local_steps 1")
         if self.local_step is not None:
             own = ("optimizer", *(name for names in USED_BY.values() for name in names))
             found |= dict.fromkeys((*own, "weight_decay", "gradient_clip", "proximal"), "with local_step")
@@ -122,11 +124,14 @@ class DeviceSamples:
 
     def __init__(self, dataset: Dataset, rows: Sequence[NDArray[np.integer]] | NDArray[np.int32]) -> None:
         """Give device n the samples ``rows[n - 1]``; devices may have different numbers of samples."""
-        self.dataset = dataset
-        self.rows = tuple(np.asarray(own, dtype=np.int32) for own in rows)
-        for device, own in enumerate(self.rows, start=1):
-            if own.ndim != 1 or not own.size:
-                raise InputError("samples", f"{list(own.shape)} of device {device}", "at least one sample")
+        self.dataset, given = dataset, [np.asarray(own) for own in rows]
+        if not given:
+            raise InputError("rows", "[]", "the samples of at least one device")
+        for device, own in enumerate(given, start=1):
+            if own.ndim != 1 or not own.size or own.dtype.kind not in "iu" or own.min() < 0:
+                found = f"{own.dtype}{list(own.shape)} of device {device}"
+                raise InputError("rows", found, "the numbers of its samples, from 0, at least one")
+        self.rows = tuple(own.astype(np.int32, copy=False) for own in given)
         self.union = np.unique(np.concatenate(self.rows))
         """Samples of all devices, each once: the training loss is the mean over them."""
 

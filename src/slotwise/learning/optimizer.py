@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotwise.errors import UserError
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.task import TrainingStart
 from slotwise.user_code import load_function
 
 Array = Any  # a numpy array, or a torch tensor on a GPU
-Step = Callable[[Array, Array, "StepContext"], None]
+Step = Callable[[Array, Array, "StepContext"], Any]
 
 
 @dataclass
@@ -53,7 +54,10 @@ class Optimizer:
 
     def step(self, weights: Array, gradient: Array, context: StepContext) -> None:
         """Change the weights by one step, and the context for the next."""
-        self._step(weights, gradient, context)
+        returned: object = self._step(weights, gradient, context)
+        if returned is not None:
+            name = self._training.local_step
+            raise UserError(f"local_step {name}: must change the weights in place and return nothing")
         context.step += 1
 
 

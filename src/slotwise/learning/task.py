@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -137,7 +138,18 @@ class CheckedTask:
     def sample_count(self, device: int) -> int:
         """Return the number of samples that a device holds; 1 if the task does not say."""
         count = getattr(self.task, "sample_count", None)
-        return 1 if count is None else int(count(device))
+        found: Any = 1 if count is None else count(device)
+        if not isinstance(found, Integral) or isinstance(found, bool) or found < 1:
+            raise self._wrong("sample_count", "a whole number of at least 1", found)
+        return int(found)
+
+    def check_devices(self, devices: int) -> None:
+        """Raise a UserError if the task has samples for another number of devices than the schedule has."""
+        samples: Any = getattr(self.task, "samples", None)
+        held = len(samples) if hasattr(samples, "__len__") else devices
+        if held != devices:
+            found = f"has samples for {held} devices, and the schedule has {devices}"
+            raise UserError(f"task {self.name}: {found}")
 
     def _wrong(self, method: str, wanted: str, found: object) -> UserError:
         returned = describe_value(found)

@@ -170,6 +170,7 @@ def execute(
     own = isinstance(task, CheckedTask) or config.model.task is not None
     _check_fits(resume, timeline, task, folder)
     if create:
+        own = own or config.training.local_step is not None
         if own or config.rule.aggregation not in RULES:
             _try_once(CheckedTask.of(task), rule, timeline)
         folder = RunFolder.create(folder.path, config, overwrite=overwrite)
