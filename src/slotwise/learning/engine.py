@@ -19,13 +19,22 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.aggregation import Aggregation, Contribution, RuleState, Vector, mean, next_model
+from slotwise.aggregation import (
+    Aggregation,
+    AggregationConfig,
+    Contribution,
+    RuleState,
+    Vector,
+    mean,
+    next_model,
+)
 from slotwise.errors import UserError
 from slotwise.learning.task import NO_METRICS, CheckedTask, Evaluation, Task, TrainingStart
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
+from slotwise.user_code import check_arguments
 
 AHEAD_PER_WORKER = 4
 REMEDY = "try a smaller learning_rate, fewer local_steps or a larger group_size"
@@ -105,7 +114,7 @@ def train(
     timeline: Timeline,
     task: Task,
     *,
-    aggregation: Aggregation = mean,
+    aggregation: Aggregation | str = mean,
     workers: int = 1,
     evaluate_every: int | None = None,
     resume: History | None = None,
@@ -118,7 +127,8 @@ def train(
     Args:
         timeline: Which device sends which update when.
         task: What is learned.
-        aggregation: Rule that combines the updates of a round.
+        aggregation: Rule that combines the updates of a round; a name such as "fedavg" gives a built-in rule
+            with its default options.
         workers: Local trainings computed in parallel, one thread each. The result does not depend on it.
         evaluate_every: Slots between evaluations; None evaluates the first and the last model only.
         resume: State to continue from, instead of w_0.
@@ -128,6 +138,9 @@ def train(
         Diverged: a model or a loss is not finite any more.
     """
     observer = observer or Observer()
+    if isinstance(aggregation, str):
+        aggregation = AggregationConfig(aggregation=aggregation).rule()
+    check_arguments("aggregation", aggregation, 2, 3)
     with Training(
         timeline, task, aggregation=aggregation, workers=workers, evaluate_every=evaluate_every, resume=resume
     ) as training:
@@ -172,6 +185,7 @@ class Training:
     ) -> None:
         self._pool = ThreadPoolExecutor(whole("workers", workers), thread_name_prefix="slotwise")
         self._timeline, self._task, self._aggregation = timeline, CheckedTask.of(task), aggregation
+        self._task.check_devices(timeline.scenario.devices)
         self._due = evaluation_rounds(timeline, evaluate_every)
         start = resume or History((), {0: task.initial_model()}, 0)
         self._rule_state = start.rule_state

@@ -74,7 +74,8 @@ class CheckedTask:
     """A task whose results are checked: a mistake in it becomes one clear line.
 
     A task may also have ``sample_count(device)``, the samples that a device holds, for rules that weight by
-    it; without it every device counts as one sample.
+    it; without it every device counts as one sample. And it may have ``devices``, the number of devices that
+    have samples.
 
     Raises:
         UserError: ``task`` is no Task, or its first model is not a finite float32 vector that its
@@ -105,6 +106,12 @@ class CheckedTask:
     def of(cls, task: Task | CheckedTask) -> CheckedTask:
         """Return the task with checks, unless it has them already."""
         return task if isinstance(task, CheckedTask) else cls(type(task).__name__, task)
+
+    def check_devices(self, devices: int) -> None:
+        """Refuse a timeline with more devices than the task has samples for, if it says how many."""
+        known = getattr(self.task, "devices", None)
+        if isinstance(known, int) and known < devices:
+            raise UserError(f"task {self.name}: has samples of {known} devices; the timeline has {devices}")
 
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         """Return the task's update in float32."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
-from slotwise.learning.optimizer import Optimizer
+from slotwise.learning.optimizer import Optimizer, Step, with_own_step
 from slotwise.learning.task import Evaluation, TrainingStart
 
 try:
@@ -59,6 +59,7 @@ class TorchTask:
         initial: Initial = "module",
         model_seed: int | None = None,
         buffers: Buffers = "local",
+        local_step: Step | None = None,
         offset: tuple[float, ...] | None = None,
         scale: tuple[float, ...] | None = None,
         device: str | None = None,
@@ -79,6 +80,8 @@ class TorchTask:
             buffers: Floating-point buffers, such as the statistics of a batch normalisation. "local": they
                 do not travel; an evaluation measures the statistics of batch normalisations on the devices'
                 samples. "average": they are part of the model. "refuse": a module with buffers is refused.
+            local_step: Your own step of the optimiser, ``local_step(weights, gradient, context)``, which
+                changes the weights in place; instead of the optimiser of ``training``.
             offset: Per channel of uint8 images, by default that of the data set.
             scale: Per channel of uint8 images, by default that of the data set.
             device: Torch device; by default the GPU if there is one.
@@ -89,8 +92,9 @@ class TorchTask:
         _check_choice("initial", initial, ("module", "seed"))
         _check_choice("buffers", buffers, ("local", "average", "refuse"))
         seed = training.seed if model_seed is None else model_seed
-        self.samples, self.training = samples, training
-        self._optimizer = Optimizer(training)
+        training = with_own_step(training, local_step)
+        self.samples, self.training, self.devices = samples, training, len(samples)
+        self._optimizer = Optimizer(training, local_step)
         self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self._module = _make_module(module, seed).to(self._device)
         if initial == "seed":
