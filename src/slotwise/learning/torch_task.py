@@ -22,6 +22,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.optimizer import Optimizer, Step, with_own_step
 from slotwise.learning.task import Evaluation, TrainingStart
+from slotwise.user_code import describe_value
 
 try:
     import torch
@@ -89,6 +90,8 @@ class TorchTask:
         Raises:
             UserError: module, loss, metrics and samples do not fit together.
         """
+        if not isinstance(samples, DeviceSamples | TorchSamples):
+            raise InputError("samples", describe_value(samples), "DeviceSamples or TorchSamples")
         _check_choice("initial", initial, ("module", "seed"))
         _check_choice("buffers", buffers, ("local", "average", "refuse"))
         seed = training.seed if model_seed is None else model_seed
