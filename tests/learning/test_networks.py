@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from slotwise.data import IMAGE_SHAPES
 from slotwise.learning import TrainingStart, train
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.fastcnn.architecture import Architecture
@@ -22,7 +21,7 @@ NAMES: list[NetworkName] = ["mlp", "logistic"]
 def architecture(name: NetworkName) -> Architecture:
     kind = NETWORKS[name]
     assert kind.channels is None
-    return Architecture(IMAGE_SHAPES["mnist"], (), kind.hidden or (), 10)
+    return Architecture((1, 28, 28), (), kind.hidden or (), 10)
 
 
 def pair(samples: DeviceSamples, name: NetworkName, training: LocalTraining):

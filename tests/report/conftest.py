@@ -38,7 +38,7 @@ def unequal() -> Timeline:
         compute_slots=(2, 2, 3, 4, 5, 9),
         link_slots=(1, 1, 1, 2, 1, 2),
         jitter=0.2,
-        loss=0.2,
+        uplink_loss=0.2,
         seed=4,
         absences=(Absence(2, 7, 16), Absence(5, 0, 11), Absence(4, 10)),
     )

@@ -6,6 +6,7 @@ and of the contributions that arrived; it may also keep a state.
 """
 
 from slotwise.aggregation.aggregation_config import RULES, AggregationConfig
+from slotwise.aggregation.averaged_models import model_average
 from slotwise.aggregation.coordinate_order import TrimmedMean, coordinate_median
 from slotwise.aggregation.delay_adaptive import DelayAdaptive
 from slotwise.aggregation.discount import Discount, Hinge, Polynomial, constant
@@ -13,7 +14,6 @@ from slotwise.aggregation.fedasync import FedAsync
 from slotwise.aggregation.fedbuff import FedBuff
 from slotwise.aggregation.fedopt import FedAdagrad, FedAdam, FedYogi
 from slotwise.aggregation.krum import Krum, MultiKrum
-from slotwise.aggregation.model_average import model_average
 from slotwise.aggregation.norm_clipping import NormClipping
 from slotwise.aggregation.rule import (
     NO_STATE,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal
 
+from slotwise.aggregation.averaged_models import model_average
 from slotwise.aggregation.coordinate_order import TrimmedMean, coordinate_median
 from slotwise.aggregation.delay_adaptive import DelayAdaptive
 from slotwise.aggregation.discount import Hinge, Polynomial, constant
@@ -17,7 +18,6 @@ from slotwise.aggregation.fedasync import FedAsync
 from slotwise.aggregation.fedbuff import FedBuff
 from slotwise.aggregation.fedopt import FedAdagrad, FedAdam, FedYogi
 from slotwise.aggregation.krum import Krum, MultiKrum
-from slotwise.aggregation.model_average import model_average
 from slotwise.aggregation.norm_clipping import NormClipping
 from slotwise.aggregation.rule import Aggregation, mean
 from slotwise.aggregation.sample_weighted import fedavg

@@ -58,7 +58,7 @@ def test_a_device_does_not_attack_because_the_network_says_so():
     config = RunConfig.from_options({"devices": 4, "group_size": 2, "samples_per_device": 20})
     attack = config.with_options(attack="sign-flip", attack_share=1.0, attack_scale=7.0)
     assert len(attack.attackers()) == 4
-    host = _DeviceHost(Topics("test"), DeviceConfig(), 1, lambda _: None)
+    host = _DeviceHost(Topics("test"), DeviceConfig(), [1], 1, lambda _: None)
     try:
         model = build_task(config).initial_model()
         honest, told = (

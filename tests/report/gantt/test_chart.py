@@ -213,7 +213,7 @@ def fleet_timelines(draw: st.DrawFn) -> Timeline:
         compute_slots=tuple(draw(numbers)),
         link_slots=tuple(draw(numbers)),
         jitter=draw(st.sampled_from([0.0, 0.5])),
-        loss=draw(st.sampled_from([0.0, 0.4])),
+        uplink_loss=draw(st.sampled_from([0.0, 0.4])),
         absences=tuple(
             Absence(i, slot, slot + away if i % 2 else None)
             for i, slot in enumerate(leaves, 1)
