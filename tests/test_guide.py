@@ -1,4 +1,4 @@
-"""The blocks of docs/guide.md run one after another, as the cells of a notebook would, and give what they say."""
+"""The blocks of docs/guide.md run one after another, as cells of a notebook do, and give what they say."""
 
 import re
 import sys
