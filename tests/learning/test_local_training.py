@@ -47,3 +47,11 @@ def test_the_global_loss_is_over_every_sample_once(samples: DeviceSamples) -> No
     twice = DeviceSamples(samples.dataset, [*samples.rows, *samples.rows[:2]])
     assert np.array_equal(twice.union, samples.union)
     assert len(samples.union) == len(set(np.concatenate(samples.rows).tolist()))
+
+
+@pytest.mark.parametrize("rows", [[], [[]], [[0, -1]], [[10**6]], [[0.5]], [[True]]], ids=str)
+def test_rows_that_the_data_set_does_not_have_are_refused(
+    samples: DeviceSamples, rows: list[list[int]]
+) -> None:
+    with pytest.raises(InputError):
+        DeviceSamples(samples.dataset, rows)

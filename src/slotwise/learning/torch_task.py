@@ -90,8 +90,7 @@ class TorchTask:
         Raises:
             UserError: module, loss, metrics and samples do not fit together.
         """
-        if not isinstance(samples, DeviceSamples | TorchSamples):
-            raise InputError("samples", describe_value(samples), "DeviceSamples or TorchSamples")
+        data = _batches(samples, offset, scale)
         _check_choice("initial", initial, ("module", "seed"))
         _check_choice("buffers", buffers, ("local", "average", "refuse"))
         seed = training.seed if model_seed is None else model_seed
@@ -104,13 +103,7 @@ class TorchTask:
             draw_parameters(self._module, seed)
         self._layout, self._averaged = Layout(self._module, buffers), buffers == "average"
         self._objective = Objective(loss, metrics or {})
-        if isinstance(samples, TorchSamples):
-            if offset or scale:
-                raise UserError("TorchTask: offset and scale are for arrays; transform torch data sets")
-            self._data: Batches = samples
-        else:
-            self._data = ArrayBatches(samples, offset, scale)
-        self._local = threading.local()
+        self._data, self._local = data, threading.local()
         flat = FlatModule(self._module, self._layout)
         self._checks: Checks = check_module(flat, self.initial_model(), self._data, self._objective, training)
 
@@ -218,6 +211,19 @@ def _make_module(module: nn.Module | Callable[[], nn.Module], seed: int) -> nn.M
     if not isinstance(made, nn.Module):
         raise UserError(f"TorchTask: module must make a torch.nn.Module; it made a {type(made).__name__}")
     return made
+
+
+def _batches(
+    samples: DeviceSamples | TorchSamples, offset: tuple[float, ...] | None, scale: tuple[float, ...] | None
+) -> Batches:
+    """Return the source of batches; refuse samples of another type, and pixels' options without pixels."""
+    if isinstance(samples, TorchSamples):
+        if offset or scale:
+            raise UserError("TorchTask: offset and scale are for arrays; transform torch data sets")
+        return samples
+    if not isinstance(samples, DeviceSamples):
+        raise InputError("samples", describe_value(samples), "DeviceSamples or TorchSamples")
+    return ArrayBatches(samples, offset, scale)
 
 
 def _chunks(rows: Rows) -> Iterator[Rows]:
