@@ -150,3 +150,27 @@ def test_runs_that_differ_in_their_schedule_share_a_task() -> None:
     changed = ({"seed": 1}, {"devices": 5}, {"learning_rate": 0.5}, {"bits": 8}, {"hidden": (3,)})
     for other in (*changed, {"attack": "noise", "attack_share": 0.5}):
         assert cache.make(config.with_options(**other)) is not task
+
+
+class PressesCtrlC(Observer):
+    """Interrupts the first job after its first round."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+
+    def job_started(self, job: Job) -> None:
+        self.started.append(job.run.name)
+
+    def job_progress(self, job: Job, progress: JobProgress) -> None:
+        if len(self.started) == 1 and progress.done:
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_ends_the_batch_with_a_checkpoint_of_the_job(folder: BatchFolder) -> None:
+    watch = PressesCtrlC()
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(folder, [Job(run) for run in RUNS], SerialExecutor(1, lambda _: Halving()), watch)
+    assert len(watch.started) == 1
+    interrupted = folder.run(watch.started[0])
+    assert interrupted.status == "interrupted"
+    assert interrupted.checkpoints.load()[0] is not None

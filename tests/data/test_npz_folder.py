@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slotwise.batch import BatchSpec
 from slotwise.data import DataError, DatasetConfig, load_npz_folder
 from slotwise.errors import ConflictError, InputError
 from slotwise.recommendation.search import toml_of
@@ -191,6 +192,41 @@ def test_the_options_of_a_run_are_read_without_the_folder(write: Write) -> None:
     config = RunConfig.from_options({"data_folder": str(folder), "group_size": 1})
     folder.rename(folder.with_name("moved"))
     assert RunConfig().with_options(**config.options()) == config
+
+
+def test_another_folder_is_read_again(write: Write) -> None:
+    first = write()
+    first = first.rename(first.with_name("first"))
+    config = RunConfig.from_options({"data_folder": str(first), "group_size": 1})
+    two = {name: np.zeros((5, 1, 8, 8), np.uint8) for name in ("device-1", "device-2", "device-3", "test")}
+    labels = np.arange(5) % 2
+    other = write({name: {"x": images, "y": labels} for name, images in two.items()})
+    changed = config.with_options(data_folder=str(other)).dataset
+    assert changed == DatasetConfig(data_folder=str(other))
+    assert (changed.device_samples, changed.folder_shape, changed.folder_classes) == ((5,) * 3, (1, 8, 8), 2)
+    assert RunConfig.from_options({"data_folder": str(other)}, config.options()).dataset == changed
+    assert config.with_options(data_folder=None).dataset == DatasetConfig()
+    first.rename(first.with_name("moved"))
+    assert config.with_options(data_folder=str(first), deadline=99).dataset == config.dataset
+
+
+def test_the_layers_of_a_case_do_not_count_for_another_network() -> None:
+    case = RunConfig.from_options({"network": "mlp", "hidden": [7]}).options()
+    assert RunConfig.from_options({"network": "logistic"}, case).model.hidden == ()
+    sized = RunConfig.from_options({"network": "logistic", "bits_per_slot": 100}, case)
+    assert sized.channel.link_slots == -(-sized.network().parameters * 32 // 100)
+
+
+def test_folders_of_a_sweep_are_relative_to_its_file(write: Write, tmp_path: Path) -> None:
+    second = write()
+    first = second.rename(second.with_name("first"))
+    (tmp_path / "grids").mkdir()
+    grid = tmp_path / "grids" / "grid.toml"
+    grid.write_text('data-folder = ["../first", "../samples"]\ngroup-size = 1\nchannels = [4]\n')
+    write()
+    runs = BatchSpec.read(grid).runs
+    assert [Path(run.config.dataset.data_folder or "").resolve() for run in runs] == [first, second]
+    assert [run.name for run in runs] == ["data-folder=first,seed=0", "data-folder=samples,seed=0"]
 
 
 def test_a_toml_file_names_the_folder_relative_to_itself(write: Write, tmp_path: Path) -> None:

@@ -390,3 +390,14 @@ def test_the_state_of_a_rule_is_kept_from_round_to_round_and_resumed(least_squar
     resumed = train(timeline, task, aggregation=momentum, resume=part)
     assert resumed.model.tobytes() == whole.model.tobytes() != train(timeline, task).model.tobytes()
     assert resumed.rule_state["velocity"].tobytes() == whole.rule_state["velocity"].tobytes()
+
+
+def test_a_model_that_was_to_be_evaluated_before_an_interrupt_is_evaluated_after_it(
+    least_squares: MakeTask,
+) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=9)
+    task = least_squares(6, 0)
+    whole = train(timeline, task, evaluate_every=1)
+    part = train(timeline, task, evaluate_every=1, observer=Interrupting(3))
+    without = History(part.points[:-1], part.models, part.rounds)
+    assert train(timeline, task, evaluate_every=1, resume=without).points == whole.points

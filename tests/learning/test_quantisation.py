@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError
+from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, Evaluation, Task, TrainingStart, train
 from slotwise.learning.quantisation import Quantised, link_slots_of, quantise
 from slotwise.learning.randomness import Purpose, generator
@@ -212,7 +212,7 @@ def test_named_arrays_that_leave_something_out_are_refused() -> None:
         def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
             return {"large": model[:3]}
 
-    with pytest.raises(ValueError, match="not the whole of its model"):
+    with pytest.raises(UserError, match="named_arrays"):
         Quantised(Incomplete(), 8)
 
 

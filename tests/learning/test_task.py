@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from slotwise.errors import UserError
-from slotwise.learning import Evaluation, TrainingStart
-from slotwise.learning.task import CheckedTask
+from slotwise.learning import Evaluation, Point, TrainingStart
+from slotwise.learning.task import COLUMNS, CheckedTask
 
 
 class Odd:
@@ -66,10 +66,14 @@ def test_an_evaluation_may_have_numbers_of_any_kind() -> None:
     assert {type(number) for number in found[:2]} == {float}
 
 
-@pytest.mark.parametrize("name", ["", "loss", "a,b", "line\n", "3d"])
+@pytest.mark.parametrize("name", ["", "loss", "train_loss", "test_accuracy", "a,b", "line\n", "3d"])
 def test_a_metric_that_cannot_be_a_column_is_refused(name: str) -> None:
     with pytest.raises(UserError, match="metric"):
         odd(evaluation=(0.5, 0.25, {name: 1.0})).evaluate(np.zeros(3, dtype=np.float32))
+
+
+def test_the_columns_of_a_history_are_the_numbers_of_a_point() -> None:
+    assert tuple(COLUMNS) == Point._fields[:-1]
 
 
 def test_a_task_without_sample_counts_counts_one_for_each_device() -> None:

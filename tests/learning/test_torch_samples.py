@@ -1,5 +1,6 @@
 """Data that TorchTask trains on: arrays of any kind, and torch data sets."""
 
+import random
 from math import isnan
 from pathlib import Path
 
@@ -61,6 +62,54 @@ def test_random_augmentations_do_not_depend_on_the_number_of_workers() -> None:
     assert one.points == four.points
 
 
+def noisy(draw, count=6):
+    """Return a data set whose items are drawn again each time they are read."""
+
+    class Items(torch.utils.data.Dataset):
+        def __len__(self):
+            return count
+
+        def __getitem__(self, index):
+            return torch.arange(FEATURES) + torch.as_tensor(draw(FEATURES)), index % CLASSES
+
+    return Items()
+
+
+PLAIN = [(torch.arange(FEATURES).float(), 1)] * 4
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        [noisy(torch.randn)],
+        [PLAIN, noisy(torch.randn)],
+        [torch.utils.data.ConcatDataset([PLAIN * 9, noisy(torch.randn)])],
+    ],
+    ids=["all", "one device", "some samples"],
+)
+def test_augmented_training_samples_are_seeded(devices) -> None:
+    task = TorchTask(nn.Linear(FEATURES, CLASSES), TorchSamples(devices, PLAIN), TRAINING)
+    model, last = task.initial_model(), len(devices)
+    before = torch.get_rng_state()
+    evaluations = [task.evaluate(model) for _ in range(2)]
+    assert evaluations[0] == evaluations[1]
+    for training in range(5):
+        one, other = (task.local_update(model, TrainingStart(last, training)) for _ in range(2))
+        assert np.array_equal(one, other)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda n: random.random(), np.random.random_sample], ids=["random", "numpy"]
+)
+@pytest.mark.parametrize("place", ["device", "test"])
+def test_data_sets_that_cannot_be_seeded_are_refused(draw, place: str) -> None:
+    unseeded = noisy(draw, 20)  # larger than the other device, so no gradient is computed on it
+    samples = {"device": ([PLAIN, unseeded], PLAIN), "test": ([PLAIN, PLAIN], unseeded)}[place]
+    with pytest.raises(UserError, match="cannot be seeded"):
+        TorchTask(nn.Linear(FEATURES, CLASSES), TorchSamples(*samples), TRAINING)
+
+
 @pytest.mark.parametrize(
     ("devices", "test"), [([], [(0, 1)]), ([[]], [(0, 1)]), ([[(0, 1)]], [])], ids=["no", "empty", "no test"]
 )
@@ -112,6 +161,13 @@ def test_metrics_are_means_over_the_test_samples() -> None:
     assert list(found.metrics) == ["test_loss", "top_two", "constant"]
     assert found.metrics["top_two"] == pytest.approx(float(expected))
     assert found.metrics["constant"] == 3
+
+
+@pytest.mark.parametrize("name", ["test_loss", "loss", "train_loss", "test_accuracy", "slot"])
+def test_a_metric_with_the_name_of_another_number_is_refused(name: str) -> None:
+    metrics = {name: lambda outputs, targets: 3}
+    with pytest.raises(UserError, match=name):
+        TorchTask(nn.Linear(FEATURES, CLASSES), linear_samples(), TRAINING, metrics=metrics)
 
 
 def test_labels_of_sequences_count_one_by_one_and_padding_does_not() -> None:

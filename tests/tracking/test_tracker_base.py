@@ -9,6 +9,7 @@ from tracked_toy import Toy
 
 from slotwise.errors import UserError
 from slotwise.learning import Point, train
+from slotwise.learning.task import RESERVED
 from slotwise.observer import Observer, RunEnd
 from slotwise.runs import RunConfig, RunFolder, run
 from slotwise.tracking import Tracker, tracker
@@ -90,6 +91,12 @@ def test_further_metrics_of_a_point_are_logged_by_name() -> None:
 
 def test_the_accuracy_of_a_task_without_one_is_not_logged() -> None:
     assert "test_accuracy" not in values_of(Point(7, 2, 0.5, float("nan"), 1))
+    older = Point(7, 2, 0.5, float("nan"), 1, {"test_accuracy": 0.5})  # the name was allowed once
+    assert values_of(older)["test_accuracy"] == 0.5
+
+
+def test_no_metric_has_a_name_that_is_logged() -> None:
+    assert {*values_of(Point(7, 2, 0.5, 0.25, 1))} <= {*RESERVED}
 
 
 def test_a_tracker_needs_a_run_folder(config: RunConfig) -> None:

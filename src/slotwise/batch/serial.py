@@ -53,6 +53,7 @@ class SerialExecutor(Executor):
     def __init__(self, threads: int = 1, make_task: MakeTask | None = None) -> None:
         self._threads, self._make_task = threads, make_task or TaskCache().make
         self._job: Job | None = None
+        self._interrupted: list[JobEnd] = []
 
     def submit(self, job: Job, waiting: int) -> bool:
         """Accept a job for the next call of `wait`."""
@@ -66,7 +67,14 @@ class SerialExecutor(Executor):
         """Train the accepted job; the observer may stop it."""
         del seconds
         job, self._job = self._job, None
-        return [] if job is None else [JobEnd(job, train_job(self, job, self._threads, self._make_task))]
+        if job is None:
+            ended, self._interrupted = self._interrupted, []
+            return ended
+        try:
+            return [JobEnd(job, train_job(self, job, self._threads, self._make_task))]
+        except KeyboardInterrupt:  # the next call reports the job as ended
+            self._interrupted = [JobEnd(job)]
+            raise
 
 
 class TaskCache:

@@ -27,7 +27,9 @@ FLAGS = (
     *flags_of(BrokerOptions, BROKER, only=["broker"]),
     *flags_of(DeviceConfig, BROKER, only=["name", "keepalive"]),
     *(replace(flag, alias="--patience") for flag in flags_of(DeviceConfig, BROKER, only=["timeout"])),
-    *flags_of(DeviceConfig, PANELS["dataset"], only=["data", "partition", "data_folder", "task"]),
+    *flags_of(
+        DeviceConfig, PANELS["dataset"], only=["data", "partition", "data_folder", "task", "local_step"]
+    ),
 )
 LOGIN_FLAGS = flags_of(BrokerOptions, BROKER, only=["credentials", "user", "password_file", "ca"])
 FLEET_FLAGS = (

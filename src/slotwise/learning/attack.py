@@ -66,13 +66,10 @@ class Attacked:
     def __init__(self, task: Task, config: AttackConfig, devices: int, seed: int = 0) -> None:
         """Draw the attackers among ``devices``, and noise, from the seed."""
         self._task, self._config, self._seed = task, config, whole("seed", seed, 0, LARGEST_SEED)
+        self.sample_count = CheckedTask.of(task).sample_count
         self.attackers = frozenset(config.attackers(devices, seed))
         self.initial_model, self.evaluate = task.initial_model, task.evaluate
         self.named_arrays = task.named_arrays
-
-    def sample_count(self, device: int) -> int:
-        """Return the number of samples that a device holds."""
-        return CheckedTask.of(self._task).sample_count(device)
 
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         """Return what the device sends: its update, or what an attacker makes of it."""

@@ -145,22 +145,23 @@ def train(
         timeline, task, aggregation=aggregation, workers=workers, evaluate_every=evaluate_every, resume=resume
     ) as training:
         observer.run_started(timeline, resume)
-        return follow(training, observer)
+        try:
+            return follow(training, observer)
+        except KeyboardInterrupt:
+            observer.notice(f"interrupted after {training.rounds} rounds")
+            return training.history()
 
 
 def follow(
     training: Training, observer: Observer, after_round: Callable[[Training], None] = lambda _: None
 ) -> History:
-    """Apply round after round and report to the observer; return what there is at the end or at Ctrl-C."""
+    """Apply round after round and report to the observer; return the history at the end."""
     try:
-        try:
-            while not (training.finished or observer.wants_stop()):
-                observer.round_done(training.advance())
-                for point in training.new_points():
-                    observer.evaluated(point)
-                after_round(training)
-        except KeyboardInterrupt:
-            observer.notice(f"interrupted after {training.rounds} rounds")
+        while not (training.finished or observer.wants_stop()):
+            observer.round_done(training.advance())
+            for point in training.new_points():
+                observer.evaluated(point)
+            after_round(training)
         return training.history()
     finally:
         for point in training.unreported_points():
@@ -206,7 +207,7 @@ class Training:
         self._ahead = AHEAD_PER_WORKER * workers
         self._next_uplink = int(timeline.round_offsets[start.rounds])
         self._start_trainings()
-        if resume is None:
+        if all(point.round != self.rounds for point in self._points):  # also after an interrupt before it
             self._evaluate_if_due()
 
     def __enter__(self) -> Self:
@@ -289,7 +290,6 @@ class Training:
         while self._pending and (wait or self._pending[0][1].done()):
             k, result = self._pending[0]
             evaluation = result.result()  # one that failed stays, so no history is without it
-            self._pending.popleft()
             if not np.isfinite(evaluation.loss):
                 self._pending.clear()
                 raise Diverged(k, "loss", self.history())
@@ -300,6 +300,7 @@ class Training:
             self._points.append(
                 Point(slot, k, evaluation.loss, evaluation.accuracy, oldest, evaluation.metrics)
             )
+            self._pending.popleft()
 
     def _start_trainings(self) -> None:
         """Start the next local trainings, up to the first that waits for a model of a later round."""

@@ -44,18 +44,11 @@ class Quantised:
         self._task, self._seed = task, whole("seed", seed, 0, LARGEST_SEED)
         self.bits = whole("bits", bits, FEWEST_BITS, UNQUANTISED)
         self.initial_model, self.evaluate = task.initial_model, task.evaluate
-        self.named_arrays = task.named_arrays
-        model = task.initial_model()
-        sizes = [array.size for array in task.named_arrays(model).values()]
-        if not sizes or sum(sizes) != len(model):
-            raise ValueError("the task's named arrays are not the whole of its model")
+        self.named_arrays, self.sample_count = task.named_arrays, CheckedTask.of(task).sample_count
+        sizes = [array.size for array in task.named_arrays(task.initial_model()).values()]
         self._ends = np.cumsum(sizes, dtype=np.int64)
         self.packing = None if self.bits == UNQUANTISED else Packing(self._ends, self.bits)
         """Encoding of its updates in a message; None for plain float32."""
-
-    def sample_count(self, device: int) -> int:
-        """Return the number of samples that a device holds."""
-        return CheckedTask.of(self._task).sample_count(device)
 
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         """Return the device's update after quantisation, as the server decodes it."""

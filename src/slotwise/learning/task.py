@@ -16,7 +16,12 @@ from slotwise.user_code import describe_value
 
 NO_METRICS: Mapping[str, float] = MappingProxyType({})
 METRIC_NAME = "[A-Za-z][A-Za-z0-9_./-]*"
-RESERVED = ("slot", "round", "loss", "accuracy", "staleness")
+# The columns of every history; metrics have columns of their own after them.
+COLUMNS: Mapping[str, type[int] | type[float]] = MappingProxyType(
+    {"slot": int, "round": int, "loss": float, "accuracy": float, "staleness": int}
+)
+TRACKED_NAMES: Mapping[str, str] = MappingProxyType({"loss": "train_loss", "accuracy": "test_accuracy"})
+RESERVED = (*COLUMNS, *TRACKED_NAMES.values())  # names that no metric may have
 METHODS = ("initial_model", "local_update", "evaluate", "named_arrays")
 
 

@@ -23,8 +23,13 @@ from slotwise.learning.task import TrainingStart
 from slotwise.learning.torch_module import FlatModule
 from slotwise.learning.torch_objective import Objective, is_labelled
 from slotwise.learning.torch_randomness import SeededOperations
-from slotwise.learning.torch_samples import ArrayBatches, Batches, arrange
+from slotwise.learning.torch_samples import ArrayBatches, Batches, TorchSamples, arrange
 from slotwise.user_code import describe_error
+
+UNSEEDED = (
+    "TorchTask: the module, a metric or a data set draws random numbers that cannot be seeded"
+    " (from random, numpy.random or torch's default generator in C++); draw them with torch"
+)
 
 
 class Checks(NamedTuple):
@@ -68,13 +73,18 @@ class _Check:
     channels_last: bool = True
 
     def run(self) -> Checks:
+        states = _other_generators()
         try:
             training = self._train()
         except UserError:
             # A module that calls `view` on images may not work on another order in memory.
             self.channels_last = False
             training = self._train()
-        return Checks(self.channels_last, training, self._evaluate())
+        evaluation = self._evaluate()
+        self._read_every_device()
+        if _other_generators() != states:
+            raise UserError(UNSEEDED)
+        return Checks(self.channels_last, training, evaluation)
 
     def _train(self) -> bool:
         """Compute a gradient twice; return whether random operations were seen."""
@@ -83,10 +93,7 @@ class _Check:
             warnings.filterwarnings("error", "Using a target size", UserWarning)
             (seen, one), (_, other) = self._gradient(), self._gradient()
         if _other_generators() != states:
-            raise UserError(
-                "TorchTask: the module or the data set draws random numbers that cannot be seeded"
-                " (from random, numpy.random or torch's default generator in C++); draw them with torch"
-            )
+            raise UserError(UNSEEDED)
         if self.flat.device.type == "cpu" and one.tobytes() != other.tobytes():
             raise UserError(
                 "TorchTask: two trainings from the same model differ: the module or the data set keeps a"
@@ -116,6 +123,13 @@ class _Check:
         if not flat.gradient.any() and torch.isfinite(value):
             self._check_connected(outputs)
         return bool(forward), flat.gradient.cpu().numpy().copy()
+
+    def _read_every_device(self) -> None:
+        """Read one sample of each torch data set."""
+        if isinstance(self.data, TorchSamples):
+            with SeededOperations(self.training.seed):
+                for row in self.data.first_rows:
+                    self._batch(row[np.newaxis], test=False)
 
     def _check_connected(self, outputs: Any) -> None:
         if isinstance(outputs, Tensor) and not outputs.requires_grad:

@@ -8,11 +8,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from slotwise.errors import UserError
+from slotwise.learning.task import RESERVED
 
 Loss = Callable[[Any, Any], Tensor]
 Metric = Callable[[Any, Any], Any]
 TEST_LOSS = "test_loss"
-TAKEN = (TEST_LOSS, "slot", "round", "loss", "accuracy", "staleness")  # columns of history.csv
 LABEL_LOSSES = (nn.functional.cross_entropy, nn.functional.nll_loss)
 IGNORED = -100  # a target that torch's cross_entropy ignores
 
@@ -22,7 +22,7 @@ class Objective:
 
     def __init__(self, loss: Loss, metrics: Mapping[str, Metric]) -> None:
         for name in metrics:
-            if name in TAKEN:
+            if name == TEST_LOSS or name in RESERVED:
                 raise UserError(f"TorchTask: metric {name}: the name is taken; choose another")
         self._loss = loss
         self.is_classification = loss in LABEL_LOSSES

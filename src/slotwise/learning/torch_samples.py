@@ -62,6 +62,7 @@ class TorchSamples:
     Attributes:
         union: Numbers of all training samples.
         test_rows: Numbers of all test samples.
+        first_rows: Number of the first sample of each device.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class TorchSamples:
             raise InputError("test", "no sample", "at least one sample")
         self._ends = np.cumsum(sizes)
         self.union: Rows = np.arange(self._ends[-1])
+        self.first_rows: Rows = self._ends - np.array(sizes)
         self.test_rows: Rows = np.arange(len(test))
 
     def __len__(self) -> int:

@@ -36,6 +36,7 @@ from slotwise.learning.torch_objective import Loss, Mean, Metric, Objective, cou
 from slotwise.learning.torch_randomness import SeededOperations
 from slotwise.learning.torch_samples import ArrayBatches, Batch, Batches, Rows, TorchSamples, arrange
 
+Context = AbstractContextManager[Any]
 Initial = Literal["module", "seed"]
 CHUNK = 512  # samples of an evaluation at once, at most
 
@@ -124,11 +125,12 @@ class TorchTask:
         flat.load(model)
         flat.train()
         take_step = self._stepper(flat, start)
-        seeded = self._seeded(self._checks.random_training, start.device, start.training)
+        reading, computing = self._seeded(self._checks.random_training, start.device, start.training)
         for rows in self._data.batches(self.training, start):
             flat.gradient.zero_()
-            with seeded:
+            with reading:
                 inputs, targets = self._arranged(self._data.train_batch(rows))
+            with computing:
                 loss = self._objective.loss(flat.module(inputs), targets)
             loss.backward()  # type: ignore[no-untyped-call]
             take_step()
@@ -142,14 +144,18 @@ class TorchTask:
         flat.eval()
         loss, correct = Mean(), Mean()
         metrics = {name: Mean() for name in self._objective.metrics}
-        with self._seeded(self._checks.random_evaluation):
-            flat.use_statistics() if self._averaged else flat.collect_statistics()
-            for rows in _chunks(self._data.union):
+        reading, computing = self._seeded(self._checks.random_evaluation)
+        flat.use_statistics() if self._averaged else flat.collect_statistics()
+        for rows in _chunks(self._data.union):
+            with reading:
                 inputs, targets = self._arranged(self._data.train_batch(rows))
+            with computing:
                 loss.add(self._objective.loss(flat.module(inputs), targets), len(rows))
-            flat.use_statistics()
-            for rows in _chunks(self._data.test_rows):
+        flat.use_statistics()
+        for rows in _chunks(self._data.test_rows):
+            with reading:
                 inputs, targets = self._arranged(self._data.test_batch(rows))
+            with computing:
                 outputs = flat.module(inputs)
                 correct.add(*count_correct(outputs, targets))
                 for name, value in self._objective.measure(outputs, targets).items():
@@ -185,10 +191,13 @@ class TorchTask:
         found: FlatModule = self._local.module
         return found
 
-    def _seeded(self, needed: bool, device: int = 0, training: int = 0) -> AbstractContextManager[Any]:
-        """Return a context in which random operations draw from the generator of one training."""
-        # It slows every operation down, so modules without random operations do without.
-        return SeededOperations(self.training.seed, device, training) if needed else nullcontext()
+    def _seeded(self, random_module: bool, device: int = 0, training: int = 0) -> tuple[Context, Context]:
+        """Return two contexts, for reading samples and for the module, that seed random operations."""
+        # They slow every operation down, so arrays and modules without random operations do without. Torch
+        # data sets may draw for some samples only, which no check can find out.
+        seeded = SeededOperations(self.training.seed, device, training)
+        reads = random_module or isinstance(self._data, TorchSamples)
+        return seeded if reads else nullcontext(), seeded if random_module else nullcontext()
 
     def _arranged(self, batch: Batch) -> Batch:
         inputs, targets = batch

@@ -1,8 +1,8 @@
 """The paper's statements in its own words, and the rules by which they are judged: one function for each.
 
-The docstring of a rule is its text in the report. The rules were written before the runs they judge were
-looked at. Each returns whether the statement holds (None if the figures leave it open) and the figures behind
-it. The definitions of final loss, fluctuation, tie, collapsed and verdict are in `criteria`.
+The docstring of a rule is its text in the report. Each returns whether the statement holds (None if the
+figures leave it open) and the figures behind it. The definitions of final loss, fluctuation, tie, collapsed
+and verdict are in `criteria`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The numbers that rules compare, their tolerances and three-valued logic. Fixed before the runs."""
+"""The numbers that rules compare, their tolerances, and three-valued logic."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from slotwise.batch.job import Run, distinct, free_delay
 from slotwise.data import TITLES
 from slotwise.paper.evidence import Results, seed_curves
-from slotwise.paper.experiments import BOTH, Curves, Experiment, Tradeoff
+from slotwise.paper.experiments import BOTH, MODELS, Curves, Experiment, Tradeoff
 from slotwise.report.curves import (
     BLACK,
     BLUE,
@@ -44,7 +44,7 @@ def figures_of(experiment: Experiment, results: Results, seeds: Sequence[int]) -
     sizes = {f"S={config.channel.group_size}": config for config in experiment.configs(0)}
     figure = CurveFigure(
         experiment.name,
-        f"{SCHEDULE_TITLES[experiment.schedules[0]]}: {TITLES[experiment.data]}",
+        f"{SCHEDULE_TITLES[experiment.schedules[0]]}: {_case(experiment)}",
         "S devices send in a round; d is the staleness of their updates, in rounds.",
         loss_and_accuracy(_lines(results, seeds, sizes)),
     )
@@ -57,6 +57,12 @@ def staleness(config: RunConfig) -> int:
     return config.channel.groups - 1 - delay
 
 
+def _case(experiment: Experiment) -> str:
+    """Return the data set, and how the experiment differs from the paper's case."""
+    iid = ", IID data" if experiment.partition == "iid" else ""
+    return TITLES[experiment.data] + iid + (f", {MODELS.title}" if experiment.reading == MODELS else "")
+
+
 def _comparison(experiment: Curves, results: Results, seeds: Sequence[int]) -> CurveFigure:
     """Return one panel for each group size at which a delay is free."""
     shown, same = [], []
@@ -66,10 +72,9 @@ def _comparison(experiment: Curves, results: Results, seeds: Sequence[int]) -> C
             same.append(f"S={size}")
         elif lines := _lines(results, seeds, pair, dashes=True):
             shown.append(Panel(f"S={size}", "slot", "loss", lines))
-    iid = ", IID data" if experiment.partition == "iid" else ""
     return CurveFigure(
         experiment.name,
-        f"Asynchronous against intentional delay: {TITLES[experiment.data]}{iid}",
+        f"Asynchronous against intentional delay: {_case(experiment)}",
         f"The same S in each panel, without and with the free delay. No delay is free at {', '.join(same)}: "
         "there both schedules are one and the same run.",
         tuple(shown),
@@ -86,7 +91,7 @@ def _tradeoff(experiment: Tradeoff, results: Results, seeds: Sequence[int]) -> C
     lines = _lines(results, seeds, labels, colours, dashes=True)
     return CurveFigure(
         experiment.name,
-        "Computation against communication at S=1: MNIST",
+        f"Computation against communication at S=1: {_case(experiment)}",
         "Compute slots of one local training, and r, the slots of one uplink or broadcast. "
         "Dashed: async; solid: idfl with the free delay.",
         (

@@ -119,8 +119,8 @@ def statements_section(judged: Sequence[Judged], notes: Iterable[str]) -> Sectio
     """Return the paper's statements, the verdict on each under each reading, and the figures behind it."""
     parts: list[Content] = [
         paragraph(
-            "What the paper says, judged under each reading of what the server averages. The rules were "
-            "written down before the runs they judge were looked at."
+            "What the paper says, judged under each reading of what the server averages. The rules are fixed "
+            "in code and the same for all readings; docs/results says which runs are older than they are."
         ),
         *(paragraph(note, "note") for note in notes),
     ]

@@ -120,7 +120,7 @@ def _setting(
 
 
 def _notes(config: RunConfig, setting: Setting, timeline: Timeline) -> tuple[str, ...]:
-    notes = ["Estimates are the largest values found, so the true constants are at least as large."]
+    notes = ["L and heterogeneity are the largest values found: the true constants are at least as large."]
     if config.training.local_steps > 1:
         notes.append(
             f"The run takes H = {config.training.local_steps} steps per update, the theorem one: "

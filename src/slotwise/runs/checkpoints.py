@@ -21,8 +21,10 @@ from slotwise.aggregation import RuleState
 from slotwise.errors import UserError
 from slotwise.files import leftovers, write_atomically
 from slotwise.learning import History, Point
+from slotwise.learning.task import COLUMNS
 
 KEPT = 2
+POINT_ARRAYS = ("slots", "rounds", "losses", "accuracies", "staleness")  # in the order of COLUMNS
 RULE_STATE, METRIC = "rule_state.", "metric."  # before the names of arrays
 State = TypeVar("State")
 
@@ -127,6 +129,8 @@ def _encode(history: History) -> bytes:
     versions = sorted(history.models)
     buffer = io.BytesIO()
     more: dict[str, Any] = {RULE_STATE + name: array for name, array in history.rule_state.items()}
+    for name, (column, kind) in zip(POINT_ARRAYS, COLUMNS.items(), strict=True):
+        more[name] = np.array([getattr(point, column) for point in history.points], dtype=kind)
     for name in {name: None for point in history.points for name in point.metrics}:
         more[METRIC + name] = np.array([p.metrics.get(name, np.nan) for p in history.points])
     np.savez(
@@ -134,11 +138,6 @@ def _encode(history: History) -> bytes:
         round=np.int64(history.rounds),
         versions=np.array(versions, dtype=np.int64),
         models=np.stack([history.models[v] for v in versions]),
-        slots=history.slot,
-        rounds=history.round,
-        losses=history.loss,
-        accuracies=history.accuracy,
-        staleness=np.array([p.staleness for p in history.points], dtype=np.int64),
         **more,
     )
     return buffer.getvalue()
@@ -147,8 +146,7 @@ def _encode(history: History) -> bytes:
 def _decode(data: bytes) -> History | None:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            names = ("slots", "rounds", "losses", "accuracies", "staleness")
-            columns = [archive[name].tolist() for name in names]
+            columns = [archive[name].tolist() for name in POINT_ARRAYS]
             models = dict(zip(archive["versions"].tolist(), archive["models"], strict=True))
             metrics = {
                 name.removeprefix(METRIC): archive[name].tolist()

@@ -166,6 +166,7 @@ class RunConfig:
         shorthand = Shorthand(**{name: options.get(name) for name in SHORTHANDS})
         chosen = {name: value for name, value in options.items() if name not in SHORTHANDS}
         case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
+        case = _without_outdated(case, chosen)
         chosen |= _devices_of_folder(chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
@@ -215,9 +216,17 @@ class RunConfig:
         if "network" in nested.get("model", {}):  # the layers of the network before do not count
             layers = {"channels": DEFAULT_LAYERS, "hidden": DEFAULT_LAYERS}
             nested["model"] = layers | nested["model"]
+        if self._changes_folder(nested.get("dataset", {})):  # nor does what was found in another folder
+            found = {name: getattr(DatasetConfig, name) for name in FOUND_IN_FOLDER}
+            nested["dataset"] = found | nested["dataset"]
         for group, values in nested.items():
             changes[group] = replace(getattr(self, group), **values)
         return replace(self, **changes) if changes else self
+
+    def _changes_folder(self, options: Mapping[str, Any]) -> bool:
+        folder = options.get("data_folder")
+        absolute = None if folder is None else str(Path(str(folder)).absolute())
+        return "data_folder" in options and absolute != self.dataset.data_folder
 
     def options(self) -> dict[str, Any]:
         """Return the flat table of all options, as run.json has it."""
@@ -304,6 +313,8 @@ class RunConfig:
         return self.evaluate_every or max(1, self.deadline // EVALUATIONS)
 
 
+# Options whose values belong to that of another option: they get their defaults if it changes.
+DEPENDENT: Mapping[str, tuple[str, ...]] = {"network": ("channels", "hidden"), "data_folder": FOUND_IN_FOLDER}
 EVALUATIONS = 100  # of a run, by default
 # Options of earlier versions and their names now: run.json files may have the old ones.
 RENAMED: Mapping[str, str] = {"loss": "uplink_loss"}
@@ -390,6 +401,13 @@ PAPER_OPTIONS = (
     *("channels", "hidden", "backend", "local_steps", "batch_size", "learning_rate", "update", "seed"),
     "evaluate_every",
 )
+
+
+def _without_outdated(case: Mapping[str, Any], chosen: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of a case that still hold with the chosen ones on top."""
+    changed = [name for name in DEPENDENT if name in chosen and chosen[name] != case.get(name)]
+    outdated = {dependent for name in changed for dependent in DEPENDENT[name]}
+    return {name: value for name, value in case.items() if name not in outdated}
 
 
 def _devices_of_folder(options: Mapping[str, Any]) -> dict[str, Any]:

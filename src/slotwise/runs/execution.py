@@ -198,6 +198,9 @@ def execute(
             except Diverged as error:
                 saver.close(error.history, "diverged", diverged_in_round=error.round)
                 raise
+            except KeyboardInterrupt:
+                saver.close(training.history(), "interrupted")
+                raise
             except Exception as error:  # of the user's rule or task, or a full disk
                 saver.fail(training, error)
                 raise
@@ -330,8 +333,8 @@ def build_task(
         except (Exception, SystemExit) as error:
             raise UserError(f"task {name} failed: {describe_error(error)}") from error
     else:
-        check_task(config)  # what does not fit is refused before data is loaded
-        network = config.network()
+        network = config.network()  # what does not fit is refused before data is loaded
+        refuse_too_much_memory(config)
         samples = device_samples(config, dataset, devices)
         check_images(samples.dataset)
         offset, scale = config.dataset.standardisation(samples.dataset)

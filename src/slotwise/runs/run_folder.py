@@ -34,6 +34,7 @@ from slotwise.files import (
     write_document,
 )
 from slotwise.learning import History, Point
+from slotwise.learning.task import COLUMNS
 from slotwise.runs.checkpoints import Checkpoints
 from slotwise.runs.config import RunConfig
 
@@ -41,7 +42,6 @@ Status = Literal["running", "interrupted", "diverged", "finished"]
 FORMAT = 1
 FINAL_PART = 0.1
 TRACKER_FILES = "tracking-*.json"
-COLUMNS = Point._fields[:-1]  # of history.csv; metrics have columns of their own after them
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,9 @@ class RunFolder:
         try:
             with path.open(encoding="utf-8", newline="") as file:
                 rows = csv.DictReader(file)
-                kinds = tuple(zip((int, int, float, float, int), COLUMNS, strict=True))
                 others = [name for name in rows.fieldnames or () if name not in COLUMNS]
                 for row in rows:
-                    numbers: list[Any] = [kind(row[name]) for kind, name in kinds]
+                    numbers: list[Any] = [kind(row[name]) for name, kind in COLUMNS.items()]
                     metrics = {name: float(row[name]) for name in others}
                     points.append(Point(*numbers)._replace(metrics=metrics))
             if not set(COLUMNS) <= set(rows.fieldnames or ()):

@@ -34,9 +34,16 @@ def toml_options(path: Path, table: Mapping[str, Any], others: Sequence[str] = (
             raise UserError(f"{path}: {key} is given twice, with dashes and with underscores")
         options[name] = value
     for name in ("fleet_file", "data_folder"):
-        if isinstance(options.get(name), str):
-            options[name] = str(path.parent / options[name])
+        if name in options:
+            options[name] = _relative_to(path.parent, options[name])
     return options
+
+
+def _relative_to(folder: Path, value: Any) -> Any:
+    """Return the path of a file named relative to ``folder``, or of each in a list."""
+    if isinstance(value, list):
+        return [_relative_to(folder, item) for item in value]
+    return str(folder / value) if isinstance(value, str) else value
 
 
 def _refuse_unknown(key: str, value: Any, others: Sequence[str]) -> None:

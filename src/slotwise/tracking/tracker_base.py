@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import UserError
 from slotwise.files import read_document, write_document
+from slotwise.learning.task import COLUMNS, TRACKED_NAMES
 from slotwise.observer import Observer, RunEnd
 
 if TYPE_CHECKING:
@@ -146,17 +147,10 @@ class Tracker(Observer):
 
 def values_of(point: Point) -> dict[str, float]:
     """Return what is logged of a point, by name: its own fields and further metrics."""
-    values = {
-        **point.metrics,
-        "train_loss": point.loss,
-        "test_accuracy": point.accuracy,
-        "slot": point.slot,
-        "round": point.round,
-        "staleness": point.staleness,
-    }
+    own = {TRACKED_NAMES.get(name, name): getattr(point, name) for name in COLUMNS}
     if isnan(point.accuracy):  # the task has none
-        del values["test_accuracy"]
-    return values
+        del own[TRACKED_NAMES["accuracy"]]
+    return {**point.metrics, **own}
 
 
 def import_library(module: str, extra: str) -> ModuleType:

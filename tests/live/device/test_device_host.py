@@ -1,11 +1,12 @@
 """Options of devices, and devices in one process."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
 
-from slotwise.errors import InputError
+from slotwise.errors import InputError, UserError
 from slotwise.learning import TrainingStart
 from slotwise.live.device.device_host import DeviceConfig, Excluded, _DeviceHost, run_device, run_fleet
 from slotwise.live.protocol import Topics
@@ -68,3 +69,21 @@ def test_a_device_does_not_attack_because_the_network_says_so():
     finally:
         host.pool.shutdown()
     assert np.array_equal(honest, told)
+
+
+def test_a_device_imports_no_rule_that_the_network_names(tmp_path, monkeypatch):
+    (tmp_path / "foreign_rule.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = RunConfig.from_options({"devices": 4, "group_size": 2, "samples_per_device": 20})
+    foreign = config.with_options(aggregation="foreign_rule:rule")
+    host = _DeviceHost(Topics("test"), DeviceConfig(), [1], 1, lambda _: None)
+    assert len(host._build(json.dumps(foreign.options())).initial_model()) == 21_840
+    assert "foreign_rule" not in sys.modules
+
+
+def test_a_device_runs_only_the_step_that_it_was_started_with():
+    config = RunConfig.from_options({"devices": 4, "group_size": 2, "samples_per_device": 20})
+    own = config.with_options(local_step="nosuch:step")
+    host = _DeviceHost(Topics("test"), DeviceConfig(), [1], 1, lambda _: None)
+    with pytest.raises(UserError, match="local_step nosuch:step"):
+        host._build(json.dumps(own.options()))

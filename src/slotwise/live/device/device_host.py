@@ -14,7 +14,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from slotwise.aggregation import AggregationConfig
 from slotwise.data import DataName, PartitionName
+from slotwise.data.dataset_config import FOUND_IN_FOLDER
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Task, TrainingStart
 from slotwise.learning.attack import AttackConfig
@@ -220,10 +222,10 @@ class _DeviceHost:
 
     def _build(self, announced: str) -> Task:
         try:
-            table = {**json.loads(announced), "task": None}  # no code is taken from the network
-            for name in option_names(AttackConfig):  # nor an order to attack
-                table.pop(name, None)
-        except (ValueError, TypeError, RecursionError):
+            # No code is taken from the network: neither a task nor a rule, nor an order to attack.
+            dropped = {*option_names(AggregationConfig), *option_names(AttackConfig), "task"}
+            table = {name: value for name, value in json.loads(announced).items() if name not in dropped}
+        except (ValueError, TypeError, AttributeError, RecursionError):
             raise UserError("cannot read the server's announcement: is it of another version?") from None
         given = {name: getattr(self._config, name) for name in ("data", "partition", "data_folder", "task")}
         own = {name: value for name, value in given.items() if value is not None}
@@ -231,6 +233,9 @@ class _DeviceHost:
         if ("data_folder" in own) != (table.get("data_folder") is not None) and "task" not in own:
             needed = "no data_folder" if "data_folder" in own else "a data_folder"
             raise UserError(f"the run has {needed}: start the device with the same")
+        if table.get("data_folder") is not None and "data_folder" not in own:
+            for name in ("data_folder", *FOUND_IN_FOLDER):
+                table.pop(name, None)
         config = RunConfig.from_saved({**table, **own})
         step = config.training.local_step
         if step != self._config.local_step:  # a name from the network must not decide what code runs
