@@ -160,25 +160,22 @@ def execute(
 ) -> RunResult:
     """Train a run in its folder, which is locked meanwhile, from the checkpoint ``resume`` on.
 
-    The task and the timeline are those of the configuration, if they are built already. With ``create`` the
-    folder is made here, after a trial call of the user's own task or rule: one that fails at its first call
-    leaves nothing behind. ``task_object`` is the class of a task that the configuration does not name. The
-    other arguments are those of `run`.
+    Task and timeline are those of the configuration, if they are built already, or the task is an object of
+    the class ``task_object``. With ``create`` the folder is made here, after a trial call of the user's task
+    or rule: one that fails at once leaves nothing behind. The other arguments are those of `run`.
 
     Raises:
-        Diverged: after the state has been saved.
-        UserError: another process is training this run, or the folder cannot be written.
-        Exception: any error of the user's task or rule, after the state has been saved as interrupted.
+        UserError: the folder is in use or cannot be written.
+        Exception: Diverged, or an error of the user's task or rule, after the state has been saved.
     """
     check_interval(checkpoint_every)
     observer, rule = observer or Observer(), config.rule.rule()
     timeline = config.simulate() if timeline is None else timeline
-    task = build_task(config) if task is None else task
-    own = task_object is not None or config.model.task is not None
+    task = task if task is not None else build_task(config)
     more = {} if task_object is None else {"task_object": task_object}
     _check_fits(resume, timeline, task, folder)
     if create:
-        if own or config.rule.aggregation not in RULES:
+        if more or config.model.task or config.rule.aggregation not in RULES:
             _try_once(CheckedTask.of(task), rule, timeline)
         folder = RunFolder.create(folder.path, config, overwrite=overwrite, **more)
     with folder.held(), _opened(folder, config, observer):
