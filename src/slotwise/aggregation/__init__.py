@@ -21,7 +21,6 @@ from slotwise.aggregation.rule import (
     Contribution,
     RuleState,
     Vector,
-    check_arguments,
     keeps_state,
     mean,
     next_model,
@@ -34,6 +33,6 @@ __all__ = [
     "NO_STATE", "RULES", "Aggregation", "AggregationConfig", "Contribution", "DelayAdaptive", "Discount",
     "FedAdagrad", "FedAdam", "FedAsync", "FedBuff", "FedYogi", "Hinge", "Krum", "MultiKrum", "NormClipping",
     "Polynomial", "RuleState", "ServerMomentum", "StalenessWeightedMean", "TrimmedMean", "Vector",
-    "check_arguments", "constant",
+    "constant",
     "coordinate_median", "fedavg", "keeps_state", "mean", "model_average", "next_model",
 ]  # fmt: skip

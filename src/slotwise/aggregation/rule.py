@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InputError, UserError
+from slotwise.errors import UserError
 from slotwise.user_code import describe_value
 
 Vector = NDArray[np.float32]
@@ -73,18 +73,6 @@ def keeps_state(aggregation: Callable[..., Any]) -> bool:
     except ValueError:  # some functions written in C have no signature
         return False
     return False
-
-
-def check_arguments(aggregation: object) -> None:
-    """Raise an InputError if a rule cannot be called with a model and contributions, or with a state too."""
-    allowed = "a function of (model, contributions), or of (model, contributions, state)"
-    if not callable(aggregation):
-        raise InputError("aggregation", aggregation, allowed)
-    if keeps_state(aggregation):
-        try:
-            inspect.signature(aggregation).bind(None, None, None)
-        except TypeError:
-            raise InputError("aggregation", getattr(aggregation, "__name__", "given"), allowed) from None
 
 
 def next_model(

@@ -25,7 +25,6 @@ from slotwise.aggregation import (
     Contribution,
     RuleState,
     Vector,
-    check_arguments,
     mean,
     next_model,
 )
@@ -35,6 +34,7 @@ from slotwise.notebook import Displayable
 from slotwise.observer import Observer
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
+from slotwise.user_code import check_arguments
 
 AHEAD_PER_WORKER = 4
 REMEDY = "try a smaller learning_rate, fewer local_steps or a larger group_size"
@@ -127,7 +127,8 @@ def train(
     Args:
         timeline: Which device sends which update when.
         task: What is learned.
-        aggregation: Rule that combines the updates of a round, or the name of a built-in one.
+        aggregation: Rule that combines the updates of a round; a name such as "fedavg" gives a built-in rule
+            with its default options.
         workers: Local trainings computed in parallel, one thread each. The result does not depend on it.
         evaluate_every: Slots between evaluations; None evaluates the first and the last model only.
         resume: State to continue from, instead of w_0.
@@ -317,7 +318,7 @@ def rule_of(aggregation: Aggregation | str) -> Aggregation:
     """Return the rule of a name, with its default options; a rule is returned as it is, if it can be one."""
     if isinstance(aggregation, str):
         return AggregationConfig(aggregation=aggregation).rule()
-    check_arguments(aggregation)
+    check_arguments("aggregation", aggregation, 2, 3)
     return aggregation
 
 

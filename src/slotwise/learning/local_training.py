@@ -8,7 +8,7 @@ from math import inf
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from slotwise.data import Dataset
 from slotwise.errors import InputError
@@ -124,14 +124,10 @@ class DeviceSamples:
 
     def __init__(self, dataset: Dataset, rows: Sequence[NDArray[np.integer]] | NDArray[np.int32]) -> None:
         """Give device n the samples ``rows[n - 1]``; devices may have different numbers of samples."""
-        self.dataset, given = dataset, [np.asarray(own) for own in rows]
-        if not given:
-            raise InputError("rows", "[]", "the samples of at least one device")
-        for device, own in enumerate(given, start=1):
-            if own.ndim != 1 or not own.size or own.dtype.kind not in "iu" or own.min() < 0:
-                found = f"{own.dtype}{list(own.shape)} of device {device}"
-                raise InputError("rows", found, "the numbers of its samples, from 0, at least one")
-        self.rows = tuple(own.astype(np.int32, copy=False) for own in given)
+        self.dataset = dataset
+        self.rows = tuple(_checked_rows(dataset, number, own) for number, own in enumerate(rows, start=1))
+        if not self.rows:
+            raise InputError("rows", "none", "the samples of at least one device")
         self.union = np.unique(np.concatenate(self.rows))
         """Samples of all devices, each once: the training loss is the mean over them."""
 
@@ -147,3 +143,14 @@ class DeviceSamples:
         """Return the rows of the data set, [steps, batch], of one local training."""
         own, steps, size = self.rows[start.device - 1], training.local_steps, training.batch_size
         return own[draw_batches(training.seed, start.device, start.training, len(own), steps, size)]
+
+
+def _checked_rows(dataset: Dataset, device: int, rows: ArrayLike) -> NDArray[np.int32]:
+    """Return the rows of a device; refuse those that are not rows of the data set."""
+    own, count = np.asarray(rows), len(dataset.train_targets)
+    if own.ndim != 1 or not own.size:
+        raise InputError("samples", f"{list(own.shape)} of device {device}", "at least one sample")
+    if own.dtype.kind not in "iu" or own.min() < 0 or own.max() >= count:
+        allowed = f"whole numbers from 0 to {count - 1}, rows of the training samples"
+        raise InputError("samples", f"{own.min()} to {own.max()} of device {device}", allowed)
+    return own.astype(np.int32, copy=False)

@@ -80,7 +80,8 @@ class CheckedTask:
     """A task whose results are checked: a mistake in it becomes one clear line.
 
     A task may also have ``sample_count(device)``, the samples that a device holds, for rules that weight by
-    it; without it every device counts as one sample.
+    it; without it every device counts as one sample. And it may have ``devices``, the number of devices that
+    have samples.
 
     Raises:
         UserError: ``task`` is no Task, or its first model is not a finite float32 vector that its
