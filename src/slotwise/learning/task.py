@@ -146,8 +146,7 @@ class CheckedTask:
 
     def check_devices(self, devices: int) -> None:
         """Raise a UserError if the task has samples for another number of devices than the schedule has."""
-        samples: Any = getattr(self.task, "samples", None)
-        held = len(samples) if hasattr(samples, "__len__") else devices
+        held = getattr(self.task, "devices", devices)
         if held != devices:
             found = f"has samples for {held} devices, and the schedule has {devices}"
             raise UserError(f"task {self.name}: {found}")
