@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from slotwise.errors import UserError
@@ -24,9 +25,9 @@ class Objective:
         for name in metrics:
             if name == TEST_LOSS or name in RESERVED:
                 raise UserError(f"TorchTask: metric {name}: the name is taken; choose another")
-        self._loss = loss
         self.is_classification = loss in LABEL_LOSSES
         """True if the loss is one of torch's that take labels."""
+        self._loss = loss = _with_integer_labels(loss) if self.is_classification else loss
         self.metrics: Mapping[str, Metric] = {TEST_LOSS: loss, **metrics}
 
     def loss(self, outputs: Any, targets: Any) -> Tensor:
@@ -41,6 +42,16 @@ class Objective:
             name: value.float().mean() if isinstance(value, Tensor) else value
             for name, value in found.items()
         }
+
+
+def _with_integer_labels(loss: Loss) -> Loss:
+    """Return a loss that also takes boolean labels."""
+
+    def with_integer_labels(outputs: Any, targets: Any) -> Tensor:
+        is_bool = isinstance(targets, Tensor) and targets.dtype == torch.bool
+        return loss(outputs, targets.long() if is_bool else targets)
+
+    return with_integer_labels
 
 
 class Mean:
