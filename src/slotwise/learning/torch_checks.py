@@ -145,7 +145,7 @@ class _Check:
 
     def _loss(self, outputs: Any, targets: Any, count: int) -> Tensor:
         """Return the loss of a batch after checking labels and shapes."""
-        if is_labelled(outputs, targets) and self.objective.is_classification:
+        if is_labelled(outputs, targets) and self.objective.label_loss:
             self._check_labels(outputs.shape[1])
         metric = self.objective.metrics["test_loss"]
         value = _call("the loss", metric, outputs, targets)
@@ -164,7 +164,7 @@ class _Check:
         """Refuse labels that have no score."""
         if not isinstance(self.data, ArrayBatches):
             return  # which can be checked without reading everything
-        for smallest, largest in self.data.label_ranges():
+        for smallest, largest in self.data.label_ranges(self.objective.ignored):
             if smallest < 0 or largest >= classes:
                 wrong = smallest if smallest < 0 else largest
                 raise UserError(

@@ -15,7 +15,6 @@ from slotwise.errors import InputError, UserError
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.randomness import draw_batches
 from slotwise.learning.task import TrainingStart
-from slotwise.learning.torch_objective import IGNORED
 
 Rows = NDArray[np.integer]
 Batch = tuple[Any, Any]  # inputs and targets
@@ -150,11 +149,11 @@ class ArrayBatches:
         """Return inputs and targets of some test samples."""
         return self._inputs(self._dataset.test_inputs, rows), _take(self._dataset.test_targets, rows)
 
-    def label_ranges(self) -> list[tuple[int, int]]:
+    def label_ranges(self, ignored: int) -> list[tuple[int, int]]:
         """Return the smallest and largest label of training and test, without those that are ignored."""
         ranges = []
         for targets in (self._dataset.train_targets, self._dataset.test_targets):
-            labels = targets[targets != IGNORED]
+            labels = targets[targets != ignored]
             ranges.append((int(labels.min(initial=0)), int(labels.max(initial=0))))
         return ranges
 

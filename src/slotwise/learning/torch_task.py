@@ -11,7 +11,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from math import ceil, nan
+from math import ceil
 from typing import Any, Literal
 
 import numpy as np
@@ -150,18 +150,18 @@ class TorchTask:
             with reading:
                 inputs, targets = self._arranged(self._data.train_batch(rows))
             with computing:
-                loss.add(self._objective.loss(flat.module(inputs), targets), len(rows))
+                value = self._objective.loss(flat.module(inputs), targets)
+            loss.add(value, self._objective.count(targets, len(rows)))
         flat.use_statistics()
         for rows in _chunks(self._data.test_rows):
             with reading:
                 inputs, targets = self._arranged(self._data.test_batch(rows))
             with computing:
                 outputs = flat.module(inputs)
-                correct.add(*count_correct(outputs, targets))
-                for name, value in self._objective.measure(outputs, targets).items():
-                    metrics[name].add(value, len(rows))
-        accuracy = correct.value if correct.count else nan
-        return Evaluation(loss.value, accuracy, {name: mean.value for name, mean in metrics.items()})
+                correct.add(*count_correct(outputs, targets, self._objective.ignored))
+                for name, found in self._objective.measure(outputs, targets, len(rows)).items():
+                    metrics[name].add(*found)
+        return Evaluation(loss.value, correct.value, {name: mean.value for name, mean in metrics.items()})
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays by their names in the module's state_dict."""
