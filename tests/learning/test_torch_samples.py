@@ -259,3 +259,17 @@ def test_the_example_of_an_own_model_learns(monkeypatch: pytest.MonkeyPatch) -> 
     assert [task.sample_count(device) for device in (1, 4)] == [10, 40]
     points = train(config.simulate(), task, workers=2).points
     assert points[-1].metrics["test_loss"] < 0.9 * points[0].metrics["test_loss"]
+
+
+@pytest.mark.parametrize(("option", "same"), [("model_seed", "data"), ("data_seed", "model")])
+def test_the_example_of_an_own_model_has_two_seeds(
+    monkeypatch: pytest.MonkeyPatch, option: str, same: str
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples" / "own_model"))
+    from sine import make_task
+
+    options = {"devices": 4, "group_size": 2, "compute_slots": 2, "deadline": 300}
+    one, other = (make_task(RunConfig().with_options(**options, **{option: seed})) for seed in (1, 2))
+    model = one.initial_model()
+    assert np.array_equal(model, other.initial_model()) == (same == "model")
+    assert (one.evaluate(model).loss == other.evaluate(model).loss) == (same == "data")
