@@ -1,10 +1,13 @@
 """Mistakes in module, loss, metrics and data are found when a TorchTask is made."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from torch_cases import CLASSES, FEATURES, linear_samples
 
 from slotwise.errors import UserError
+from slotwise.learning import TrainingStart
 from slotwise.learning.local_training import LocalTraining
 
 torch = pytest.importorskip("torch")
@@ -20,6 +23,18 @@ class Detached(nn.Linear):
         return super().forward(inputs).detach()
 
 
+class Scaled(nn.Module):
+    """A loss with a parameter."""
+
+    def __init__(self, requires_grad=True):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()), requires_grad=requires_grad)
+
+    def forward(self, outputs, targets):
+        return self.scale * nn.functional.cross_entropy(outputs, targets)
+
+
+SUM = partial(nn.functional.cross_entropy, reduction="sum")
 WRONG = {
     "input shape": (nn.Linear(FEATURES + 1, CLASSES), {}, None, f"float32\\[4, {FEATURES}\\]"),
     "too few outputs": (nn.Linear(FEATURES, 2), {}, None, "label 2"),
@@ -29,6 +44,11 @@ WRONG = {
     "loss is no tensor": (LINEAR, {"loss": lambda outputs, targets: 1.0}, None, "float tensor"),
     "loss fails": (LINEAR, {"loss": lambda outputs, targets: 1 / 0}, None, "ZeroDivisionError"),
     "regression with labels' loss": (LINEAR, {}, REAL, "the loss"),
+    "one number with labels' loss": (nn.Linear(FEATURES, 1), {}, REAL[:, np.newaxis], "mse_loss"),
+    "one output for labels": (nn.Linear(FEATURES, 1), {}, np.arange(42) % 2, "one output"),
+    "sum of a module": (LINEAR, {"loss": nn.CrossEntropyLoss(reduction="sum")}, None, "sum"),
+    "sum of a function": (LINEAR, {"loss": SUM}, None, "sum"),
+    "loss with parameters": (LINEAR, {"loss": Scaled()}, None, "scale"),
     "target size": (nn.Linear(FEATURES, 1), {"loss": nn.functional.mse_loss}, REAL, "target size"),
     "metric shape": (LINEAR, {"metrics": {"odd": lambda outputs, targets: outputs.T}}, None, "metric odd"),
     "metric fails": (LINEAR, {"metrics": {"odd": lambda outputs, targets: {}["x"]}}, None, "KeyError"),
@@ -41,6 +61,15 @@ def test_a_mistake_is_one_clear_line(module, options, targets, message) -> None:
     with pytest.raises(UserError, match=message) as error:
         TorchTask(module, linear_samples(targets), TRAINING, **options)
     assert "\n" not in str(error.value)
+
+
+def test_a_loss_with_constant_parameters_is_accepted() -> None:
+    tasks = [
+        TorchTask(LINEAR, linear_samples(), TRAINING, **options)
+        for options in ({}, {"loss": Scaled(requires_grad=False)})
+    ]
+    one, other = (task.local_update(task.initial_model(), TrainingStart(1, 0)) for task in tasks)
+    assert np.array_equal(one, other)
 
 
 def test_the_smallest_device_is_tried() -> None:

@@ -145,6 +145,7 @@ class _Check:
 
     def _loss(self, outputs: Any, targets: Any, count: int) -> Tensor:
         """Return the loss of a batch after checking labels and shapes."""
+        self._check_scores(outputs)
         if is_labelled(outputs, targets) and self.objective.label_loss:
             self._check_labels(outputs.shape[1])
         metric = self.objective.metrics["test_loss"]
@@ -159,6 +160,16 @@ class _Check:
         if not value.requires_grad:
             raise UserError("TorchTask: the loss does not depend on the module's parameters")
         return self.objective.loss(outputs, targets)
+
+    def _check_scores(self, outputs: Any) -> None:
+        """Refuse a loss of labels for a module with one output, which cross_entropy maps to 0."""
+        if not self.objective.label_loss or not isinstance(outputs, Tensor):
+            return
+        if outputs.dim() > 1 and outputs.shape[1] == 1:
+            raise UserError(
+                "TorchTask: the loss compares the scores of classes, but the module has one output; give"
+                " loss=nn.functional.mse_loss for a regression, or one output for each class"
+            )
 
     def _check_labels(self, classes: int) -> None:
         """Refuse labels that have no score."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import nan
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from slotwise.errors import UserError
 from slotwise.learning.task import RESERVED
@@ -25,6 +26,7 @@ class Objective:
         for name in metrics:
             if name == TEST_LOSS or name in RESERVED:
                 raise UserError(f"TorchTask: metric {name}: the name is taken; choose another")
+        _check_loss(loss)
         self.label_loss = find_label_loss(loss)
         """Options of the loss if it is one of torch's that take labels."""
         self.ignored = self.label_loss.ignored if self.label_loss else IGNORED
@@ -51,6 +53,23 @@ class Objective:
             )
             for name, value in found.items()
         }
+
+
+def _check_loss(loss: Loss) -> None:
+    """Refuse a loss that is a sum, or that has parameters of its own."""
+    options: Mapping[str, Any] = {}
+    if isinstance(loss, nn.Module):
+        options = vars(loss)
+        trained = [name for name, parameter in loss.named_parameters() if parameter.requires_grad]
+        if trained:
+            raise UserError(
+                f"TorchTask: the loss has parameters ({', '.join(trained[:3])}), which would not be trained;"
+                " make them part of the module, or set requires_grad to False"
+            )
+    elif isinstance(loss, partial):
+        options = loss.keywords
+    if options.get("reduction") == "sum":
+        raise UserError("TorchTask: the loss has reduction='sum'; give reduction='mean' or 'none'")
 
 
 def _with_integer_labels(loss: Loss) -> Loss:
