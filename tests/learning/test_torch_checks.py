@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from torch_cases import CLASSES, FEATURES, linear_samples
 
-from slotwise.errors import UserError
+from slotwise.errors import InputError, UserError
 from slotwise.learning import TrainingStart
-from slotwise.learning.local_training import LocalTraining
+from slotwise.learning.local_training import DeviceSamples, LocalTraining
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -77,6 +77,43 @@ def test_the_smallest_device_is_tried() -> None:
     module = nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.BatchNorm1d(CLASSES))
     with pytest.raises(UserError, match=f"float32\\[1, {FEATURES}\\]"):
         TorchTask(module, linear_samples(), LocalTraining(batch_size=1))
+    samples = linear_samples()
+    samples = DeviceSamples(samples.dataset, [np.arange(9), np.arange(9, 10), np.arange(10, 32)])
+    with pytest.raises(UserError, match="device 2, which has 1 sample:"):
+        TorchTask(module, samples, TRAINING)
+
+
+def broken():
+    raise KeyError("layers")
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [(3, "module = 3"), (None, "module"), (nn.Linear, r"Linear\(\)"), (broken, "KeyError"), (dict, "a dict")],
+    ids=["number", "none", "class with arguments", "function fails", "no module"],
+)
+def test_what_makes_no_module_is_refused(module, message) -> None:
+    with pytest.raises(UserError, match=message) as error:
+        TorchTask(module, linear_samples(), TRAINING)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "foo", "", "meta", 1.5])
+def test_a_device_that_cannot_be_used_is_refused(device) -> None:
+    with pytest.raises(InputError, match="device"):
+        TorchTask(LINEAR, linear_samples(), TRAINING, device=device)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the machine has CUDA")
+def test_cuda_is_refused_on_a_machine_without_it() -> None:
+    with pytest.raises(InputError, match="CUDA"):
+        TorchTask(LINEAR, linear_samples(), TRAINING, device="cuda")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, True])
+def test_a_seed_out_of_range_is_refused(seed) -> None:
+    with pytest.raises(InputError, match="model_seed"):
+        TorchTask(LINEAR, linear_samples(), TRAINING, model_seed=seed)
 
 
 def test_the_caller_s_threads_and_generator_are_left_alone() -> None:

@@ -111,7 +111,7 @@ class _Check:
         rows = self.data.batches(training, TrainingStart(fewest, 0))[0]
         with SeededOperations(training.seed) as mode:
             inputs, targets = self._batch(rows, test=False)
-            outputs = _call("the module", flat.module, inputs)
+            outputs = _call("the module", flat.module, inputs, source=self._describe_device(fewest))
             value = self._loss(outputs, targets, len(rows))
             forward = mode.seen
             _call("the gradient of the loss", value.backward)
@@ -123,6 +123,10 @@ class _Check:
         if not flat.gradient.any() and torch.isfinite(value):
             self._check_connected(outputs)
         return bool(forward), flat.gradient.cpu().numpy().copy()
+
+    def _describe_device(self, device: int) -> str:
+        count = self.data.count(device)
+        return f" of device {device}, which has {count} sample{'s' if count > 1 else ''}"
 
     def _read_every_device(self) -> None:
         """Read one sample of each torch data set."""
@@ -205,15 +209,15 @@ class _Check:
         return bool(mode.seen)
 
 
-def _call(what: str, function: Any, *arguments: Any, describe: bool = True) -> Any:
-    """Call a function of the user; name what failed and what it was given."""
+def _call(what: str, function: Any, *arguments: Any, describe: bool = True, source: str = "") -> Any:
+    """Call a function of the user; name what failed, what it was given, and the source of that."""
     try:
         return function(*arguments)
     except UserError:
         raise
     except Exception as error:
         given = " and ".join(describe_tensors(value) for value in arguments) if describe else ""
-        on = f" on {given}" if given else ""
+        on = f" on {given}{source}" if given else ""
         raise UserError(f"TorchTask: {what} failed{on}: {describe_error(error)}") from error
 
 

@@ -22,6 +22,8 @@ from slotwise.errors import InputError, UserError
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.optimizer import Optimizer
 from slotwise.learning.task import Evaluation, TrainingStart
+from slotwise.scenario import LARGEST_SEED, whole
+from slotwise.user_code import describe_error
 
 try:
     import torch
@@ -89,10 +91,10 @@ class TorchTask:
         """
         _check_choice("initial", initial, ("module", "seed"))
         _check_choice("buffers", buffers, ("local", "average", "refuse"))
-        seed = training.seed if model_seed is None else model_seed
+        seed = training.seed if model_seed is None else whole("model_seed", model_seed, 0, LARGEST_SEED)
         self.samples, self.training = samples, training
         self._optimizer = Optimizer(training)
-        self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self._device = _find_device(device)
         self._module = _make_module(module, seed).to(self._device)
         if initial == "seed":
             draw_parameters(self._module, seed)
@@ -210,16 +212,40 @@ def _descend(flat: FlatModule, rate: float) -> None:
     flat.weights.sub_(flat.gradient, alpha=rate)
 
 
-def _make_module(module: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
+def _make_module(module: object, seed: int) -> nn.Module:
     """Return a copy of the module, or the one that a function makes."""
     if isinstance(module, nn.Module):
         return copy.deepcopy(module)
+    if not callable(module):
+        raise InputError("module", repr(module), "a torch.nn.Module or a function that makes one")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        made = module()
+        try:
+            made = module()
+        except UserError:
+            raise
+        except Exception as error:
+            name = getattr(module, "__name__", type(module).__name__)
+            raise UserError(
+                f"TorchTask: making the module with {name}() failed: {describe_error(error)};"
+                " give a module, or a function without arguments that makes it"
+            ) from error
     if not isinstance(made, nn.Module):
         raise UserError(f"TorchTask: module must make a torch.nn.Module; it made a {type(made).__name__}")
     return made
+
+
+def _find_device(name: str | None) -> torch.device:
+    """Return a torch device after storing a number there; by default the GPU if there is one."""
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, TypeError) as error:
+        usable = "cpu or cuda" if torch.cuda.is_available() else "cpu (torch finds no CUDA)"
+        raise InputError("device", name, f"a torch device of this machine, such as {usable}") from error
+    return device
 
 
 def _chunks(rows: Rows) -> Iterator[Rows]:
