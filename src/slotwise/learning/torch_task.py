@@ -217,7 +217,8 @@ def _make_module(module: object, seed: int) -> nn.Module:
     if isinstance(module, nn.Module):
         return copy.deepcopy(module)
     if not callable(module):
-        raise InputError("module", repr(module), "a torch.nn.Module or a function that makes one")
+        allowed = "a torch.nn.Module or a function that makes one"
+        raise UserError(f"TorchTask: module = {module!r}: must be {allowed}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
@@ -244,7 +245,9 @@ def _find_device(name: str | None) -> torch.device:
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, TypeError) as error:
         usable = "cpu or cuda" if torch.cuda.is_available() else "cpu (torch finds no CUDA)"
-        raise InputError("device", name, f"a torch device of this machine, such as {usable}") from error
+        raise UserError(
+            f"TorchTask: device = {name!r}: must be a torch device of this machine, such as {usable}"
+        ) from error
     return device
 
 
