@@ -76,6 +76,7 @@ class Flag:
             n_tokens=1,
             alias=self.alias,
             accepts_keys=False,
+            allow_leading_hyphen=_is_list(self.hint),  # -1,2 is a wrong list and no option
         )
         hint = self.hint if NoneType in get_args(self.hint) else self.hint | None
         return inspect.Parameter(
@@ -191,6 +192,10 @@ def field_help(owner: type) -> dict[str, str]:
     section = (inspect.getdoc(owner) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
+
+
+def _is_list(hint: Any) -> bool:
+    return any(get_origin(kind) is tuple for kind in (hint, *get_args(hint)))
 
 
 def _convert(hint: Any, tokens: Sequence[Token]) -> Any:
