@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter, Token
 
 from slotwise.costs import Powers
+from slotwise.data.dataset_config import FOLDER_FACTS
 from slotwise.errors import ConflictError, InputError, NoEffectError
 from slotwise.runs.config import RunConfig, Shorthand
 from slotwise.scenario import field_types, option_names
@@ -40,7 +41,7 @@ PANELS = {
 ENERGY = panel("Energy")
 OUTPUT = panel("Output")
 # Fields that only files can hold.
-WITHOUT_FLAG = ("device_compute_slots", "device_link_slots", "absences", "folder_shape", "folder_classes")
+WITHOUT_FLAG = ("device_compute_slots", "device_link_slots", "absences", *FOLDER_FACTS)
 
 
 def output(text: str, **settings: Any) -> Parameter:

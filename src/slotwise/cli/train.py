@@ -33,7 +33,7 @@ from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runs.toml_options import blaming_file, read_toml
 from slotwise.tracking import TRACKERS, tracker
 
-CONFIG = output("TOML file with any of the options; flags override the file.")
+CONFIG = output("TOML file with any of the options but those of Energy and Output; flags override the file.")
 CHECKPOINT_EVERY = output(
     "Seconds between checkpoints, the most work a crash can lose; 0: after every round.", show_default=True
 )

@@ -31,7 +31,8 @@ from slotwise.scenario import LARGEST_SEED, check_fields, refuse_unused, whole
 PartitionName = Literal["one-label", "k-labels", "dirichlet", "iid", "natural"]
 InputScale = Literal["standard", "unit"]
 PARTITION_OPTIONS = {"labels_per_device": "k-labels", "concentration": "dirichlet"}  # and their partitions
-FOUND_IN_FOLDER = ("device_samples", "folder_shape", "folder_classes")
+FOLDER_FACTS = ("folder_shape", "folder_classes")  # found in a data folder and never given
+FOUND_IN_FOLDER = ("device_samples", *FOLDER_FACTS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +107,7 @@ class DatasetConfig:
             return dict.fromkeys(names, "with data_folder")
         reason = f"with partition {self.partition}"
         found = {name: reason for name, owner in PARTITION_OPTIONS.items() if owner != self.partition}
-        found |= dict.fromkeys(("folder_shape", "folder_classes"), "without data_folder")
+        found |= dict.fromkeys(FOLDER_FACTS, "without data_folder")
         if self.partition == "natural":
             found |= dict.fromkeys(("samples_per_device", "sample_skew", "device_samples"), reason)
         elif self.device_samples:
