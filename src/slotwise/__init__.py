@@ -12,30 +12,58 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slotwise.aggregation import Contribution, FedAsync, FedBuff, StalenessWeightedMean, mean
+    from slotwise.aggregation import (
+        Contribution,
+        DelayAdaptive,
+        FedAdagrad,
+        FedAdam,
+        FedAsync,
+        FedBuff,
+        FedYogi,
+        Krum,
+        MultiKrum,
+        NormClipping,
+        RuleState,
+        ServerMomentum,
+        StalenessWeightedMean,
+        TrimmedMean,
+        Vector,
+        coordinate_median,
+        fedavg,
+        mean,
+        model_average,
+    )
     from slotwise.batch import BatchResults, BatchSpec, run_batch
     from slotwise.costs import Costs, Powers
-    from slotwise.data import Dataset, load_npz_folder
+    from slotwise.data import Dataset, load_mnist, load_npz_folder
     from slotwise.errors import ConflictError, InputError, UserError
     from slotwise.fleet import Absence, Fleet, FleetConfig
-    from slotwise.learning import Diverged, Evaluation, History, Point, Task, train
-    from slotwise.learning.local_training import DeviceSamples
+    from slotwise.learning import Diverged, Evaluation, History, Point, Task, TrainingStart, train
+    from slotwise.learning.cnn_task import CnnTask
+    from slotwise.learning.fastcnn.architecture import Architecture
+    from slotwise.learning.local_training import DeviceSamples, LocalTraining
+    from slotwise.learning.optimizer import StepContext
+    from slotwise.learning.torch_samples import TorchSamples
+    from slotwise.learning.torch_task import TorchTask
     from slotwise.live import ServerConfig, serve
     from slotwise.observer import Observer, Observers
     from slotwise.paper.reproduction import reproduce
     from slotwise.planning import Plan, plan
     from slotwise.recommendation.answer import Recommendation
     from slotwise.recommendation.search import recommend
+    from slotwise.report.notebook_display import plot_curves
     from slotwise.runs import RunConfig, RunFolder, RunResult, resume, run
     from slotwise.scenario import Scenario, compute_slots
     from slotwise.schedule import (
         Asynchronous,
+        Delivery,
         IntentionalDelay,
         Policy,
         Scheduler,
         Selection,
         Synchronous,
         Timeline,
+        Waiting,
         simulate,
     )
     from slotwise.tracking import tracker
@@ -45,17 +73,43 @@ _MODULES = {
     "fleet": ("Fleet", "FleetConfig", "Absence"),
     "planning": ("plan", "Plan"),
     "schedule": ("simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay"),
-    "schedule.policy": ("Selection",),
+    "schedule.policy": ("Delivery", "Selection", "Waiting"),
     "schedule.scheduler": ("Scheduler",),
     "costs": ("Costs", "Powers"),
-    "data": ("Dataset", "load_npz_folder"),
-    "learning.local_training": ("DeviceSamples",),
-    "learning": ("train", "Task", "Evaluation", "History", "Point", "Diverged"),
+    "data": ("Dataset", "load_mnist", "load_npz_folder"),
+    "learning.local_training": ("DeviceSamples", "LocalTraining"),
+    "learning.optimizer": ("StepContext",),
+    "learning": ("train", "Task", "TrainingStart", "Evaluation", "History", "Point", "Diverged"),
+    "learning.torch_task": ("TorchTask",),
+    "learning.torch_samples": ("TorchSamples",),
+    "learning.cnn_task": ("CnnTask",),
+    "learning.fastcnn.architecture": ("Architecture",),
     "observer": ("Observer", "Observers"),
-    "aggregation": ("Contribution", "mean", "StalenessWeightedMean", "FedAsync", "FedBuff"),
+    "aggregation": (
+        "Contribution",
+        "RuleState",
+        "Vector",
+        "mean",
+        "fedavg",
+        "model_average",
+        "StalenessWeightedMean",
+        "FedAsync",
+        "FedBuff",
+        "DelayAdaptive",
+        "ServerMomentum",
+        "FedAdam",
+        "FedYogi",
+        "FedAdagrad",
+        "TrimmedMean",
+        "coordinate_median",
+        "Krum",
+        "MultiKrum",
+        "NormClipping",
+    ),
     "runs": ("RunConfig", "run", "resume", "RunResult", "RunFolder"),
     "tracking": ("tracker",),
     "batch": ("BatchSpec", "run_batch", "BatchResults"),
+    "report.notebook_display": ("plot_curves",),
     "recommendation.search": ("recommend",),
     "recommendation.answer": ("Recommendation",),
     "paper.reproduction": ("reproduce",),
@@ -67,12 +121,15 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [  # noqa: RUF022  (grouped by use)
     "Scenario", "compute_slots", "Fleet", "FleetConfig", "Absence",
     "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
-    "Selection", "Scheduler", "Costs", "Powers",
-    "train", "Task", "Evaluation", "History", "Point", "Diverged", "Observer", "Observers", "tracker",
-    "Dataset", "DeviceSamples", "load_npz_folder",
-    "Contribution", "mean", "StalenessWeightedMean", "FedAsync", "FedBuff",
+    "Delivery", "Selection", "Waiting", "Scheduler", "Costs", "Powers",
+    "train", "Task", "TrainingStart", "Evaluation", "History", "Point", "Diverged",
+    "TorchTask", "TorchSamples", "CnnTask", "Architecture", "LocalTraining", "StepContext",
+    "Observer", "Observers", "tracker", "Dataset", "DeviceSamples", "load_mnist", "load_npz_folder",
+    "Contribution", "RuleState", "Vector", "mean", "fedavg", "model_average", "StalenessWeightedMean",
+    "FedAsync", "FedBuff", "DelayAdaptive", "ServerMomentum", "FedAdam", "FedYogi", "FedAdagrad",
+    "TrimmedMean", "coordinate_median", "Krum", "MultiKrum", "NormClipping",
     "RunConfig", "run", "resume", "RunResult", "RunFolder", "BatchSpec", "run_batch", "BatchResults",
-    "recommend", "Recommendation", "reproduce", "serve", "ServerConfig",
+    "plot_curves", "recommend", "Recommendation", "reproduce", "serve", "ServerConfig",
     "UserError", "InputError", "ConflictError",
 ]  # fmt: skip
 

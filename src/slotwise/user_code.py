@@ -54,11 +54,18 @@ def load_function(parameter: str, name: str, *arguments: int) -> Callable[..., A
         raise InputError(parameter, name, f"importable: {module_name} has no {function_name}")
     if not callable(function):
         raise InputError(parameter, name, f"a function, and {function_name} is not callable")
+    check_arguments(parameter, function, *arguments, name=name)
+    return function  # type: ignore[no-any-return]
+
+
+def check_arguments(parameter: str, function: object, *arguments: int, name: str | None = None) -> None:
+    """Refuse what is no function, or cannot be called with one of these numbers of positional arguments."""
+    if not callable(function):
+        raise InputError(parameter, name or describe_value(function), "a function")
     problems = [_misfit(function, count) for count in arguments]
     if all(problems):
-        counts = " or ".join(map(str, arguments))
-        raise InputError(parameter, name, f"callable with {counts} arguments: {problems[0]}")
-    return function  # type: ignore[no-any-return]
+        counts, shown = " or ".join(map(str, arguments)), name or getattr(function, "__name__", "this object")
+        raise InputError(parameter, shown, f"callable with {counts} arguments: {problems[0]}")
 
 
 def _misfit(function: Callable[..., Any], arguments: int) -> str | None:

@@ -29,8 +29,9 @@ def norm(vector: Vector) -> float:
 @pytest.mark.parametrize("devices", [6, 5])  # groups of two: one divides, one does not
 @pytest.mark.parametrize(("schedule", "delay"), [("async", 0), ("idfl", 0), ("idfl", 1)])
 def test_engine_and_reference_agree_to_the_bit(
-    schedule: Schedule, delay: int, devices: int, task: CnnTask
+    schedule: Schedule, delay: int, devices: int, samples: DeviceSamples
 ) -> None:
+    task = CnnTask(DeviceSamples(samples.dataset, samples.rows[:devices]), SMALL, SGD)
     scenario = Scenario(devices=devices, group_size=2, compute_slots=2)
     chosen = "auto" if schedule == "async" else delay
     history = train(simulate(scenario, schedule, delay=chosen, rounds=7), task, workers=2)
@@ -41,8 +42,9 @@ def test_engine_and_reference_agree_to_the_bit(
 @pytest.mark.parametrize("devices", [6, 5])
 @pytest.mark.parametrize("participation", ["round-robin", "random"])
 def test_engine_and_reference_agree_on_synchronous_rounds(
-    participation: Participation, devices: int, task: CnnTask
+    participation: Participation, devices: int, samples: DeviceSamples
 ) -> None:
+    task = CnnTask(DeviceSamples(samples.dataset, samples.rows[:devices]), SMALL, SGD)
     scenario = Scenario(devices=devices, group_size=2, compute_slots=2)
     timeline = simulate(scenario, "sync", participation=participation, seed=3, rounds=7)
     turns = Participants(devices, 2, participation, 3)

@@ -1,12 +1,12 @@
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slotwise.aggregation import Aggregation, Contribution, RuleState, Vector, mean
+from slotwise.aggregation import Aggregation, Contribution, RuleState, Vector, mean, model_average
 from slotwise.errors import InputError
 from slotwise.learning import History, Point, Task, Training, TrainingStart, train
 from slotwise.learning.reference import asynchronous, synchronous
@@ -401,3 +401,18 @@ def test_a_model_that_was_to_be_evaluated_before_an_interrupt_is_evaluated_after
     part = train(timeline, task, evaluate_every=1, observer=Interrupting(3))
     without = History(part.points[:-1], part.models, part.rounds)
     assert train(timeline, task, evaluate_every=1, resume=without).points == whole.points
+
+
+def test_a_rule_may_be_given_by_its_name(least_squares: MakeTask) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=5)
+    task = least_squares(6, 0)
+    named = train(timeline, task, aggregation="model-average")
+    assert named.model.tobytes() == train(timeline, task, aggregation=model_average).model.tobytes()
+
+
+@pytest.mark.parametrize("rule", ["nosuch", 3, lambda model: model], ids=["name", "number", "arguments"])
+def test_what_is_no_rule_is_refused(rule: Any, least_squares: MakeTask) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=5)
+    with pytest.raises(InputError) as caught:
+        train(timeline, least_squares(6, 0), aggregation=rule)
+    assert caught.value.parameter == "aggregation"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from slotwise import Scenario, simulate
 from slotwise.aggregation import Vector
+from slotwise.data import Dataset
 from slotwise.learning import Evaluation, TrainingStart
 from slotwise.learning.estimation import (
     Estimator,
@@ -36,7 +37,8 @@ class PointsTask:
         draw = np.random.default_rng(0)
         rows = np.arange(DEVICES * held, dtype=np.int32).reshape(DEVICES, held)
         self.points = draw.normal(size=(DEVICES * held, DIMENSION)) + np.arange(DEVICES).repeat(held)[:, None]
-        self.samples = DeviceSamples(cast(Any, None), rows)
+        self.dataset = Dataset("points", self.points, self.points, self.points, self.points)
+        self.samples = DeviceSamples(self.dataset, rows)
         self.training = LocalTraining(local_steps=5, batch_size=4, learning_rate=0.1)
 
     def initial_model(self) -> Vector:
@@ -252,7 +254,7 @@ def test_the_running_mean_is_linear_between_samples() -> None:
 def test_devices_with_different_numbers_of_samples_are_measured_on_all_of_theirs() -> None:
     task, counts = PointsTask(), [20, 3, 9, 1, 12, 7]
     task.samples = DeviceSamples(
-        cast(Any, None), [np.arange(20 * n, 20 * n + count, dtype=np.int32) for n, count in enumerate(counts)]
+        task.dataset, [np.arange(20 * n, 20 * n + count, dtype=np.int32) for n, count in enumerate(counts)]
     )
     model = task.initial_model()
     estimator = Estimator(task, cast(Any, None))

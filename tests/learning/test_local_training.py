@@ -1,9 +1,13 @@
 import numpy as np
 import pytest
 
-from slotwise.errors import InputError
-from slotwise.learning import TrainingStart
+from slotwise.errors import InputError, UserError
+from slotwise.learning import TrainingStart, train
+from slotwise.learning.cnn_task import CnnTask
+from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
+from slotwise.scenario import Scenario
+from slotwise.schedule import simulate
 
 
 @pytest.mark.parametrize(
@@ -47,3 +51,21 @@ def test_the_global_loss_is_over_every_sample_once(samples: DeviceSamples) -> No
     twice = DeviceSamples(samples.dataset, [*samples.rows, *samples.rows[:2]])
     assert np.array_equal(twice.union, samples.union)
     assert len(samples.union) == len(set(np.concatenate(samples.rows).tolist()))
+
+
+def test_samples_for_another_number_of_devices_than_the_schedule_s_are_refused(
+    samples: DeviceSamples,
+) -> None:
+    task = CnnTask(samples, Architecture((1, 28, 28), (), (), 10), LocalTraining(local_steps=2))
+    for devices in (5, 7):
+        timeline = simulate(Scenario(devices=devices, group_size=1, compute_slots=2), "async", rounds=2)
+        with pytest.raises(UserError, match=f"6 devices, and the schedule has {devices}"):
+            train(timeline, task)
+
+
+@pytest.mark.parametrize("rows", [[], [[]], [[0, -1]], [[10**6]], [[0.5]], [[True]]], ids=str)
+def test_rows_that_the_data_set_does_not_have_are_refused(
+    samples: DeviceSamples, rows: list[list[int]]
+) -> None:
+    with pytest.raises(InputError):
+        DeviceSamples(samples.dataset, rows)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from slotwise.errors import InputError
+from slotwise.errors import InputError, UserError
 from slotwise.learning import TrainingStart
 from slotwise.learning.local_training import LocalTraining
-from slotwise.learning.optimizer import Optimizer
+from slotwise.learning.optimizer import Optimizer, with_own_step
 
 START = TrainingStart(1, 0)
 CENTRE = np.array([1.0, -2.0, 0.5], dtype=np.float64)
@@ -92,3 +92,38 @@ def test_a_step_with_other_arguments_is_refused(monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(InputError) as caught:
         trained(local_step="own_bad_step:step")
     assert caught.value.parameter == "local_step"
+
+
+def test_a_step_that_returns_new_weights_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    (tmp_path / "own_returning_step.py").write_text("def step(w, g, context): return w - 0.1 * g\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match="in place"):
+        trained(local_step="own_returning_step:step")
+
+
+def double_step(weights, gradient, context) -> None:
+    weights -= 2 * context.learning_rate * gradient
+
+
+def test_a_function_is_a_step_without_a_name() -> None:
+    training = with_own_step(LocalTraining(learning_rate=0.5), double_step)
+    optimizer, weights = Optimizer(training, double_step), np.ones(3, np.float32)
+    optimizer.step(weights, np.ones(3, np.float32), optimizer.begin(TrainingStart(1, 0), weights.copy()))
+    assert weights.tolist() == [0, 0, 0]
+    assert not training.is_plain_sgd
+    assert not with_own_step(LocalTraining(), lambda w, g, c: None).is_plain_sgd
+
+
+@pytest.mark.parametrize(
+    ("training", "step"),
+    [
+        (LocalTraining(momentum=0.5), double_step),
+        (LocalTraining(local_step="module:step"), double_step),
+        (LocalTraining(), lambda weights: None),
+        (LocalTraining(), "module:step"),
+    ],
+    ids=["unused option", "two steps", "arguments", "no function"],
+)
+def test_a_function_that_cannot_be_the_step_is_refused(training: LocalTraining, step) -> None:
+    with pytest.raises(UserError):
+        with_own_step(training, step)

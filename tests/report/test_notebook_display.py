@@ -17,6 +17,7 @@ from slotwise.fleet import Fleet
 from slotwise.learning import History, Point
 from slotwise.notebook import Displayable
 from slotwise.planning import PlanTable, plan
+from slotwise.report.notebook_display import plot_curves
 from slotwise.report.plotting import curves_figure
 from slotwise.runs import RunResult
 from slotwise.scenario import Scenario
@@ -78,8 +79,8 @@ def test_plans_have_a_row_for_each_group_size() -> None:
 @pytest.mark.parametrize("make", [history, result], ids=["history", "result"])
 def test_a_history_has_a_row_for_each_evaluation(make: Make) -> None:
     table = make().to_pandas()
-    assert list(table.columns) == list(Point._fields)
-    assert table.itertuples(index=False, name=None).__next__() == tuple(POINTS[0])
+    assert list(table.columns) == list(Point._fields[:-1])  # metrics have columns of their own
+    assert table.itertuples(index=False, name=None).__next__() == tuple(POINTS[0][:-1])
     assert len(table) == len(POINTS)
 
 
@@ -203,3 +204,20 @@ def test_a_short_table_is_complete_and_escaped() -> None:
 
 def test_the_html_of_a_run_says_how_it_ended() -> None:
     assert "finished" in result()._repr_html_()
+
+
+def test_every_metric_is_a_column() -> None:
+    points = (Point(0, 0, 1.0, 0.5, 0, {"test_loss": 2.0}), Point(9, 3, 0.5, 0.6, 1, {"error": 3.0}))
+    table = History(points, {}, 3).to_pandas()
+    assert list(table) == ["slot", "round", "loss", "accuracy", "staleness", "test_loss", "error"]
+    assert table["test_loss"].tolist()[0] == 2.0
+    assert table["error"].isna().tolist() == [True, False]
+
+
+def test_several_histories_share_a_figure() -> None:
+    history = History((Point(0, 0, 1.0, 0.5, 0), Point(9, 3, 0.5, 0.6, 1)), {}, 3)
+    figure = plot_curves({"async": history, "idfl": history})
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["async", "idfl"]
+    for wrong in ({}, {"async": "runs/async"}):
+        with pytest.raises(InputError):
+            plot_curves(wrong)

@@ -231,3 +231,8 @@ def test_layers_that_a_network_does_not_have_are_refused(options: dict[str, obje
 def test_the_rate_of_the_link_counts_the_parameters_of_the_chosen_network() -> None:
     slots = RunConfig.from_options({"network": "logistic", "bits_per_slot": 32}).channel.link_slots
     assert slots == 784 * 10 + 10
+
+
+def test_an_option_with_dashes_is_named_as_python_writes_it() -> None:
+    with pytest.raises(UserError, match="group_size"):
+        RunConfig.from_options({"group-size": 3})

@@ -423,3 +423,31 @@ def test_a_task_that_fails_leaves_a_run_that_is_resumed_when_it_is_corrected(
     task.corrected = True
     resume(folder, task=task)
     assert result(folder) == result(straight)
+
+
+def test_a_task_object_is_needed_again_to_resume(tmp_path: Path, parameters: RunConfig, toy: Task) -> None:
+    whole = run(parameters, tmp_path / "whole", task=toy)
+    part = run(parameters, str(tmp_path / "part"), task=toy, observer=StopAfter(10))
+    assert part.status == "interrupted"
+    with pytest.raises(UserError, match="Toy"):
+        resume(tmp_path / "part")
+    assert resume(tmp_path / "part", task=toy).status == "finished"
+    assert result(RunFolder.open(str(tmp_path / "part"))) == result(RunFolder.open(whole.folder))
+    assert RunFolder.open(whole.folder).description()["task_object"] == "Toy"
+
+
+def test_a_task_object_sends_quantised_updates(tmp_path: Path, parameters: RunConfig, toy: Task) -> None:
+    rough = parameters.with_options(bits=2)
+    models = [
+        run(config, tmp_path / str(config.bits), task=toy).history.model for config in (parameters, rough)
+    ]
+    assert not np.array_equal(*models)
+
+
+def test_a_task_object_with_too_few_devices_leaves_no_folder(
+    tmp_path: Path, parameters: RunConfig, toy: Task
+) -> None:
+    toy.devices = parameters.channel.devices - 1  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match="devices"):
+        run(parameters, tmp_path / "few", task=toy)
+    assert not (tmp_path / "few").exists()

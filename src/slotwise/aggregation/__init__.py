@@ -32,6 +32,7 @@ from slotwise.aggregation.staleness_weighted import StalenessWeightedMean
 __all__ = [
     "NO_STATE", "RULES", "Aggregation", "AggregationConfig", "Contribution", "DelayAdaptive", "Discount",
     "FedAdagrad", "FedAdam", "FedAsync", "FedBuff", "FedYogi", "Hinge", "Krum", "MultiKrum", "NormClipping",
-    "Polynomial", "RuleState", "ServerMomentum", "StalenessWeightedMean", "TrimmedMean", "Vector", "constant",
+    "Polynomial", "RuleState", "ServerMomentum", "StalenessWeightedMean", "TrimmedMean", "Vector",
+    "constant",
     "coordinate_median", "fedavg", "keeps_state", "mean", "model_average", "next_model",
 ]  # fmt: skip

@@ -66,8 +66,9 @@ class BatchResults(Displayable):
     files: tuple[Path, ...] = ()  # the tables and figures that this call wrote
 
     @classmethod
-    def read(cls, folder: BatchFolder) -> BatchResults:
+    def read(cls, folder: BatchFolder | Path | str) -> BatchResults:
         """Read a folder; each run is read once, however many points share it."""
+        folder = folder if isinstance(folder, BatchFolder) else BatchFolder(Path(folder))
         document = folder.read_manifest()
         with folder.reading_manifest():
             axes = tuple(Axis(name, tuple(values)) for name, values in document["axes"].items())

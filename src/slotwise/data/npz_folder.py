@@ -91,6 +91,8 @@ def folder_facts(path: Path | str) -> FolderFacts:
     for file in [*files, folder / TEST_FILE]:
         with _opened(file) as stored:
             targets = stored["y"]
+        if targets.ndim == 0:
+            raise DataError(f"{file}: y is a single number, must have one target for each sample")
         _check_targets(file, targets)
         labels = labels and _are_labels(targets)
         largest = max(largest, int(targets.max())) if labels else 0

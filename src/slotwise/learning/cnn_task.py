@@ -15,7 +15,7 @@ from slotwise.data.dataset import Bytes
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.fastcnn.kernels import make_kernels, read_only
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
-from slotwise.learning.optimizer import Optimizer
+from slotwise.learning.optimizer import Optimizer, Step, with_own_step
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import Evaluation, TrainingStart
 
@@ -34,13 +34,18 @@ class CnnTask:
         offset: tuple[float, ...] | None = None,
         scale: tuple[float, ...] | None = None,
         model_seed: int | None = None,
+        local_step: Step | None = None,
     ) -> None:
         """Standardise pixels with ``offset`` and ``scale``, by default those of the data set.
 
-        The first model is drawn from ``model_seed``, by default the seed of ``training``.
+        The first model is drawn from ``model_seed``, by default the seed of ``training``. ``local_step`` is
+        your own step of the optimiser, as in `TorchTask`.
         """
+        training = with_own_step(training, local_step)
         self.samples, self.architecture, self.training = samples, architecture, training
+        self.devices, self._local_step = len(samples), local_step
         self._model_seed = training.seed if model_seed is None else model_seed
+        Optimizer(training)  # a step of the user's that cannot be imported is refused here
         dataset = samples.dataset
         self._network = FastCnn(architecture, offset=offset or dataset.offset, scale=scale or dataset.scale)
 
@@ -59,7 +64,7 @@ class CnnTask:
         if self.training.is_plain_sgd:
             end = self._network.train(model, images, labels, batches, self.training.rate_at(start))
         else:
-            end, optimizer = model.copy(), Optimizer(self.training)
+            end, optimizer = model.copy(), Optimizer(self.training, self._local_step)
             context = optimizer.begin(start, model)
             for rows in batches:
                 _, gradient = self._network.gradient(end, images[rows], labels[rows])

@@ -19,13 +19,22 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.aggregation import Aggregation, Contribution, RuleState, Vector, mean, next_model
+from slotwise.aggregation import (
+    Aggregation,
+    AggregationConfig,
+    Contribution,
+    RuleState,
+    Vector,
+    mean,
+    next_model,
+)
 from slotwise.errors import UserError
 from slotwise.learning.task import NO_METRICS, CheckedTask, Evaluation, Task, TrainingStart
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
+from slotwise.user_code import check_arguments
 
 AHEAD_PER_WORKER = 4
 REMEDY = "try a smaller learning_rate, fewer local_steps or a larger group_size"
@@ -105,7 +114,7 @@ def train(
     timeline: Timeline,
     task: Task,
     *,
-    aggregation: Aggregation = mean,
+    aggregation: Aggregation | str = mean,
     workers: int = 1,
     evaluate_every: int | None = None,
     resume: History | None = None,
@@ -118,7 +127,8 @@ def train(
     Args:
         timeline: Which device sends which update when.
         task: What is learned.
-        aggregation: Rule that combines the updates of a round.
+        aggregation: Rule that combines the updates of a round; a name such as "fedavg" gives a built-in rule
+            with its default options.
         workers: Local trainings computed in parallel, one thread each. The result does not depend on it.
         evaluate_every: Slots between evaluations; None evaluates the first and the last model only.
         resume: State to continue from, instead of w_0.
@@ -166,13 +176,14 @@ class Training:
         timeline: Timeline,
         task: Task,
         *,
-        aggregation: Aggregation = mean,
+        aggregation: Aggregation | str = mean,
         workers: int = 1,
         evaluate_every: int | None = None,
         resume: History | None = None,
     ) -> None:
         self._pool = ThreadPoolExecutor(whole("workers", workers), thread_name_prefix="slotwise")
-        self._timeline, self._task, self._aggregation = timeline, CheckedTask.of(task), aggregation
+        self._timeline, self._task, self._aggregation = timeline, CheckedTask.of(task), rule_of(aggregation)
+        self._task.check_devices(timeline.scenario.devices)
         self._due = evaluation_rounds(timeline, evaluate_every)
         start = resume or History((), {0: task.initial_model()}, 0)
         self._rule_state = start.rule_state
@@ -301,6 +312,14 @@ class Training:
             start = TrainingStart(int(timeline.device[row]), int(timeline.training[row]), version, slot)
             self._in_flight.append(self._pool.submit(self._task.local_update, model, start))
             self._next_uplink += 1
+
+
+def rule_of(aggregation: Aggregation | str) -> Aggregation:
+    """Return the rule of a name, with its default options; a rule is returned as it is, if it can be one."""
+    if isinstance(aggregation, str):
+        return AggregationConfig(aggregation=aggregation).rule()
+    check_arguments("aggregation", aggregation, 2, 3)
+    return aggregation
 
 
 def evaluation_rounds(timeline: Timeline, every: int | None) -> frozenset[int]:

@@ -44,7 +44,7 @@ def one_step(task: SgdTask, *, batch_size: int, learning_rate: float) -> SgdTask
     """Return the task with one gradient per local update, as in the theorem; data are shared."""
     variant = copy.copy(task)
     variant.training = replace(
-        task.training, local_steps=1, batch_size=batch_size, learning_rate=learning_rate
+        task.training, local_steps=1, update="sum", batch_size=batch_size, learning_rate=learning_rate
     )
     return variant
 

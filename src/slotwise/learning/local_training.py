@@ -8,7 +8,7 @@ from math import inf
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from slotwise.data import Dataset
 from slotwise.errors import InputError
@@ -94,6 +94,8 @@ class LocalTraining:
         found = dict.fromkeys(others, f"with optimizer {self.optimizer}")
         if self.rate_decay == "constant":
             found |= dict.fromkeys(("rate_unit", "rate_period"), "with rate_decay constant")
+        if self.local_steps == 1:  # at the first step w is w_start, and the mean of one gradient is the sum
+            found |= dict.fromkeys(("proximal", "update"), "with local_steps 1")
         if self.local_step is not None:
             own = ("optimizer", *(name for names in USED_BY.values() for name in names))
             found |= dict.fromkeys((*own, "weight_decay", "gradient_clip", "proximal"), "with local_step")
@@ -123,10 +125,9 @@ class DeviceSamples:
     def __init__(self, dataset: Dataset, rows: Sequence[NDArray[np.integer]] | NDArray[np.int32]) -> None:
         """Give device n the samples ``rows[n - 1]``; devices may have different numbers of samples."""
         self.dataset = dataset
-        self.rows = tuple(np.asarray(own, dtype=np.int32) for own in rows)
-        for device, own in enumerate(self.rows, start=1):
-            if own.ndim != 1 or not own.size:
-                raise InputError("samples", f"{list(own.shape)} of device {device}", "at least one sample")
+        self.rows = tuple(_checked_rows(dataset, number, own) for number, own in enumerate(rows, start=1))
+        if not self.rows:
+            raise InputError("rows", "none", "the samples of at least one device")
         self.union = np.unique(np.concatenate(self.rows))
         """Samples of all devices, each once: the training loss is the mean over them."""
 
@@ -142,3 +143,14 @@ class DeviceSamples:
         """Return the rows of the data set, [steps, batch], of one local training."""
         own, steps, size = self.rows[start.device - 1], training.local_steps, training.batch_size
         return own[draw_batches(training.seed, start.device, start.training, len(own), steps, size)]
+
+
+def _checked_rows(dataset: Dataset, device: int, rows: ArrayLike) -> NDArray[np.int32]:
+    """Return the rows of a device; refuse those that are not rows of the data set."""
+    own, count = np.asarray(rows), len(dataset.train_targets)
+    if own.ndim != 1 or not own.size:
+        raise InputError("samples", f"{list(own.shape)} of device {device}", "at least one sample")
+    if own.dtype.kind not in "iu" or own.min() < 0 or own.max() >= count:
+        allowed = f"whole numbers from 0 to {count - 1}, rows of the training samples"
+        raise InputError("samples", f"{own.min()} to {own.max()} of device {device}", allowed)
+    return own.astype(np.int32, copy=False)

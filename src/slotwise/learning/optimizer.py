@@ -7,15 +7,17 @@ it is written with operators that both have.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from slotwise.errors import ConflictError, UserError
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.task import TrainingStart
-from slotwise.user_code import load_function
+from slotwise.user_code import check_arguments, is_function_name, load_function
 
 Array = Any  # a numpy array, or a torch tensor on a GPU
-Step = Callable[[Array, Array, "StepContext"], None]
+Step = Callable[[Array, Array, "StepContext"], Any]
+UNNAMED_STEP = "task:local_step"  # instead of the name of a lambda or of another object without one
 
 
 @dataclass
@@ -42,10 +44,13 @@ class StepContext:
 class Optimizer:
     """The optimiser of a `LocalTraining`; it holds no state, so threads can share it."""
 
-    def __init__(self, training: LocalTraining) -> None:
-        self._training = training
-        own = training.local_step
-        self._step: Step = load_function("local_step", own, 3) if own else STEPS[training.optimizer]
+    def __init__(self, training: LocalTraining, local_step: Step | None = None) -> None:
+        """Take the steps that ``training`` describes, or those of the function ``local_step``."""
+        self._training, name = training, training.local_step
+        if local_step is not None:
+            self._step: Step = local_step
+        else:
+            self._step = load_function("local_step", name, 3) if name else STEPS[training.optimizer]
 
     def begin(self, start: TrainingStart, start_weights: Array) -> StepContext:
         """Return the context of the first step of a local training."""
@@ -53,8 +58,22 @@ class Optimizer:
 
     def step(self, weights: Array, gradient: Array, context: StepContext) -> None:
         """Change the weights by one step, and the context for the next."""
-        self._step(weights, gradient, context)
+        returned: object = self._step(weights, gradient, context)
+        if returned is not None:
+            name = self._training.local_step
+            raise UserError(f"local_step {name}: must change the weights in place and return nothing")
         context.step += 1
+
+
+def with_own_step(training: LocalTraining, local_step: Step | None) -> LocalTraining:
+    """Return the options of a training whose steps a function takes; refuse those that it would not use."""
+    if local_step is None:
+        return training
+    if training.local_step is not None:
+        raise ConflictError("local_step", "training.local_step")
+    check_arguments("local_step", local_step, 3)
+    name = f"{getattr(local_step, '__module__', '')}:{getattr(local_step, '__name__', '')}"
+    return replace(training, local_step=name if is_function_name(name) else UNNAMED_STEP)
 
 
 def sgd(weights: Array, gradient: Array, context: StepContext) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -79,7 +80,8 @@ class CheckedTask:
     """A task whose results are checked: a mistake in it becomes one clear line.
 
     A task may also have ``sample_count(device)``, the samples that a device holds, for rules that weight by
-    it; without it every device counts as one sample.
+    it; without it every device counts as one sample. And it may have ``devices``, the number of devices that
+    have samples.
 
     Raises:
         UserError: ``task`` is no Task, or its first model is not a finite float32 vector that its
@@ -137,7 +139,17 @@ class CheckedTask:
     def sample_count(self, device: int) -> int:
         """Return the number of samples that a device holds; 1 if the task does not say."""
         count = getattr(self.task, "sample_count", None)
-        return 1 if count is None else int(count(device))
+        found: Any = 1 if count is None else count(device)
+        if not isinstance(found, Integral) or isinstance(found, bool) or found < 1:
+            raise self._wrong("sample_count", "a whole number of at least 1", found)
+        return int(found)
+
+    def check_devices(self, devices: int) -> None:
+        """Raise a UserError if the task has samples for another number of devices than the schedule has."""
+        held = getattr(self.task, "devices", devices)
+        if held != devices:
+            found = f"has samples for {held} devices, and the schedule has {devices}"
+            raise UserError(f"task {self.name}: {found}")
 
     def _wrong(self, method: str, wanted: str, found: object) -> UserError:
         returned = describe_value(found)

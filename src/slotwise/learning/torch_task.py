@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
-from slotwise.learning.optimizer import Optimizer
+from slotwise.learning.optimizer import Optimizer, Step, with_own_step
 from slotwise.learning.task import Evaluation, TrainingStart
+from slotwise.user_code import describe_value
 
 try:
     import torch
@@ -60,6 +61,7 @@ class TorchTask:
         initial: Initial = "module",
         model_seed: int | None = None,
         buffers: Buffers = "local",
+        local_step: Step | None = None,
         offset: tuple[float, ...] | None = None,
         scale: tuple[float, ...] | None = None,
         device: str | None = None,
@@ -80,6 +82,8 @@ class TorchTask:
             buffers: Floating-point buffers, such as the statistics of a batch normalisation. "local": they
                 do not travel; an evaluation measures the statistics of batch normalisations on the devices'
                 samples. "average": they are part of the model. "refuse": a module with buffers is refused.
+            local_step: Your own step of the optimiser, ``local_step(weights, gradient, context)``, which
+                changes the weights in place; instead of the optimiser of ``training``.
             offset: Per channel of uint8 images, by default that of the data set.
             scale: Per channel of uint8 images, by default that of the data set.
             device: Torch device; by default the GPU if there is one.
@@ -87,24 +91,20 @@ class TorchTask:
         Raises:
             UserError: module, loss, metrics and samples do not fit together.
         """
+        data = _batches(samples, offset, scale)
         _check_choice("initial", initial, ("module", "seed"))
         _check_choice("buffers", buffers, ("local", "average", "refuse"))
         seed = training.seed if model_seed is None else model_seed
-        self.samples, self.training = samples, training
-        self._optimizer = Optimizer(training)
+        training = with_own_step(training, local_step)
+        self.samples, self.training, self.devices = samples, training, len(samples)
+        self._optimizer = Optimizer(training, local_step)
         self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self._module = _make_module(module, seed).to(self._device)
         if initial == "seed":
             draw_parameters(self._module, seed)
         self._layout, self._averaged = Layout(self._module, buffers), buffers == "average"
         self._objective = Objective(loss, metrics or {})
-        if isinstance(samples, TorchSamples):
-            if offset or scale:
-                raise UserError("TorchTask: offset and scale are for arrays; transform torch data sets")
-            self._data: Batches = samples
-        else:
-            self._data = ArrayBatches(samples, offset, scale)
-        self._local = threading.local()
+        self._data, self._local = data, threading.local()
         flat = FlatModule(self._module, self._layout)
         self._checks: Checks = check_module(flat, self.initial_model(), self._data, self._objective, training)
 
@@ -220,6 +220,19 @@ def _make_module(module: nn.Module | Callable[[], nn.Module], seed: int) -> nn.M
     if not isinstance(made, nn.Module):
         raise UserError(f"TorchTask: module must make a torch.nn.Module; it made a {type(made).__name__}")
     return made
+
+
+def _batches(
+    samples: DeviceSamples | TorchSamples, offset: tuple[float, ...] | None, scale: tuple[float, ...] | None
+) -> Batches:
+    """Return the source of batches; refuse samples of another type, and pixels' options without pixels."""
+    if isinstance(samples, TorchSamples):
+        if offset or scale:
+            raise UserError("TorchTask: offset and scale are for arrays; transform torch data sets")
+        return samples
+    if not isinstance(samples, DeviceSamples):
+        raise InputError("samples", describe_value(samples), "DeviceSamples or TorchSamples")
+    return ArrayBatches(samples, offset, scale)
 
 
 def _chunks(rows: Rows) -> Iterator[Rows]:

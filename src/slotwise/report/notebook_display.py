@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import singledispatch
 from html import escape
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import InputError, UserError
@@ -13,10 +14,18 @@ from slotwise.planning import FleetPlan, Plan, PlanTable
 from slotwise.report.curves import BLUE, GREEN, VERMILLION, CurveFigure, Line, loss_and_accuracy
 from slotwise.report.gantt.chart import describe, whole_window
 from slotwise.report.gantt.drawing import compose
-from slotwise.report.plotting import WIDTH, clear_frame, figure_style, plot_figure, save_figure
+from slotwise.report.plotting import (
+    WIDTH,
+    clear_frame,
+    curves_figure,
+    figure_style,
+    plot_figure,
+    save_figure,
+)
 from slotwise.report.tables import plan_title
 from slotwise.runs import RunResult
 from slotwise.schedule import Timeline
+from slotwise.user_code import describe_value
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -43,7 +52,30 @@ def to_pandas(value: Any) -> DataFrame:
 
 def plot(value: Any) -> Figure:
     """Return a result as a figure that a notebook shows."""
-    figure = figure_of(value)
+    return _shown(figure_of(value))
+
+
+def plot_curves(results: Mapping[str, History | RunResult]) -> Figure:
+    """Return one figure with the curves of several trainings, by their labels in the legend."""
+    if not results:
+        raise InputError("results", "none", "at least one, there is nothing to draw")
+    curves = {}
+    for label, result in results.items():
+        history = result.history if isinstance(result, RunResult) else result
+        if not isinstance(history, History):
+            raise InputError("results", f"{label}: {describe_value(result)}", "a History or a RunResult each")
+        curves[label] = history.points
+    return _shown(plot_figure(curves_figure(curves)))
+
+
+def point_columns(points: Sequence[Point]) -> Columns:
+    """Return evaluations by column; each further metric is a column of its own."""
+    metrics = {name: None for point in points for name in point.metrics}
+    columns = {name: [getattr(point, name) for point in points] for name in Point._fields[:-1]}
+    return columns | {name: [point.metrics.get(name, nan) for point in points] for name in metrics}
+
+
+def _shown(figure: Figure) -> Figure:
     # A notebook only shows figures of pyplot by itself, and those would stay in its global list.
     setattr(figure, "_repr_png_", lambda: save_figure(figure, "png", NOTEBOOK_DPI))  # noqa: B010
     return figure
@@ -92,9 +124,7 @@ def _history_figure(history: History) -> Figure:
 
 
 columns_of.register(Timeline, lambda timeline: {name: getattr(timeline, name) for name in UPLINK_COLUMNS})
-columns_of.register(
-    History, lambda run: {name: [getattr(p, name) for p in run.points] for name in Point._fields}
-)
+columns_of.register(History, lambda history: point_columns(history.points))
 columns_of.register(RunResult, lambda result: columns_of(result.history))
 figure_of.register(RunResult, lambda result: figure_of(result.history))
 to_html.register(RunResult, lambda run: _html_table(columns_of(run.history), f"Run: {run.status}"))

@@ -469,4 +469,6 @@ def refuse_unknown(options: Mapping[str, Any]) -> None:
     for name in options:
         if name in RENAMED:
             raise UserError(f"unknown option {name}: it is now {RENAMED[name]}")
+        if "-" in name and (option := name.replace("-", "_")) in known:
+            raise UserError(f"unknown option {name}: in Python it is {option}")
         refuse_unknown_name("option", name, known)

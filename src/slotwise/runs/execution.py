@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
@@ -74,7 +74,8 @@ def run(
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: every round.
         overwrite: Replace a run in ``out``.
         observer: Is told of rounds and evaluations, and may end the run early with a checkpoint.
-        task: The task of the configuration, if it is built already.
+        task: Your own task object, instead of the built-in network or the task that ``config`` names. The
+            folder does not contain it: `resume` needs it again.
 
     Raises:
         UserError: an option is wrong; nothing has been written then.
@@ -86,12 +87,13 @@ def run(
     return execute(
         folder,
         config,
-        task=None if task is None else CheckedTask.of(task),
+        task=None if task is None else _own_task(task, config),
         workers=workers,
         checkpoint_every=checkpoint_every,
         observer=observer,
         create=True,
         overwrite=overwrite,
+        task_object=None if task is None else type(task).__name__,
     )
 
 
@@ -118,9 +120,11 @@ def resume(
         raise UserError(f"{run_folder.path}: this is a live run; slotwise serve --resume continues it")
     if run_folder.status == "diverged":
         raise UserError(f"{run_folder.path}: this run diverged; start a new one with other options")
-    config = run_folder.parameters()
+    config, task_object = run_folder.parameters(), run_folder.description().get("task_object")
     if run_folder.status == "finished":
         return RunResult("finished", run_folder.history(), config.simulate(), run_folder.path)
+    if task_object is not None and task is None:
+        raise UserError(f"{run_folder.path}: it trains a {task_object} made in Python; resume it with task=…")
     with run_folder.held():
         history, damaged = run_folder.checkpoints.load()
     observer = observer or Observer()
@@ -131,11 +135,12 @@ def resume(
     return execute(
         run_folder,
         config,
-        task=None if task is None else CheckedTask.of(task),
+        task=None if task is None else _own_task(task, config),
         workers=workers,
         checkpoint_every=checkpoint_every,
         resume=history,
         observer=observer,
+        task_object=task_object,
     )
 
 
@@ -151,32 +156,33 @@ def execute(
     observer: Observer | None = None,
     create: bool = False,
     overwrite: bool = False,
+    task_object: str | None = None,
 ) -> RunResult:
     """Train a run in its folder, which is locked meanwhile, from the checkpoint ``resume`` on.
 
-    The task and the timeline are those of the configuration, if they are built already. With ``create`` the
-    folder is made here, after a trial call of the user's own task or rule: one that fails at its first call
-    leaves nothing behind. The other arguments are those of `run`.
+    Task and timeline are those of the configuration, if they are built already, or the task is an object of
+    the class ``task_object``. With ``create`` the folder is made here, after a trial call of the user's task
+    or rule: one that fails at once leaves nothing behind. The other arguments are those of `run`.
 
     Raises:
-        Diverged: after the state has been saved.
-        UserError: another process is training this run, or the folder cannot be written.
-        Exception: any error of the user's task or rule, after the state has been saved as interrupted.
+        UserError: the folder is in use or cannot be written.
+        Exception: Diverged, or an error of the user's task or rule, after the state has been saved.
     """
     check_interval(checkpoint_every)
     observer, rule = observer or Observer(), config.rule.rule()
     timeline = config.simulate() if timeline is None else timeline
-    task = build_task(config) if task is None else task
-    own = isinstance(task, CheckedTask) or config.model.task is not None
+    task = task if task is not None else build_task(config)
+    more = {} if task_object is None else {"task_object": task_object}
     _check_fits(resume, timeline, task, folder)
     if create:
+        own = more or config.model.task or config.training.local_step
         if own or config.rule.aggregation not in RULES:
             _try_once(CheckedTask.of(task), rule, timeline)
-        folder = RunFolder.create(folder.path, config, overwrite=overwrite)
+        folder = RunFolder.create(folder.path, config, overwrite=overwrite, **more)
     with folder.held(), _opened(folder, config, observer):
         _tell_attackers(config, observer)
         observer.run_started(timeline, resume)
-        saver = _Saver(folder, config, task, checkpoint_every)
+        saver = _Saver(folder, config, task, checkpoint_every, more)
         with Training(
             timeline,
             task,
@@ -258,8 +264,11 @@ def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: 
 class _Saver:
     """Writes the files of a run: a checkpoint every few seconds, and everything at the end."""
 
-    def __init__(self, folder: RunFolder, config: RunConfig, task: Task, every: float) -> None:
+    def __init__(
+        self, folder: RunFolder, config: RunConfig, task: Task, every: float, more: Mapping[str, Any]
+    ) -> None:
         self._folder, self._config, self._task, self._every = folder, config, task, every
+        self._more = more  # entries of run.json
         self._last = self._began = time.monotonic()
         self._seconds_before = float(folder.description().get("seconds", 0.0))
 
@@ -281,7 +290,8 @@ class _Saver:
             self.close(training.history(), "interrupted", error=describe_error(error))
             return
         with suppress(Exception):
-            self._folder.write_description(self._config, "interrupted", error=describe_error(error))
+            error_text = describe_error(error)
+            self._folder.write_description(self._config, "interrupted", **self._more, error=error_text)
 
     def close(self, history: History, status: Status, **more: Any) -> None:
         """Save everything; run.json comes last, so that its status describes files that exist."""
@@ -291,6 +301,7 @@ class _Saver:
         self._folder.write_description(
             self._config,
             status,
+            **self._more,
             model_sha256=model_sha256(history.model),
             rounds=history.rounds,
             final=last._asdict() if last else None,
@@ -338,6 +349,18 @@ def build_task(
 
             assert isinstance(network, Architecture)  # others need the torch back-end
             task = CnnTask(samples, network, config.training, **how)
+    return _as_sent(task, config)
+
+
+def _own_task(task: Task, config: RunConfig) -> Task:
+    """Return a task object of the user with checks, and with the attack and the quantisation of the run."""
+    checked = CheckedTask.of(task)
+    checked.check_devices(config.channel.devices)
+    return _as_sent(checked, config)
+
+
+def _as_sent(task: Task, config: RunConfig) -> Task:
+    """Return the task with updates as devices send them: those of attackers, and quantised ones."""
     if config.adversary.attack != "none":  # attackers quantise what they send, as all devices do
         task = Attacked(task, config.adversary, config.channel.devices, config.seed)
     return task if config.bits == UNQUANTISED else Quantised(task, config.bits, config.seed)

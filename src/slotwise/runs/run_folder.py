@@ -90,9 +90,9 @@ class RunFolder:
         return folder
 
     @classmethod
-    def open(cls, path: Path) -> RunFolder:
+    def open(cls, path: Path | str) -> RunFolder:
         """Return an existing run folder."""
-        folder = cls(path)
+        folder = cls(Path(path))
         if not folder.is_run:
             made = "as slotwise train or slotwise serve makes it"
             raise UserError(f"{path}: not a run folder (no run.json), {made}")
