@@ -61,10 +61,12 @@ def test_every_name_gives_its_rule() -> None:
     ("name", "options", "size", "parameter"),
     [
         ("krum", {}, 6, "byzantine"),
-        ("krum", {"byzantine": 1}, 4, "byzantine"),
+        ("krum", {}, 2, "group_size"),
+        ("krum", {"byzantine": 1}, 4, "group_size"),
         ("multi-krum", {"byzantine": 4}, 10, "byzantine"),
         ("multi-krum", {"krum_selected": 9}, 10, "krum_selected"),
         ("trimmed-mean", {}, 4, "trim"),
+        ("trimmed-mean", {}, 2, "group_size"),
     ],
 )
 def test_a_group_that_is_too_small_for_the_rule_is_refused_before_a_run(
@@ -74,6 +76,21 @@ def test_a_group_that_is_too_small_for_the_rule_is_refused_before_a_run(
     with pytest.raises(InputError) as caught:
         RunConfig.from_options({"aggregation": name, "group_size": size, **options})
     assert caught.value.parameter == parameter
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("krum", {}), ("multi-krum", {"byzantine": 9}), ("trimmed-mean", {}), ("trimmed-mean", {"trim": 0.3})],
+    ids=["krum", "multi-krum", "trimmed-mean", "trim"],
+)
+def test_the_group_size_that_a_message_names_is_the_smallest(name: str, options: dict[str, object]) -> None:
+    rule = AggregationConfig(aggregation=name, **options)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"at least (\d+)") as caught:
+        rule.check_group_size(2)
+    smallest = int(caught.value.allowed.split()[2])
+    rule.check_group_size(smallest)
+    with pytest.raises(InputError):
+        rule.check_group_size(smallest - 1)
 
 
 def test_the_smallest_group_of_a_rule_is_accepted() -> None:

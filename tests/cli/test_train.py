@@ -286,7 +286,7 @@ def test_a_delay_is_for_idfl_alone(slotwise: Slotwise, tmp_path: Path, schedule:
 
 def test_more_labels_than_there_are_is_one_line(slotwise: Slotwise, tmp_path: Path) -> None:
     options = ("--partition", "k-labels", "--labels-per-device", 11, "--out", tmp_path / "run")
-    assert "labels_per_device is 11, must be from 1 to 10" in slotwise(*SHORT, *options).refusal
+    assert "--labels-per-device 11: must be from 1 to 10" in slotwise(*SHORT, *options).refusal
     assert list(tmp_path.iterdir()) == []
 
 

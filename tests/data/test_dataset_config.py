@@ -1,10 +1,11 @@
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from slotwise.data import FACTS, DataName, DatasetConfig, FetchedName, load_mnist
+from slotwise.data.dataset_config import PartitionName
 from slotwise.errors import InputError
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.runs import RunConfig
@@ -71,9 +72,26 @@ def test_there_must_be_a_number_of_samples_for_each_device() -> None:
     assert refused.value.parameter == "device_samples"
 
 
-def test_a_device_that_needs_more_samples_of_a_label_than_there_are_is_refused() -> None:
-    with pytest.raises(InputError, match="samples"):
-        divided(DatasetConfig(device_samples=(8000, 1)), 2)
+@pytest.mark.parametrize("partition", ["one-label", "k-labels", "dirichlet", "iid"])
+@pytest.mark.parametrize(
+    ("options", "parameter", "named"),
+    [
+        ({"device_samples": (1, 200_000)}, "device_samples", "200000 of device 2:"),
+        (
+            {"sample_skew": 0.01, "samples_per_device": 50_000},
+            "sample_skew",
+            r"device [12] .*samples",
+        ),
+        ({"samples_per_device": 200_000}, "samples_per_device", "200000:"),
+    ],
+    ids=["device_samples", "sample_skew", "samples_per_device"],
+)
+def test_the_option_that_asks_for_too_many_samples_is_named(
+    partition: PartitionName, options: dict[str, Any], parameter: str, named: str
+) -> None:
+    with pytest.raises(InputError, match=named) as refused:
+        divided(DatasetConfig(partition=partition, **options), 2)
+    assert refused.value.parameter == parameter
 
 
 @pytest.mark.parametrize(("data", "classes"), [("mnist", 10), ("fashion-mnist", 10), ("femnist", 62)])

@@ -78,19 +78,40 @@ def test_a_device_needs_its_own_file_only(write: Write) -> None:
         ({"device-3": {"y": np.zeros(4, np.int64)}}, "device-3.*9 rows and y 4"),
         ({"device-1": {"x": np.array([{}] * 6)}}, "device-1.*pickled"),
         ({"device-1": {"y": np.array(["a"] * 6)}}, "device-1.*y is <U1"),
-        ({"device-2": {"x": np.zeros((0, 1, 12, 12), np.uint8), "y": np.arange(0)}}, "device-2.*sample"),
+        ({"device-2": {"x": np.zeros((0, 1, 12, 12), np.uint8), "y": np.arange(0)}}, "device-2.*empty"),
+        ({"test": {"x": np.zeros((0, 1, 12, 12), np.uint8), "y": np.arange(0)}}, "test.npz is empty"),
+        ({"device-2": {"y": np.array([0, 10**9, 1])}}, "device-2.*label 1000000000, must be less than"),
         ({"device-2": None}, "no device-2.npz"),
         ({"device-1": None, "device-2": None, "device-3": None}, "no device-1.npz"),
         ({"test": None}, "test.npz does not exist"),
         ({"device-2": {"y": np.array([0, 1, -1])}}, "label -1"),
     ],
-    ids=["shape", "type", "label-type", "label-shape", "lengths", "pickle", "text", "empty", "gap", "none",
-         "no-test", "negative"],
+    ids=["shape", "type", "label-type", "label-shape", "lengths", "pickle", "text", "empty",
+         "empty-test", "large-label", "gap", "none", "no-test", "negative"],
 )  # fmt: skip
 def test_a_wrong_file_is_named_with_the_reason(replaced: dict[str, Any], reason: str, write: Write) -> None:
     with pytest.raises(DataError, match=reason) as refused:
         load_npz_folder(write(replaced))
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["device-2", "test"])
+@pytest.mark.parametrize("targets", [np.arange(0), np.array([10**9])], ids=["empty", "large-label"])
+def test_a_configuration_names_the_file_with_wrong_targets(
+    name: str, targets: np.ndarray, write: Write
+) -> None:
+    images = np.zeros((len(targets), 1, 12, 12), np.uint8)
+    with pytest.raises(DataError, match=f"{name}.npz"):
+        DatasetConfig(data_folder=str(write({name: {"x": images, "y": targets}})))
+
+
+def test_a_built_in_network_needs_two_classes(write: Write) -> None:
+    names = [*(f"device-{number}" for number in (1, 2, 3)), "test"]
+    alike = {name: {"x": np.zeros((4, 1, 12, 12), np.uint8), "y": np.zeros(4, np.int64)} for name in names}
+    config = RunConfig.from_options({"data_folder": str(write(alike)), "group_size": 1, "channels": (4,)})
+    with pytest.raises(InputError, match="at least two classes") as refused:
+        config.network()
+    assert refused.value.parameter == "data_folder"
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut"])

@@ -242,3 +242,6 @@ def test_only_group_sizes_that_the_rule_allows_are_candidates() -> None:
     with pytest.raises(InputError) as caught:
         _group_sizes(krum, [5, 10])
     assert caught.value.parameter == "byzantine"
+    with pytest.raises(InputError) as caught:
+        _group_sizes(krum, [2, 10])
+    assert caught.value.parameter == "group_sizes"

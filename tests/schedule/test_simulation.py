@@ -284,6 +284,30 @@ def test_a_deadline_in_which_no_round_fits_is_refused(schedule: Any, event_by_ev
 
 
 @pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
+@pytest.mark.parametrize(
+    "faults",
+    [{}, {"uplink_loss": 0.6, "jitter": 0.3}, {"absences": [(1, 2, 20)]}],
+    ids=["unequal", "losses", "absences"],
+)
+def test_the_deadline_that_a_fleet_needs_is_named(schedule: Any, faults: dict[str, Any]) -> None:
+    fleet = Fleet(compute_slots=(2, 3, 4, 9, 9, 9), link_slots=(1, 2, 1, 5, 1, 1), **faults)
+    with pytest.raises(InputError, match=r"at least (about )?\d+,") as caught:
+        simulate(replace(EXAMPLE, deadline=3), schedule, fleet=fleet)
+    needed = int(caught.value.allowed.partition(",")[0].split()[-1])
+    assert simulate(replace(EXAMPLE, deadline=needed), schedule, fleet=fleet).last_slot == needed
+    with pytest.raises(InputError) as caught:
+        simulate(replace(EXAMPLE, deadline=needed - 1), schedule, fleet=fleet)
+    assert caught.value.parameter == "deadline"
+
+
+def test_a_deadline_is_refused_at_once_if_nearly_all_uplinks_are_lost() -> None:
+    fleet = Fleet(compute_slots=(2,) * 6, link_slots=(1,) * 6, uplink_loss=1 - 1e-12)
+    with pytest.raises(InputError, match="more than 5") as caught:
+        simulate(replace(EXAMPLE, deadline=4), "async", fleet=fleet)
+    assert caught.value.parameter == "deadline"
+
+
+@pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
 def test_equal_faultless_devices_take_the_short_cut_however_they_are_said(
     schedule: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

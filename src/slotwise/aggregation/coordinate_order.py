@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation.rule import Contribution, Vector
 from slotwise.errors import InputError
 
+ROUNDING = 1e-9  # more than that of trim·S: 0.29 · 100 is below 29
 BLOCK = 1 << 16  # coordinates sorted at once: the updates of a round are not copied as a whole
 
 
@@ -43,13 +45,18 @@ class TrimmedMean:
             raise InputError("trim", self.trim, "a number above 0 and below 0.5")
 
     def check_group_size(self, size: int) -> None:
-        """Refuse a share that drops no update of a full round."""
-        if self._dropped(size) == 0:
-            allowed = f"at least {1 / size:g}: of {size} updates in a round it drops none"
-            raise InputError("trim", self.trim, allowed)
+        """Refuse a round of fewer than 3 updates, and a share that drops no update of a full round."""
+        if self._dropped(size):
+            return
+        if size < 3:
+            needed = ceil((1 - ROUNDING) / self.trim)
+            allowed = f"at least {needed} with trim {self.trim:g}, and at least 3 with any trim"
+            raise InputError("group_size", size, f"{allowed}: fewer updates cannot be trimmed at both ends")
+        allowed = f"at least {1 / size:g}: of {size} updates in a round it drops none"
+        raise InputError("trim", self.trim, allowed)
 
     def _dropped(self, count: int) -> int:
-        return int(self.trim * count + 1e-9)  # 0.07 · 100 is 7.000000000000001, and 0.29 · 100 is below 29
+        return int(self.trim * count + ROUNDING)
 
     def __call__(self, model: Vector, contributions: Sequence[Contribution]) -> Vector:
         """Return the next model."""

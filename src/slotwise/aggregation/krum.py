@@ -30,11 +30,15 @@ class Krum:
 
     def check_group_size(self, size: int) -> None:
         """Refuse a round of fewer than 2f + 3 updates."""
-        if size < 2 * self.byzantine + 3:
-            most = (size - 3) // 2
-            allowed = f"at most {most}" if most > 0 else "used with a group_size of at least 5"
-            reason = f"with f attackers Krum needs 2f + 3 updates in a round, and group_size is {size}"
-            raise InputError("byzantine", self.byzantine, f"{allowed}: {reason}")
+        needed, most = 2 * self.byzantine + 3, (size - 3) // 2
+        if size >= needed:
+            return
+        reason = "with f attackers Krum needs 2f + 3 updates in a round"
+        if most < 1:
+            allowed = f"at least {needed} with byzantine {self.byzantine}: {reason}"
+            raise InputError("group_size", size, allowed)
+        allowed = f"at most {most} with group_size {size}, or group_size at least {needed}: {reason}"
+        raise InputError("byzantine", self.byzantine, allowed)
 
     def __call__(self, model: Vector, contributions: Sequence[Contribution]) -> Vector:
         """Return the next model."""

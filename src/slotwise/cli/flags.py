@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter, Token
 
 from slotwise.costs import Powers
+from slotwise.data.dataset_config import FOLDER_FACTS
 from slotwise.errors import ConflictError, InputError, NoEffectError
 from slotwise.runs.config import RunConfig, Shorthand
 from slotwise.scenario import field_types, option_names
@@ -39,7 +40,7 @@ PANELS = {
 ENERGY = panel("Energy")
 OUTPUT = panel("Output")
 # Fields that only files can hold.
-WITHOUT_FLAG = ("device_compute_slots", "device_link_slots", "absences", "folder_shape", "folder_classes")
+WITHOUT_FLAG = ("device_compute_slots", "device_link_slots", "absences", *FOLDER_FACTS)
 
 
 def output(text: str, **settings: Any) -> Parameter:
@@ -75,6 +76,7 @@ class Flag:
             n_tokens=1,
             alias=self.alias,
             accepts_keys=False,
+            allow_leading_hyphen=_is_list(self.hint),  # -1,2 is a wrong list and no option
         )
         hint = self.hint if NoneType in get_args(self.hint) else self.hint | None
         return inspect.Parameter(
@@ -188,6 +190,10 @@ def field_help(owner: type) -> dict[str, str]:
     section = (inspect.getdoc(owner) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
+
+
+def _is_list(hint: Any) -> bool:
+    return any(get_origin(kind) is tuple for kind in (hint, *get_args(hint)))
 
 
 def _convert(hint: Any, tokens: Sequence[Token]) -> Any:

@@ -33,7 +33,7 @@ from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runs.toml_options import blaming_file, read_toml
 from slotwise.tracking import TRACKERS, tracker
 
-CONFIG = output("TOML file with any of the options; flags override the file.")
+CONFIG = output("TOML file with any of the options but those of Energy and Output; flags override the file.")
 CHECKPOINT_EVERY = output(
     "Seconds between checkpoints, the most work a crash can lose; 0: after every round.", show_default=True
 )
@@ -87,8 +87,10 @@ def train(
 def _tracker_names(track: str | None, project: str | None) -> list[str]:
     """Return the trackers that --track names."""
     names = [name.strip() for name in track.split(",")] if track is not None else []
-    if not set(names) <= set(TRACKERS) or len(set(names)) < len(names):
+    if not set(names) <= set(TRACKERS):
         raise InputError("track", track, f"{', '.join(TRACKERS)}, or several of them separated by commas")
+    if repeated := [name for name in TRACKERS if names.count(name) > 1]:
+        raise InputError("track", track, f"a list that names each tracker once; {repeated[0]} is repeated")
     if project is not None and set(names) <= {"tensorboard"}:
         raise InputError("track_project", project, "omitted without --track wandb, trackio or mlflow")
     return names

@@ -17,6 +17,7 @@ from slotwise.data.partitions import (
     Generator,
     Rows,
     Samples,
+    TooManySamples,
     dirichlet,
     iid,
     k_labels,
@@ -30,7 +31,8 @@ from slotwise.scenario import LARGEST_SEED, check_fields, refuse_unused, whole
 PartitionName = Literal["one-label", "k-labels", "dirichlet", "iid", "natural"]
 InputScale = Literal["standard", "unit"]
 PARTITION_OPTIONS = {"labels_per_device": "k-labels", "concentration": "dirichlet"}  # and their partitions
-FOUND_IN_FOLDER = ("device_samples", "folder_shape", "folder_classes")
+FOLDER_FACTS = ("folder_shape", "folder_classes")  # found in a data folder and never given
+FOUND_IN_FOLDER = ("device_samples", *FOLDER_FACTS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +107,7 @@ class DatasetConfig:
             return dict.fromkeys(names, "with data_folder")
         reason = f"with partition {self.partition}"
         found = {name: reason for name, owner in PARTITION_OPTIONS.items() if owner != self.partition}
-        found |= dict.fromkeys(("folder_shape", "folder_classes"), "without data_folder")
+        found |= dict.fromkeys(FOLDER_FACTS, "without data_folder")
         if self.partition == "natural":
             found |= dict.fromkeys(("samples_per_device", "sample_skew", "device_samples"), reason)
         elif self.device_samples:
@@ -190,6 +192,14 @@ class DatasetConfig:
         samples: Samples = self.device_samples or self.samples_per_device
         if self.sample_skew is not None:
             samples = skewed_sizes(devices, self.samples_per_device, draw, self.sample_skew)
+        try:
+            return self._divide_by_label(dataset, devices, samples, draw)
+        except TooManySamples as error:
+            raise self._blaming_given_option(error) from None
+
+    def _divide_by_label(
+        self, dataset: Dataset, devices: int, samples: Samples, draw: Generator
+    ) -> tuple[Rows, ...]:
         division = (dataset.train_targets, devices, samples, draw)
         match self.partition:
             case "one-label":
@@ -198,8 +208,17 @@ class DatasetConfig:
                 return k_labels(*division, self.labels_per_device)
             case "dirichlet":
                 return dirichlet(*division, self.concentration)
-            case "iid":
+            case _:
                 return iid(*division)
+
+    def _blaming_given_option(self, error: TooManySamples) -> InputError:
+        """Return an error that names the option from which the number of samples of the device follows."""
+        if self.device_samples:
+            return InputError("device_samples", f"{error.samples} of device {error.device}", error.allowed)
+        if self.sample_skew is None or self.samples_per_device >= error.samples:
+            return InputError("samples_per_device", self.samples_per_device, error.allowed)
+        drawn = f"device {error.device} would hold {error.samples:,} samples, and {error.reason}"
+        return InputError("sample_skew", self.sample_skew, f"larger, or samples_per_device less: {drawn}")
 
     def standardisation(self, dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return offset and scale of the pixels, per channel."""

@@ -20,6 +20,7 @@ from slotwise.data.dataset import DataError, Dataset
 
 TEST_FILE = "test.npz"
 ARRAY_NAMES = ("x", "y")
+MOST_CLASSES = 100_000
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def folder_facts(path: Path | str) -> FolderFacts:
             targets = stored["y"]
         if targets.ndim == 0:
             raise DataError(f"{file}: y is a single number, must have one target for each sample")
+        _check_targets(file, targets)
         labels = labels and _are_labels(targets)
         largest = max(largest, int(targets.max())) if labels else 0
         samples.append(len(targets))
@@ -141,6 +143,7 @@ def _opened(path: Path) -> Iterator[Any]:
 def _read(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     with _opened(path) as stored:
         inputs, targets = stored["x"], stored["y"]
+    _check_targets(path, targets)
     for name, array in zip(ARRAY_NAMES, (inputs, targets), strict=True):
         if array.dtype.kind not in "biuf" or array.ndim == 0 or not len(array):
             found = f"{array.dtype} {array.shape}"
@@ -148,6 +151,15 @@ def _read(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     if len(inputs) != len(targets):
         raise DataError(f"{path}: x has {len(inputs)} rows and y {len(targets)}, must be equally many")
     return inputs, targets
+
+
+def _check_targets(path: Path, targets: NDArray[Any]) -> None:
+    """Refuse a file without samples, and labels that are too large to be numbers of classes."""
+    if targets.ndim and not len(targets):
+        raise DataError(f"{path} is empty: y has 0 samples, must have at least 1")
+    if _are_labels(targets) and targets.max() >= MOST_CLASSES:
+        allowed = f"must be less than {MOST_CLASSES:,}; values of a regression must be floats"
+        raise DataError(f"{path}: y has the label {targets.max()}, {allowed}")
 
 
 def _shape(path: Path) -> tuple[int, ...]:

@@ -24,6 +24,14 @@ Samples = int | Sequence[int] | NDArray[np.integer]
 Generator = np.random.Generator
 
 
+class TooManySamples(InputError):
+    """More samples for a device than there are: the device, counted from 1, its samples, and the reason."""
+
+    def __init__(self, device: int, samples: int, reason: str) -> None:
+        self.device, self.samples, self.reason = device, samples, reason
+        super().__init__("samples_per_device", samples, f"less: {reason}")
+
+
 def one_label(labels: Labels, devices: int, samples: Samples, generator: Generator) -> tuple[Rows, ...]:
     """Give each device samples of one label, chosen at random: the setting of the paper's experiments."""
     return k_labels(labels, devices, samples, generator, labels_per_device=1)
@@ -38,13 +46,15 @@ def k_labels(
     with fewer samples has fewer labels. A device's rows are grouped by label.
 
     Raises:
-        DataError: there are not that many labels.
-        InputError: there are not that many samples.
+        InputError: there are not that many labels or samples.
     """
     by_label, sizes = _rows_by_label(labels), _sizes(devices, samples)
-    most = min(len(by_label), int(sizes.max()))
-    if not 1 <= labels_per_device <= most:
-        raise DataError(f"labels_per_device is {labels_per_device}, must be from 1 to {most}")
+    if not 1 <= labels_per_device <= len(by_label):
+        allowed = f"from 1 to {len(by_label)}, the number of labels in the data"
+        raise InputError("labels_per_device", labels_per_device, allowed)
+    if labels_per_device > sizes.max():
+        allowed = f"at most {sizes.max()}, because no device has more samples than that"
+        raise InputError("labels_per_device", labels_per_device, allowed)
     every_label = np.tile(np.arange(len(by_label)), (devices, 1))
     chosen = generator.permuted(every_label, axis=1)[:, :labels_per_device]
     each, left_over = np.divmod(sizes[:, np.newaxis], labels_per_device)
@@ -73,10 +83,15 @@ def dirichlet(
 
 
 def iid(labels: Labels, devices: int, samples: Samples, generator: Generator) -> tuple[Rows, ...]:
-    """Give each device samples of the whole data set, whatever their labels."""
+    """Give each device samples of the whole data set, whatever their labels.
+
+    Raises:
+        InputError: there are not that many samples.
+    """
     everything, sizes = _rows_by_label(np.zeros_like(labels)), _sizes(devices, samples)
     if sizes.max() > len(labels):
-        raise DataError(f"samples_per_device is {sizes.max()}, must be at most {len(labels)}")
+        reason = f"there are only {len(labels):,} samples"
+        raise TooManySamples(int(sizes.argmax()) + 1, int(sizes.max()), reason)
     return _assign(everything, sizes[:, np.newaxis], generator)
 
 
@@ -144,8 +159,9 @@ def _assign(by_label: dict[int, Rows], counts: Counts, generator: Generator) -> 
     for number, (label, own) in enumerate(by_label.items()):
         needs = counts[:, number]
         if needs.max() > len(own):
-            allowed = f"less: label {label} has only {len(own):,} samples"
-            raise InputError("samples_per_device", int(sizes[needs.argmax()]), allowed)
+            most = int(needs.argmax())
+            reason = f"label {label} has only {len(own):,} samples"
+            raise TooManySamples(most + 1, int(sizes[most]), reason)
         shuffled, used = own, len(own)
         for device in np.flatnonzero(needs):
             count, end = needs[device], ends[device, number]

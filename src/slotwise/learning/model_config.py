@@ -22,7 +22,8 @@ class ModelConfig:
         network: Built-in network: convolutions and dense layers, dense layers only, multinomial logistic
             regression, or ResNet-8 with group or batch normalisation, which needs --backend torch.
         channels: Output channels of the convolutions of a cnn, each 5×5 with max-pool 2 and relu.
-        hidden: Units of the dense layers before the last, in a cnn or an mlp (default of the mlp: 64).
+        hidden: Units of the dense layers before the last, in a cnn or an mlp (default of the mlp: 64). The
+            other networks refuse it.
         backend: What computes the network: numba kernels, or PyTorch for the same network.
         model_seed: Random seed of the first model. Default: that of the run.
     """

@@ -106,7 +106,12 @@ def _group_sizes(base: RunConfig, sizes: Sequence[int] | None) -> tuple[int, ...
     for size in sizes:
         if not 1 <= size <= base.channel.devices:
             raise InputError("group_sizes", size, f"from 1 to {base.channel.devices}, the number of devices")
-        base.rule.check_group_size(size)
+        try:
+            base.rule.check_group_size(size)
+        except InputError as error:
+            if error.parameter != "group_size":
+                raise
+            raise InputError("group_sizes", size, error.allowed) from None
     return tuple(sorted(set(sizes)))
 
 

@@ -240,6 +240,9 @@ class RunConfig:
             known = f"used with a task of your own; built-in networks train {images}"
             if folder is None:
                 raise InputError("data", self.dataset.data, known)
+            if shape is not None and facts.classes == 1:
+                allowed = "one with labels of at least two classes: all labels in its files are 0"
+                raise InputError("data_folder", folder, allowed)
             found = f"with inputs {list(facts.input_shape)} and {facts.classes or 'no'} classes"
             raise InputError("data_folder", f"{folder} {found}", TRAINABLE_FOLDER)
         if self.model.network in RESNETS:

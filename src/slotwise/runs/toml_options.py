@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from slotwise.data.dataset_config import FOLDER_FACTS
 from slotwise.errors import ConflictError, InputError, UserError, refuse_unknown_name
 from slotwise.files import load_toml
 from slotwise.runs.config import RENAMED, known_options
@@ -55,7 +56,8 @@ def _refuse_unknown(key: str, value: Any, others: Sequence[str]) -> None:
         close = difflib.get_close_matches(key, others, 1)
         hint = f"did you mean {close[0]}?" if close else "options are written at the top, without a table"
         raise UserError(f"unknown table {key}: {hint}")
-    refuse_unknown_name("option", key, (*known_options(), *others))
+    known = [option for option in known_options() if option not in FOLDER_FACTS]
+    refuse_unknown_name("option", key, (*known, *others))
 
 
 @contextmanager

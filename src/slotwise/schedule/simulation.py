@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slotwise.errors import ConflictError, InputError, UserError
@@ -143,7 +143,20 @@ def simulate(
         raise InputError("deadline", scenario.deadline, f"at least {needed}, the slots of the first round")
     if scenario.deadline is None:
         raise InputError("absences", f"{len(fleet.absences)} in all", "such that a device is present")
-    raise InputError("deadline", scenario.deadline, "long enough for the first round of the fleet to end")
+    raise InputError("deadline", scenario.deadline, _allowed_deadline(scenario, chosen, fleet))
+
+
+def _allowed_deadline(scenario: Scenario, policy: Policy, fleet: Fleet) -> str:
+    """Return the deadlines in which the first round of a fleet fits."""
+    # For a longer deadline more absences may be drawn.
+    least = "at least about" if fleet.absences else "at least"
+    if fleet.uplink_loss > 0.9:  # the losses may take long to simulate
+        fleet, least = replace(fleet, uplink_loss=0.0), "more than"
+    first = event_timeline(replace(scenario, deadline=None), policy, fleet, 1)
+    if not first.rounds:
+        return "long enough for the first round of the fleet to end"
+    without = " without losses" if least == "more than" else ""
+    return f"{least} {first.last_slot}, the slots of the first round{without}"
 
 
 def scheduler_for(

@@ -1,0 +1,26 @@
+from pathlib import Path
+
+import pytest
+
+from slotwise.cli.flags import run_flags
+from slotwise.errors import UserError
+from slotwise.runs.toml_options import read_toml
+
+ONLY_IN_FILES = {"device_compute_slots", "device_link_slots", "absences"}
+
+
+def test_an_unknown_option_is_answered_with_those_that_may_be_given(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("flux = 1\n")
+    with pytest.raises(UserError) as refused:
+        read_toml(path)
+    listed = str(refused.value).partition("allowed are ")[2].split(", ")
+    assert set(listed) == {flag.name for flag in run_flags()} | ONLY_IN_FILES
+
+
+@pytest.mark.parametrize("line", ["folder-shape = [1, 8, 8]", "folder_classes = 3"])
+def test_facts_of_a_data_folder_are_no_options(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(f'data-folder = "samples"\n{line}\n')
+    with pytest.raises(UserError, match=f"unknown option {line.split(maxsplit=1)[0]}"):
+        read_toml(path)
