@@ -191,20 +191,25 @@ def execute(
             evaluate_every=config.slots_between_evaluations,
             resume=resume,
         ) as training:
-            try:
-                history = follow(training, observer, saver.save_if_due)
-            except Diverged as error:
-                saver.close(error.history, "diverged", diverged_in_round=error.round)
-                raise
-            except KeyboardInterrupt:
-                saver.close(training.history(), "interrupted")
-                raise
-            except Exception as error:  # of the user's rule or task, or a full disk
-                saver.fail(training, error)
-                raise
+            history = _follow(training, saver, observer)
         status: Status = "finished" if history.rounds == timeline.rounds else "interrupted"
         saver.close(history, status)
     return RunResult(status, history, timeline, folder.path)
+
+
+def _follow(training: Training, saver: _Saver, observer: Observer) -> History:
+    """Train to the end; whatever ends it early, the state is saved first."""
+    try:
+        return follow(training, observer, saver.save_if_due)
+    except Diverged as error:
+        saver.close(error.history, "diverged", diverged_in_round=error.round)
+        raise
+    except KeyboardInterrupt:
+        saver.close(training.history(), "interrupted")
+        raise
+    except Exception as error:  # of the user's rule or task, or a full disk
+        saver.fail(training, error)
+        raise
 
 
 def _try_once(task: CheckedTask, rule: Aggregation, timeline: Timeline) -> None:
