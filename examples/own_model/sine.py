@@ -19,15 +19,16 @@ def make_task(config: RunConfig) -> Task:
     """Return the task of a run: the function that --task names."""
     return TorchTask(
         build_network,
-        make_samples(config.channel.devices, config.seed),
+        make_samples(config.channel.devices, config.data_seed),
         config.training,
         loss=nn.functional.mse_loss,
         metrics={"absolute_error": lambda outputs, targets: (outputs - targets).abs()},
+        model_seed=config.model_seed,
     )
 
 
 def build_network() -> nn.Module:
-    """Return the module; torch is seeded with the seed of the run when this is called."""
+    """Return the module; torch is seeded with the model seed of the run when this is called."""
     return nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Dropout(0.1), nn.Linear(32, 1))
 
 

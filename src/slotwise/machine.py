@@ -14,7 +14,7 @@ def available_cores() -> int:
 
 
 def total_memory() -> int:
-    """Return the bytes of memory of this machine, or of the container it is."""
+    """Return the bytes of memory of this machine, or the limit of its container if that is lower."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # no such file, or "max"
         found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))

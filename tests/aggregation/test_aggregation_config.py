@@ -30,6 +30,7 @@ from slotwise.aggregation import (
     fedavg,
     mean,
 )
+from slotwise.aggregation.aggregation_config import DISCOUNTS
 from slotwise.errors import InputError
 from slotwise.runs import RunConfig
 
@@ -167,6 +168,18 @@ def test_an_option_that_the_rule_does_not_have_is_refused(
 def test_default_values_of_other_rules_pass_because_run_json_lists_them() -> None:
     for name in RULES:
         rule(name, discount="polynomial", discount_power=0.5, mixing=0.6, server_rate=1.0)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_has_the_same_defaults_in_python_and_as_an_option(name: str) -> None:
+    made = RULES[name]() if isinstance(RULES[name], type) else RULES[name]
+    assert rule(name) == made
+
+
+@pytest.mark.parametrize("name", DISCOUNTS)
+def test_a_discount_has_the_same_defaults_in_python_and_as_an_option(name: str) -> None:
+    made = DISCOUNTS[name]() if isinstance(DISCOUNTS[name], type) else DISCOUNTS[name]
+    assert rule("staleness-weighted", discount=name) == StalenessWeightedMean(made)
 
 
 def test_a_new_rule_is_an_entry_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:

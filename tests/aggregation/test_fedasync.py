@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.aggregation import Contribution, FedAsync, Hinge, Polynomial, Vector, mean
+from slotwise.aggregation import Contribution, FedAsync, Hinge, Polynomial, Vector, constant, mean
 from slotwise.errors import InputError
 
 vectors = st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3).map(
@@ -20,7 +20,7 @@ def local(first: float, second: float, staleness: int) -> Contribution:
 
 def test_the_local_model_is_mixed_in() -> None:
     # ½(8, 16) + ½(0, 4)
-    assert FedAsync(0.5)(MODEL, [local(0.0, 4.0, 7)]).tolist() == [4.0, 10.0]
+    assert FedAsync(0.5, constant)(MODEL, [local(0.0, 4.0, 7)]).tolist() == [4.0, 10.0]
 
 
 def test_the_polynomial_discount_shrinks_the_mixing() -> None:

@@ -127,6 +127,35 @@ def test_a_folder_that_may_not_be_opened_is_refused(tmp_path: Path, monkeypatch:
         pass
 
 
+@pytest.mark.parametrize("existing", [".", "a", "a/out"])
+def test_what_was_created_before_an_error_is_removed_and_nothing_else(tmp_path: Path, existing: str) -> None:
+    (tmp_path / existing).mkdir(parents=True, exist_ok=True)
+    before = sorted(tmp_path.rglob("*"))
+    folder = BatchFolder(tmp_path / "a/out")
+
+    def fail() -> None:
+        with folder.locked():
+            folder.write_manifest({"anything": 1})
+            folder.runs.mkdir()
+            raise UserError("no")
+
+    with pytest.raises(UserError, match="no"):
+        fail()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_with_a_run_stays_after_an_error(folder: BatchFolder) -> None:
+    def fail() -> None:
+        with folder.locked():
+            (folder.runs / "one").mkdir(parents=True)
+            (folder.runs / "one" / "run.json").write_text("{}")
+            raise UserError("no")
+
+    with pytest.raises(UserError, match="no"):
+        fail()
+    assert (folder.runs / "one" / "run.json").is_file()
+
+
 def test_later_errors_are_not_blamed_on_the_folder(tmp_path: Path) -> None:
     with pytest.raises(ConnectionError), BatchFolder(tmp_path / "out").locked():
         raise ConnectionError

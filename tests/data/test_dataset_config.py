@@ -1,10 +1,10 @@
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from slotwise.data import FACTS, DatasetConfig, load_mnist
+from slotwise.data import FACTS, DataName, DatasetConfig, FetchedName, load_mnist
 from slotwise.data.dataset_config import PartitionName
 from slotwise.errors import InputError
 from slotwise.learning.randomness import Purpose, generator
@@ -119,3 +119,7 @@ def test_data_that_is_not_on_this_machine_is_missing(cache: Path) -> None:
     missing = DatasetConfig(data="femnist").missing
     assert missing is not None
     assert "slotwise data fetch femnist" in missing
+
+
+def test_every_data_set_has_facts_and_all_but_mnist_are_fetched() -> None:
+    assert get_args(DataName) == ("mnist", *get_args(FetchedName)) == tuple(FACTS)

@@ -28,6 +28,7 @@ from slotwise.aggregation import (
     StalenessWeightedMean,
     TrimmedMean,
     Vector,
+    constant,
     coordinate_median,
     mean,
     next_model,
@@ -44,7 +45,7 @@ MakeTask = Callable[[int, int], Task]
 AGGREGATIONS: list[Aggregation] = [
     mean,
     StalenessWeightedMean(Polynomial(0.5)),
-    FedAsync(0.6),
+    FedAsync(0.6, constant),
     FedAsync(0.6, Polynomial(0.5)),
     FedAsync(0.9, Hinge(10, 2)),
     FedBuff(0.5),

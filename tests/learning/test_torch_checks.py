@@ -1,11 +1,14 @@
 """Mistakes in module, loss, metrics and data are found when a TorchTask is made."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from torch_cases import CLASSES, FEATURES, linear_samples
 
-from slotwise.errors import UserError
-from slotwise.learning.local_training import LocalTraining
+from slotwise.errors import InputError, UserError
+from slotwise.learning import TrainingStart
+from slotwise.learning.local_training import DeviceSamples, LocalTraining
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -20,6 +23,18 @@ class Detached(nn.Linear):
         return super().forward(inputs).detach()
 
 
+class Scaled(nn.Module):
+    """A loss with a parameter."""
+
+    def __init__(self, requires_grad=True):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()), requires_grad=requires_grad)
+
+    def forward(self, outputs, targets):
+        return self.scale * nn.functional.cross_entropy(outputs, targets)
+
+
+SUM = partial(nn.functional.cross_entropy, reduction="sum")
 WRONG = {
     "input shape": (nn.Linear(FEATURES + 1, CLASSES), {}, None, f"float32\\[4, {FEATURES}\\]"),
     "too few outputs": (nn.Linear(FEATURES, 2), {}, None, "label 2"),
@@ -29,6 +44,11 @@ WRONG = {
     "loss is no tensor": (LINEAR, {"loss": lambda outputs, targets: 1.0}, None, "float tensor"),
     "loss fails": (LINEAR, {"loss": lambda outputs, targets: 1 / 0}, None, "ZeroDivisionError"),
     "regression with labels' loss": (LINEAR, {}, REAL, "the loss"),
+    "one number with labels' loss": (nn.Linear(FEATURES, 1), {}, REAL[:, np.newaxis], "mse_loss"),
+    "one output for labels": (nn.Linear(FEATURES, 1), {}, np.arange(42) % 2, "one output"),
+    "sum of a module": (LINEAR, {"loss": nn.CrossEntropyLoss(reduction="sum")}, None, "sum"),
+    "sum of a function": (LINEAR, {"loss": SUM}, None, "sum"),
+    "loss with parameters": (LINEAR, {"loss": Scaled()}, None, "scale"),
     "target size": (nn.Linear(FEATURES, 1), {"loss": nn.functional.mse_loss}, REAL, "target size"),
     "metric shape": (LINEAR, {"metrics": {"odd": lambda outputs, targets: outputs.T}}, None, "metric odd"),
     "metric fails": (LINEAR, {"metrics": {"odd": lambda outputs, targets: {}["x"]}}, None, "KeyError"),
@@ -43,11 +63,57 @@ def test_a_mistake_is_one_clear_line(module, options, targets, message) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_a_loss_with_constant_parameters_is_accepted() -> None:
+    tasks = [
+        TorchTask(LINEAR, linear_samples(), TRAINING, **options)
+        for options in ({}, {"loss": Scaled(requires_grad=False)})
+    ]
+    one, other = (task.local_update(task.initial_model(), TrainingStart(1, 0)) for task in tasks)
+    assert np.array_equal(one, other)
+
+
 def test_the_smallest_device_is_tried() -> None:
     """A batch normalisation cannot be trained on one sample."""
     module = nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.BatchNorm1d(CLASSES))
     with pytest.raises(UserError, match=f"float32\\[1, {FEATURES}\\]"):
         TorchTask(module, linear_samples(), LocalTraining(batch_size=1))
+    samples = linear_samples()
+    samples = DeviceSamples(samples.dataset, [np.arange(9), np.arange(9, 10), np.arange(10, 32)])
+    with pytest.raises(UserError, match="device 2, which has 1 sample:"):
+        TorchTask(module, samples, TRAINING)
+
+
+def broken():
+    raise KeyError("layers")
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [(3, "module = 3"), (None, "module"), (nn.Linear, r"Linear\(\)"), (broken, "KeyError"), (dict, "a dict")],
+    ids=["number", "none", "class with arguments", "function fails", "no module"],
+)
+def test_what_makes_no_module_is_refused(module, message) -> None:
+    with pytest.raises(UserError, match=message) as error:
+        TorchTask(module, linear_samples(), TRAINING)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "foo", "", "meta", 1.5])
+def test_a_device_that_cannot_be_used_is_refused(device) -> None:
+    with pytest.raises(UserError, match="device ="):
+        TorchTask(LINEAR, linear_samples(), TRAINING, device=device)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the machine has CUDA")
+def test_cuda_is_refused_on_a_machine_without_it() -> None:
+    with pytest.raises(UserError, match="CUDA"):
+        TorchTask(LINEAR, linear_samples(), TRAINING, device="cuda")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, True])
+def test_a_seed_out_of_range_is_refused(seed) -> None:
+    with pytest.raises(InputError, match="model_seed"):
+        TorchTask(LINEAR, linear_samples(), TRAINING, model_seed=seed)
 
 
 def test_the_caller_s_threads_and_generator_are_left_alone() -> None:

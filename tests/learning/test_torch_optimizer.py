@@ -92,3 +92,16 @@ def test_a_step_of_the_user_s_own_is_taken() -> None:
     steps = update / training.learning_rate
     assert np.allclose(steps, np.rint(steps), atol=1e-4)
     assert np.abs(steps).max() <= training.local_steps + 1e-4
+
+
+def return_to_start(weights, gradient, context):
+    """Take a step along the gradient first, and back to the start at last."""
+    assert context.start == START
+    last = context.step == context.training.local_steps - 1
+    weights[:] = context.start_weights if last else weights - context.learning_rate * gradient
+
+
+def test_a_step_knows_its_training_and_the_weights_at_its_start() -> None:
+    training = LocalTraining(**COMMON, local_step="test_torch_optimizer:return_to_start")
+    task = TorchTask(network(), linear_samples(), training)
+    assert not task.local_update(task.initial_model(), START).any()

@@ -159,7 +159,7 @@ def test_metrics_are_means_over_the_test_samples() -> None:
     outputs = module(torch.tensor(samples.dataset.test_inputs, dtype=torch.float32))
     expected = top_two(outputs, torch.tensor(samples.dataset.test_targets)).float().mean()
     assert list(found.metrics) == ["test_loss", "top_two", "constant"]
-    assert found.metrics["top_two"] == pytest.approx(float(expected))
+    assert found.metrics["top_two"] == pytest.approx(expected.item())
     assert found.metrics["constant"] == 3
 
 
@@ -202,6 +202,53 @@ def test_integer_inputs_reach_an_embedding(dtype) -> None:
     assert np.any(task.local_update(task.initial_model(), TrainingStart(1, 0)))
 
 
+class Attention(nn.Module):
+    """Attends to the positions that are not padding."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention, self.scores = nn.MultiheadAttention(4, 1, batch_first=True), nn.Linear(4, CLASSES)
+
+    def forward(self, inputs):
+        sequence, padding = inputs
+        attended, _ = self.attention(sequence, sequence, sequence, key_padding_mask=padding)
+        return self.scores((attended * (~padding)[:, :, None]).sum(dim=1))
+
+
+def test_boolean_inputs_stay_boolean() -> None:
+    padding = torch.tensor([False, False, True])
+
+    def items(padded):
+        parts = [torch.randn(3, 4, generator=torch.Generator().manual_seed(n)) for n in range(6)]
+        for part in parts:
+            part[2] = padded
+        return [((part, padding), n % CLASSES) for n, part in enumerate(parts)]
+
+    tasks = [TorchTask(Attention, TorchSamples([found], found), TRAINING) for found in map(items, (0.0, 7.0))]
+    model = tasks[0].initial_model()
+    losses = [task.evaluate(model).loss for task in tasks]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+def test_boolean_arrays_stay_boolean() -> None:
+    class Mask(nn.Linear):
+        def forward(self, mask):
+            return super().forward((~mask).float())
+
+    inputs, targets = np.arange(42 * 4).reshape(42, 4) % 3 == 0, np.arange(42) % 3
+    module = Mask(4, 3)
+    task = TorchTask(module, linear_samples(targets, inputs), TRAINING)
+    expected = nn.functional.cross_entropy(module(torch.tensor(inputs[32:])), torch.tensor(targets[32:]))
+    assert task.evaluate(task.initial_model()).metrics["test_loss"] == pytest.approx(expected.item())
+
+
+def test_boolean_labels_are_0_and_1() -> None:
+    module, labels = nn.Linear(FEATURES, 2), np.arange(42) % 3 == 0
+    tasks = [TorchTask(module, linear_samples(found), TRAINING) for found in (labels, labels.astype(int))]
+    model = tasks[0].initial_model()
+    assert tasks[0].evaluate(model) == tasks[1].evaluate(model)
+
+
 def test_the_example_of_an_own_model_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples" / "own_model"))
     from sine import make_task
@@ -212,3 +259,17 @@ def test_the_example_of_an_own_model_learns(monkeypatch: pytest.MonkeyPatch) -> 
     assert [task.sample_count(device) for device in (1, 4)] == [10, 40]
     points = train(config.simulate(), task, workers=2).points
     assert points[-1].metrics["test_loss"] < 0.9 * points[0].metrics["test_loss"]
+
+
+@pytest.mark.parametrize(("option", "same"), [("model_seed", "data"), ("data_seed", "model")])
+def test_the_example_of_an_own_model_has_two_seeds(
+    monkeypatch: pytest.MonkeyPatch, option: str, same: str
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples" / "own_model"))
+    from sine import make_task
+
+    options = {"devices": 4, "group_size": 2, "compute_slots": 2, "deadline": 300}
+    one, other = (make_task(RunConfig().with_options(**options, **{option: seed})) for seed in (1, 2))
+    model = one.initial_model()
+    assert np.array_equal(model, other.initial_model()) == (same == "model")
+    assert (one.evaluate(model).loss == other.evaluate(model).loss) == (same == "data")

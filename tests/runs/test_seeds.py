@@ -1,5 +1,7 @@
 """Fleet, data and model have seeds of their own that default to the seed of the run."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,38 @@ def test_cached_schedules_honour_the_seed_of_the_fleet() -> None:
     assert schedule_summary(fixed[0]) != schedule_summary(unequal.with_options(seed=7, fleet_seed=8))
     chosen = unequal.with_options(schedule="sync", participation="random", fleet_seed=7)
     assert schedule_timeline(chosen.with_options(seed=1)) != schedule_timeline(chosen.with_options(seed=2))
+
+
+@pytest.mark.parametrize(
+    ("options", "depends"),
+    [
+        ({}, False),
+        ({"schedule": "sync", "participation": "random"}, True),
+        ({"selection": "random"}, True),
+        ({"device_compute_slots": (1, 2, 3, 4, 5, 6)}, False),
+        ({"jitter": 0.3}, True),
+        ({"jitter": 0.3, "fleet_seed": 4}, False),
+        ({"jitter": 0.3, "fleet_seed": 4, "selection": "random"}, True),
+        ({"schedule": "no_such_module:make_policy"}, True),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else str(value),
+)
+def test_a_configuration_says_if_its_schedule_depends_on_the_seed(
+    options: dict[str, object], depends: bool
+) -> None:
+    assert SMALL.with_options(**options).schedule_depends_on_seed == depends
+
+
+def test_cached_schedules_of_your_own_policy_depend_on_the_seed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "delayed_by_seed.py").write_text(
+        "from slotwise.schedule import IntentionalDelay\n"
+        "def make_policy(seed): return IntentionalDelay(delay=seed)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    own = SMALL.with_options(schedule="delayed_by_seed:make_policy", deadline=2000)
+    assert [schedule_timeline(own.with_options(seed=seed)).delay for seed in (0, 1)] == [0, 1]
 
 
 def test_a_fleet_seed_without_a_drawn_fleet_is_refused() -> None:

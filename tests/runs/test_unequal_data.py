@@ -1,5 +1,6 @@
 """Runs whose devices hold different numbers of samples."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,22 @@ def test_unequal_devices_train_and_resume(options: dict[str, object], backend: s
     assert resume(tmp_path / "run").status == result.status == "finished"
 
 
+def test_run_json_has_the_hash_of_the_data(femnist: Dataset, tmp_path: Path) -> None:
+    config = RunConfig.from_options({**SMALL, "data": "femnist", "partition": "natural"})
+    run(config, tmp_path / "run", workers=1)
+    assert RunFolder.open(tmp_path / "run").description()["data_sha256"] == femnist.content_hash
+    write_dataset(replace(femnist, owners=femnist.owners[::-1]), dataset_path("femnist"))  # type: ignore[index]
+    RunFolder.create(tmp_path / "other", config)
+    assert RunFolder.open(tmp_path / "other").description()["data_sha256"] != femnist.content_hash
+
+
+def test_run_json_has_no_hash_of_data_that_is_not_fetched(tmp_path: Path, femnist: Dataset) -> None:
+    dataset_path("femnist").write_bytes(b"damaged")
+    for name, data in enumerate(("mnist", "shakespeare", "femnist")):
+        folder = RunFolder.create(tmp_path / str(name), RunConfig.from_options({**SMALL, "data": data}))
+        assert "data_sha256" not in folder.description()
+
+
 def test_tasks_know_the_number_of_samples() -> None:
     task = build_task(RunConfig.from_options({**SMALL, "device_samples": (3, 100, 1, 40)}))
     assert isinstance(task, CnnTask)
@@ -89,3 +106,10 @@ def test_constants_are_estimated_for_writers(femnist: Dataset, tmp_path: Path) -
     case = estimate_constants(RunFolder.open(tmp_path / "run"), rounds=3)
     assert case.constants.smoothness > 0
     assert case.setting.batch_size == min(len(rows) for rows in build_task(config).samples.rows)  # type: ignore[attr-defined]
+
+
+def test_constants_are_estimated_for_another_network_and_other_seeds(tmp_path: Path) -> None:
+    layers = {name: value for name, value in SMALL.items() if name not in ("channels", "hidden")}
+    config = RunConfig.from_options({**layers, "network": "logistic", "data_seed": 3, "model_seed": 4})
+    run(config, tmp_path / "run", workers=1)
+    assert estimate_constants(RunFolder.open(tmp_path / "run"), rounds=3).constants.smoothness > 0

@@ -10,7 +10,7 @@ from slotwise.aggregation.rule import Contribution, Vector
 
 
 def model_average(model: Vector, contributions: Sequence[Contribution]) -> Vector:
-    """w_{k+1} = (1/S) Σ w_end: devices upload models, and the server forgets the one it has.
+    """w_{k+1} = (1/S) Σ w_end: devices upload models, whose mean replaces the global model.
 
     If all updates are fresh it is `mean`, to the bit: the sum is that of the updates, each plus the distance
     from its start to the present model, and that is exactly zero then. With staleness d it advances d + 1

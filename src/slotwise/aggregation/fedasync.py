@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slotwise.aggregation.discount import Discount, constant
+from slotwise.aggregation.discount import Discount, Polynomial
 from slotwise.aggregation.rule import Contribution, Vector
 from slotwise.errors import InputError
 
@@ -23,7 +23,7 @@ class FedAsync:
     """
 
     mixing: float = 0.6
-    discount: Discount = constant
+    discount: Discount = Polynomial()  # noqa: RUF009  (frozen, so it may be shared)
 
     def __post_init__(self) -> None:
         if not 0 < self.mixing <= 1:

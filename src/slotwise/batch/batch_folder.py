@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -68,11 +68,12 @@ class BatchFolder:
     def locked(self) -> Iterator[None]:
         """Create the folder if it is new, and keep other processes out; raise a UserError if one is there.
 
-        If a UserError ends the block before there is a run in a new folder, the folder is removed again.
+        If a UserError ends the block before there is a run in a new folder, all that was created is removed.
         """
         with ExitStack() as lock:
             with self._readable():
                 was_new = self.is_new
+                missing = [path for path in (self.path, *self.path.parents) if not path.exists()]
                 if was_new:
                     self.path.mkdir(parents=True, exist_ok=True)
                 lock.enter_context(held(self.path, f"another {self.made_by} is at work here"))
@@ -80,8 +81,19 @@ class BatchFolder:
                 yield
             except UserError:
                 if was_new and not any(self.runs.glob("*/run.json")):
-                    shutil.rmtree(self.path, ignore_errors=True)
+                    self._remove_created(missing)
                 raise
+
+    def _remove_created(self, created: Iterable[Path]) -> None:
+        """Remove what a batch wrote into a folder that was new, and the folders that were ``created``."""
+        for path in self.path.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        with suppress(OSError):  # another process has written there
+            for path in created:
+                path.rmdir()
 
     def write_manifest(self, document: dict[str, Any]) -> None:
         """Write the manifest, unless it says the same already."""

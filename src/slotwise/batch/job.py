@@ -137,9 +137,7 @@ def run_work(config: RunConfig) -> float:
 
 def _schedule_only(config: RunConfig) -> RunConfig:
     """Return the configuration with defaults for all that the timeline does not depend on: a cache key."""
-    drawn = config.fleet.depends_on_seed and config.fleet.fleet_seed is None
-    by_chance = config.policy.depends_on_seed or drawn
-    training = LocalTraining(seed=config.seed if by_chance else 0)
+    training = LocalTraining(seed=config.seed if config.schedule_depends_on_seed else 0)
     return RunConfig(channel=config.channel, policy=config.policy, fleet=config.fleet, training=training)
 
 

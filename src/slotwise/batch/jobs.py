@@ -17,6 +17,7 @@ from slotwise.batch.processes import ProcessExecutor
 from slotwise.batch.results import BatchResults, batch_figure
 from slotwise.batch.serial import Executor, SerialExecutor
 from slotwise.batch.specification import BatchSpec
+from slotwise.data.dataset_cache import missing_notice
 from slotwise.errors import InputError, UserError
 from slotwise.files import write_atomically, write_csv
 from slotwise.machine import available_cores
@@ -24,7 +25,7 @@ from slotwise.observer import Observer
 from slotwise.runs.execution import check_interval
 from slotwise.scenario import whole
 
-FETCH_CIFAR10 = "CIFAR-10 is not on this machine: slotwise data fetch cifar10"
+FETCH_CIFAR10 = missing_notice("cifar10")
 POLL_SECONDS = 0.2  # how often the observer is asked whether to stop
 
 

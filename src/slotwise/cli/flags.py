@@ -18,7 +18,6 @@ from slotwise.data.dataset_config import FOLDER_FACTS
 from slotwise.errors import ConflictError, InputError, NoEffectError
 from slotwise.runs.config import RunConfig, Shorthand
 from slotwise.scenario import field_types, option_names
-from slotwise.schedule import POLICIES
 
 Command = Callable[..., int | None]
 
@@ -182,9 +181,7 @@ def refuse_idle(options: Mapping[str, Any]) -> None:
 
 def refuse_idle_seed(options: Mapping[str, Any], config: RunConfig) -> None:
     """Refuse a seed where nothing is drawn from it for the schedule."""
-    drawn = config.policy.depends_on_seed or config.policy.schedule not in POLICIES
-    drawn = drawn or (config.fleet.depends_on_seed and config.fleet.fleet_seed is None)
-    if "seed" in options and not drawn:
+    if "seed" in options and not config.schedule_depends_on_seed:
         raise NoEffectError("seed", options["seed"], "if nothing is drawn from it")
 
 

@@ -4,8 +4,8 @@ from slotwise.data.cifar10 import cifar10_path, fetch_cifar10, import_cifar10, l
 from slotwise.data.dataset import DataError, Dataset, load_mnist
 from slotwise.data.dataset_cache import dataset_path
 from slotwise.data.dataset_config import DatasetConfig, PartitionName
-from slotwise.data.facts import FACTS, TITLES, DataFacts, DataName
-from slotwise.data.fetching import FetchedName, fetch_dataset, import_dataset
+from slotwise.data.facts import FACTS, TITLES, DataFacts, DataName, FetchedName
+from slotwise.data.fetching import fetch_dataset, import_dataset
 from slotwise.data.npz_folder import load_npz_folder
 from slotwise.data.partitions import dirichlet, iid, k_labels, natural, one_label, skewed_sizes
 

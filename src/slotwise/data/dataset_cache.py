@@ -26,12 +26,29 @@ def remedy(name: str) -> str:
     return f"run `slotwise data fetch {name}` or `slotwise data import {name} PATH`"
 
 
+def missing_notice(name: str) -> str:
+    """Return the sentence for a data set that has not been fetched."""
+    return f"{TITLES[name]} is not on this machine: slotwise data fetch {name}"
+
+
 def load_cached(name: str) -> Dataset:
     """Return a data set as kept on this machine, or raise a DataError that says which command gets it."""
     try:
         return read_dataset(dataset_path(name))
     except DataError as error:
         raise DataError(f"{TITLES[name]}: {error}; {remedy(name)}") from None
+
+
+def stored_hash(name: str) -> str | None:
+    """Return the content hash in the file of a data set, without reading the samples; None if there is none.
+
+    `load_cached` checks the samples against it.
+    """
+    try:
+        with dataset_path(name).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            return str(stored["content_hash"])
+    except Exception:  # as in `read_dataset`; what needs the samples says what is wrong
+        return None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Literal
 
 from slotwise.data.cifar10 import load_cifar10
 from slotwise.data.dataset import DataError, Dataset, load_mnist
-from slotwise.data.dataset_cache import dataset_path, load_cached
+from slotwise.data.dataset_cache import dataset_path, load_cached, missing_notice, stored_hash
 from slotwise.data.facts import FACTS, DataFacts, DataName
 from slotwise.data.npz_folder import folder_facts, load_npz_folder
 from slotwise.data.partitions import (
@@ -140,7 +140,12 @@ class DatasetConfig:
         """Sentence that says how to get the data set, or None if it is on this machine."""
         if self.data == "mnist" or self.data_folder is not None or dataset_path(self.data).is_file():
             return None
-        return f"{self.facts.title} is not on this machine: slotwise data fetch {self.data}"
+        return missing_notice(self.data)
+
+    @property
+    def content_hash(self) -> str | None:
+        """Content hash of a fetched data set; None for MNIST, a data folder, or if it was not fetched."""
+        return None if self.data == "mnist" or self.data_folder is not None else stored_hash(self.data)
 
     def total_samples(self, devices: int) -> int:
         """Return the samples of all devices together; of natural owners an estimate."""

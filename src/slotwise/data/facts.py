@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-DataName = Literal["mnist", "fashion-mnist", "cifar10", "femnist", "shakespeare"]
+FetchedName = Literal["fashion-mnist", "cifar10", "femnist", "shakespeare"]
+DataName = Literal["mnist", FetchedName]
 WINDOW = 80  # characters from which the next one of Shakespeare is predicted
 # The characters of the LEAF benchmark; any other has the number after the last.
 CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"

@@ -103,7 +103,7 @@ def _check_reachable(address: str) -> None:
 def _read(name: str, source: str, progress: bool) -> Dataset:
     """Read a data set from the Hub or from a folder."""
     library, hub = _library(name), HUB[name]
-    shown = library.are_progress_bars_disabled()
+    were_disabled = library.are_progress_bars_disabled()
     (library.enable_progress_bars if progress else library.disable_progress_bars)()
     with scratch_folder() as scratch:
         try:
@@ -112,7 +112,7 @@ def _read(name: str, source: str, progress: bool) -> Dataset:
             reason = str(error).strip().partition("\n")[0] or type(error).__name__
             raise DataError(f"{source} cannot be read: {reason}") from None
         finally:
-            (library.disable_progress_bars if shown else library.enable_progress_bars)()
+            (library.disable_progress_bars if were_disabled else library.enable_progress_bars)()
         missing = [column for column in hub.columns if column not in table.column_names]
         if missing:
             found, wanted = ", ".join(table.column_names), ", ".join(hub.columns)

@@ -1,10 +1,10 @@
 """Partition functions: the samples that each device gets.
 
 A partition by label takes the labels of the training samples and returns the rows of each device, as a tuple
-of int32 arrays. ``samples`` is the number of samples of each device: one number for all, or one for each. All
-deal from a shuffled pile per label (or one pile for `iid`) like cards: devices share no sample until a pile
-is too small for the next device; that pile is then gathered and shuffled again. A device never holds a
-sample twice. The same generator state gives the same rows.
+of int32 arrays. ``samples`` is the number of samples of each device: one number for all, or one for each. The
+samples of a label (of all labels for `iid`) are shuffled and given to one device after another. Devices share
+no sample until too few of a label are left for the next device; then all samples of that label are shuffled
+and used again. A device never holds a sample twice. The same generator state gives the same rows.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ def k_labels(
     Raises:
         InputError: there are not that many labels or samples.
     """
-    piles, sizes = _piles(labels), _sizes(devices, samples)
-    if not 1 <= labels_per_device <= len(piles):
-        allowed = f"from 1 to {len(piles)}, the number of labels in the data"
+    by_label, sizes = _rows_by_label(labels), _sizes(devices, samples)
+    if not 1 <= labels_per_device <= len(by_label):
+        allowed = f"from 1 to {len(by_label)}, the number of labels in the data"
         raise InputError("labels_per_device", labels_per_device, allowed)
     if labels_per_device > sizes.max():
         allowed = f"at most {sizes.max()}, because no device has more samples than that"
         raise InputError("labels_per_device", labels_per_device, allowed)
-    every_label = np.tile(np.arange(len(piles)), (devices, 1))
+    every_label = np.tile(np.arange(len(by_label)), (devices, 1))
     chosen = generator.permuted(every_label, axis=1)[:, :labels_per_device]
     each, left_over = np.divmod(sizes[:, np.newaxis], labels_per_device)
     shares = each + (np.arange(labels_per_device) < left_over)
-    counts = np.zeros((devices, len(piles)), np.int64)
+    counts = np.zeros((devices, len(by_label)), np.int64)
     np.put_along_axis(counts, chosen, shares, axis=1)
-    return _deal(piles, counts, generator)
+    return _assign(by_label, counts, generator)
 
 
 def dirichlet(
@@ -76,10 +76,10 @@ def dirichlet(
     Raises:
         InputError: a device draws more samples of a label than there are.
     """
-    piles, sizes = _piles(labels), _sizes(devices, samples)
+    by_label, sizes = _rows_by_label(labels), _sizes(devices, samples)
     _check_concentration("concentration", concentration)
-    proportions = generator.dirichlet(np.full(len(piles), concentration), size=devices)
-    return _deal(piles, generator.multinomial(sizes, proportions), generator)
+    proportions = generator.dirichlet(np.full(len(by_label), concentration), size=devices)
+    return _assign(by_label, generator.multinomial(sizes, proportions), generator)
 
 
 def iid(labels: Labels, devices: int, samples: Samples, generator: Generator) -> tuple[Rows, ...]:
@@ -88,11 +88,11 @@ def iid(labels: Labels, devices: int, samples: Samples, generator: Generator) ->
     Raises:
         InputError: there are not that many samples.
     """
-    everything, sizes = _piles(np.zeros_like(labels)), _sizes(devices, samples)
+    everything, sizes = _rows_by_label(np.zeros_like(labels)), _sizes(devices, samples)
     if sizes.max() > len(labels):
         reason = f"there are only {len(labels):,} samples"
         raise TooManySamples(int(sizes.argmax()) + 1, int(sizes.max()), reason)
-    return _deal(everything, sizes[:, np.newaxis], generator)
+    return _assign(everything, sizes[:, np.newaxis], generator)
 
 
 def natural(dataset: Dataset, devices: int, generator: Generator) -> tuple[Rows, ...]:
@@ -131,7 +131,7 @@ def _check_concentration(name: str, concentration: float) -> None:
         raise DataError(f"{name} is {concentration}, must be a finite number above 0")
 
 
-def _piles(labels: Labels) -> dict[int, Rows]:
+def _rows_by_label(labels: Labels) -> dict[int, Rows]:
     """Return the rows of each label that occurs, in ascending order of labels."""
     if labels.ndim != 1 or len(labels) == 0 or labels.dtype.kind not in "biu":
         found = f"{labels.dtype} {labels.shape}"
@@ -151,22 +151,22 @@ def _sizes(devices: int, samples: Samples) -> Counts:
     return sizes.astype(np.int64)
 
 
-def _deal(piles: dict[int, Rows], counts: Counts, generator: Generator) -> tuple[Rows, ...]:
-    """Give each device `counts[device, pile]` rows of each pile."""
+def _assign(by_label: dict[int, Rows], counts: Counts, generator: Generator) -> tuple[Rows, ...]:
+    """Return the rows of each device: `counts[device, number]` of the label with that number."""
     sizes = counts.sum(axis=1)
     rows = tuple(np.empty(size, np.int32) for size in sizes)
     ends = counts.cumsum(axis=1)
-    for number, (label, pile) in enumerate(piles.items()):
+    for number, (label, own) in enumerate(by_label.items()):
         needs = counts[:, number]
-        if needs.max() > len(pile):
+        if needs.max() > len(own):
             most = int(needs.argmax())
-            reason = f"label {label} has only {len(pile):,} samples"
+            reason = f"label {label} has only {len(own):,} samples"
             raise TooManySamples(most + 1, int(sizes[most]), reason)
-        shuffled, dealt = pile, len(pile)
+        shuffled, used = own, len(own)
         for device in np.flatnonzero(needs):
             count, end = needs[device], ends[device, number]
-            if dealt + count > len(pile):
-                shuffled, dealt = generator.permutation(shuffled), 0
-            rows[device][end - count : end] = shuffled[dealt : dealt + count]
-            dealt += count
+            if used + count > len(own):
+                shuffled, used = generator.permutation(shuffled), 0
+            rows[device][end - count : end] = shuffled[used : used + count]
+            used += count
     return rows

@@ -111,7 +111,7 @@ class _Check:
         rows = self.data.batches(training, TrainingStart(fewest, 0))[0]
         with SeededOperations(training.seed) as mode:
             inputs, targets = self._batch(rows, test=False)
-            outputs = _call("the module", flat.module, inputs)
+            outputs = _call("the module", flat.module, inputs, source=self._describe_device(fewest))
             value = self._loss(outputs, targets, len(rows))
             forward = mode.seen
             _call("the gradient of the loss", value.backward)
@@ -123,6 +123,10 @@ class _Check:
         if not flat.gradient.any() and torch.isfinite(value):
             self._check_connected(outputs)
         return bool(forward), flat.gradient.cpu().numpy().copy()
+
+    def _describe_device(self, device: int) -> str:
+        count = self.data.count(device)
+        return f" of device {device}, which has {count} sample{'s' if count > 1 else ''}"
 
     def _read_every_device(self) -> None:
         """Read one sample of each torch data set."""
@@ -145,7 +149,8 @@ class _Check:
 
     def _loss(self, outputs: Any, targets: Any, count: int) -> Tensor:
         """Return the loss of a batch after checking labels and shapes."""
-        if is_labelled(outputs, targets) and self.objective.is_classification:
+        self._check_scores(outputs)
+        if is_labelled(outputs, targets) and self.objective.label_loss:
             self._check_labels(outputs.shape[1])
         metric = self.objective.metrics["test_loss"]
         value = _call("the loss", metric, outputs, targets)
@@ -160,11 +165,21 @@ class _Check:
             raise UserError("TorchTask: the loss does not depend on the module's parameters")
         return self.objective.loss(outputs, targets)
 
+    def _check_scores(self, outputs: Any) -> None:
+        """Refuse a loss of labels for a module with one output, which cross_entropy maps to 0."""
+        if not self.objective.label_loss or not isinstance(outputs, Tensor):
+            return
+        if outputs.dim() > 1 and outputs.shape[1] == 1:
+            raise UserError(
+                "TorchTask: the loss compares the scores of classes, but the module has one output; give"
+                " loss=nn.functional.mse_loss for a regression, or one output for each class"
+            )
+
     def _check_labels(self, classes: int) -> None:
         """Refuse labels that have no score."""
         if not isinstance(self.data, ArrayBatches):
             return  # which can be checked without reading everything
-        for smallest, largest in self.data.label_ranges():
+        for smallest, largest in self.data.label_ranges(self.objective.ignored):
             if smallest < 0 or largest >= classes:
                 wrong = smallest if smallest < 0 else largest
                 raise UserError(
@@ -194,15 +209,15 @@ class _Check:
         return bool(mode.seen)
 
 
-def _call(what: str, function: Any, *arguments: Any, describe: bool = True) -> Any:
-    """Call a function of the user; name what failed and what it was given."""
+def _call(what: str, function: Any, *arguments: Any, describe: bool = True, source: str = "") -> Any:
+    """Call a function of the user; name what failed, what it was given, and the source of that."""
     try:
         return function(*arguments)
     except UserError:
         raise
     except Exception as error:
         given = " and ".join(describe_tensors(value) for value in arguments) if describe else ""
-        on = f" on {given}" if given else ""
+        on = f" on {given}{source}" if given else ""
         raise UserError(f"TorchTask: {what} failed{on}: {describe_error(error)}") from error
 
 

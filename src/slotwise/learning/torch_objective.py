@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from math import nan
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from slotwise.errors import UserError
 from slotwise.learning.task import RESERVED
+from slotwise.learning.torch_label_loss import IGNORED, find_label_loss
 
 Loss = Callable[[Any, Any], Tensor]
 Metric = Callable[[Any, Any], Any]
 TEST_LOSS = "test_loss"
-LABEL_LOSSES = (nn.functional.cross_entropy, nn.functional.nll_loss)
-IGNORED = -100  # a target that torch's cross_entropy ignores
 
 
 class Objective:
@@ -24,9 +26,12 @@ class Objective:
         for name in metrics:
             if name == TEST_LOSS or name in RESERVED:
                 raise UserError(f"TorchTask: metric {name}: the name is taken; choose another")
-        self._loss = loss
-        self.is_classification = loss in LABEL_LOSSES
-        """True if the loss is one of torch's that take labels."""
+        _check_loss(loss)
+        self.label_loss = find_label_loss(loss)
+        """Options of the loss if it is one of torch's that take labels."""
+        self.ignored = self.label_loss.ignored if self.label_loss else IGNORED
+        """Label that does not count."""
+        self._loss = loss = _with_integer_labels(loss) if self.label_loss else loss
         self.metrics: Mapping[str, Metric] = {TEST_LOSS: loss, **metrics}
 
     def loss(self, outputs: Any, targets: Any) -> Tensor:
@@ -34,30 +39,65 @@ class Objective:
         value = self._loss(outputs, targets)
         return value.mean() if value.dim() else value
 
-    def measure(self, outputs: Any, targets: Any) -> dict[str, Any]:
-        """Return the mean of every metric over a batch."""
+    def count(self, targets: Any, rows: int) -> float:
+        """Return the weight of the mean loss of a batch in the mean of several: its labels, or its rows."""
+        return self.label_loss.count(targets, rows) if self.label_loss else rows
+
+    def measure(self, outputs: Any, targets: Any, rows: int) -> dict[str, tuple[Any, float]]:
+        """Return the mean of every metric over a batch, and its weight in the mean of several."""
         found = {name: metric(outputs, targets) for name, metric in self.metrics.items()}
         return {
-            name: value.float().mean() if isinstance(value, Tensor) else value
+            name: (
+                value.float().mean() if isinstance(value, Tensor) else value,
+                self.count(targets, rows) if name == TEST_LOSS else rows,
+            )
             for name, value in found.items()
         }
+
+
+def _check_loss(loss: Loss) -> None:
+    """Refuse a loss that is a sum, or that has parameters of its own."""
+    options: Mapping[str, Any] = {}
+    if isinstance(loss, nn.Module):
+        options = vars(loss)
+        trained = [name for name, parameter in loss.named_parameters() if parameter.requires_grad]
+        if trained:
+            raise UserError(
+                f"TorchTask: the loss has parameters ({', '.join(trained[:3])}), which would not be trained;"
+                " make them part of the module, or set requires_grad to False"
+            )
+    elif isinstance(loss, partial):
+        options = loss.keywords
+    if options.get("reduction") == "sum":
+        raise UserError("TorchTask: the loss has reduction='sum'; give reduction='mean' or 'none'")
+
+
+def _with_integer_labels(loss: Loss) -> Loss:
+    """Return a loss that also takes boolean labels."""
+
+    def with_integer_labels(outputs: Any, targets: Any) -> Tensor:
+        is_bool = isinstance(targets, Tensor) and targets.dtype == torch.bool
+        return loss(outputs, targets.long() if is_bool else targets)
+
+    return with_integer_labels
 
 
 class Mean:
     """Mean of the means of batches, weighted by their sizes."""
 
     def __init__(self) -> None:
-        self._sum, self.count = 0.0, 0
+        self._sum, self._count = 0.0, 0.0
 
-    def add(self, value: Any, count: int) -> None:
-        """Add the mean of ``count`` numbers."""
-        self._sum += float(value) * count
-        self.count += count
+    def add(self, value: Any, count: float) -> None:
+        """Add the mean of ``count`` numbers; that of none, which torch computes as NaN, is left out."""
+        if count:
+            self._sum += float(value) * count
+            self._count += count
 
     @property
     def value(self) -> float:
-        """Mean of all numbers so far."""
-        return self._sum / self.count
+        """Mean of all numbers so far; NaN if there is none."""
+        return self._sum / self._count if self._count else nan
 
 
 def is_labelled(outputs: Any, targets: Any) -> bool:
@@ -73,14 +113,14 @@ def is_labelled(outputs: Any, targets: Any) -> bool:
     return labels and targets.shape == (outputs.shape[0], *outputs.shape[2:])
 
 
-def count_correct(outputs: Any, targets: Any) -> tuple[float, int]:
+def count_correct(outputs: Any, targets: Any, ignored: int) -> tuple[float, int]:
     """Return the share of labels that have the largest score, and the number of labels; 0 for others.
 
-    Labels of -100, as in padded sequences, do not count.
+    Labels that are ignored, as in padded sequences, do not count.
     """
     if not is_labelled(outputs, targets):
         return 0.0, 0
-    counted = targets != IGNORED
+    counted = targets != ignored
     number = int(counted.sum())
     right = int(((outputs.argmax(dim=1) == targets) & counted).sum())
     return (right / number if number else 0.0), number

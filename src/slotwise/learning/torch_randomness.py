@@ -7,6 +7,7 @@ layers written in C++ make (the dropout of an LSTM), and hands a generator to th
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -45,9 +46,9 @@ class SeededOperations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Call an operation; a random one with a generator."""
         kwargs = kwargs or {}
-        takes_generator = _generator_index(func) is not None
-        if not takes_generator and torch.Tag.nondeterministic_seeded not in func.tags:
+        if not _can_draw(func):
             return func(*args, **kwargs)
+        takes_generator = _generator_index(func) is not None
         if takes_generator and _given(func, args, kwargs) is not None:
             return func(*args, **kwargs)  # from a generator of the user's own
         if not takes_generator and _rate(func, args, kwargs) == 0:
@@ -70,6 +71,12 @@ class SeededOperations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if device not in self._generators:
             self._generators[device] = torch.Generator(device).manual_seed(self._seed)
         return self._generators[device]
+
+
+@cache
+def _can_draw(func: Any) -> bool:
+    """Return whether an operation may draw random numbers."""
+    return _generator_index(func) is not None or torch.Tag.nondeterministic_seeded in func.tags
 
 
 def _generator_index(func: Any) -> int | None:

@@ -15,7 +15,6 @@ from slotwise.errors import InputError, UserError
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.randomness import draw_batches
 from slotwise.learning.task import TrainingStart
-from slotwise.learning.torch_objective import IGNORED
 
 Rows = NDArray[np.integer]
 Batch = tuple[Any, Any]  # inputs and targets
@@ -150,11 +149,11 @@ class ArrayBatches:
         """Return inputs and targets of some test samples."""
         return self._inputs(self._dataset.test_inputs, rows), _take(self._dataset.test_targets, rows)
 
-    def label_ranges(self) -> list[tuple[int, int]]:
+    def label_ranges(self, ignored: int) -> list[tuple[int, int]]:
         """Return the smallest and largest label of training and test, without those that are ignored."""
         ranges = []
         for targets in (self._dataset.train_targets, self._dataset.test_targets):
-            labels = targets[targets != IGNORED]
+            labels = targets[targets != ignored]
             ranges.append((int(labels.min(initial=0)), int(labels.max(initial=0))))
         return ranges
 
@@ -171,22 +170,28 @@ def _take(array: NDArray[Any], rows: Rows) -> Tensor:
     Torch aligns memory to 64 bytes and numpy to 16; sums of the same numbers in memory that is aligned
     differently may round differently.
     """
-    dtype = torch.float32 if array.dtype.kind == "f" else torch.int64
-    result = torch.empty((len(rows), *array.shape[1:]), dtype=dtype)
-    result.copy_(torch.from_numpy(array[rows]))
+    taken = torch.from_numpy(array[rows])
+    result = torch.empty((len(rows), *array.shape[1:]), dtype=_used_type(taken))
+    result.copy_(taken)
     return result
 
 
 def convert(values: Any) -> Any:
-    """Return floating-point tensors as float32 and others as int64, also inside tuples, lists and dicts."""
+    """Return tensors as float32, int64 or bool, also those inside tuples, lists and dicts."""
     if isinstance(values, dict):
         return {name: convert(value) for name, value in values.items()}
     if isinstance(values, tuple | list):
         return [convert(value) for value in values]
     if not isinstance(values, Tensor):
         return values
-    dtype = torch.float32 if values.is_floating_point() else torch.int64
-    return values.to(dtype)
+    return values.to(_used_type(values))
+
+
+def _used_type(values: Tensor) -> torch.dtype:
+    """Return float32 for floating-point numbers, int64 for integers, and bool for truth values."""
+    if values.dtype == torch.bool:
+        return torch.bool  # ~mask inverts bits of integers
+    return torch.float32 if values.is_floating_point() else torch.int64
 
 
 def arrange(values: Any, device: torch.device, *, channels_last: bool) -> Any:

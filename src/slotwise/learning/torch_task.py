@@ -11,7 +11,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from math import ceil, nan
+from math import ceil
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +22,8 @@ from slotwise.errors import InputError, UserError
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.optimizer import Optimizer, Step, with_own_step
 from slotwise.learning.task import Evaluation, TrainingStart
-from slotwise.user_code import describe_value
+from slotwise.scenario import LARGEST_SEED, whole
+from slotwise.user_code import describe_error, describe_value
 
 try:
     import torch
@@ -94,11 +95,11 @@ class TorchTask:
         data = _batches(samples, offset, scale)
         _check_choice("initial", initial, ("module", "seed"))
         _check_choice("buffers", buffers, ("local", "average", "refuse"))
-        seed = training.seed if model_seed is None else model_seed
+        seed = training.seed if model_seed is None else whole("model_seed", model_seed, 0, LARGEST_SEED)
         training = with_own_step(training, local_step)
         self.samples, self.training, self.devices = samples, training, len(samples)
         self._optimizer = Optimizer(training, local_step)
-        self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self._device = _find_device(device)
         self._module = _make_module(module, seed).to(self._device)
         if initial == "seed":
             draw_parameters(self._module, seed)
@@ -150,18 +151,18 @@ class TorchTask:
             with reading:
                 inputs, targets = self._arranged(self._data.train_batch(rows))
             with computing:
-                loss.add(self._objective.loss(flat.module(inputs), targets), len(rows))
+                value = self._objective.loss(flat.module(inputs), targets)
+            loss.add(value, self._objective.count(targets, len(rows)))
         flat.use_statistics()
         for rows in _chunks(self._data.test_rows):
             with reading:
                 inputs, targets = self._arranged(self._data.test_batch(rows))
             with computing:
                 outputs = flat.module(inputs)
-                correct.add(*count_correct(outputs, targets))
-                for name, value in self._objective.measure(outputs, targets).items():
-                    metrics[name].add(value, len(rows))
-        accuracy = correct.value if correct.count else nan
-        return Evaluation(loss.value, accuracy, {name: mean.value for name, mean in metrics.items()})
+                correct.add(*count_correct(outputs, targets, self._objective.ignored))
+                for name, found in self._objective.measure(outputs, targets, len(rows)).items():
+                    metrics[name].add(*found)
+        return Evaluation(loss.value, correct.value, {name: mean.value for name, mean in metrics.items()})
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays by their names in the module's state_dict."""
@@ -210,16 +211,43 @@ def _descend(flat: FlatModule, rate: float) -> None:
     flat.weights.sub_(flat.gradient, alpha=rate)
 
 
-def _make_module(module: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
+def _make_module(module: object, seed: int) -> nn.Module:
     """Return a copy of the module, or the one that a function makes."""
     if isinstance(module, nn.Module):
         return copy.deepcopy(module)
+    if not callable(module):
+        allowed = "a torch.nn.Module or a function that makes one"
+        raise UserError(f"TorchTask: module = {module!r}: must be {allowed}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        made = module()
+        try:
+            made = module()
+        except UserError:
+            raise
+        except Exception as error:
+            name = getattr(module, "__name__", type(module).__name__)
+            raise UserError(
+                f"TorchTask: making the module with {name}() failed: {describe_error(error)};"
+                " give a module, or a function without arguments that makes it"
+            ) from error
     if not isinstance(made, nn.Module):
         raise UserError(f"TorchTask: module must make a torch.nn.Module; it made a {type(made).__name__}")
     return made
+
+
+def _find_device(name: str | None) -> torch.device:
+    """Return a torch device after storing a number there; by default the GPU if there is one."""
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, TypeError) as error:
+        usable = "cpu or cuda" if torch.cuda.is_available() else "cpu (torch finds no CUDA)"
+        raise UserError(
+            f"TorchTask: device = {name!r}: must be a torch device of this machine, such as {usable}"
+        ) from error
+    return device
 
 
 def _batches(

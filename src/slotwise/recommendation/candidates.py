@@ -143,9 +143,8 @@ def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) 
 def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[int]) -> Candidate | None:
     """Return a candidate; None if no round ends in time."""
     runs = [with_schedule(base, schedule, size, seed) for seed in seeds]
-    fleet = runs[0].make_fleet()
-    refuse_too_many_uplinks(runs[0].channel, fleet=fleet)
-    by_chance = fleet is not None or any(run.policy.depends_on_seed for run in runs)
+    refuse_too_many_uplinks(runs[0].channel, fleet=runs[0].make_fleet())
+    by_chance = runs[0].schedule_depends_on_seed
     try:
         timelines = [run.simulate() for run in (runs if by_chance else runs[:1])]
     except InputError as error:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_origin
+from typing import Any, get_origin
 
 from slotwise.aggregation import AggregationConfig
 from slotwise.data import FACTS, DatasetConfig
@@ -22,12 +22,11 @@ from slotwise.fleet.fleet_config import options_of_file
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
-from slotwise.learning.networks import NETWORKS, RESNETS, NetworkName, Resnet8
+from slotwise.learning.model_config import DEFAULT_LAYERS, ModelConfig
+from slotwise.learning.networks import RESNETS, Resnet8
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
 from slotwise.scenario import (
-    LARGEST_SEED,
     Scenario,
-    check_fields,
     checked,
     compute_slots,
     field_types,
@@ -35,66 +34,6 @@ from slotwise.scenario import (
     whole,
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
-from slotwise.user_code import is_function_name
-
-DEFAULT_LAYERS: Any = None  # layers that are not given, until ModelConfig fills in those of its network
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelConfig:
-    """The model that is trained.
-
-    Attributes:
-        task: Your own task instead of a built-in data set and network: module:function.
-        network: Built-in network: convolutions and dense layers, dense layers only, multinomial logistic
-            regression, or ResNet-8 with group or batch normalisation, which needs --backend torch.
-        channels: Output channels of the convolutions of a cnn, each 5×5 with max-pool 2 and relu.
-        hidden: Units of the dense layers before the last, in a cnn or an mlp (default of the mlp: 64). The
-            other networks refuse it.
-        backend: What computes the network: numba kernels, or PyTorch for the same network.
-        model_seed: Random seed of the first model. Default: that of the run.
-    """
-
-    task: str | None = None
-    network: NetworkName = "cnn"
-    channels: tuple[int, ...] = DEFAULT_LAYERS
-    hidden: tuple[int, ...] = DEFAULT_LAYERS
-    backend: Literal["numba", "torch"] = "numba"
-    model_seed: int | None = None
-
-    def __post_init__(self) -> None:
-        kind = NETWORKS[checked("network", self.network, NetworkName)]
-        layers = {name: default or () for name, default in kind._asdict().items()}
-        for name, default in layers.items():
-            if getattr(self, name) is DEFAULT_LAYERS:
-                object.__setattr__(self, name, default)
-        check_fields(self)
-        for name in ("channels", "hidden"):
-            for number in getattr(self, name):
-                whole(name, number)
-        if self.task is not None and not is_function_name(self.task):
-            raise InputError("task", self.task, "module:function, as in my_module:make_task")
-        if self.model_seed is not None:
-            whole("model_seed", self.model_seed, 0, LARGEST_SEED)
-        for name, reason in self.unused().items():
-            value = getattr(self, name)
-            if value != layers.get(name, getattr(ModelConfig, name)):
-                if self.task is not None:
-                    raise NoEffectError(name, value, reason)
-                # Not a NoEffectError: `RunConfig.from_saved` would put layers of the default network here.
-                raise InputError(name, value, f"omitted {reason}")
-        if self.network in RESNETS and self.backend != "torch":
-            raise InputError("backend", self.backend, f"torch with network {self.network}")
-        if self.network == "mlp" and not self.hidden:
-            raise InputError("hidden", self.hidden, "at least one layer; network logistic has none")
-
-    def unused(self) -> dict[str, str]:
-        """Return the options that have no effect with a task of the user's own, or with the network."""
-        if self.task is not None:
-            return dict.fromkeys(("network", "channels", "hidden", "backend"), "with a task of your own")
-        kind = NETWORKS[self.network]
-        reason = f"with network {self.network}"
-        return {name: reason for name, default in kind._asdict().items() if default is None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +57,7 @@ class RunConfig:
     policy: PolicyConfig = PolicyConfig()  # noqa: RUF009
     fleet: FleetConfig = FleetConfig()  # noqa: RUF009
     dataset: DatasetConfig = DatasetConfig()  # noqa: RUF009
-    model: ModelConfig = ModelConfig()
+    model: ModelConfig = ModelConfig()  # noqa: RUF009
     training: LocalTraining = LocalTraining()  # noqa: RUF009
     rule: AggregationConfig = AggregationConfig()  # noqa: RUF009
     adversary: AttackConfig = AttackConfig()  # noqa: RUF009
@@ -262,6 +201,13 @@ class RunConfig:
         return self.seed if self.model.model_seed is None else self.model.model_seed
 
     @property
+    def schedule_depends_on_seed(self) -> bool:
+        """True if another seed may give another schedule; your own policy is called with the seed."""
+        if self.policy.schedule not in POLICIES or self.policy.depends_on_seed:
+            return True
+        return self.fleet.depends_on_seed and self.fleet.fleet_seed is None
+
+    @property
     def deadline(self) -> int:
         """Deadline T in slots; a run always has one."""
         return self.channel.deadline or 0
@@ -402,8 +348,8 @@ PAPER_OPTIONS = (
     *option_names(Scenario),
     *("schedule", "delay", "participation"),
     *("data", "partition", "samples_per_device", "labels_per_device", "concentration", "input_scale"),
-    *("channels", "hidden", "backend", "local_steps", "batch_size", "learning_rate", "update", "seed"),
-    "evaluate_every",
+    *("network", "channels", "hidden", "backend", "local_steps", "batch_size", "learning_rate", "update"),
+    *("seed", "data_seed", "model_seed", "evaluate_every"),
 )
 
 

@@ -10,9 +10,9 @@ NUMBER = 4  # bytes of a float32 or an int32
 MODELS_PER_WORKER = 8  # updates computed ahead, and the weights and gradients of a local training
 
 
-def refuse_too_much_memory(config: RunConfig, workers: int | None = None) -> None:
+def refuse_too_much_memory(config: RunConfig) -> None:
     """Raise an InputError that names the option to blame, if a built-in task needs more than all memory."""
-    needed, memory = memory_needed(config, available_cores() if workers is None else workers), total_memory()
+    needed, memory = memory_needed(config, available_cores()), total_memory()
     if sum(needed.values()) > memory:
         name = max(needed, key=lambda option: needed[option])
         value = config.options()[name]
@@ -28,14 +28,29 @@ def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
     groups, batch = config.channel.groups, min(config.training.batch_size, held)
     # Models are kept until the last update computed from them has arrived: those of about one turn of groups.
     models = NUMBER * network.parameters * (min(groups, 100) + MODELS_PER_WORKER * workers)
-    wide, deep = max(config.model.channels, default=0), max(config.model.hidden, default=0)
-    wider = "channels" if wide > deep else "hidden"
     channels, height, width = network.input_shape
     widest = max([channels * height * width, *(count * height * width for count in config.model.channels)])
     return {
-        wider: models,
+        _widest_layers(config): models,
         "batch_size": NUMBER * batch * widest * workers,
-        "device_samples" if config.dataset.device_samples else "samples_per_device": NUMBER * total,
+        _samples_option(config): NUMBER * total,
         # The order of the samples in every step is drawn at once, as 8-byte integers, twice.
         "local_steps": 4 * NUMBER * config.training.local_steps * held * workers,
     }
+
+
+def _widest_layers(config: RunConfig) -> str:
+    """Return the option that decides the size of the network."""
+    wide, deep = max(config.model.channels, default=0), max(config.model.hidden, default=0)
+    if not wide and not deep:  # a network without layers to choose, or with none chosen
+        return "network"
+    return "channels" if wide > deep else "hidden"
+
+
+def _samples_option(config: RunConfig) -> str:
+    """Return the option that decides the number of all samples."""
+    if config.dataset.data_folder is not None:
+        return "data_folder"
+    if config.dataset.partition == "natural":
+        return "devices"
+    return "device_samples" if config.dataset.device_samples else "samples_per_device"

@@ -147,6 +147,8 @@ class RunFolder:
         head: dict[str, Any] = {"format": FORMAT, "status": status, "parameters": config.options()}
         if attackers := config.attackers():
             head["attackers"] = attackers
+        if data_sha256 := config.dataset.content_hash:
+            head["data_sha256"] = data_sha256
         write_document(self.path / "run.json", {**head, **results, "versions": versions})
 
     def write_points(self, points: Sequence[Point]) -> None:

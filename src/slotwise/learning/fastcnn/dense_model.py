@@ -77,7 +77,7 @@ def to_columns(layer: Any, start: int, count: int, model: Floats, place: int, we
 
 @compiled
 def from_columns(layer: Any, place: int, count: int, weights: Floats, start: int, model: Floats) -> None:
-    """Do the opposite of `to_columns`."""
+    """Copy weights from columns back to the rows of the model: the inverse of `to_columns`."""
     zero = repeat(np.float32(0))
     eight = (zero, zero, zero, zero, zero, zero, zero, zero)
     for output in range(0, layer.outputs, LANES):
