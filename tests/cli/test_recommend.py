@@ -289,3 +289,20 @@ def test_a_task_that_fails_at_its_first_call_leaves_no_folder(
     assert code == 2
     assert "local_update" in err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_rule_that_needs_several_updates_in_a_round_is_searched_with(recommend: Call, config: Path) -> None:
+    config.write_text('aggregation = "krum"\nbyzantine = 1\n' + config.read_text())
+    shape = ["--devices", 6, "--compute-slots", 4, "--quiet", "--deadline", 320, "--seeds", 1]
+    code, out, _ = recommend("--config", config, *shape, "--json", "--out", config.parent / "answer")
+    assert code == 0
+    assert json.loads(out)["question"]["group_sizes"] == [6]
+
+
+def test_a_rule_that_needs_more_updates_than_there_are_devices_is_refused(
+    recommend: Call, config: Path
+) -> None:
+    config.write_text('aggregation = "krum"\n' + config.read_text())
+    code, _, errors = recommend("--config", config, *CASE, "--out", config.parent / "answer")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "at least 7" in errors

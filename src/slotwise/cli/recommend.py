@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from slotwise.aggregation import AggregationConfig
 from slotwise.cli.app import INTERRUPTED
 from slotwise.cli.flags import WORKERS, AsJson, Flag, Quiet, command, output, panel, run_flags
 from slotwise.errors import InputError, UserError
@@ -19,6 +20,7 @@ from slotwise.report.progress import BatchProgress, stop_on_signals
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig
 from slotwise.runs.toml_options import blaming_file, toml_options
+from slotwise.scenario import option_names
 
 if TYPE_CHECKING:
     from slotwise.recommendation.answer import Recommendation
@@ -72,8 +74,7 @@ def recommend(
             for name in SEARCHED:
                 if name in given:
                     raise InputError(name, given[name], "omitted, because it is searched")
-            # A schedule that has all options of schedules: sync candidates have the participation.
-            base = RunConfig.from_options({**given, "group_size": 1, "schedule": "sync"})
+            base = _base(given)
             with stop_on_signals() as stop, BatchProgress(lambda: stop.requested, quiet=quiet) as progress:
                 answer = search(base, **asked, powers=powers, out=out, observer=progress)
     except Stopped:
@@ -84,6 +85,20 @@ def recommend(
     else:
         _print(answer)
     return 0
+
+
+def _base(given: dict[str, Any]) -> RunConfig:
+    """Return the options of the search with a group size that the aggregation rule allows."""
+    # A schedule that has all options of schedules: sync candidates have the participation.
+    smallest = {**given, "group_size": 1, "schedule": "sync"}
+    try:
+        return RunConfig.from_options(smallest)
+    except InputError as error:
+        if error.parameter != "group_size":
+            raise
+    rule = option_names(AggregationConfig)
+    plain = RunConfig.from_options({name: value for name, value in smallest.items() if name not in rule})
+    return RunConfig.from_options({**smallest, "group_size": plain.channel.devices})
 
 
 def _read(path: Path | None) -> tuple[dict[str, Any], Any]:
