@@ -9,7 +9,7 @@ import pytest
 from slotwise.batch.job import run_work
 from slotwise.data import Dataset, dataset_path
 from slotwise.data.dataset_cache import write_dataset
-from slotwise.errors import InputError
+from slotwise.errors import InputError, UserError
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.runs import RunConfig, RunFolder, resume, run
 from slotwise.runs.bound_case import estimate_constants
@@ -75,7 +75,10 @@ def test_run_json_has_the_hash_of_the_data(femnist: Dataset, tmp_path: Path) -> 
     config = RunConfig.from_options({**SMALL, "data": "femnist", "partition": "natural"})
     run(config, tmp_path / "run", workers=1)
     assert RunFolder.open(tmp_path / "run").description()["data_sha256"] == femnist.content_hash
+    RunFolder.create(tmp_path / "begun", config)
     write_dataset(replace(femnist, owners=femnist.owners[::-1]), dataset_path("femnist"))  # type: ignore[index]
+    with pytest.raises(UserError, match="femnist has changed"):
+        resume(tmp_path / "begun")
     RunFolder.create(tmp_path / "other", config)
     assert RunFolder.open(tmp_path / "other").description()["data_sha256"] != femnist.content_hash
 
