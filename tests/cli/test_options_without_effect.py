@@ -62,6 +62,8 @@ WITHOUT_EFFECT = [
     ("train --beta2 0.9", "beta2"),
     ("train --epsilon 0.1", "epsilon"),
     ("train --optimizer adam --momentum 0", "momentum"),
+    ("train --local-steps 1 --proximal 0.5", "proximal"),
+    ("train --local-steps 1 --update mean", "update"),
     ("train --rate-unit slot", "rate_unit"),
     ("train --rate-period 1000", "rate_period"),
     ("train --local-step a:b --optimizer sgd", "optimizer"),

@@ -187,7 +187,7 @@ def test_another_seed_gives_another_model(slotwise: Slotwise, tmp_path: Path) ->
         "--schedule idfl --delay 1",
         "--partition k-labels --labels-per-device 3",
         "--partition dirichlet --concentration 5",
-        "--partition iid --input-scale unit --update mean",
+        "--partition iid --input-scale unit --local-steps 2 --update mean",
         "--checkpoint-every 0",
     ],
 )
