@@ -25,7 +25,9 @@ def read_stored(library: str, place: Path, project: str) -> list[Stored]:
         import wandb
 
         wandb.teardown()  # what it has in memory is written then
-        return [read_wandb(file) for file in sorted(place.glob("wandb/wandb/offline-run-*/*.wandb"))]
+        found = [read_wandb(file) for file in place.glob("wandb/wandb/offline-run-*/*.wandb")]
+        # Names of files have only seconds. A killed process may have written nothing, so it comes first.
+        return [stored for _, stored in sorted(found, key=lambda started: started[0])]
     if library == "trackio":
         return read_trackio(project)
     if library == "mlflow":
@@ -33,11 +35,12 @@ def read_stored(library: str, place: Path, project: str) -> list[Stored]:
     return [read_tensorboard(place / "run" / "tensorboard")]
 
 
-def read_wandb(file: Path) -> Stored:
-    """Read the log of transactions that `wandb sync` would send."""
+def read_wandb(file: Path) -> tuple[int, Stored]:
+    """Read the log of transactions that `wandb sync` would send; return when the run started, and the run."""
     from wandb.proto.wandb_internal_pb2 import Record
 
     name, rows, steps, config, status = "", [], [], {}, None
+    started = 0  # nanoseconds
     for data in leveldb_records(file.read_bytes()):
         record = Record()
         record.ParseFromString(data)
@@ -45,13 +48,15 @@ def read_wandb(file: Path) -> Stored:
         if kind == "run":
             name = f"{record.run.project}/{record.run.display_name}/{record.run.run_id}"
             config = {item.key: json.loads(item.value_json) for item in record.run.config.update}
+            started = record.run.start_time.ToNanoseconds()
+            assert started
         elif kind == "history":
             row = {(i.key or i.nested_key[0]): json.loads(i.value_json) for i in record.history.item}
             steps.append(row["_step"])
             rows.append(tuple(row[field] for field in NAMES))
         elif kind == "exit":
             status = record.exit.exit_code
-    return Stored(name, steps, rows, config, status)
+    return started, Stored(name, steps, rows, config, status)
 
 
 def leveldb_records(data: bytes) -> Iterator[bytes]:
