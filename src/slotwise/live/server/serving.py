@@ -13,8 +13,9 @@ from typing import Any
 from slotwise.errors import ConflictError, UserError
 from slotwise.live.clock import Clock
 from slotwise.live.protocol import DEFAULT_NAME, Topics
-from slotwise.live.server.live_run import END_TIMEOUT, KEPT, LiveOutcome, ServerConfig, live_plan, run_live
+from slotwise.live.server.live_run import END_TIMEOUT, LiveOutcome, run_live
 from slotwise.live.server.outbox import publish_end_again
+from slotwise.live.server.server_config import KEPT, ServerConfig, live_plan
 from slotwise.live.transport.broker import (
     PORT,
     Broker,
@@ -67,6 +68,8 @@ def resume_live(
     kept = dict(description.get("live_options", {}))
     if "patience" in kept:  # its name in folders of earlier builds
         kept["timeout"] = kept.pop("patience")
+    if "clip_norm" in kept and kept["clip_norm"] is None:  # as earlier builds wrote it
+        kept["clip_norm"] = "off"
     kept = {name: value for name, value in kept.items() if name in KEPT and value is not None}
     login, server = _server(options, broker, {"wait": RESUMED_WAIT, **kept})
     watching = observer or Observer()
