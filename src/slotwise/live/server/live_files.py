@@ -71,7 +71,8 @@ class LiveFiles:
             measured = measured_timeline(self._config, plan, state)
             comparison = compare(plan, measured, state, self._options.slot_ms)
             write_atomically(self.folder.path / "timeline.json", measured.to_json())
-            write_document(self.folder.path / "live.json", asdict(comparison))
+            norms = {device: norms._asdict() for device, norms in comparison.norms.items()}
+            write_document(self.folder.path / "live.json", {**asdict(comparison), "norms": norms})
         last = state.points[-1] if state.points else None
         self.describe(
             status,

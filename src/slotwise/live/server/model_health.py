@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from slotwise.aggregation.norm_bound import FACTOR, RoundNorms
@@ -26,8 +25,7 @@ class Rollback(NamedTuple):
     below: int
 
 
-@dataclass
-class DeviceNorms:
+class DeviceNorms(NamedTuple):
     """Norms of the updates of one device, as they were sent."""
 
     updates: int = 0
@@ -41,11 +39,10 @@ class DeviceNorms:
         """The mean norm."""
         return self.total / self.updates if self.updates else 0.0
 
-    def note(self, norm: float, bound: float) -> bool:
-        """Count an update; return whether it was clipped."""
-        self.updates, self.clipped = self.updates + 1, self.clipped + (norm > bound)
-        self.last, self.largest, self.total = norm, max(self.largest, norm), self.total + norm
-        return norm > bound
+    def with_update(self, norm: float, bound: float) -> DeviceNorms:
+        """Return the norms with one more."""
+        clipped = self.clipped + (norm > bound)
+        return DeviceNorms(self.updates + 1, clipped, norm, max(self.largest, norm), self.total + norm)
 
 
 class ModelHealth:
@@ -68,7 +65,7 @@ class ModelHealth:
         saved = saved or {}
         self.finite = {int(n): int(version) for n, version in saved.get("finite", {}).items()}
         self.not_finite: dict[int, list[int]] = {}
-        self.norms = {int(n): DeviceNorms(**norms) for n, norms in saved.get("norms", {}).items()}
+        self.norms = {int(n): DeviceNorms(*norms) for n, norms in saved.get("norms", {}).items()}
         self.recent = [(int(k), int(n), float(a), float(b)) for k, n, a, b in saved.get("recent", [])]
         self.rollbacks = [Rollback(*rollback) for rollback in saved.get("rollbacks", [])]
         self.unexplained = int(saved.get("unexplained", 0))
@@ -77,7 +74,7 @@ class ModelHealth:
         """Return everything that outlives the server, as plain values."""
         return {
             "finite": dict(self.finite),
-            "norms": {device: asdict(norms) for device, norms in self.norms.items()},
+            "norms": dict(self.norms),
             "recent": list(self.recent),
             "rollbacks": list(self.rollbacks),
             "unexplained": self.unexplained,
@@ -112,7 +109,8 @@ class ModelHealth:
         """Record the norms of a round; return those that were clipped, by device."""
         clipped = {}
         for device, norm in zip(devices, found.norms, strict=True):
-            if self.norms.setdefault(device, DeviceNorms()).note(norm, found.bound):
+            self.norms[device] = self.norms.get(device, DeviceNorms()).with_update(norm, found.bound)
+            if norm > found.bound:
                 clipped[device] = norm
             self.recent.append((round_number, device, norm, found.median))
         self.recent = [row for row in self.recent if row[0] >= self.good]

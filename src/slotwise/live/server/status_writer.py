@@ -13,7 +13,7 @@ from slotwise.live.server.monitor import RunSpec
 from slotwise.live.server.state import LiveState
 from slotwise.observer import Observer
 
-HEARTBEAT = 10.0  # seconds after which the file is written again though nothing has changed
+HEARTBEAT = 30.0  # seconds after which the file is written again though nothing has changed
 SUMMARY_INTERVAL = 10.0  # seconds between two summaries that are logged as information; others are details
 
 
