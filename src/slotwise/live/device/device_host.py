@@ -92,6 +92,8 @@ def run_device(
     False if SIGINT or SIGTERM came before the end; raises `Excluded` if the device was excluded then.
     """
     login = _login(broker or BrokerOptions(), whole("id", number))
+    for warning in (broker or BrokerOptions()).warnings():
+        notice(f"warning: {warning}")
     return _run({number: login}, DeviceConfig(**options), 1, notice)
 
 

@@ -19,7 +19,7 @@ from slotwise.live.transport import Channel, Connected
 from slotwise.observer import Observer
 
 ANSWER_TIMEOUT = 5.0  # seconds within which a device that computes for long must confirm that it still does
-RETURN_TIMEOUT = 3.0  # seconds after a last will; clients retry twice a second, a server answers in one
+RETURN_TIMEOUT = 3.0  # seconds after a last will; clients retry after two at most, a server answers in one
 HOUSEKEEPING_INTERVAL = 0.1  # seconds
 # Answers to a device at once, and per second: each may have a whole model. Further ones are sent later.
 ANSWER_BURST, ANSWER_RATE = 20, 0.5
