@@ -156,8 +156,8 @@ class DeviceMonitor:
         ``waited`` are the seconds of a training that it says is still going on; None if it is silent.
         """
         seconds = self.spec.timeout if waited is None else waited
-        about = "missing" if waited is None else "training has not ended"
-        reason = f"{about} after {seconds:.3g} s: the device counts as disconnected"
+        about = f"missing after {seconds:g} s" if waited is None else "training has not ended in time"
+        reason = f"{about}: the device counts as disconnected"
         self._inbox.reject(self._topics.from_device(device, kind), reason)
         self._disconnect(device, f"no {kind} after {seconds:.3g} s", waited=seconds)
         await self.penalise(device, f"no {kind} after {seconds:.3g} s", points=seconds / self.spec.timeout)
