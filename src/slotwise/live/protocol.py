@@ -28,7 +28,7 @@ from slotwise.aggregation import Vector
 from slotwise.errors import InputError
 
 FromDevice = Literal["here", "gone", "ready", "update"]
-ToDevice = Literal["call", "work", "grant", "rest", "out"]
+ToDevice = Literal["call", "work", "grant", "rest", "out", "incompatible"]
 ToAll = Literal["call", "model", "end"]
 
 ROOT = "slotwise"

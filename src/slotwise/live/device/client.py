@@ -15,8 +15,13 @@ from slotwise.learning import Task, TrainingStart
 from slotwise.learning.quantisation import Packing, packing_of
 from slotwise.live.protocol import BadFrame, Frame, FromDevice, Label, Topics, Work, decode, digest, encode
 from slotwise.live.transport import Channel, Connected, Message
+from slotwise.live.versions import FIRST_WITH_VERSIONS, Versions, own_versions
 
-TaskMaker = Callable[[Mapping[str, str]], Awaitable[Task]]
+TaskMaker = Callable[[Mapping[str, str]], Awaitable[Task]]  # from the fields of the announcement
+
+
+class NotUnderstood(Exception):
+    """An announcement that this version of slotwise does not understand; the device waits for another."""
 
 
 class Device:
@@ -38,6 +43,7 @@ class Device:
         self.number, self._topics, self._channel = number, topics, channel
         self._make_task, self._executor = make_task, executor
         self._boot, self._notice = boot, notice
+        self._versions = own_versions()
         self.trainings, self.ignored, self.excluded = 0, 0, False
         self._run_id = ""
         self._task: Task | None = None
@@ -96,6 +102,8 @@ class Device:
             elif kind in ("end", "out"):
                 self.excluded = kind == "out"
                 return
+            elif kind == "incompatible":
+                self._stand_aside(f"the server speaks {Versions.in_fields(frame.fields)}")
             else:
                 await self._take_order(kind, frame)
 
@@ -111,10 +119,27 @@ class Device:
                 about = f"the run only has devices 1 to {devices}"
                 self._notice(f"device {self.number}: {about}; waiting for another")
                 return
-            self._task = await self._make_task(frame.fields)
+            server = Versions.in_fields(frame.fields)
+            if not self._versions.understands(server):
+                self._stand_aside(f"the server speaks {server}")
+                if server.protocol >= FIRST_WITH_VERSIONS:  # it compares them, and its operator can see it
+                    await self._send_here()
+                return
+            try:
+                self._task = await self._make_task(frame.fields)
+            except NotUnderstood as error:
+                self._stand_aside(f"the server speaks {server}, and {error}")
+                return
             self._size, self._packing = len(self._task.initial_model()), packing_of(self._task)
         if self._task is not None:
             await self._send_here()
+
+    def _stand_aside(self, reason: str) -> None:
+        """Take no part in this run; a service that ended instead would be restarted again and again."""
+        self._drop_work()
+        self._task = None
+        about = f"{reason}; this device speaks {self._versions}"
+        self._notice(f"device {self.number}: {about}; waiting for another run")
 
     async def _take_order(self, kind: str, frame: Frame) -> None:
         if kind == "model":
@@ -186,8 +211,8 @@ class Device:
         return "" if self._model is None else f"{self._work}:{digest(self._model)}"
 
     async def _send_here(self) -> None:
-        frame = encode(Label(self._run_id, self.number), boot=self._boot, holds=self._holds)
-        await self._publish("here", frame)
+        fields = {"boot": self._boot, "holds": self._holds, **self._versions.fields()}
+        await self._publish("here", encode(Label(self._run_id, self.number), **fields))
 
     async def _send_ready(self, work: Work) -> None:
         label = Label(self._run_id, self.number, work.version, *work)

@@ -14,6 +14,7 @@ from slotwise.live.protocol import BadFrame, Frame, Topics, decode
 from slotwise.live.server.device_state import MAX_STRIKES
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Message
+from slotwise.live.versions import Versions, own_versions
 
 TEXT_LIMIT = 1 << 12  # bytes of a message without numbers
 TOPIC_LIMIT = 100  # characters of a topic that are logged
@@ -36,17 +37,22 @@ class Reply(NamedTuple):
 
     device: int
     holds: str = ""
+    compatible: bool = True
 
 
 class Rejected(Exception):
     """Raised for a message that does not count.
 
     ``spoils``: it was sent as the update that the channel waits for. ``reply``: the sender needs an answer.
+    ``incompatible``: the sender speaks other versions of the protocol, and is told so.
     """
 
-    def __init__(self, reason: str, *, spoils: bool = False, reply: bool = False) -> None:
+    def __init__(
+        self, reason: str, *, spoils: bool = False, reply: bool = False, incompatible: bool = False
+    ) -> None:
         super().__init__(reason)
-        self.reason, self.spoils, self.reply = reason, spoils, reply
+        self.reason, self.spoils, self.reply = reason, spoils, reply or incompatible
+        self.incompatible = incompatible
 
 
 class UpdateCheck(NamedTuple):
@@ -90,6 +96,7 @@ class Inbox:
     ) -> None:
         self.topics, self._run, self._devices, self.state = topics, run, devices, state
         self._updates, self.clock, self._rejected = updates, clock, rejected
+        self._versions = own_versions()
         self._alive: dict[int, float] = {}
         self.changed = Signal()  # after every message
 
@@ -104,7 +111,7 @@ class Inbox:
                 self.state.grant.spoil()
             sender = self.topics.sender(message.topic)
             if error.reply and sender is not None:
-                reply = Reply(sender[0])
+                reply = Reply(sender[0], compatible=not error.incompatible)
         self.changed.notify()
         return reply
 
@@ -167,6 +174,11 @@ class Inbox:
 
     def _take_here(self, device: int, frame: Frame) -> Reply:
         presence, boot = self.state.presence, frame.fields.get("boot", "")
+        theirs = Versions.in_fields(frame.fields)
+        if not self._versions.understands(theirs):
+            self.state.disconnect(device)  # it may have been replaced by another version during the run
+            reason = f"device speaks {theirs}, this server {self._versions}"
+            raise Rejected(reason, incompatible=True)
         if presence.has_restarted(device, boot):
             self.state.disconnect(device)
         holds = frame.fields.get("holds", "")

@@ -11,10 +11,12 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any, Literal
 
+from slotwise.aggregation import AggregationConfig
 from slotwise.errors import InputError
 from slotwise.files import write_atomically
 from slotwise.fleet import Fleet, Retransmission
 from slotwise.learning import Task
+from slotwise.learning.attack import AttackConfig
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.learning.quantisation import packing_of
 from slotwise.learning.task import CheckedTask
@@ -33,8 +35,9 @@ from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.checkpoints import SealedFiles
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.runs.run_folder import Status, model_sha256
-from slotwise.scenario import checked
+from slotwise.scenario import checked, option_names
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
+from slotwise.schedule.simulation import PolicyConfig
 from slotwise.user_code import describe_error
 
 LOG_LIMIT = 10 << 20  # bytes of rejections.log; further rejections are only counted
@@ -108,6 +111,18 @@ def live_scheduler(
     """Return the Scheduler of the plan; the run may begin without some of the devices."""
     policy, fleet = config.policy.policy(config.seed), config.make_fleet()
     return scheduler_for(config.channel, policy, fleet=fleet, retransmission=retransmission, absent=absent)
+
+
+def changed_for_devices(config: RunConfig) -> list[str]:
+    """Return the options that a device must know to take part: those that are not at their defaults.
+
+    A device of an earlier version ignores the others if it does not know them. What only concerns the server
+    is left out.
+    """
+    servers = {
+        name for kind in (AggregationConfig, AttackConfig, PolicyConfig) for name in option_names(kind)
+    }
+    return sorted(name for name in config.changed_options() if name not in servers)
 
 
 @dataclass(frozen=True)
@@ -234,7 +249,11 @@ class _LiveRun:
             sample_count=CheckedTask.of(self._task).sample_count,
             timeout=options.timeout,
             return_timeout=return_timeout,
-            announcement={"devices": str(devices), "parameters": json.dumps(told)},
+            announcement={
+                "devices": str(devices),
+                "parameters": json.dumps(told),
+                "changed": ",".join(changed_for_devices(config)),
+            },
         )
         updates = UpdateCheck(len(self._task.initial_model()), options.clip_norm, packing_of(self._task))
         inbox = Inbox(topics, self._run_id, devices, self._state, updates, self._clock, self._reject)

@@ -14,6 +14,7 @@ from slotwise.live.server.device_state import Grant
 from slotwise.live.server.inbox import Reply
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Channel, Message
+from slotwise.live.versions import own_versions
 
 RETAINED_MESSAGE_TIMEOUT = 1.0  # seconds; a broker sends its retained messages at once after a subscription
 RECONNECT_POLL = 0.05  # seconds
@@ -54,9 +55,11 @@ class Outbox:
 
     async def answer(self, reply: Reply) -> None:
         """Tell a device what to do: its work, to wait for a model, to say that it is here, or to leave."""
-        state, (device, holds) = self._state, reply
+        state, device, holds = self._state, reply.device, reply.holds
         work = state.assignments.work.get(device)
-        if device in state.presence.excluded:
+        if not reply.compatible:
+            await self.tell(device, "incompatible", None, NO_WORK, **own_versions().fields())
+        elif device in state.presence.excluded:
             await self.tell(device, "out")
         elif device not in state.presence.connected:
             await self.tell(device, "call")
@@ -86,7 +89,7 @@ class Announcement:
     ) -> None:
         self._run, self._channel, self._topics, self._clock = run, channel, topics, clock
         self._boot = secrets.token_hex(8)
-        self._fields = {**fields, "boot": self._boot}
+        self._fields = {**fields, **own_versions().fields(), "boot": self._boot}
         self._connection = 0
         self._made_in = 0  # the connection in which the run was announced; 0 before
         self._echo_due = False  # announced, and not delivered back by the broker yet
