@@ -3,9 +3,8 @@
 import asyncio
 import json
 import re
-import sys
-from pathlib import Path
 
+import device_1
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,9 +22,6 @@ from slotwise.live.versions import OLDEST, PROTOCOL, Versions, own_versions
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import model_sha256
 from slotwise.scenario import Scenario
-
-sys.path.insert(0, str(Path(__file__).parent / "protocol_1"))
-import device_1
 
 OURS = own_versions()
 FUTURE = {"protocol": str(PROTOCOL + 2), "oldest": str(PROTOCOL + 1), "slotwise": "9.0"}

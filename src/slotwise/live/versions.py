@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 PROTOCOL = 2  # that this build speaks
 OLDEST = 1  # that this build understands
-FIRST_WITH_VERSIONS = 2
+FIRST_WITH_VERSIONS = FIRST_WITH_PARTS = 2
 UNREADABLE = 0  # in place of a version that is no number
 
 _NUMBER = re.compile("[0-9]{1,6}")

@@ -13,6 +13,7 @@ from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning import Task, TrainingStart
 from slotwise.learning.quantisation import Packing, packing_of
+from slotwise.live.parts import SMALLEST_PART, UNLIMITED, Assembly, Place, checksum, frames, received_of
 from slotwise.live.protocol import BadFrame, Frame, FromDevice, Label, Topics, Work, decode, digest, encode
 from slotwise.live.transport import Channel, Connected, Message
 from slotwise.live.versions import FIRST_WITH_VERSIONS, Versions, own_versions
@@ -53,6 +54,8 @@ class Device:
         self._model: Vector | None = None
         self._update: Vector | bytes | None = None  # as it is sent
         self._grant: Frame | None = None
+        self._part_bytes = UNLIMITED
+        self._download: Assembly | None = None  # a model that comes in parts
         self._training: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -85,7 +88,7 @@ class Device:
         async for arrival in self._channel.arrivals():
             if isinstance(arrival, Connected):
                 if self._task is not None:
-                    await self._send_here()
+                    await self._send_here(broken=True)
                 continue
             if not arrival.payload:
                 continue  # a retained message was removed
@@ -113,7 +116,7 @@ class Device:
             if "devices" not in frame.fields:
                 return
             self._drop_work()
-            self._run_id, self._task = frame.label.run, None
+            self._run_id, self._task, self._download = frame.label.run, None, None
             devices = frame.fields["devices"]
             if re.fullmatch("[0-9]{1,10}", devices) and self.number > int(devices):
                 about = f"the run only has devices 1 to {devices}"
@@ -131,6 +134,9 @@ class Device:
                 self._stand_aside(f"the server speaks {server}, and {error}")
                 return
             self._size, self._packing = len(self._task.initial_model()), packing_of(self._task)
+        announced = frame.fields.get("part_bytes", "")
+        if re.fullmatch("[0-9]{1,9}", announced):
+            self._part_bytes = max(SMALLEST_PART, int(announced))
         if self._task is not None:
             await self._send_here()
 
@@ -149,7 +155,7 @@ class Device:
                     await self._begin(Work(frame.label.version, int(training)), frame)
                     return
         elif kind == "work":
-            if frame.work != self._work or frame.vector is not None:
+            if frame.work != self._work or frame.vector is not None or frame.packed is not None:
                 await self._begin(frame.work, frame)
             elif self._update is not None:
                 await self._send_ready(frame.work)
@@ -164,10 +170,15 @@ class Device:
 
     async def _begin(self, work: Work, frame: Frame) -> None:
         """Begin a training on the model in a message, unless it is under way already."""
-        model = frame.vector
         if self._task is None:
             self.ignored += 1
             return
+        if frame.packed is not None:
+            whole = await self._assembled(work, frame)
+            if whole is None:
+                return
+            frame = whole
+        model = frame.vector
         if model is None:
             self._drop_work()
             await self._send_here()  # holding nothing, so that the answer has the model
@@ -182,12 +193,38 @@ class Device:
                 await self._send_ready(work)
             return
         self._drop_work()
+        self._download = None
         self._work, self._model = work, model
         slot = frame.fields.get("slot", "0")
         known = int(slot) if re.fullmatch("[0-9]{1,18}", slot) else 0
         start = TrainingStart(self.number, work.training, work.version, known)
         self._training = asyncio.create_task(self._train(self._task, work, model, start))
         self._training.add_done_callback(self._note_failure)
+
+    async def _assembled(self, work: Work, frame: Frame) -> Frame | None:
+        """Add a part of a model; return the message with the whole model after the last part."""
+        place, piece = Place.in_fields(frame.fields), frame.packed or b""
+        if place is None:
+            self.ignored += 1
+            return None
+        if place.total != 4 * self._size:
+            return frame._replace(vector=np.empty(place.total // 4, dtype=np.float32))  # to be refused
+        if work == self._work and self._model is not None and digest(self._model) == place.checksum:
+            return frame._replace(vector=self._model) if place.offset + len(piece) == place.total else None
+        if self._download is None or not self._download.is_of(work, place):
+            self._download = Assembly(work, place)
+        download = self._download
+        if not download.add(place, piece):
+            if download.is_new_gap(place):
+                await self._send_here(broken=True)
+            return None
+        if download.received < place.total:
+            return None
+        self._download, numbers = None, download.complete
+        if numbers is None:  # damaged: from the start
+            await self._send_here(broken=True)
+            return None
+        return frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32))
 
     async def _train(self, task: Task, work: Work, model: Vector, start: TrainingStart) -> None:
         loop = asyncio.get_running_loop()
@@ -210,8 +247,11 @@ class Device:
         """The work this device has, with a checksum of its model."""
         return "" if self._model is None else f"{self._work}:{digest(self._model)}"
 
-    async def _send_here(self) -> None:
+    async def _send_here(self, *, broken: bool = False) -> None:
+        """Say that this device is here and what it has; ``broken``: a transfer does not go on by itself."""
         fields = {"boot": self._boot, "holds": self._holds, **self._versions.fields()}
+        if self._download is not None:
+            fields |= {"partial": str(self._download), **({"broken": "1"} if broken else {})}
         await self._publish("here", encode(Label(self._run_id, self.number), **fields))
 
     async def _send_ready(self, work: Work) -> None:
@@ -220,7 +260,12 @@ class Device:
 
     async def _send_update(self, update: Vector | bytes, grant: Frame) -> None:
         self._grant = None
-        await self._publish("update", encode(grant.label, update, grant=grant.fields.get("grant", "")))
+        first = 0
+        if partial := grant.fields.get("partial"):  # parts that have come, of this update or of another
+            first = received_of(partial, grant.work, checksum(update))
+        fields = {"grant": grant.fields.get("grant", "")}
+        for frame in frames(grant.label, update, fields, self._part_bytes, first):
+            await self._publish("update", frame)
 
     async def _publish(self, kind: FromDevice, frame: bytes) -> None:
         topic = self._topics.from_device(self.number, kind)

@@ -26,6 +26,7 @@ class Presence:
         connected, excluded: devices.
         changes: Joined and Left events that the Scheduler has not been told yet.
         boots: of the devices that have sent ``here`` to this server.
+        protocols: versions of the protocol that these devices speak.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Presence:
     ) -> None:
         self.connected, self.changes, self.excluded = set(connected), list(changes), set(excluded)
         self.boots: dict[int, str] = {}
+        self.protocols: dict[int, int] = {}
         self._wills: dict[int, float] = {}  # when the last will of a device came
         self._strikes: Counter[int] = Counter()
 
@@ -41,10 +43,10 @@ class Presence:
         changes, self.changes = self.changes, []
         return changes
 
-    def connect(self, device: int, boot: str) -> None:
+    def connect(self, device: int, boot: str, protocol: int = 1) -> None:
         """Note that a device has said that it is here."""
         self._wills.pop(device, None)
-        self.boots[device] = boot
+        self.boots[device], self.protocols[device] = boot, protocol
         if device not in self.connected:
             self.connected.add(device)
             self.changes.append(Joined(device))

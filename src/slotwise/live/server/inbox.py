@@ -10,7 +10,8 @@ import numpy as np
 from slotwise.aggregation import Vector
 from slotwise.learning.quantisation import Packing
 from slotwise.live.clock import Clock, Signal
-from slotwise.live.protocol import BadFrame, Frame, Topics, decode
+from slotwise.live.parts import SMALLEST_PART, Place
+from slotwise.live.protocol import BadFrame, Frame, Topics, decode, digest
 from slotwise.live.server.device_state import MAX_STRIKES
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Message
@@ -38,6 +39,8 @@ class Reply(NamedTuple):
     device: int
     holds: str = ""
     compatible: bool = True
+    partial: str = ""  # the part of a model that it has received
+    receiving: bool = False  # and goes on receiving
 
 
 class Rejected(Exception):
@@ -61,6 +64,11 @@ class UpdateCheck(NamedTuple):
     size: int  # numbers of the model
     clip_norm: float | None = None  # L2 norm to which longer updates are scaled
     packing: Packing | None = None  # None for float32
+
+    @property
+    def bytes(self) -> int:
+        """Length of an update in bytes."""
+        return 4 * self.size if self.packing is None else self.packing.size
 
     def checked(self, frame: Frame) -> Vector:
         """Return the update, unpacked, checked and clipped."""
@@ -98,6 +106,7 @@ class Inbox:
         self._updates, self.clock, self._rejected = updates, clock, rejected
         self._versions = own_versions()
         self._alive: dict[int, float] = {}
+        self._partials: dict[int, str] = {}  # what devices had received of their models when last asked
         self.changed = Signal()  # after every message
 
     def take(self, message: Message) -> Reply | None:
@@ -136,10 +145,7 @@ class Inbox:
             reason = f"excluded after {MAX_STRIKES} bad or missing updates in a row"
             raise Rejected(reason, reply=kind == "here")
         spoils = kind == "update" and self.state.grant.for_device(device) is not None
-        limit = TEXT_LIMIT
-        if kind == "update":
-            packing = self._updates.packing
-            limit += 4 * self._updates.size if packing is None else packing.size
+        limit = TEXT_LIMIT + (self._updates.bytes if kind == "update" else 0)
         if len(message.payload) > limit:
             raise Rejected("message too large", spoils=spoils)
         try:
@@ -167,7 +173,7 @@ class Inbox:
             if not self.state.assignments.set_ready(device, frame.work):
                 raise Rejected(READY_TWICE)
         elif kind == "update":
-            self._take_update(device, frame)
+            return self._take_update(device, frame)
         else:
             raise Rejected("not the topic of a device")
         return None
@@ -181,14 +187,18 @@ class Inbox:
             raise Rejected(reason, incompatible=True)
         if presence.has_restarted(device, boot):
             self.state.disconnect(device)
-        holds = frame.fields.get("holds", "")
+        holds, partial = frame.fields.get("holds", ""), frame.fields.get("partial", "")
         work = self.state.assignments.work.get(device)
-        if work is not None and holds.startswith(f"{work}:"):
+        receiving = work is not None and partial.startswith(f"{work}:")
+        if work is not None and (receiving or holds.startswith(f"{work}:")):
             self._alive[device] = self.clock.now()
-        presence.connect(device, boot)
-        return Reply(device, holds)
+        presence.connect(device, boot, theirs.protocol)
+        # A transfer goes on by itself if more has come since the device was last asked.
+        moving = receiving and "broken" not in frame.fields and self._partials.get(device) != partial
+        self._partials[device] = partial
+        return Reply(device, holds, partial=partial, receiving=moving)
 
-    def _take_update(self, device: int, frame: Frame) -> None:
+    def _take_update(self, device: int, frame: Frame) -> Reply | None:
         grant = self.state.grant.for_device(device)
         if grant is None:
             raise Rejected("update without a grant")
@@ -196,4 +206,39 @@ class Inbox:
             raise Rejected("update for an earlier grant")
         if self.state.grant.update is not None:
             raise Rejected("update sent twice")
+        if "offset" in frame.fields:
+            whole = self._add_part(device, frame)
+            if whole is None:
+                return self._missing_part(device, frame)
+            frame = whole
         self.state.grant.receive(self._updates.checked(frame))
+        self.state.uploads.drop(device)
+        return None
+
+    def _add_part(self, device: int, frame: Frame) -> Frame | None:
+        """Add a part of an update; return the whole update with the last one."""
+        place, piece, size = Place.in_fields(frame.fields), frame.packed or b"", self._updates.bytes
+        if place is None or place.total != size or place.offset + len(piece) > size:
+            raise Rejected(f"not a part of {size} bytes", spoils=True)
+        if len(piece) < min(SMALLEST_PART, size - place.offset) or not piece:
+            raise Rejected(f"part of less than {SMALLEST_PART} bytes", spoils=True)
+        assembly = self.state.uploads.assembly(device, frame.work, place)
+        assembly.add(place, piece)
+        if assembly.received < size:
+            return None
+        numbers = assembly.complete
+        self.state.uploads.drop(device)
+        if numbers is None:
+            raise Rejected("wrong checksum", spoils=True)
+        if self._updates.packing is not None:
+            return frame._replace(packed=numbers)
+        return frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32), packed=None)
+
+    def _missing_part(self, device: int, frame: Frame) -> Reply | None:
+        """Ask a device, once, to go on from what has come, if parts are missing before this one."""
+        place = Place.in_fields(frame.fields)
+        assert place is not None
+        assembly = self.state.uploads.assembly(device, frame.work, place)
+        if place.offset < assembly.received or not assembly.is_new_gap(place):
+            return None
+        return Reply(device, f"{frame.work}:{digest(self.state.models[frame.work.version])}")

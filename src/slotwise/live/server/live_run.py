@@ -21,6 +21,7 @@ from slotwise.learning.engine import evaluation_rounds
 from slotwise.learning.quantisation import packing_of
 from slotwise.learning.task import CheckedTask
 from slotwise.live.clock import Clock, SlotClock
+from slotwise.live.parts import HEADER_BYTES
 from slotwise.live.protocol import DEFAULT_NAME, Topics
 from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
 from slotwise.live.server.live_results import Comparison, Evaluator, compare, measured_timeline
@@ -35,7 +36,7 @@ from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.checkpoints import SealedFiles
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.runs.run_folder import Status, model_sha256
-from slotwise.scenario import checked, option_names
+from slotwise.scenario import checked, option_names, whole
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
 from slotwise.schedule.simulation import PolicyConfig
 from slotwise.user_code import describe_error
@@ -45,7 +46,16 @@ END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
 STOP_TIMEOUT = 3.0  # seconds to finish the current round when asked to stop
 STOP_POLL = 0.2  # seconds between two looks at Observer.wants_stop
 SIMULATED_FAULTS = ("jitter", "uplink_loss", "absences", "mean_present", "mean_away")
-KEPT = ("name", "timeout", "clip_norm", "slot_ms", "retransmission")  # options that a resumed run keeps
+KEPT = (
+    "name",
+    "timeout",
+    "clip_norm",
+    "slot_ms",
+    "retransmission",
+    "packet_kib",
+)  # options that a resumed run keeps
+
+SMALLEST_PACKET, LARGEST_PACKET = 16, 256 << 10  # KiB; MQTT allows no larger ones
 
 Trouble = Literal["superseded", "no devices left"]
 
@@ -66,6 +76,8 @@ class ServerConfig:
         clip_norm: Scale down updates with a larger L2 norm than this.
         retransmission: When an update that did not arrive is sent again: next-turn or at-once.
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
+        packet_kib: Largest packet that the broker accepts, in KiB. Longer models and updates are sent in
+            parts, and a transfer that is interrupted goes on where it was.
     """
 
     name: str = DEFAULT_NAME
@@ -76,6 +88,7 @@ class ServerConfig:
     clip_norm: float | None = None
     retransmission: Retransmission = "next-turn"
     checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS
+    packet_kib: int = 1024  # the default of EMQX; mosquitto has no limit of its own
 
     def __post_init__(self) -> None:
         Topics(self.name)
@@ -84,6 +97,7 @@ class ServerConfig:
         checked("retransmission", self.retransmission, Retransmission)
         if self.slot_ms is not None and not 0 < self.slot_ms < 1e9:
             raise InputError("slot_ms", self.slot_ms, "a number of milliseconds above 0 and below a billion")
+        whole("packet_kib", self.packet_kib, SMALLEST_PACKET, LARGEST_PACKET)
         for name in ("timeout", "wait", "clip_norm"):
             value = getattr(self, name)
             if value is not None and not 0 < value < inf:
@@ -249,6 +263,7 @@ class _LiveRun:
             sample_count=CheckedTask.of(self._task).sample_count,
             timeout=options.timeout,
             return_timeout=return_timeout,
+            part_bytes=1024 * options.packet_kib - HEADER_BYTES,
             announcement={
                 "devices": str(devices),
                 "parameters": json.dumps(told),

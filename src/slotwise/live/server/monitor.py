@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from slotwise.aggregation import Aggregation
 from slotwise.fleet import Fleet
 from slotwise.live.clock import Timeout
+from slotwise.live.parts import UNLIMITED
 from slotwise.live.protocol import FromDevice
 from slotwise.live.server.inbox import Inbox
 from slotwise.live.server.outbox import Announcement, Outbox
@@ -33,6 +34,7 @@ class RunSpec:
     timeout: float = 60.0  # seconds of silence after which a device counts as disconnected
     return_timeout: float = RETURN_TIMEOUT  # seconds within which a device may return after its last will
     announcement: dict[str, str] = field(default_factory=dict)  # what devices are told about the run
+    part_bytes: int = UNLIMITED  # numbers of a message beyond this length are sent in parts
 
 
 class DeviceMonitor:
@@ -48,9 +50,10 @@ class DeviceMonitor:
     def __init__(self, spec: RunSpec, channel: Channel, inbox: Inbox, observer: Observer) -> None:
         self.spec, self.channel, self._inbox, self._observer = spec, channel, inbox, observer
         self.state, self.clock, self._topics = inbox.state, inbox.clock, inbox.topics
-        self.outbox = Outbox(spec.run, self.state, channel, self._topics)
+        self.outbox = Outbox(spec.run, self.state, channel, self._topics, spec.part_bytes)
         self.timeout = Timeout(spec.timeout, lambda: channel.connected, inbox.changed, self.clock)
-        self.announcement = Announcement(spec.run, spec.announcement, channel, self._topics, self.clock)
+        told = {"part_bytes": str(spec.part_bytes), **spec.announcement}
+        self.announcement = Announcement(spec.run, told, channel, self._topics, self.clock)
 
     async def gather(self, wanted: int, seconds: float) -> None:
         """Wait for ``wanted`` devices, or after ``seconds`` for one at least."""

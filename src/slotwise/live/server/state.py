@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import NO_STATE, RuleState, Vector
 from slotwise.learning import Point
+from slotwise.live.parts import Uploads
 from slotwise.live.protocol import Work
 from slotwise.live.server.device_state import Assignments, ChannelGrant, Presence
 from slotwise.runs.checkpoints import RULE_STATE, rule_state_in
@@ -59,6 +60,7 @@ class LiveState:
     presence: Presence = field(default_factory=Presence)
     assignments: Assignments = field(default_factory=Assignments)
     grant: ChannelGrant = field(default_factory=ChannelGrant)
+    uploads: Uploads = field(default_factory=Uploads)  # not saved: devices send lost parts again
     record: Record = field(default_factory=lambda: Record([], [], [], []))
     points: list[Point] = field(default_factory=list)  # evaluated models
     unevaluated: dict[int, Vector] = field(default_factory=dict)  # models that will be evaluated
@@ -85,6 +87,7 @@ class LiveState:
         """Count a device as disconnected: its work is lost, and its update is no longer awaited."""
         self.presence.disconnect(device)
         self.assignments.drop(device)
+        self.uploads.drop(device)
         self.grant.abandon(device)
 
     def forget_models(self) -> None:
