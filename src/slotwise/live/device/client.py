@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 
@@ -53,6 +54,7 @@ class Device:
         self._work: Work | None = None
         self._model: Vector | None = None
         self._update: Vector | bytes | None = None  # as it is sent
+        self._seconds = 0.0  # that its training took
         self._grant: Frame | None = None
         self._part_bytes = UNLIMITED
         self._download: Assembly | None = None  # a model that comes in parts
@@ -228,19 +230,21 @@ class Device:
 
     async def _train(self, task: Task, work: Work, model: Vector, start: TrainingStart) -> None:
         loop = asyncio.get_running_loop()
-        update = await loop.run_in_executor(self._executor, self._compute, task, model, start)
+        update, seconds = await loop.run_in_executor(self._executor, self._compute, task, model, start)
         if self._work != work:
             return  # the server has assigned something else
         self.trainings += 1
-        self._update = update
+        self._update, self._seconds = update, seconds
         await self._send_ready(work)
         if self._grant is not None:
             await self._send_update(self._update, self._grant)
 
-    def _compute(self, task: Task, model: Vector, start: TrainingStart) -> Vector | bytes:
-        """Return the update as it is sent."""
+    def _compute(self, task: Task, model: Vector, start: TrainingStart) -> tuple[Vector | bytes, float]:
+        """Return the update as it is sent, and the seconds it took."""
+        began = time.monotonic()
         update = np.asarray(task.local_update(model, start), dtype=np.float32)
-        return update if self._packing is None else self._packing.pack(update)
+        packed = update if self._packing is None else self._packing.pack(update)
+        return packed, time.monotonic() - began
 
     @property
     def _holds(self) -> str:
@@ -256,7 +260,7 @@ class Device:
 
     async def _send_ready(self, work: Work) -> None:
         label = Label(self._run_id, self.number, work.version, *work)
-        await self._publish("ready", encode(label))
+        await self._publish("ready", encode(label, seconds=f"{self._seconds:.6f}"))
 
     async def _send_update(self, update: Vector | bytes, grant: Frame) -> None:
         self._grant = None

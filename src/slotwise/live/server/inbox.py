@@ -172,6 +172,7 @@ class Inbox:
                 raise Rejected("ready with work that was not assigned")
             if not self.state.assignments.set_ready(device, frame.work):
                 raise Rejected(READY_TWICE)
+            self.state.timings.ready(device, frame.work, frame.fields.get("seconds", ""))
         elif kind == "update":
             return self._take_update(device, frame)
         else:
@@ -212,6 +213,7 @@ class Inbox:
                 return self._missing_part(device, frame)
             frame = whole
         self.state.grant.receive(self._updates.checked(frame))
+        self.state.timings.received()
         self.state.uploads.drop(device)
         return None
 

@@ -29,6 +29,7 @@ from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
 from slotwise.live.server.outbox import Superseded
 from slotwise.live.server.rounds import NoDevicesLeft, NotFinite, RoundDriver
 from slotwise.live.server.state import LiveState, Snapshot, decode_state, encode_state
+from slotwise.live.server.timings import Timings
 from slotwise.live.transport import Channel
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
 from slotwise.observer import Observer
@@ -196,6 +197,7 @@ class _LiveRun:
         self._describe("running")
         state, resumed = self._load()
         self._state = state
+        state.timings = Timings(self._clock.now)
         self._evaluator = Evaluator(self._task, state, self._due, self._observer.evaluated)
         self._evaluator.note_model()
         devices, rounds = await self._connect(channel, return_timeout)
@@ -333,6 +335,7 @@ class _LiveRun:
         """Evaluate the model if it is due, and save a checkpoint every few seconds."""
         self._evaluator.note_model()
         self._boundary = Snapshot.of(self._state)
+        self._state.timings.write(self._folder.path)
         self._observer.round_done(self._state.round - 1)
         due = self._clock.now() - self._saved >= self._options.checkpoint_every
         if (due or self._observer.wants_stop()) and (self._saving is None or self._saving.done()):

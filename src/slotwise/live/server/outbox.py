@@ -38,6 +38,7 @@ class Outbox:
     async def broadcast(self, version: int, receivers: Sequence[int], slot: int) -> None:
         """Publish a model once for all its receivers, who compute from ``slot`` on."""
         model, fields = self._state.models[version], {"slot": str(slot)}
+        self._state.timings.model_sent(receivers, version)
         label = Label(self._run, round=max(0, version - 1), version=version)
         if 4 * len(model) <= self._part_bytes:
             frame = encode(label, model, receivers=self._named(receivers), **fields)
@@ -64,6 +65,7 @@ class Outbox:
     async def grant(self, grant: Grant) -> None:
         """Grant a device the channel."""
         topic = self._topics.to_device(grant.label.device, "grant")
+        self._state.timings.granted(grant.number)
         work = Work(grant.label.version, grant.label.training)
         resumed = self._state.uploads.resume_fields(grant.label.device, work)
         frame = encode(grant.label, grant=grant.number, slot=str(grant.slot), **resumed)

@@ -19,6 +19,7 @@ from slotwise.learning import Point
 from slotwise.live.parts import Uploads
 from slotwise.live.protocol import Work
 from slotwise.live.server.device_state import Assignments, ChannelGrant, Presence
+from slotwise.live.server.timings import Timings
 from slotwise.runs.checkpoints import RULE_STATE, rule_state_in
 from slotwise.schedule import (
     Agenda,
@@ -61,6 +62,7 @@ class LiveState:
     assignments: Assignments = field(default_factory=Assignments)
     grant: ChannelGrant = field(default_factory=ChannelGrant)
     uploads: Uploads = field(default_factory=Uploads)  # not saved: devices send lost parts again
+    timings: Timings = field(default_factory=Timings)  # not saved: a file of its own
     record: Record = field(default_factory=lambda: Record([], [], [], []))
     points: list[Point] = field(default_factory=list)  # evaluated models
     unevaluated: dict[int, Vector] = field(default_factory=dict)  # models that will be evaluated
