@@ -35,6 +35,7 @@ COMMANDS = {
     "serve": ("serve", "Run a plan with real devices: grant the channel, collect updates, broadcast models."),
     "device": ("device", "Be one device: train what the server assigns, send when it grants the channel."),
     "fleet": ("device", "Be many devices at once, each with its own connection, for a trial on one machine."),
+    "calibrate": ("calibrate", "Measure the devices of a live run, to plan the next one."),
     "enroll": ("enroll", "Write keys, passwords and access rules for a mosquitto broker with TLS."),
     "data": ("data", "Get data sets. MNIST comes with slotwise; CIFAR-10 has to be fetched once."),
     "bench": ("bench", "Measure this machine against a plain PyTorch loop and its own matrix product."),

@@ -229,22 +229,20 @@ class Device:
         return frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32))
 
     async def _train(self, task: Task, work: Work, model: Vector, start: TrainingStart) -> None:
-        loop = asyncio.get_running_loop()
-        update, seconds = await loop.run_in_executor(self._executor, self._compute, task, model, start)
+        loop, began = asyncio.get_running_loop(), time.monotonic()
+        update = await loop.run_in_executor(self._executor, self._compute, task, model, start)
         if self._work != work:
             return  # the server has assigned something else
         self.trainings += 1
-        self._update, self._seconds = update, seconds
+        self._update, self._seconds = update, time.monotonic() - began
         await self._send_ready(work)
         if self._grant is not None:
             await self._send_update(self._update, self._grant)
 
-    def _compute(self, task: Task, model: Vector, start: TrainingStart) -> tuple[Vector | bytes, float]:
-        """Return the update as it is sent, and the seconds it took."""
-        began = time.monotonic()
+    def _compute(self, task: Task, model: Vector, start: TrainingStart) -> Vector | bytes:
+        """Return the update as it is sent."""
         update = np.asarray(task.local_update(model, start), dtype=np.float32)
-        packed = update if self._packing is None else self._packing.pack(update)
-        return packed, time.monotonic() - began
+        return update if self._packing is None else self._packing.pack(update)
 
     @property
     def _holds(self) -> str:
