@@ -13,7 +13,7 @@ from typing import NoReturn
 from cyclopts import App, Parameter
 from cyclopts.exceptions import CycloptsError, UnknownOptionError, UnusedCliTokensError
 
-from slotwise.errors import InputError, UserError
+from slotwise.errors import InputError, UserError, missing_package
 
 # Exit codes. HOPELESS: it would end like this again, so service managers must not restart it.
 SOME_FAILED, USAGE_ERROR, HOPELESS, INTERRUPTED = 1, 2, 3, 130
@@ -107,6 +107,9 @@ def run(arguments: list[str]) -> int:
             _drop_output()
             return 0
         return _refuse("a function of yours called sys.exit")
+    except ModuleNotFoundError as error:
+        missing = missing_package(error)
+        return _report_crash(error) if missing is None else _refuse(missing)
     except Exception as error:
         return _report_crash(error)
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
-from slotwise.aggregation import Vector
 from slotwise.live.protocol import Label, Work, encode
+
+if TYPE_CHECKING:
+    from slotwise.aggregation import Vector
 
 HEADER_BYTES = 8192  # at most, of a packet with a part: topic, label and fields; 100 receivers take 2,000
 SMALLEST_PART = 1024  # bytes of a part that is not the last

@@ -7,19 +7,22 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slotwise.aggregation import Vector
 from slotwise.errors import UserError
-from slotwise.learning import Task, TrainingStart
-from slotwise.learning.quantisation import Packing, packing_of
 from slotwise.live.parts import SMALLEST_PART, UNLIMITED, Assembly, Place, checksum, frames, received_of
 from slotwise.live.protocol import BadFrame, Frame, FromDevice, Label, Topics, Work, decode, digest, encode
 from slotwise.live.transport import Channel, Connected, Message
 from slotwise.live.versions import FIRST_WITH_VERSIONS, Versions, own_versions
 
-TaskMaker = Callable[[Mapping[str, str]], Awaitable[Task]]  # from the fields of the announcement
+if TYPE_CHECKING:
+    from slotwise.aggregation import Vector
+    from slotwise.learning.quantisation import Packing
+    from slotwise.learning.task import Task, TrainingStart
+
+TaskMaker = Callable[[Mapping[str, str]], Awaitable["Task"]]  # from the fields of the announcement
 
 
 class NotUnderstood(Exception):
@@ -114,6 +117,8 @@ class Device:
 
     async def _take_call(self, frame: Frame) -> None:
         """Answer a call; for a new run, make its task first, which only a call to all devices describes."""
+        from slotwise.learning.quantisation import packing_of  # noqa: PLC0415  (not before a run needs it)
+
         if frame.label.run != self._run_id:
             if "devices" not in frame.fields:
                 return
@@ -172,6 +177,8 @@ class Device:
 
     async def _begin(self, work: Work, frame: Frame) -> None:
         """Begin a training on the model in a message, unless it is under way already."""
+        from slotwise.learning.task import TrainingStart  # noqa: PLC0415
+
         if self._task is None:
             self.ignored += 1
             return
