@@ -21,7 +21,7 @@ from slotwise.batch.jobs import run_jobs
 from slotwise.batch.serial import MakeTask, SerialExecutor, TaskCache
 from slotwise.batch.specification import checked_seeds
 from slotwise.costs import Powers
-from slotwise.data.dataset_config import FOUND_IN_FOLDER
+from slotwise.data.facts import FOUND_IN_FOLDER
 from slotwise.errors import InputError, UserError
 from slotwise.files import write_atomically
 from slotwise.learning import Point
