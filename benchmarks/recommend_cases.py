@@ -37,7 +37,7 @@ from slotwise.runs import RunConfig, RunFolder
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs/results/recommend"
-COLUMNS = ("schedule", "group_size", "seed", "slot", "round", "loss", "accuracy", "staleness")
+COLUMNS = ("schedule", "group_size", "seed", "slot", "round", "loss", "accuracy")
 WITHIN = 1.1
 
 Curves = dict[tuple[str, int], list[Point]]
@@ -65,32 +65,20 @@ class Case:
         return RESULTS / f"cases/{self.name}.csv"
 
 
-SMALL = {"devices": 20, "deadline": 1500, "evaluate_every": 30}
+MNIST = {"devices": 20, "deadline": 1500, "evaluate_every": 30}
+CIFAR10 = {"data": "cifar10", "deadline": 1000, "evaluate_every": 40}
+CONVEX = {"devices": 20, "compute_slots": 10, "deadline": 4000, "evaluate_every": 80}
+LOGISTIC = "examples.own_task.logistic:make_task"
+TWO_CLASSES = {"compute_distribution": "two-classes:5:40:0.5", "jitter": 0.3}
+PAPER, DIVISORS, FEW = (1, 5, 10, 25, 50, 100), (1, 2, 4, 5, 10, 20), (1, 2, 5, 10, 20)
 CASES = {
     case.name: case
     for case in (
-        Case("paper", {"deadline": 50_000}, (1, 5, 10, 25, 50, 100), (1, 2)),
-        Case("small", {**SMALL, "compute_slots": 10}, (1, 2, 4, 5, 10, 20), (0, 1, 2)),
-        Case(
-            "cifar10", {"data": "cifar10", "deadline": 1000, "evaluate_every": 40}, (1, 2, 5, 10, 20), (0, 1)
-        ),
-        Case(
-            "convex",
-            {
-                "devices": 20,
-                "compute_slots": 10,
-                "deadline": 4000,
-                "task": "examples.own_task.logistic:make_task",
-            },
-            (1, 2, 4, 5, 10, 20),
-            (0, 1, 2),
-        ),
-        Case(
-            "unequal",
-            {**SMALL, "compute_distribution": "two-classes:5:40:0.5", "jitter": 0.3},
-            (1, 2, 5, 10, 20),
-            (0, 1, 2),
-        ),
+        Case("paper", {"deadline": 50_000}, PAPER, (1, 2)),
+        Case("small", {**MNIST, "compute_slots": 10}, DIVISORS, (0, 1, 2)),
+        Case("cifar10", CIFAR10, FEW, (0, 1)),
+        Case("convex", {**CONVEX, "task": LOGISTIC}, DIVISORS, (0, 1, 2)),
+        Case("unequal", {**MNIST, **TWO_CLASSES}, FEW, (0, 1, 2)),
     )
 }
 
@@ -105,7 +93,8 @@ def train(case: Case, folder: BatchFolder) -> None:
     rows = []
     for run in runs:
         head = (run.config.policy.schedule, run.config.channel.group_size, run.config.seed)
-        rows += [(*head, *point[:5]) for point in folder.run(run.name).points()]
+        points = folder.run(run.name).points()
+        rows += [(*head, p.slot, p.round, f"{p.loss:.6g}", f"{p.accuracy:.4f}") for p in points]
     case.path.parent.mkdir(exist_ok=True)
     write_csv(case.path, COLUMNS, rows)
 
@@ -121,12 +110,12 @@ def stored(case: Case) -> Curves:
         return found
     base, by_run = case.question.base, dict[tuple[str, int, int], list[Point]]()
     with case.path.open(encoding="utf-8", newline="") as file:
-        for schedule, size, seed, slot, rounds, loss, accuracy, staleness in list(csv.reader(file))[1:]:
-            point = Point(int(slot), int(rounds), float(loss), float(accuracy), int(staleness))
+        for schedule, size, seed, slot, rounds, loss, accuracy in list(csv.reader(file))[1:]:
+            point = Point(int(slot), int(rounds), float(loss), float(accuracy), 0)
             by_run.setdefault((schedule, int(size), int(seed)), []).append(point)
-    for (schedule, size, seed), points in by_run.items():
-        config = base.with_options(schedule=schedule, group_size=size, seed=seed)
-        found[identity_of(config.simulate()), seed] = points
+    for (schedule, group_size, number), points in by_run.items():
+        config = base.with_options(schedule=schedule, group_size=group_size, seed=number)
+        found[identity_of(config.simulate()), number] = points
     return found
 
 

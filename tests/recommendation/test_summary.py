@@ -70,7 +70,7 @@ def test_the_table_shows_the_extrapolation_of_those_that_were_dropped(
 ) -> None:
     monkeypatch.setattr(elimination, "SMALL_GRID", 0)
     found = answer(question(sizes=(2, 3)), [1.0, 0.1, 1.0, 1.0])
-    cells = {standing.candidate.label: row(found, standing)[4:7] for standing in found.standings}
+    cells = {standing.candidate.label: row(found, standing)[5:8] for standing in found.standings}
     assert cells["async S=2"] == ("0.1000", "320", "–")
     assert cells["sync S=3"][0] == cells["sync S=3"][2] == "1.0000"
 

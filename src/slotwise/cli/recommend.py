@@ -120,7 +120,7 @@ def _print(answer: Recommendation) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption_justify="left")
     table.caption = summary.caption(answer)
     for number, heading in enumerate(summary.headings(answer)):
-        table.add_column(heading, justify="right" if 0 < number < 7 else "left", no_wrap=True)
+        table.add_column(heading, justify="right" if 0 < number < 8 else "left", no_wrap=True)
     for standing in answer.standings:
         table.add_row(*summary.row(answer, standing), style="bold" if standing is answer.best else None)
     table_console().print(table)

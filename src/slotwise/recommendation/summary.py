@@ -15,7 +15,8 @@ GREY = Colour("#9A9A9A", "#9A9A9A")
 
 def headings(answer: Recommendation) -> tuple[str, ...]:
     """Return the headings of the table; the first and the last column are text, the others numbers."""
-    return ("", "delay", "rounds", "stale", answer.finding.question.metric.value_name, "slot", "at best", "")
+    value = answer.finding.question.metric.value_name
+    return ("", "delay", "rounds", "stale", "seeds", value, "slot", "at best", "")
 
 
 def row(answer: Recommendation, standing: Standing) -> tuple[str, ...]:
@@ -27,6 +28,7 @@ def row(answer: Recommendation, standing: Standing) -> tuple[str, ...]:
         _delay(candidate) or "–",
         f"{candidate.rounds:,.0f}",
         f"{candidate.mean_staleness:,.1f}",
+        str(len(standing.values)),
         text(standing.mean),
         f"{standing.slot:,}",
         text(standing.at_best),
@@ -39,7 +41,7 @@ def caption(answer: Recommendation) -> str:
     metric = answer.finding.question.metric
     value = f"until {metric.target}" if metric.target else "median of the last tenth of the slots until then"
     return (
-        "stale: mean age of an update, in rounds; slot: trained up to it\n"
+        "stale: mean age of an update, in rounds; slot: trained up to here with the first seed\n"
         f"{metric.value_name}: {value}, mean over the seeds\n"
         "at best: optimistic extrapolation to the deadline"
     )
@@ -95,8 +97,9 @@ def _reason(answer: Recommendation) -> str:
     if not others:
         return "it is the only candidate"
     if seeds > 1:
-        return f"it is the best of the finalists with {'both' if seeds == 2 else f'all {seeds}'} seeds"
-    return "no other candidate comes close by the deadline, even if its loss keeps falling as fast as it did"
+        finalists = sum(len(standing.values) > 1 for standing in answer.standings)
+        return f"it is the one left of {finalists} candidates that were trained with several seeds"
+    return "no other candidate comes close by the deadline, even by an optimistic extrapolation"
 
 
 def draw_pilots(answer: Recommendation, kind: str) -> bytes:
@@ -108,7 +111,10 @@ def draw_pilots(answer: Recommendation, kind: str) -> bytes:
     lines = []
     for standing in reversed(answer.standings):  # the best on top
         candidate = standing.candidate
-        curves = (finding.curves[candidate, i].points for i in seeds if (candidate, i) in finding.curves)
+        shown_seeds = seeds if standing.chosen else seeds[:1]
+        curves = (
+            finding.curves[candidate, i].points for i in shown_seeds if (candidate, i) in finding.curves
+        )
         number = answer.choices.index(standing) if standing.chosen else 0
         colour = COLOURS[number % len(COLOURS)] if standing.chosen else GREY
         label = candidate.label if standing.chosen else "others, up to where they were dropped"
