@@ -16,6 +16,7 @@ import csv
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -42,6 +43,12 @@ WITHIN = 1.1
 
 Curves = dict[tuple[str, int], list[Point]]
 """The curves of a grid by the identity of the timeline and the seed."""
+
+
+@cache
+def identity(config: RunConfig) -> str:
+    """Return the identity of the timeline of a run."""
+    return identity_of(config.simulate())
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,7 @@ def stored(case: Case) -> Curves:
         for path in sorted((RESULTS / "grid/runs").iterdir()):
             folder = RunFolder(path)
             config = folder.parameters()
-            found[identity_of(config.simulate()), config.seed] = folder.points()
+            found[identity(config), config.seed] = folder.points()
         return found
     base, by_run = case.question.base, dict[tuple[str, int, int], list[Point]]()
     with case.path.open(encoding="utf-8", newline="") as file:
@@ -115,7 +122,7 @@ def stored(case: Case) -> Curves:
             by_run.setdefault((schedule, int(size), int(seed)), []).append(point)
     for (schedule, group_size, number), points in by_run.items():
         config = base.with_options(schedule=schedule, group_size=group_size, seed=number)
-        found[identity_of(config.simulate()), number] = points
+        found[identity(config), number] = points
     return found
 
 
@@ -127,7 +134,7 @@ def replay(curves: Curves) -> Trainer:
 
     def beginning(pilot: Pilot) -> Curve:
         config = pilot.run.config
-        points = curves[identity_of(config.simulate()), config.seed]
+        points = curves[identity(config), config.seed]
         diverged = points[-1].round < pilot.rounds
         return Curve(config, pilot.slot, tuple(p for p in points if p.round <= pilot.rounds), diverged)
 

@@ -106,5 +106,6 @@ def test_a_single_candidate_is_the_answer(question: Ask) -> None:
     assert found.resume_command is not None
 
 
-def test_diverged_pilots_are_left_out_of_the_picture(question: Ask) -> None:
-    assert draw_pilots(answer(question(sizes=(2, 3)), [1.0, 0.1, inf, 0.5]), "png").startswith(b"\x89PNG")
+@pytest.mark.parametrize("level", [inf, 0.0, -3.0], ids=["diverged", "zero", "negative"])
+def test_every_loss_can_be_drawn(question: Ask, level: float) -> None:
+    assert draw_pilots(answer(question(sizes=(2, 3)), [1.0, 0.1, level, 0.5]), "png").startswith(b"\x89PNG")

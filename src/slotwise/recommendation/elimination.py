@@ -33,14 +33,14 @@ class Question:
     budget: int | None = None  # most SGD steps
 
     def __post_init__(self) -> None:
-        every, most = self.base.evaluate_every, slot_after(self.base.deadline, 1)
-        if every is not None and every > max(1, most):
+        every, most = self.base.evaluate_every, max(1, slot_after(self.base.deadline, 1))
+        if every is not None and every > most:
             allowed = f"at most {most}, so that there is an evaluation in each sixteenth of the deadline"
             raise InputError("evaluate_every", every, allowed)
 
     @cached_property
     def field(self) -> Field:
-        """The candidates."""
+        """Every schedule with every group size, and what is left out."""
         return field_of(self.base, self.group_sizes, self.seeds)
 
     @property
