@@ -183,7 +183,7 @@ def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
         axes.set_xlim(left=0)
     # 50000 is shown as 50k: three panels are narrow.
     axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k" if abs(x) >= 1000 else f"{x:g}")
-    if panel.up == "loss":
+    if panel.up == "loss" and losses.low > 0:  # losses of a user's own task may be negative
         axes.set_yscale("log")
         mark_losses(axes, losses)
 
