@@ -36,6 +36,7 @@ def event_timeline(scenario: Scenario, policy: Policy, fleet: Fleet | None, roun
         selection=policy.selection,
         retransmission=devices.retransmission,
         absent=devices.absent_at_first,
+        changes=scenario.group_size_changes,
     )
     record = Drive(scheduler, devices, scenario.link_slots).play(rounds, scenario.deadline)
     own = None if devices.is_equal_to(scenario) else devices
@@ -103,7 +104,7 @@ class Drive:
         for slot, events in self._agenda:
             if slot > last:
                 break
-            action = self._scheduler.step(events)
+            action = self._scheduler.step(events, slot)
             if type(action) is Grant:
                 self._transmit(action, slot)
             elif type(action) is Deliver:  # the round is complete from now on
