@@ -41,7 +41,8 @@ ENERGY = panel("Energy")
 OUTPUT = panel("Output")
 # Fields that only files can hold.
 WITHOUT_FLAG = (
-    *("group_size_changes", "device_compute_slots", "device_link_slots", "absences"),
+    *("group_size_changes", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
+    *("device_battery_joules", "device_harvest_joules", "harvest_trace"),
     *FOLDER_FACTS,
 )
 # Fields that are also written as text, which their class reads.

@@ -18,7 +18,7 @@ from slotwise.data import FACTS, DatasetConfig
 from slotwise.data.dataset_config import FOUND_IN_FOLDER
 from slotwise.errors import ConflictError, InputError, NoEffectError, UserError, refuse_unknown_name
 from slotwise.fleet import Fleet, FleetConfig
-from slotwise.fleet.fleet_config import options_of_file
+from slotwise.fleet.fleet_file import options_of_file
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
@@ -289,7 +289,7 @@ class Shorthand:
         bits_per_slot: Rate of the link: slots of a broadcast and of an uplink in --bits follow from the
             model's size. Instead of --link-slots.
         fleet_file: CSV file with a row for each device: device, compute_slots and optionally link_slots,
-            leaves, returns.
+            leaves, returns, uplink_loss.
     """
 
     samples_per_slot: float | None = None
@@ -324,7 +324,7 @@ class Shorthand:
         for name in ("compute_distribution", "link_distribution", "mean_present", "samples_per_slot"):
             if options.get(name) is not None:
                 raise ConflictError(name, "fleet_file")
-        for name in ("device_compute_slots", "device_link_slots", "absences"):
+        for name in ("device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"):
             if name in options:
                 raise ConflictError("fleet_file", name)
         given = "link_slots" if chosen.get("uplink_slots") is None else "uplink_slots"
@@ -343,7 +343,7 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "bits_per_slot": ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"),
     "data_folder": ("devices", *FOUND_IN_FOLDER),
     "fleet_file": (
-        *("devices", "device_compute_slots", "device_link_slots", "absences"),
+        *("devices", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
     ),
 }
