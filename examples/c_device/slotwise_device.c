@@ -386,6 +386,7 @@ static void take_call(Device *d, const Frame *frame)
             fprintf(stderr, "the server speaks protocol %llu to %llu, this device %d; waiting for another run\n",
                     (unsigned long long)oldest, (unsigned long long)protocol, PROTOCOL);
             if (protocol >= 2) send_here(d); /* the server compares versions, and its operator can see it */
+            *d->run = 0;                     /* another version of the server may announce the run again */
             return;
         }
         if (d->number > devices) {
@@ -438,6 +439,7 @@ static void take_order(Device *d, const char *kind, const Frame *frame)
     } else if (!strcmp(kind, "incompatible")) {
         fprintf(stderr, "the server does not speak protocol %d; waiting for another run\n", PROTOCOL);
         d->in_run = d->has_work = false;
+        *d->run = 0;
     } else if (!d->in_run) {
         return;
     } else if (!strcmp(kind, "model")) {

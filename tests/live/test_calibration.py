@@ -9,7 +9,7 @@ import slotwise as sw
 from live import Play, prepare
 from slotwise.cli.app import run as run_command
 from slotwise.errors import InputError, UserError
-from slotwise.fleet.fleet_config import read_fleet
+from slotwise.fleet.fleet_file import read_fleet
 from slotwise.live.server.timings import FILE, Timings
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.toml_options import read_toml
@@ -59,7 +59,7 @@ def test_losses_are_counted_and_devices_without_measurements_get_the_median(tmp_
     found = sw.calibrate(live_folder(tmp_path / "run", rows, slot_ms=50))
     assert found.uplink_loss == pytest.approx(0.2)
     assert (found.unmeasured, found.compute_slots[2]) == ((3,), 4)
-    assert found.fleet().uplink_loss == found.uplink_loss
+    assert found.device_uplink_loss == found.fleet().device_uplink_loss == (0.0, 0.5, 0.0)
 
 
 def test_a_device_that_reports_no_seconds_is_measured_from_the_broadcast_on(tmp_path):
@@ -81,7 +81,7 @@ def test_plan_and_train_take_the_files(tmp_path):
     config = RunConfig.from_options(read_toml(settings) | {"group_size": 1, "deadline": 50})
     fleet = config.make_fleet()
     assert (fleet.compute_slots, fleet.link_slots) == (found.compute_slots, found.link_slots)
-    assert fleet.uplink_loss == found.uplink_loss
+    assert fleet.device_uplink_loss == found.device_uplink_loss == (0.0, 0.0, 0.5)
     assert config.channel.link_slots == found.broadcast_slots
 
 

@@ -105,7 +105,7 @@ def test_the_server_tells_an_incompatible_device_its_versions_and_plays_without_
     assert str(OURS) in rejection.reason
 
 
-def with_announcements(*announcements, make=None):
+def with_announcements(*announcements, make=None, runs=None):
     """Announce runs one after another to a device; return the runs it joined and its notices."""
     joined, notices = [], []
 
@@ -120,7 +120,8 @@ def with_announcements(*announcements, make=None):
             running = asyncio.create_task(device.run())
             await clock.sleep(1.0)
             for number, fields in enumerate(announcements):
-                frame = encode(Label(f"run{number}"), devices="1", **fields)
+                run = f"run{number}" if runs is None else runs[number]
+                frame = encode(Label(run), devices="1", **fields)
                 await server.publish(TOPICS.to_all("call"), frame)
             await clock.sleep(1.0)
             assert not running.done()
@@ -140,6 +141,14 @@ def test_a_device_waits_for_another_run_if_it_does_not_understand_the_server():
     (notice,) = notices
     assert str(Versions.in_fields(FUTURE)) in notice
     assert str(OURS) in notice
+
+
+def test_a_device_joins_the_same_run_after_an_upgrade_of_the_server():
+    joined, notices = with_announcements({"protocol": "1"}, OURS.fields(), runs=["run", "run"])
+    assert joined == ["run", "run"]
+    joined, notices = with_announcements({**FUTURE, "protocol": "x"}, OURS.fields(), runs=["run", "run"])
+    assert joined == ["run"]
+    assert len(notices) == 1
 
 
 def test_a_device_waits_for_another_run_if_it_does_not_understand_the_announcement():

@@ -45,7 +45,8 @@ class Calibration:
         compute_slots: Slots of a training of each device.
         link_slots: Slots of an uplink of each device.
         broadcast_slots: Slots of a broadcast.
-        uplink_loss: Share of grants without a good update.
+        uplink_loss: Share of grants without a good update, of all devices.
+        device_uplink_loss: That share of each device.
         unmeasured: Devices without measurements; they have the median slots of the others.
     """
 
@@ -55,25 +56,33 @@ class Calibration:
     link_slots: tuple[int, ...]
     broadcast_slots: int
     uplink_loss: float
+    device_uplink_loss: tuple[float, ...]
     unmeasured: tuple[int, ...]
 
     def fleet(self) -> Fleet:
         """Return the fleet, for `simulate` and `plan`."""
-        compute, link = self.compute_slots, self.link_slots
-        return Fleet(compute_slots=compute, link_slots=link, uplink_loss=self.uplink_loss)
+        compute, link, losses = self.compute_slots, self.link_slots, self.device_uplink_loss
+        return Fleet(compute_slots=compute, link_slots=link, device_uplink_loss=losses if any(losses) else ())
 
     def write(self, path: Path) -> Path:
         """Write the fleet file, and a TOML file next to it with all options; return the latter's path.
 
-        The TOML file names the fleet file, so its options are those of the whole channel.
+        The latter has the slots of a broadcast too, and the losses, which a live server would not take.
         """
         check_fleet_file(path)
         rows = zip(range(1, len(self.devices) + 1), self.compute_slots, self.link_slots, strict=True)
         write_csv(path, ("device", "compute_slots", "link_slots"), rows)
+        options: dict[str, object] = {
+            "devices": len(self.devices),
+            "link-slots": self.broadcast_slots,
+            "device-compute-slots": [*self.compute_slots],
+            "device-link-slots": [*self.link_slots],
+        }
+        if self.uplink_loss:
+            options["device-uplink-loss"] = [*self.device_uplink_loss]
         settings = path.with_suffix(".toml")
-        loss = f"uplink-loss = {self.uplink_loss:.6g}\n" if self.uplink_loss else ""
-        text = f"# Measured by slotwise calibrate; a slot has {self.slot_ms:g} ms.\n"
-        text += f"fleet-file = {json.dumps(path.name)}\nlink-slots = {self.broadcast_slots}\n{loss}"
+        lines = [f"{name} = {json.dumps(value)}\n" for name, value in options.items()]
+        text = f"# Measured by slotwise calibrate; a slot has {self.slot_ms:g} ms.\n" + "".join(lines)
         write_atomically(settings, text)
         return settings
 
@@ -136,7 +145,8 @@ def calibrate(run: Path | str, **options: Any) -> Calibration:
         compute_slots=compute,
         link_slots=link,
         broadcast_slots=received,
-        uplink_loss=round(sum(turn.lost for turn in turns) / len(turns), 6),
+        uplink_loss=_share(sum(one.lost for one in times), len(turns)),
+        device_uplink_loss=tuple(_share(one.lost, one.turns) for one in times),
         unmeasured=unmeasured,
     )
 
@@ -195,6 +205,11 @@ def _slots(seconds: Sequence[float], slot_ms: float) -> tuple[tuple[int, ...], t
     usual = sorted(known)[len(known) // 2] if known else 1
     slots = tuple(_whole_slots(value, slot_ms) if isfinite(value) else usual for value in seconds)
     return slots, tuple(number for number, value in enumerate(seconds, 1) if not isfinite(value))
+
+
+def _share(lost: int, turns: int) -> float:
+    """Return the share of lost uplinks; below 1, because an uplink that is never received has no end."""
+    return round(lost / max(turns, lost + 1), 6)
 
 
 def _whole_slots(seconds: float, slot_ms: float) -> int:

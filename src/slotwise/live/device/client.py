@@ -143,9 +143,9 @@ class Device:
                 return
             server = Versions.in_fields(frame.fields)
             if not self._versions.understands(server):
-                self._stand_aside(f"the server speaks {server}")
                 if server.protocol >= FIRST_WITH_VERSIONS:  # it compares them, and its operator can see it
                     await self._send_here()
+                self._stand_aside(f"the server speaks {server}")
                 return
             try:
                 self._task = await self._make_task(frame.fields)
@@ -160,9 +160,12 @@ class Device:
             await self._send_here()
 
     def _stand_aside(self, reason: str) -> None:
-        """Take no part in this run; a service that ended instead would be restarted again and again."""
+        """Take no part in this run; a service that ended instead would be restarted again and again.
+
+        The run may be announced again by another version of the server.
+        """
         self._drop_work()
-        self._task = None
+        self._run_id, self._task = "", None
         about = f"{reason}; this device speaks {self._versions}"
         self._notice(f"device {self.number}: {about}; waiting for another run")
 

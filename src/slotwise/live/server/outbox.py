@@ -15,7 +15,7 @@ from slotwise.live.server.device_state import Grant
 from slotwise.live.server.inbox import Reply
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Channel, Message
-from slotwise.live.versions import FIRST_WITH_PARTS, own_versions
+from slotwise.live.versions import FIRST_WITH_PARTS, PROTOCOL, own_versions
 
 RETAINED_MESSAGE_TIMEOUT = 1.0  # seconds; a broker sends its retained messages at once after a subscription
 RECONNECT_POLL = 0.05  # seconds
@@ -60,7 +60,8 @@ class Outbox:
         return ",".join(f"{device}:{trainings[device]}" for device in receivers)
 
     def _takes_parts(self, device: int) -> bool:
-        return self._state.presence.protocols.get(device, 1) >= FIRST_WITH_PARTS
+        # One that has not sent ``here`` to this server asks for what it lacks when it does.
+        return self._state.presence.protocols.get(device, PROTOCOL) >= FIRST_WITH_PARTS
 
     async def grant(self, grant: Grant) -> None:
         """Grant a device the channel."""

@@ -20,7 +20,10 @@ from slotwise.scenario import checked, option_names, whole
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
 from slotwise.schedule.simulation import PolicyConfig
 
-SIMULATED_FAULTS = ("jitter", "uplink_loss", "absences", "mean_present", "mean_away")
+SIMULATED_FAULTS = (
+    *("jitter", "uplink_loss", "device_uplink_loss", "absences", "mean_present", "mean_away"),
+    *("battery_joules", "device_battery_joules"),
+)
 # Options that a resumed run keeps.
 KEPT = (
     "name",
@@ -55,7 +58,8 @@ class ServerConfig:
             for each timeout, and a device is excluded while it has 3, until it has 2. Default: 20 timeouts.
         clip_norm: Largest L2 norm of an update; longer ones are scaled down to it: a number, off, or auto,
             which is 4 times the median of the last 20 updates.
-        retransmission: When an update that did not arrive is sent again: next-turn or at-once.
+        retransmission: When an update that did not arrive is sent again: next-turn, at-once, or never
+            (erasure).
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
         packet_kib: Largest packet that the broker accepts, in KiB. Longer models and updates are sent in
             parts, and a transfer that is interrupted goes on where it was.
@@ -101,6 +105,8 @@ def live_plan(config: RunConfig) -> Timeline:
     for name in SIMULATED_FAULTS:
         if options[name]:
             raise InputError(name, options[name], "omitted: in a live run, faults are real")
+    if config.channel.sub_channels > 1:
+        raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
     if config.attackers():
         raise InputError("attack", options["attack"], "none: only a simulation has attackers")
     return config.simulate()
