@@ -72,12 +72,9 @@ def test_a_broadcast_takes_as_long_as_its_worst_receiver_slot_by_slot(options):
 
 def test_losses_at_a_fixed_rate_have_the_closed_form_of_outage():
     one = Scenario(devices=50, group_size=4, compute_slots=5, link_slots=1)
-    link = link_of(
-        one, radio_link="fixed-rate", radio_threshold_db=5.0, radio_placement="ring", radio_radius_m=200.0
-    )
-    mean = make_cell(
-        RadioConfig(radio_link="fixed-rate", radio_placement="ring", radio_radius_m=200.0), 50, 0
-    )
+    options = {"radio_link": "fixed-rate", "radio_placement": "ring", "radio_radius_m": 200.0}
+    link = link_of(one, radio_threshold_db=5.0, **options)
+    mean = make_cell(RadioConfig(**options), 50, 0)
     expected = float(rayleigh_outage(10**0.5, 10 ** (mean.snr_db[:1] / 10))[0])
     lost = [link.uplink(device, slot, 0).lost for device in range(1, 51) for slot in range(400)]
     error = np.sqrt(expected * (1 - expected) / len(lost))
@@ -204,6 +201,11 @@ def test_a_trace_of_bits_is_what_a_slot_carries(tmp_path):
     write_trace(tmp_path / "bits.csv", values, time="slot", quantity="bits")
     link = link_of(radio_trace=str(tmp_path / "bits.csv"))
     assert np.array_equal(link.tables(0, 400)[1], values)
+    worst = values[:, [2, 3]].min(axis=1).cumsum()
+    assert link.broadcast([3, 4], 0) == 1 + int((worst < BITS).sum())
+    for name, value in (("radio_rate", "cqi"), ("radio_slot_ms", 5.0), ("radio_link", "fixed-rate")):
+        with pytest.raises(InputError):
+            link_of(**{"radio_trace": str(tmp_path / "bits.csv"), name: value})
 
 
 def test_a_trace_must_last_until_the_deadline_unless_it_repeats(tmp_path):
