@@ -31,6 +31,7 @@ PANELS = {
     "channel": panel("Devices and channel"),
     "policy": panel("Schedule"),
     "fleet": panel("Fleet"),
+    "radio": panel("Radio"),
     "dataset": panel("Data"),
     "model": panel("Model"),
     "training": panel("Local training"),
@@ -40,7 +41,10 @@ PANELS = {
 ENERGY = panel("Energy")
 OUTPUT = panel("Output")
 # Fields that only files can hold.
-WITHOUT_FLAG = ("device_compute_slots", "device_link_slots", "absences", *FOLDER_FACTS)
+WITHOUT_FLAG = (
+    *("device_compute_slots", "device_link_slots", "absences", *FOLDER_FACTS),
+    *("radio_distances_m", "radio_schemes", "radio_trace_sha256"),
+)
 
 
 def output(text: str, **settings: Any) -> Parameter:
@@ -113,6 +117,7 @@ def run_flags(
     """
     usual = RunConfig().options() | dict(defaults or {})
     shorthands = {"samples_per_slot": "channel", "bits_per_slot": "channel", "fleet_file": "fleet"}
+    shorthands |= {"radio_placement_file": "radio", "radio_schemes_file": "radio"}
     found: list[Flag] = []
     for group in groups or tuple(PANELS):
         found += flags_of(type(getattr(RunConfig(), group)), PANELS[group], defaults=usual)

@@ -32,7 +32,9 @@ from slotwise.runs.config import RunConfig
 # The worked example of the paper.
 EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
 FLAGS = [
-    flag for flag in run_flags("channel", "policy", "fleet", defaults=EXAMPLE) if flag.name != "bits_per_slot"
+    flag
+    for flag in run_flags("channel", "policy", "fleet", "radio", defaults=EXAMPLE)
+    if flag.name != "bits_per_slot"
 ]
 SPEED = run_flags("training", only=("local_steps", "batch_size", "seed"))
 

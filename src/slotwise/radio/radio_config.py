@@ -96,7 +96,7 @@ class RadioConfig:
     radio_broadcast_bits: int | None = None
     radio_threshold_db: float | None = None
     radio_give_up_slots: int = 10_000
-    radio_quantile: float = 0.5
+    radio_quantile: float = 0.1
     radio_trace: str | None = None
     radio_trace_end: TraceEnd = "refuse"
     radio_trace_sha256: str | None = None
@@ -107,6 +107,7 @@ class RadioConfig:
             object.__setattr__(self, "radio_trace", str(self.radio_trace))
         check_fields(self)
         object.__setattr__(self, "radio_schemes", _schemes(self.radio_schemes))
+        object.__setattr__(self, "radio_distances_m", _numbers("radio_distances_m", self.radio_distances_m))
         for name, (lowest, highest) in RANGES.items():
             value = getattr(self, name)
             if value is not None and not lowest <= value <= highest:
@@ -128,8 +129,6 @@ class RadioConfig:
             allowed = f"below radio_radius_m, {self.radio_radius_m:g}"
             raise InputError("radio_nearest_m", f"{self.radio_nearest_m:g}", allowed)
         for device, distance in enumerate(self.radio_distances_m, start=1):
-            if isinstance(distance, bool) or not isinstance(distance, int | float):
-                raise InputError("radio_distances_m", distance, "numbers")
             lowest, highest = RANGES["radio_radius_m"]
             if not lowest <= distance <= highest:
                 allowed = f"numbers from {lowest:g} to {highest:,g}"
@@ -223,6 +222,13 @@ MODEL_OPTIONS = (
     *("radio_exponent", "radio_reference_db", "radio_carrier_ghz", "radio_shadowing_db", "radio_fading"),
     *("radio_rician_k_db", "radio_nakagami_m", "radio_noise_dbm_hz", "radio_antenna_gain_db"),
 )
+
+
+def _numbers(name: str, values: tuple[object, ...]) -> tuple[float, ...]:
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(name, value, "a list of numbers")
+    return tuple(float(value) for value in values if isinstance(value, int | float))
 
 
 def _schemes(value: object) -> Schemes:

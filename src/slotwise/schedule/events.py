@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
 
 from slotwise.errors import UserError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
+from slotwise.schedule.link import FleetLink, Link
 from slotwise.schedule.policy import Policy, bound_delivery
 from slotwise.schedule.scheduler import (
     Deliver,
@@ -26,10 +28,25 @@ from slotwise.schedule.scheduler import (
 from slotwise.schedule.timeline import Record, Timeline, Uplink
 
 
-def event_timeline(scenario: Scenario, policy: Policy, fleet: Fleet | None, rounds: int | None) -> Timeline:
-    """Return what a Scheduler makes of a policy; the timeline is empty if no round fits."""
+def event_timeline(
+    scenario: Scenario,
+    policy: Policy,
+    fleet: Fleet | None,
+    rounds: int | None,
+    link: Link | None = None,
+) -> Timeline:
+    """Return what a Scheduler makes of a policy; the timeline is empty if no round fits.
+
+    With a link, plans assume its planned slots: they cannot know what will happen.
+    """
     scenario.check_horizon(rounds)
-    delivery, devices = bound_delivery(policy, scenario, fleet, rounds), fleet or Fleet.equal(scenario)
+    devices = fleet or Fleet.equal(scenario)
+    if link is None:
+        delivery = bound_delivery(policy, scenario, fleet, rounds)
+    else:
+        planned = replace(scenario, link_slots=link.planned_broadcast_slots)
+        expected = replace(devices, link_slots=tuple(link.planned_slots))
+        delivery = bound_delivery(policy, planned, expected, rounds)
     scheduler = Scheduler(
         scenario.group_size,
         delivery,
@@ -37,7 +54,8 @@ def event_timeline(scenario: Scenario, policy: Policy, fleet: Fleet | None, roun
         retransmission=devices.retransmission,
         absent=devices.absent_at_first,
     )
-    record = Drive(scheduler, devices, scenario.link_slots).play(rounds, scenario.deadline)
+    used = FleetLink.of(scenario, devices) if link is None else link
+    record = Drive(scheduler, devices, used).play(rounds, scenario.deadline)
     own = None if devices.is_equal_to(scenario) else devices
     return Timeline.of(scenario, policy.name, delivery.delay, record, own)
 
@@ -80,8 +98,8 @@ class Agenda:
 class Drive:
     """One run of a Scheduler in virtual slots."""
 
-    def __init__(self, scheduler: Scheduler, fleet: Fleet, broadcast_slots: int) -> None:
-        self._scheduler, self._fleet, self._broadcast_slots = scheduler, fleet, broadcast_slots
+    def __init__(self, scheduler: Scheduler, fleet: Fleet, link: Link) -> None:
+        self._scheduler, self._fleet, self._link = scheduler, fleet, link
         self._agenda = Agenda()
         self._record = Record([], [], [], [])
         self._uplinks: list[Uplink] = []  # of the current round
@@ -98,7 +116,7 @@ class Drive:
     def play(self, rounds: int | None, deadline: int | None) -> Record:
         """Play until ``rounds`` are done, the next round would end after the deadline, or all have left."""
         record = self._record
-        last = inf if deadline is None else deadline - self._broadcast_slots
+        last = inf if deadline is None else deadline
         self._hand_out(self._scheduler.start(), 0)
         for slot, events in self._agenda:
             if slot > last:
@@ -107,7 +125,9 @@ class Drive:
             if type(action) is Grant:
                 self._transmit(action, slot)
             elif type(action) is Deliver:  # the round is complete from now on
-                end = slot + self._broadcast_slots
+                end = slot + self._link.broadcast(action.receivers, slot)
+                if end > last:
+                    break
                 self._hand_out(action, end)
                 record.broadcasts.append((slot, end))
                 record.uplinks.extend(self._uplinks)
@@ -120,13 +140,12 @@ class Drive:
     def _transmit(self, grant: Grant, slot: int) -> None:
         device, round_number, version = grant
         fleet = self._fleet
-        end = slot + fleet.link_slots[device - 1]
+        attempt = self._attempts[device]
+        self._attempts[device] = attempt + 1
+        slots, lost = self._link.uplink(device, slot, attempt)
+        end = slot + slots
         uplink = (round_number, device, version, slot, end)
-        arrives = self._faultless
-        if not arrives:
-            attempt = self._attempts[device]
-            self._attempts[device] = attempt + 1
-            arrives = not (fleet.loses(device, attempt) or fleet.leaves_within(device, slot, end))
+        arrives = not (lost or fleet.leaves_within(device, slot, end))
         self._agenda.add(end, Sent(device) if arrives else Lost(device, end))
         (self._uplinks if arrives else self._lost).append(uplink)
 

@@ -11,6 +11,7 @@ from slotwise.fleet import Fleet, Retransmission
 from slotwise.fleet.fleet_config import refuse_too_many_devices
 from slotwise.scenario import LARGEST, Scenario, check_fields, option_names, refuse_unused
 from slotwise.schedule.events import event_timeline
+from slotwise.schedule.link import Link
 from slotwise.schedule.policies import POLICIES
 from slotwise.schedule.policies.intentional_delay import Delay
 from slotwise.schedule.policies.synchronous import Participation
@@ -104,6 +105,7 @@ def simulate(
     *,
     rounds: int | None = None,
     fleet: Fleet | None = None,
+    link: Link | None = None,
     delay: Delay = "auto",
     participation: Participation = "round-robin",
     selection: str = "first-ready",
@@ -118,6 +120,7 @@ def simulate(
             your own function, "module:function", which is called with the seed and returns a Policy.
         rounds: stop after so many rounds, or at the deadline, whichever comes first.
         fleet: the devices, if they are not all equal and without faults.
+        link: slots and losses of uplinks and broadcasts, instead of those of scenario and fleet.
         delay: with a short name, an option of `PolicyConfig`, as participation and selection are. For an
             unequal fleet "auto" is just in time for each device.
         participation: who takes part in a round of "sync" with S < N.
@@ -133,11 +136,13 @@ def simulate(
     if fleet is not None:
         fleet.check_size(scenario)
         fleet = None if fleet.is_equal_to(scenario) else fleet
-    timeline = None if event_by_event else chosen.fast_path(scenario, fleet, rounds)
+    timeline = None if event_by_event or link else chosen.fast_path(scenario, fleet, rounds)
     if timeline is None:
-        timeline = event_timeline(scenario, chosen, fleet, rounds)
+        timeline = event_timeline(scenario, chosen, fleet, rounds, link)
     if timeline.rounds:
         return timeline
+    if link is not None:
+        raise InputError("deadline", scenario.deadline, "long enough for a first round over this link to end")
     if fleet is None:
         needed = scenario.compute_slots + scenario.communication_slots
         raise InputError("deadline", scenario.deadline, f"at least {needed}, the slots of the first round")
