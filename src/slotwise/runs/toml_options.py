@@ -75,7 +75,7 @@ def _refuse_unknown(key: str, value: Any, others: Sequence[str]) -> None:
         close = difflib.get_close_matches(key, others, 1)
         hint = f"did you mean {close[0]}?" if close else "options are written at the top, without a table"
         raise UserError(f"unknown table {key}: {hint}")
-    known = [option for option in known_options() if option not in FOLDER_FACTS]
+    known = [option for option in known_options() if option not in (*FOLDER_FACTS, "radio_trace_sha256")]
     refuse_unknown_name("option", key, (*known, *others))
 
 
