@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["unequal-devices.md"])
+@pytest.mark.parametrize("name", ["unequal-devices.md", "channel.md"])
 def test_the_examples_of_a_page_print_what_it_says(name: str) -> None:
     result = doctest.testfile(str(ROOT / "docs" / name), module_relative=False, encoding="utf-8")
     assert result.attempted > 0

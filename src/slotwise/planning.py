@@ -138,7 +138,7 @@ def plan(
     """
     count = whole("devices", devices)
     sizes = divisors(count) if group_sizes is None else list(group_sizes)
-    channel = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
+    channel: dict[str, Any] = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
     scenarios = [Scenario(devices=count, group_size=size, **channel) for size in sizes]
     unequal = fleet.fleet(scenarios[0], seed) if isinstance(fleet, FleetConfig) else fleet
     if unequal is not None and unequal.is_equal_to(scenarios[0]):

@@ -179,6 +179,10 @@ def lost_rows(timeline: Timeline) -> list[tuple[int, ...]]:
 
 def driven(scenario: Scenario, fleet: Fleet, delivery: Delivery, kind: type[Scheduler] = Scheduler) -> Record:
     scheduler = kind(
-        scenario.group_size, delivery, retransmission=fleet.retransmission, absent=fleet.absent_at_first
+        scenario.group_size,
+        delivery,
+        retransmission=fleet.retransmission,
+        absent=fleet.absent_at_first,
+        changes=scenario.group_size_changes,
     )
     return Drive(scheduler, fleet, scenario.link_slots).play(rounds=None, deadline=scenario.deadline)

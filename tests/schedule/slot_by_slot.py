@@ -1,7 +1,7 @@
 """A dumb loop over slots that any fleet must agree with."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from random_fleets import DEADLINE, Case
@@ -61,6 +61,7 @@ class SlotBySlot:
     def run(self, slots: int) -> "SlotBySlot":
         n = self.scenario.devices
         self.state = {device: Device() for device in range(1, n + 1)}
+        self.size = self.scenario.group_size
         for absence in self.fleet.absences:
             if absence.leaves == 0:
                 self.state[absence.device].doing = "away"
@@ -115,7 +116,7 @@ class SlotBySlot:
         return next((wait for k, wait in reversed(waits) if k <= self.k), 0)
 
     def rounds_saved(self) -> int:
-        n, size = self.scenario.devices, self.scenario.group_size
+        n, size = self.scenario.devices, self.size
         return ceil(n / size) - ceil((n - len(self.doing("away"))) / size)
 
     def doing(self, *what: str) -> list[int]:
@@ -146,7 +147,7 @@ class SlotBySlot:
         for n in ready:
             if self.state[n].turn is None:
                 self.state[n].turn = max([slot, *(turn + 1 for turn in turns if turn is not None)])
-        if self.updates == self.scenario.group_size:
+        if self.updates == self.size:
             self.close_round(slot)
         elif ready and not (waits_for_all and working):
             first = self.last_sender = self.next_sender(ready)
@@ -162,7 +163,10 @@ class SlotBySlot:
         return waiting[0].device
 
     def close_round(self, slot: int) -> None:
+        for since, size in self.scenario.group_size_changes:
+            self.size = size if since <= slot else self.size
         if self.synchronous:
+            self.synchronous = replace(self.synchronous, group_size=self.size)
             for device in self.synchronous.participants(self.k + 1, set(self.doing("away"))):
                 self.state[device].wants = self.k + 1
         elif self.delivery:

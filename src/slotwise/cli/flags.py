@@ -42,9 +42,12 @@ ENERGY = panel("Energy")
 OUTPUT = panel("Output")
 # Fields that only files can hold.
 WITHOUT_FLAG = (
-    *("device_compute_slots", "device_link_slots", "absences", *FOLDER_FACTS),
+    *("group_size_changes", "device_compute_slots", "device_link_slots", "absences"),
+    *FOLDER_FACTS,
     *("radio_distances_m", "radio_schemes", "radio_trace_sha256"),
 )
+# Fields that are also written as text, which their class reads.
+ALSO_TEXT: Mapping[str, Any] = {"group_size": int | str}
 
 
 def output(text: str, **settings: Any) -> Parameter:
@@ -102,7 +105,7 @@ def flags_of(
     names = option_names(owner) if only is None else tuple(only)
     shown = {n: value for n, value in usual.items() if isinstance(value, int | float | str | tuple)}
     return tuple(
-        Flag(name, field_types(owner)[name], texts[name], panel, shown.get(name))
+        Flag(name, ALSO_TEXT.get(name, field_types(owner)[name]), texts[name], panel, shown.get(name))
         for name in names
         if name not in WITHOUT_FLAG
     )

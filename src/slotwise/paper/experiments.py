@@ -138,7 +138,8 @@ class TableRow(NamedTuple):
 
     def computed(self) -> dict[int, int]:
         """Return the models w_0 … w_K that the exact schedule completes; the table counts w_0."""
-        case = {"devices": self.devices, "compute_slots": self.compute_slots, "deadline": self.deadline}
+        case: dict[str, Any] = {"devices": self.devices, "compute_slots": self.compute_slots}
+        case["deadline"] = self.deadline
         return {size: completed_rounds(Scenario(group_size=size, **case)) + 1 for size in self.printed}
 
 

@@ -79,7 +79,7 @@ def read_curves(folders: Iterable[Path]) -> dict[str, list[Point]]:
     for run, name in zip(runs, names, strict=True):
         config = run.parameters()
         shown = name if names.count(name) == 1 else str(run.path)
-        curves[f"{shown}: {config.policy.schedule} S={config.channel.group_size}"] = run.points()
+        curves[f"{shown}: {config.policy.schedule} S={config.channel.group_size_text}"] = run.points()
     return curves
 
 

@@ -228,11 +228,12 @@ class RunSummary:
 
     def as_dict(self, per_device: bool = False) -> dict[str, Any]:
         """Return the summary for JSON, with or without the costs of every single device."""
+        size = self.config.channel
         return {
             "run": str(self.folder.path),
             "status": self.folder.status,
             "schedule": self.config.policy.schedule,
-            "group_size": self.config.channel.group_size,
+            "group_size": size.group_size_text if size.group_size_changes else size.group_size,
             "seed": self.config.seed,
             "final": self.points[-1]._asdict() if self.points else None,
             "best": min(self.points, key=lambda p: p.loss)._asdict() if self.points else None,
@@ -252,7 +253,7 @@ def run_tables(runs: Sequence[RunSummary], *, per_device: bool = False) -> Itera
         if run.points:
             last = run.points[-1]
             figures = [f"{last.round}", f"{last.slot}", f"{last.loss:.4f}", percent(last.accuracy)]
-        policy, size = run.config.policy.schedule, str(run.config.channel.group_size)
+        policy, size = run.config.policy.schedule, run.config.channel.group_size_text
         curve = sparkline([point.loss for point in run.points])
         table.add_row(run.name, run.folder.status, policy, size, *figures, curve)
     yield table

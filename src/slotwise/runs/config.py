@@ -34,6 +34,7 @@ from slotwise.scenario import (
     compute_slots,
     field_types,
     option_names,
+    parse_group_sizes,
     whole,
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
@@ -74,7 +75,8 @@ class RunConfig:
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
         self.make_fleet()
-        self.rule.check_group_size(self.channel.group_size)
+        for size in self.channel.group_sizes:
+            self.rule.check_group_size(size)
         self.attackers()
         self.dataset.check_devices(self.channel.devices)
         for name, reason in self._unused_data().items():
@@ -182,7 +184,9 @@ class RunConfig:
                 nested.setdefault(group, {})[name] = value
             else:
                 changes[name] = checked_option(name, value)
-        if "network" in nested.get("model", {}):  # the layers of the network before do not count
+        if "group_size" in nested.get("channel", {}):  # the later sizes before do not count
+            nested["channel"] = {"group_size_changes": ()} | nested["channel"]
+        if "network" in nested.get("model", {}):  # nor do the layers of the network before
             layers = {"channels": DEFAULT_LAYERS, "hidden": DEFAULT_LAYERS}
             nested["model"] = layers | nested["model"]
         if self._changes_folder(nested.get("dataset", {})):  # nor does what was found in another folder
@@ -285,6 +289,7 @@ class RunConfig:
         fleet = self.make_fleet()
         events = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
         events = events or self.radio.radio_link is not None
+        events = events or bool(self.channel.group_size_changes)
         refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
         policy = self.policy.policy(self.seed)
         return simulate(self.channel, policy, rounds=rounds, fleet=fleet, link=self.make_link())
@@ -438,7 +443,7 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
 TRAINABLE_FOLDER = "one of uint8 images [n, channels, height, width] with labels, or used with your own task"
 # Options of the paper's cases. It has only equal devices and data, plain SGD, the mean and exact updates.
 PAPER_OPTIONS = (
-    *option_names(Scenario),
+    *("devices", "group_size", "compute_slots", "link_slots", "deadline"),
     *("schedule", "delay", "participation"),
     *("data", "partition", "samples_per_device", "labels_per_device", "concentration", "input_scale"),
     *("network", "channels", "hidden", "backend", "local_steps", "batch_size", "learning_rate", "update"),
@@ -486,6 +491,9 @@ def is_list(name: str) -> bool:
 
 def checked_option(name: str, value: Any) -> Any:
     """Return ``value`` converted to the type of an option, or raise an InputError."""
+    if name == "group_size" and isinstance(value, str):
+        parse_group_sizes(value)
+        return value
     converted = checked(name, value, _declarations()[name][1])
     if name in ("schedule", "selection"):  # short names, which the class knows
         PolicyConfig(**{name: converted})

@@ -53,6 +53,7 @@ def event_timeline(
         selection=policy.selection,
         retransmission=devices.retransmission,
         absent=devices.absent_at_first,
+        changes=scenario.group_size_changes,
     )
     used = FleetLink.of(scenario, devices) if link is None else link
     record = Drive(scheduler, devices, used).play(rounds, scenario.deadline)
@@ -121,7 +122,7 @@ class Drive:
         for slot, events in self._agenda:
             if slot > last:
                 break
-            action = self._scheduler.step(events)
+            action = self._scheduler.step(events, slot)
             if type(action) is Grant:
                 self._transmit(action, slot)
             elif type(action) is Deliver:  # the round is complete from now on

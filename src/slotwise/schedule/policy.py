@@ -87,6 +87,10 @@ class Delivery(ABC):
     def after(self, round_number: int, senders: Sequence[int], absent: Set[int]) -> Iterable[Booking]:
         """Return the bookings made when all uplinks of a round have arrived; its broadcast comes next."""
 
+    def resized(self, group_size: int) -> Delivery:  # noqa: ARG002
+        """Return the delivery for rounds of another group size, from the next `after` on."""
+        return self
+
     def joining(self, round_number: int) -> int | None:
         """Return the model for a device that joins in this round; None if `after` has to choose it first."""
         return round_number + 1

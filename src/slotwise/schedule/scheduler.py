@@ -7,6 +7,7 @@ the channel does next, or with None while the channel is busy or has to wait.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -96,6 +97,7 @@ class SchedulerState(NamedTuple):
     missing: int  # the number of updates the round still lacks
     channel_taken: bool  # by an uplink or a broadcast
     last_sender: int = 0
+    size: int | None = None  # the group size of this round; None in states of earlier versions: the first
 
 
 class Scheduler:
@@ -108,6 +110,8 @@ class Scheduler:
 
     A round ends early, with the updates it has, when no present device could add one: all others have left or
     wait for a model.
+
+    ``changes`` are (slot, group size): a round has the size that holds when its model's broadcast begins.
     """
 
     def __init__(
@@ -118,8 +122,9 @@ class Scheduler:
         selection: Selection = first_ready,
         retransmission: Retransmission = "next-turn",
         absent: Iterable[int] = (),
+        changes: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self.group_size, self.delivery = group_size, delivery
+        self.group_size, self.delivery, self._changes = group_size, delivery, changes
         self._waits_for_all, self._turns = delivery.waits_for_all, delivery.turns
         # The heap of ready updates is all that first-ready and planned turns need.
         self._selection = None if selection is first_ready or delivery.turns else selection
@@ -142,6 +147,7 @@ class Scheduler:
             self._missing,
             self._channel_taken,
             self._last_sender,
+            self.group_size,
         )
 
     def restore(self, state: SchedulerState) -> None:
@@ -151,6 +157,8 @@ class Scheduler:
         self._booked = {version: list(devices) for version, devices in state.booked.items()}
         self._computing, self._ready = dict(state.computing), list(state.ready)  # sorted, so a heap
         self._granted, self._last_sender = state.granted, state.last_sender
+        if state.size is not None:
+            self._resize(state.size)
         # The devices that received a model and have not sent since.
         self._busy = {*self._computing, *(device for _, device, _ in self._ready)}
 
@@ -158,8 +166,12 @@ class Scheduler:
         """Hand out w_0: its receivers compute from the first slot on."""
         return self._deliver(0)
 
-    def step(self, events: Iterable[Event]) -> Action | None:
-        """Process the events of one instant and return what the channel does next."""
+    def step(self, events: Iterable[Event], slot: int = 0) -> Action | None:
+        """Process the events of one instant and return what the channel does next.
+
+        ``slot`` is that of the instant; only group sizes that change with time depend on it.
+        """
+        self._slot = slot
         lost: Lost | None = None
         for event in events:
             if type(event) is Ready:
@@ -233,18 +245,27 @@ class Scheduler:
 
     def _close_round(self) -> Deliver | None:
         """Broadcast the next model; without an update and a receiver, wait for a device to join instead."""
+        no_update = self._missing == self.group_size
+        if self._changes:
+            place = bisect_right(self._changes, self._slot, key=lambda change: change[0])
+            self._resize(self._changes[place - 1][1] if place else self.group_size)
         self._book(self.delivery.after(self.round, self._senders, self._absent), earliest=self.round + 1)
         if not self._computing and not self._ready:
             # All devices wait: if none does for the next model, those who wait for the earliest receive it.
             waiting = [version for version, devices in self._booked.items() if devices]
             if waiting and self.round + 1 not in waiting:
                 self._booked[self.round + 1] = self._booked.pop(min(waiting))
-        if self._missing == self.group_size and not self._booked.get(self.round + 1):
+        self._missing = self.group_size
+        if no_update and not self._booked.get(self.round + 1):
             return None
-        self._senders, self._missing = [], self.group_size
+        self._senders = []
         self.round += 1
         self._channel_taken = True
         return self._deliver(self.round)
+
+    def _resize(self, group_size: int) -> None:
+        if group_size != self.group_size:
+            self.group_size, self.delivery = group_size, self.delivery.resized(group_size)
 
     def _book(self, bookings: Iterable[Booking], earliest: int) -> None:
         for version, devices in bookings:

@@ -144,7 +144,7 @@ def simulate(
     if link is not None:
         raise InputError("deadline", scenario.deadline, "long enough for a first round over this link to end")
     if fleet is None:
-        needed = scenario.compute_slots + scenario.communication_slots
+        needed = scenario.compute_slots + scenario.communication_slots  # the first group size decides
         raise InputError("deadline", scenario.deadline, f"at least {needed}, the slots of the first round")
     if scenario.deadline is None:
         raise InputError("absences", f"{len(fleet.absences)} in all", "such that a device is present")
@@ -187,19 +187,22 @@ def scheduler_for(
         selection=chosen.selection,
         retransmission=retransmission,
         absent=absent,
+        changes=scenario.group_size_changes,
     )
 
 
 def most_uplinks(scenario: Scenario, rounds: int | None = None, fleet: Fleet | None = None) -> int:
     """Return an upper bound of a timeline's uplinks; without a deadline the expected number."""
-    by_rounds = LARGEST if rounds is None else scenario.group_size * rounds
+    by_rounds = LARGEST if rounds is None else max(scenario.group_sizes) * rounds
     if fleet is not None:
         by_rounds = int(min(LARGEST, by_rounds / (1 - fleet.uplink_loss)))
     if scenario.deadline is None:
         return by_rounds
     if fleet is not None:  # rounds may have fewer updates than the group size
         return min(by_rounds, scenario.deadline // min(fleet.link_slots))
-    return min(by_rounds, scenario.group_size * (scenario.deadline // scenario.communication_slots))
+    largest = scenario.with_group_size(max(scenario.group_sizes))
+    by_deadline = scenario.deadline // largest.communication_slots + bool(scenario.group_size_changes)
+    return min(by_rounds, largest.group_size * by_deadline)
 
 
 def refuse_too_many_uplinks(

@@ -16,6 +16,7 @@ from slotwise.scenario import Scenario
 
 def sync_round_slots(scenario: Scenario) -> int:
     """Return tau_syn = tau_comp + r(S+1) (eq. 8), for every group size."""
+    scenario.refuse_changes()
     return scenario.compute_slots + scenario.communication_slots
 
 
@@ -45,6 +46,7 @@ def round_slots(scenario: Scenario, delay: int = 0) -> Fraction:
     and a recurrence of that form grows by the largest ratio of slots to rounds among its terms. The middle
     term never has it: it is the last one delayed by the m uplinks, which take less than a round.
     """
+    scenario.refuse_changes()
     if scenario.divides:
         return Fraction(cycle_slots(scenario, delay), _effective_groups(scenario, delay))
     age = scenario.groups - 1 - scenario.checked_delay(delay)
@@ -104,6 +106,7 @@ def free_delay(scenario: Scenario) -> int:
 
 def effective_staleness(scenario: Scenario) -> int:
     """Return d*, the least staleness that costs no slot: at most G−1, which delay 0 has anyway."""
+    scenario.refuse_changes()
     communication, oldest = scenario.communication_slots, scenario.groups - 1
     short = scenario.devices % scenario.group_size
     if short == 0:
@@ -123,6 +126,7 @@ def groups_per_chain(scenario: Scenario, delay: int = 0) -> int:
 
 def _effective_groups(scenario: Scenario, delay: int) -> int:
     """Return d*+1 = G − delay, the number of groups that the intentional delay leaves."""
+    scenario.refuse_changes()
     if not scenario.divides:
         allowed = f"a divisor of {scenario.devices} for closed forms; simulate() is exact for any group size"
         raise InputError("group_size", scenario.group_size, allowed)

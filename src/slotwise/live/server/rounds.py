@@ -60,7 +60,7 @@ class RoundDriver:
             self._timeout.restart()
             happened = await asyncio.gather(*(self._outcome(event, slot) for event in planned))
             state.slot = slot
-            action = state.scheduler.step([event for event in happened if event is not None])
+            action = state.scheduler.step([event for event in happened if event is not None], slot)
             if isinstance(action, Grant):
                 await self._grant(action, slot)
             elif isinstance(action, Deliver):

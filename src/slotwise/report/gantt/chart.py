@@ -215,7 +215,10 @@ def ticks(numbers: Sequence[int], place: Callable[[int], float], width: Callable
 def describe(timeline: Timeline) -> tuple[str, str]:
     """Return two lines of text: the scenario, and the result."""
     scenario, fleet, lost = timeline.scenario, timeline.fleet, len(timeline.lost)
-    asked = f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} a round, "
+    uplinks = amount(scenario.group_size, "uplink")
+    if scenario.group_size_changes:
+        uplinks = f"{scenario.group_size_text} uplinks"
+    asked = f"{amount(scenario.devices, 'device')}, {uplinks} a round, "
     if fleet is None:
         compute = amount(scenario.compute_slots, "slot")
         asked += f"{compute} to compute, {scenario.link_slots:,} per uplink or broadcast"

@@ -25,7 +25,7 @@ class Asynchronous(Policy):
 
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
         """Return the timeline of equal devices that send in the order in which they get ready."""
-        if fleet is not None or self.selection is not first_ready:
+        if fleet is not None or self.selection is not first_ready or scenario.group_size_changes:
             return None
         return fixed_delay_timeline(scenario, self.name, 0, rounds)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from typing import ClassVar, Literal, get_args
 
@@ -43,7 +43,7 @@ class Synchronous(Policy):
 
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
         """Return the timeline of equal devices that send in the order in which they get ready."""
-        if fleet is not None or self.selection is not first_ready:
+        if fleet is not None or self.selection is not first_ready or scenario.group_size_changes:
             return None
         delivery, sizes = self.delivery(scenario, None, rounds), repeat(scenario.group_size)
         return equal_devices_timeline(scenario, self.name, 0, sizes, delivery.queue, rounds)
@@ -70,6 +70,10 @@ class Participants(Delivery):
 
     def joining(self, round_number: int) -> None:
         """Return None: a device that joins has to be chosen for a round first."""
+
+    def resized(self, group_size: int) -> Participants:
+        """Return the choice of ``group_size`` participants."""
+        return replace(self, group_size=group_size)
 
     def participants(self, round_number: int, absent: Set[int] = frozenset()) -> Sequence[int]:
         """Return the devices of a round, ascending: a function of the round and of who is present."""
