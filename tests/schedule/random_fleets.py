@@ -22,6 +22,7 @@ from slotwise.schedule import (
     round_robin,
 )
 from slotwise.schedule.events import Drive
+from slotwise.schedule.link import FleetLink
 from slotwise.schedule.policy import Booking
 
 MANY = settings(max_examples=300)
@@ -185,4 +186,6 @@ def driven(scenario: Scenario, fleet: Fleet, delivery: Delivery, kind: type[Sche
         absent=fleet.absent_at_first,
         changes=scenario.group_size_changes,
     )
-    return Drive(scheduler, fleet, scenario.link_slots).play(rounds=None, deadline=scenario.deadline)
+    return Drive(scheduler, fleet, FleetLink(fleet, scenario.link_slots)).play(
+        rounds=None, deadline=scenario.deadline
+    )

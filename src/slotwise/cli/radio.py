@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from cyclopts import App
 
 from slotwise.cli.flags import AsJson, Flag, command, output, refuse_idle_seed, run_flags
 from slotwise.errors import InputError
 from slotwise.files import check_writable
+from slotwise.radio import RadioLink
 from slotwise.radio.cell_report import cell_columns, cell_summary
 from slotwise.radio.traces import MOST_VALUES, write_trace
 from slotwise.report.tables import columns_table, table_console
@@ -33,8 +35,8 @@ def show(options: dict[str, Any], *, as_json: AsJson = False) -> None:
 
     The update is that of the paper's MNIST model, unless --radio-bits is given.
     """
-    config = _config(options)
-    columns = cell_columns(config.radio, config.channel, config.make_link(), config.seed)
+    config, link = _config(options)
+    columns = cell_columns(config.radio, config.channel, link, config.seed)
     if as_json:
         print(json.dumps({name: column.tolist() for name, column in columns.items()}))
         return
@@ -51,25 +53,27 @@ def export(
     bits: Annotated[bool, output("Write the bits of a slot instead of the SNR in dB.")] = False,
 ) -> None:
     """Write the channels of a radio model until the deadline as a trace, which --radio-trace reads."""
-    config = _config(options)
     check_writable(out)
-    link = config.make_link()
-    assert link is not None
+    config, link = _config(options)
     blocks = -(-config.deadline // link.coherence_slots)
     if blocks * link.devices > MOST_VALUES:
         allowed = f"shorter: {blocks * link.devices:,} values, and {MOST_VALUES:,} are the most"
         raise InputError("deadline", config.deadline, allowed)
     quantity = "bits" if bits else "snr_db"
-    write_trace(out, link.tables(0, blocks)[1 if bits else 0], quantity=quantity)
+    snr, carried = link.tables(0, blocks)
+    write_trace(out, carried.astype(np.float64) if bits else snr, quantity=quantity)
     each = f"of {link.coherence_slots:,} slots " if link.coherence_slots > 1 else ""
     print(f"wrote {out}: {quantity} of {link.devices:,} devices in {blocks:,} blocks {each}".rstrip())
 
 
-def _config(options: dict[str, Any]) -> RunConfig:
-    """Return the configuration; a rate-adaptive link unless another is asked for."""
+def _config(options: dict[str, Any]) -> tuple[RunConfig, RadioLink]:
+    """Return the configuration and its link: rate-adaptive unless another is asked for."""
     config = RunConfig.from_options({"radio_link": "rate-adaptive", "group_size": 1, **options})
     refuse_idle_seed(options, config)
-    return config
+    link = config.make_link()
+    if link is None:
+        raise InputError("radio_link", None, "rate-adaptive or fixed-rate")
+    return config, link
 
 
 for function in (show, export):

@@ -12,7 +12,7 @@ from slotwise.errors import UserError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.link import FleetLink, Link
-from slotwise.schedule.policy import Policy, bound_delivery
+from slotwise.schedule.policy import Delivery, Policy, bound_delivery
 from slotwise.schedule.scheduler import (
     Deliver,
     Delivered,
@@ -35,18 +35,10 @@ def event_timeline(
     rounds: int | None,
     link: Link | None = None,
 ) -> Timeline:
-    """Return what a Scheduler makes of a policy; the timeline is empty if no round fits.
-
-    With a link, plans assume its planned slots: they cannot know what will happen.
-    """
+    """Return what a Scheduler makes of a policy; the timeline is empty if no round fits."""
     scenario.check_horizon(rounds)
     devices = fleet or Fleet.equal(scenario)
-    if link is None:
-        delivery = bound_delivery(policy, scenario, fleet, rounds)
-    else:
-        planned = replace(scenario, link_slots=link.planned_broadcast_slots)
-        expected = replace(devices, link_slots=tuple(link.planned_slots))
-        delivery = bound_delivery(policy, planned, expected, rounds)
+    delivery = planned_delivery(policy, scenario, fleet, rounds, link)
     scheduler = Scheduler(
         scenario.group_size,
         delivery,
@@ -59,6 +51,20 @@ def event_timeline(
     record = Drive(scheduler, devices, used).play(rounds, scenario.deadline)
     own = None if devices.is_equal_to(scenario) else devices
     return Timeline.of(scenario, policy.name, delivery.delay, record, own)
+
+
+def planned_delivery(
+    policy: Policy, scenario: Scenario, fleet: Fleet | None, rounds: int | None, link: Link | None
+) -> Delivery:
+    """Return the delivery of a policy; with a link it plans with the link's planned slots.
+
+    What will happen on the link is not known in advance.
+    """
+    if link is None:
+        return bound_delivery(policy, scenario, fleet, rounds)
+    planned = replace(scenario, link_slots=link.planned_broadcast_slots)
+    expected = replace(fleet or Fleet.equal(scenario), link_slots=tuple(link.planned_slots))
+    return bound_delivery(policy, planned, expected, rounds)
 
 
 class Agenda:

@@ -10,7 +10,7 @@ from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.fleet import Fleet, Retransmission
 from slotwise.fleet.fleet_config import refuse_too_many_devices
 from slotwise.scenario import LARGEST, Scenario, check_fields, option_names, refuse_unused
-from slotwise.schedule.events import event_timeline
+from slotwise.schedule.events import event_timeline, planned_delivery
 from slotwise.schedule.link import Link
 from slotwise.schedule.policies import POLICIES
 from slotwise.schedule.policies.intentional_delay import Delay
@@ -19,7 +19,6 @@ from slotwise.schedule.policy import (
     Policy,
     RandomSelection,
     Selection,
-    bound_delivery,
     first_ready,
     round_robin,
 )
@@ -169,6 +168,7 @@ def scheduler_for(
     policy: Policy | str,
     *,
     fleet: Fleet | None = None,
+    link: Link | None = None,
     retransmission: Retransmission = "next-turn",
     absent: Iterable[int] = (),
     **options: Any,
@@ -183,7 +183,7 @@ def scheduler_for(
     devices = None if fleet is None or fleet.is_equal_to(scenario) else fleet
     return Scheduler(
         scenario.group_size,
-        bound_delivery(chosen, scenario, devices, None),
+        planned_delivery(chosen, scenario, devices, None, link),
         selection=chosen.selection,
         retransmission=retransmission,
         absent=absent,
