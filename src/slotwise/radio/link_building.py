@@ -163,7 +163,7 @@ def _refuse_unreachable(radio: RadioConfig, link: RadioLink) -> None:
         if len(bad):
             device, mean = int(bad[0]) + 1, float(10 * np.log10(np.maximum(snr[:, bad[0]].mean(), 1e-30)))
             others = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-            what = f"device {device}{others}, with a mean SNR of {mean:.1f} dB, can never {verb}"
+            what = f"device {device}{others}, with a mean SNR of {mean:.1f} dB, can hardly ever {verb}"
             if radio.radio_trace is not None:
                 raise InputError("radio_trace", radio.radio_trace, f"one with better channels: {what}")
             name = "radio_power_dbm" if bits is up else "radio_server_power_dbm"
