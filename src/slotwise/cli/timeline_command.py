@@ -76,9 +76,10 @@ def timeline(
         rounds = 2 * config.channel.groups
     refuse_idle_seed(options, config)
     result = config.simulate(rounds)
+    bits = config.update_bits
     window = None if slots is None else window_of(slots, result)
     if out is not None:
-        write_gantt(result, out, window)
+        write_gantt(result, out, window, update_bits=bits)
     costs = Costs.of(result, powers)
     if as_json and (per_device or powers is not None):
         print(json.dumps(result.as_dict() | {"usage": costs_as_dict(costs, per_device)}))
@@ -89,7 +90,9 @@ def timeline(
     else:
         console = Console()
         ascii_only = not console.encoding.startswith("utf")
-        chart = gantt_text(result, width=console.width, window=window, ascii_only=ascii_only)
+        chart = gantt_text(
+            result, width=console.width, window=window, ascii_only=ascii_only, update_bits=bits
+        )
         console.print(chart, no_wrap=True, overflow="ignore", crop=False)
         console = table_console()
         console.print()

@@ -268,6 +268,13 @@ class RunConfig:
             uplink_slots=self.fleet.uplink_slots,
         )
 
+    @property
+    def update_bits(self) -> int | None:
+        """Bits of an uplink of adaptive rate; None if the slots of an uplink are fixed."""
+        if self.radio.radio_link != "rate-adaptive":
+            return None
+        return self.radio.radio_bits or self.message_bits()[0]
+
     def message_bits(self) -> tuple[int, int]:
         """Return the bits of an update and of a model; 0 for a task of your own, whose size is not known."""
         if self.model.task is not None:
