@@ -96,7 +96,7 @@ class RadioConfig:
     radio_broadcast_bits: int | None = None
     radio_threshold_db: float | None = None
     radio_give_up_slots: int = 10_000
-    radio_quantile: float = 0.1
+    radio_quantile: float = 0.25
     radio_trace: str | None = None
     radio_trace_end: TraceEnd = "refuse"
     radio_trace_sha256: str | None = None
