@@ -2,7 +2,7 @@
 
 Without radio the plan is exact: no round is lost, and no update gets older. Over a radio link it assumes a
 quantile of the random durations. For each quantile this prints the rounds that are left, in per cent of those
-quantile of the random durations. For each quantile this prints the rounds that are left, in per cent of those
+without delay, and the mean staleness; "known" is the staleness of a server that knew all durations before.
 
     python benchmarks/radio_delay.py
 """

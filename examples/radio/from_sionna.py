@@ -1,7 +1,7 @@
 """Make a trace for --radio-trace with the channel models of Sionna (nvlabs.github.io/sionna).
 
-The devices are dropped in a sector of an urban micro cell (3GPP TR 38.901) with moving scatterers, path loss and
-shadow fading; the SNR of a block is transmit power times the power of all paths, over the noise. It needs
+The devices are dropped in a sector of an urban micro cell (3GPP TR 38.901) with path loss and shadow fading;
+the SNR of a block is transmit power times the power of all paths, over the noise. It needs
 ``pip install sionna`` and is written against the documentation of Sionna 2; our tests run only `to_snr_db`.
 
     python examples/radio/from_sionna.py trace.csv --devices 20 --blocks 500 --block-ms 100
