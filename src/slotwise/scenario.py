@@ -31,6 +31,7 @@ class Scenario:
         link_slots: r, the slots of one uplink and of one broadcast.
         deadline: T, the slots available for training.
         group_size_changes: (slot, S) of each later group size; a text as group_size sets them.
+        sub_channels: C, the devices that may send at once; a broadcast takes all sub-channels.
     """
 
     devices: int
@@ -39,13 +40,14 @@ class Scenario:
     link_slots: int = 1
     deadline: int | None = None
     group_size_changes: tuple[tuple[int, int], ...] = ()
+    sub_channels: int = 1
 
     def __post_init__(self) -> None:
         if isinstance(self.group_size, str):
             (_, first), *changes = parse_group_sizes(self.group_size)
             object.__setattr__(self, "group_size", first)
             object.__setattr__(self, "group_size_changes", changes)
-        for name in ("devices", "group_size", "compute_slots", "link_slots"):
+        for name in ("devices", "group_size", "compute_slots", "link_slots", "sub_channels"):
             object.__setattr__(self, name, whole(name, getattr(self, name)))
         object.__setattr__(self, "group_size_changes", _checked_changes(self.group_size_changes))
         for size in self.group_sizes:
@@ -89,8 +91,8 @@ class Scenario:
 
     @property
     def communication_slots(self) -> int:
-        """tau_comm = r(S+1): S uplinks and one broadcast (eq. 6)."""
-        return self.link_slots * (self.group_size + 1)
+        """tau_comm = r(S+1): S uplinks and one broadcast (eq. 6); r(ceil(S/C)+1) with C sub-channels."""
+        return self.link_slots * (-(-self.group_size // self.sub_channels) + 1)
 
     @property
     def largest_delay(self) -> int:
@@ -116,11 +118,9 @@ class Scenario:
             raise InputError("rounds", None, "given, unless the scenario has a deadline")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the parameters by name, as JSON and tables show them; changes only if there are any."""
-        table = asdict(self)
-        if not self.group_size_changes:
-            del table["group_size_changes"]
-        return table
+        """Return the parameters by name, as JSON and tables show them; those beyond the paper only if set."""
+        table, beyond = asdict(self), {"group_size_changes": (), "sub_channels": 1}
+        return {name: value for name, value in table.items() if value != beyond.get(name, NoneType)}
 
 
 def compute_slots(local_steps: int, batch_size: int, samples_per_slot: float | Rational) -> int:

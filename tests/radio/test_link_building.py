@@ -1,5 +1,7 @@
 """Links: durations, losses and broadcasts against a loop over slots, and refusals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,11 +15,9 @@ BITS = 698_880
 SCENARIO = Scenario(devices=20, group_size=4, compute_slots=5, link_slots=2, deadline=400)
 
 
-def link_of(scenario=SCENARIO, *, seed=0, subchannels=1, **options):
+def link_of(scenario=SCENARIO, *, seed=0, **options):
     radio = RadioConfig(**{"radio_link": "rate-adaptive", **options})
-    return make_link(
-        radio, scenario, update_bits=BITS, broadcast_bits=BITS, seed=seed, subchannels=subchannels
-    )
+    return make_link(radio, scenario, update_bits=BITS, broadcast_bits=BITS, seed=seed)
 
 
 def naive_uplink(link, device, slot):
@@ -105,7 +105,7 @@ def test_the_same_seed_gives_the_same_link_and_a_larger_cell_keeps_its_devices()
 
 def test_dividing_the_band_divides_bandwidth_and_noise():
     whole, own, divided = (
-        link_of(subchannels=count, radio_band=band, radio_fading="none")
+        link_of(replace(SCENARIO, sub_channels=count), radio_band=band, radio_fading="none")
         for count, band in ((1, "own"), (4, "own"), (4, "divided"))
     )
     assert np.array_equal(whole.tables(0, 1)[1], own.tables(0, 1)[1])

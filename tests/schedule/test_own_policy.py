@@ -201,8 +201,9 @@ def test_a_restored_scheduler_continues_as_the_first_would(
 
     first, second = (scheduler_for(scenario, policy, fleet=fleet, absent=fleet.absent_at_first) for _ in "12")
     record = Drive(first, fleet, FleetLink(fleet, scenario.link_slots)).play(None, scenario.deadline)
-    link = FleetLink(fleet, scenario.link_slots)
-    assert Restored(second, fleet, link).play(None, scenario.deadline) == record
+    assert (
+        Restored(second, fleet, FleetLink(fleet, scenario.link_slots)).play(None, scenario.deadline) == record
+    )
 
 
 def test_round_robin_serves_devices_in_turn() -> None:

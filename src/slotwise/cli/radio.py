@@ -20,7 +20,7 @@ from slotwise.runs.config import RunConfig
 
 radio = App(name="radio", help="Show the cell of a radio model, or export its channels as a trace.")
 
-CHANNEL = ("devices", "group_size", "link_slots", "deadline")
+CHANNEL = ("devices", "group_size", "link_slots", "sub_channels", "deadline")
 FLAGS: tuple[Flag, ...] = (
     *run_flags("channel", only=CHANNEL),
     *run_flags("fleet", only=("uplink_slots",)),

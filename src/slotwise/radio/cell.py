@@ -25,7 +25,7 @@ class Cell:
     broadcast_snr_db: Floats
 
 
-def make_cell(radio: RadioConfig, devices: int, seed: int, subchannels: int = 1) -> Cell:
+def make_cell(radio: RadioConfig, devices: int, seed: int, sub_channels: int = 1) -> Cell:
     """Return the placement and the link budget of devices 1 to N.
 
     SNR = transmit power + antenna gains − path loss − shadowing − noise, all in dB or dBm. A broadcast takes
@@ -36,7 +36,7 @@ def make_cell(radio: RadioConfig, devices: int, seed: int, subchannels: int = 1)
     loss, shadowing = _path_loss(radio, distance), shadowing_db(devices, radio.radio_shadowing_db, seed)
     gain = radio.radio_antenna_gain_db - loss - shadowing
     density = radio.radio_noise_dbm_hz
-    noise = noise_dbm(uplink_hertz(radio, subchannels), density, radio.radio_noise_figure_db)
+    noise = noise_dbm(uplink_hertz(radio, sub_channels), density, radio.radio_noise_figure_db)
     device_noise = noise_dbm(radio.radio_bandwidth_hz, density, radio.radio_device_noise_figure_db)
     return Cell(
         distance_m=distance,
@@ -47,9 +47,9 @@ def make_cell(radio: RadioConfig, devices: int, seed: int, subchannels: int = 1)
     )
 
 
-def uplink_hertz(radio: RadioConfig, subchannels: int) -> float:
+def uplink_hertz(radio: RadioConfig, sub_channels: int) -> float:
     """Return the bandwidth of one uplink."""
-    return radio.radio_bandwidth_hz / (subchannels if radio.radio_band == "divided" else 1)
+    return radio.radio_bandwidth_hz / (sub_channels if radio.radio_band == "divided" else 1)
 
 
 def _distances(radio: RadioConfig, devices: int, seed: int) -> Floats:

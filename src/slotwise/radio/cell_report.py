@@ -17,7 +17,7 @@ BLOCKS = 1_000  # in which means and losses are counted
 
 
 def cell_columns(
-    radio: RadioConfig, scenario: Scenario, link: RadioLink, seed: int, subchannels: int = 1
+    radio: RadioConfig, scenario: Scenario, link: RadioLink, seed: int
 ) -> dict[str, NDArray[Any]]:
     """Return one array per quantity, with an entry for each device.
 
@@ -27,7 +27,7 @@ def cell_columns(
     """
     columns: dict[str, NDArray[Any]] = {"device": np.arange(1, link.devices + 1)}
     if radio.radio_trace is None:
-        cell = make_cell(radio, scenario.devices, seed, subchannels)
+        cell = make_cell(radio, scenario.devices, seed, scenario.sub_channels)
         columns["distance_m"] = cell.distance_m
         columns["path_loss_db"] = cell.path_loss_db + cell.shadowing_db
     snr = link.conditions.snr(0, BLOCKS)

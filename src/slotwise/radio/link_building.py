@@ -53,25 +53,23 @@ def make_link(
     broadcast_bits: int,
     seed: int = 0,
     uplink_slots: int | None = None,
-    subchannels: int = 1,
 ) -> RadioLink:
     """Return the link of a scenario's devices.
 
     Args:
         radio: the options; ``radio_link`` must be set.
-        scenario: devices, group size, and the slots of uplink and broadcast at a fixed rate.
+        scenario: devices, group size, sub-channels, and the slots of uplink and broadcast at a fixed rate.
         update_bits: bits of an uplink, unless ``radio_bits`` says them.
         broadcast_bits: bits of a broadcast, unless ``radio_broadcast_bits`` says them.
         seed: seed of the run; ``radio_seed`` replaces it.
         uplink_slots: slots of an uplink at a fixed rate, if not those of a broadcast.
-        subchannels: C, the number of sub-channels.
 
     Raises:
         UserError: the trace is malformed or has changed, or a device can never send an update.
     """
     if radio.radio_link is None:
         raise InputError("radio_link", None, "rate-adaptive or fixed-rate")
-    hertz, seconds = uplink_hertz(radio, subchannels), radio.radio_slot_ms / 1000
+    hertz, seconds = uplink_hertz(radio, scenario.sub_channels), radio.radio_slot_ms / 1000
     bits = radio.radio_bits or update_bits
     fixed = (uplink_slots or scenario.link_slots) if radio.radio_link == "fixed-rate" else 0
     more_power = radio.radio_server_power_dbm - radio.radio_power_dbm
@@ -89,7 +87,7 @@ def make_link(
         group_size=scenario.group_size,
         quantile=radio.radio_quantile,
     )
-    conditions = _conditions(radio, scenario, seed, subchannels, hertz * seconds)
+    conditions = _conditions(radio, scenario, seed, hertz * seconds)
     if isinstance(conditions, TraceConditions) and conditions.trace.quantity == "bits":
         settings = replace(settings, broadcast_gain=1.0, broadcast_scale=settings.uplink_scale)
     link = RadioLink(conditions, rate_of(radio), settings)
@@ -110,15 +108,13 @@ def _threshold(radio: RadioConfig, bits: int, symbols: float) -> float:
     return snr_for(efficiency, 10 ** (radio.radio_gap_db / 10))
 
 
-def _conditions(
-    radio: RadioConfig, scenario: Scenario, seed: int, subchannels: int, scale: float
-) -> Conditions:
+def _conditions(radio: RadioConfig, scenario: Scenario, seed: int, scale: float) -> Conditions:
     if radio.radio_trace is not None:
         trace = load_trace(radio, scenario.devices)
         if trace.quantity == "bits":
             _check_trace_of_bits(radio)
         return TraceConditions(trace, _slots_of_a_row(radio, trace, scenario.deadline), scale)
-    cell = make_cell(radio, scenario.devices, seed, subchannels)
+    cell = make_cell(radio, scenario.devices, seed, scenario.sub_channels)
     seed = seed if radio.radio_seed is None else radio.radio_seed
     return ModelConditions(cell.snr_db, fading_of(radio), radio.radio_coherence_slots, seed)
 

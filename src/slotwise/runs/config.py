@@ -96,10 +96,13 @@ class RunConfig:
         return found
 
     def _unused_link(self) -> dict[str, str]:
-        """Return the options of fixed slots that a link of adaptive rate does not have."""
-        if self.radio.radio_link != "rate-adaptive":
-            return {}
-        return dict.fromkeys(("link_slots", "uplink_slots"), "with radio_link rate-adaptive")
+        """Return the options of channel and fleet that have no effect with this radio, with the reason."""
+        found = {}
+        if self.radio.radio_link is not None and self.channel.sub_channels == 1:
+            found["radio_band"] = "with one sub-channel"
+        if self.radio.radio_link == "rate-adaptive":
+            found |= dict.fromkeys(("link_slots", "uplink_slots"), "with radio_link rate-adaptive")
+        return found
 
     def _check_radio(self) -> None:
         """Refuse options that say in another way what the radio says."""
@@ -109,7 +112,8 @@ class RunConfig:
             if getattr(self.fleet, name):
                 raise ConflictError(name, "radio_link")
         for name, reason in self._unused_link().items():
-            group: Any = self.channel if name == "link_slots" else self.fleet
+            groups: Any = {"link_slots": self.channel, "radio_band": self.radio}
+            group = groups.get(name, self.fleet)
             if getattr(group, name) != getattr(type(group), name):
                 raise NoEffectError(name, getattr(group, name), reason)
         if self.model.task is not None:

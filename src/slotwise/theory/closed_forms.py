@@ -1,5 +1,8 @@
 """The paper's closed forms for equal devices: the length of rounds, staleness and the free delay.
 
+With C sub-channels a round takes r(ceil(S/C)+1) slots instead of r(S+1), and everything that follows from it
+holds unchanged.
+
 The paper assumes that S divides N. If it does not, the last group is short, every round mixes two groups, and
 only the long-run average is promised here (`round_slots`). The functions about single rounds then raise an
 InputError: `slotwise.schedule` computes the exact schedule instead.
@@ -49,6 +52,7 @@ def round_slots(scenario: Scenario, delay: int = 0) -> Fraction:
     scenario.refuse_changes()
     if scenario.divides:
         return Fraction(cycle_slots(scenario, delay), _effective_groups(scenario, delay))
+    _refuse_uneven_groups_on_sub_channels(scenario)
     age = scenario.groups - 1 - scenario.checked_delay(delay)
     short = scenario.link_slots * (scenario.devices % scenario.group_size)
     own = scenario.compute_slots + scenario.communication_slots - short
@@ -111,6 +115,7 @@ def effective_staleness(scenario: Scenario) -> int:
     short = scenario.devices % scenario.group_size
     if short == 0:
         return min(oldest, -(-scenario.compute_slots // communication))
+    _refuse_uneven_groups_on_sub_channels(scenario)
     beyond = max(0, scenario.compute_slots - scenario.link_slots * short)
     return min(oldest, 1 + -(-beyond // communication))
 
@@ -122,6 +127,12 @@ def groups_per_chain(scenario: Scenario, delay: int = 0) -> int:
     belongs to chain k mod (d+1). Group k mod G sends in it. A chain meets G / gcd(G, d+1) of the groups.
     """
     return scenario.groups // gcd(scenario.groups, _effective_groups(scenario, delay))
+
+
+def _refuse_uneven_groups_on_sub_channels(scenario: Scenario) -> None:
+    if scenario.sub_channels > 1:
+        allowed = f"1, or group_size a divisor of {scenario.devices}; simulate() is exact for both"
+        raise InputError("sub_channels", scenario.sub_channels, allowed)
 
 
 def _effective_groups(scenario: Scenario, delay: int) -> int:

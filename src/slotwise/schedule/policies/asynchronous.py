@@ -9,7 +9,8 @@ from typing import ClassVar
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.equal_devices import fixed_delay_timeline
-from slotwise.schedule.policy import Booking, Delivery, Policy, first_ready
+from slotwise.schedule.policy import Booking, Delivery, Policy
+from slotwise.schedule.selections.first_ready import first_ready
 from slotwise.schedule.timeline import Timeline
 
 

@@ -35,7 +35,8 @@ from slotwise.scenario import Scenario
 from slotwise.schedule.equal_devices import fixed_delay_timeline, round_ends
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.policies.asynchronous import FixedDelay
-from slotwise.schedule.policy import Booking, Delivery, Policy, first_ready
+from slotwise.schedule.policy import Booking, Delivery, Policy
+from slotwise.schedule.selections.first_ready import first_ready
 from slotwise.schedule.timeline import NEVER, NONE, Timeline, Trainings
 
 MOST_GROUPS = 100_000
