@@ -156,9 +156,7 @@ def plan(
             refuse_too_many_uplinks(scenario, fleet=unequal, events=link is not None)
         elif not scenario.divides:  # no closed form
             refuse_too_many_groups(scenario)
-    table = PlanTable(
-        _plan(scenario, unequal, link and link(scenario), counted, powers) for scenario in scenarios
-    )
+    table = PlanTable(_plan(one, unequal, link and link(one), counted, powers) for one in scenarios)
     if not any(row.fits for row in table):
         shortest = min(map(theory.sync_round_slots, scenarios))
         allowed = f"at least {shortest}, the slots of the shortest first round"

@@ -27,7 +27,7 @@ _TILES_KEPT = 8
 
 @dataclass(frozen=True, kw_only=True)
 class LinkSettings:
-    """What an uplink and a broadcast are, apart from the channel conditions.
+    """Sizes, limits and scales of uplinks and broadcasts: a link without its channel conditions.
 
     Attributes:
         fixed_slots: slots of every uplink; 0 if the rate adapts to the channel.
