@@ -76,6 +76,19 @@ def test_losses_at_a_fixed_rate_are_those_of_the_link():
     assert not any(link.uplink(device, start, 0).lost for device, start in sent)
 
 
+def test_lost_updates_are_sent_again_or_erased():
+    options = {"radio_link": "fixed-rate", "radio_threshold_db": 5.0, "schedule": "async"}
+    timelines = {how: config(**options, retransmission=how).simulate() for how in ("at-once", "erasure")}
+    again, erased = timelines["at-once"], timelines["erasure"]
+    assert len(erased.lost)
+    assert erased.fleet.retransmission == "erasure"
+    # Each lost uplink of a round with retransmission costs slots; with erasure rounds have fewer updates.
+    assert len(erased) < erased.rounds * 2
+    assert len(again) == again.rounds * 2
+    with pytest.raises(InputError):
+        RunConfig.from_options({"devices": 6, "group_size": 2, "retransmission": "erasure"})
+
+
 @pytest.mark.parametrize(
     ("options", "error", "parameter"),
     [

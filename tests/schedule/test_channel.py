@@ -6,6 +6,8 @@ from random_links import ChannelCase, channel_cases
 from slot_by_slot import SlotBySlot
 
 from slotwise import Synchronous, Timeline
+from slotwise.battery_balance import nanojoules
+from slotwise.costs import server_usage, usage
 from slotwise.schedule.policies.synchronous import Participants
 
 
@@ -38,3 +40,43 @@ def test_every_uplink_is_that_of_the_dumb_loop_over_slots(case: ChannelCase) -> 
     assert list(zip(timeline.broadcast_start, timeline.broadcast_end, strict=True)) == expected.broadcasts
     assert [timeline.receivers(v).tolist() for v in range(timeline.models)] == expected.receivers
     assert Timeline.from_json(timeline.to_json()) == timeline
+
+
+@given(channel_cases())
+def test_every_joule_is_accounted_for(case: ChannelCase) -> None:
+    timeline = case.play()
+    if timeline is None or case.fleet.batteries is None:
+        return
+    *paid, left = nanojoules(timeline)  # it pays in order of time, and refuses what a battery does not hold
+    initial, harvested, computing, sending, spilled = paid
+    slots = usage(timeline)
+    for n in range(1, case.scenario.devices + 1):
+        place, battery = n - 1, case.fleet.batteries
+        spent = computing[place] + sending[place]
+        assert initial[place] + harvested[place] == spent + spilled[place] + left[place]
+        assert 0 <= left[place] <= battery.nanojoules("capacity", n)
+        gained = battery.harvested_until(n, 0, timeline.last_slot)
+        assert harvested[place] >= gained  # a training that starts later may have been paid for already
+    slots = usage(timeline)
+    sent = [
+        slots.sending[n - 1] * case.fleet.batteries.nanojoules("sending", n) for n in range(1, len(left) + 1)
+    ]
+    assert sending == sent
+
+
+@given(channel_cases())
+def test_the_server_receives_while_any_uplink_is_on_the_air(case: ChannelCase) -> None:
+    timeline = case.play()
+    if timeline is None:
+        return
+    rows = [*uplink_rows(timeline), *lost_rows(timeline)]
+    on_air = {slot for row in rows for slot in range(row[3], row[4])}
+    pairs = zip(timeline.broadcast_start.tolist(), timeline.broadcast_end.tolist(), strict=True)
+    broadcasting = {slot for start, end in pairs for slot in range(start, end)}
+    found = server_usage(timeline)
+    assert (found.sending, found.receiving) == (len(broadcasting), len(on_air))
+    assert sum(found) == timeline.last_slot
+    assert len(rows) == len({(row[1], row[3]) for row in rows})
+    busiest = max((sum(row[3] <= slot < row[4] for row in rows) for slot in on_air), default=0)
+    assert busiest <= case.scenario.sub_channels
+    assert not on_air & broadcasting

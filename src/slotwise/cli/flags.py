@@ -42,7 +42,8 @@ ENERGY = panel("Energy")
 OUTPUT = panel("Output")
 # Fields that only files can hold.
 WITHOUT_FLAG = (
-    *("group_size_changes", "device_compute_slots", "device_link_slots", "absences"),
+    *("group_size_changes", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
+    *("device_battery_joules", "device_harvest_joules", "harvest_trace"),
     *FOLDER_FACTS,
     *("radio_distances_m", "radio_schemes", "radio_trace_sha256"),
 )

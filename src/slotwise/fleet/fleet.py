@@ -118,9 +118,13 @@ class Fleet:
         return max(self.device_uplink_loss, default=self.uplink_loss)
 
     def is_equal_to(self, scenario: Scenario) -> bool:
-        """Return whether these are the scenario's equal devices, without faults."""
+        """Return whether these are the scenario's equal devices, without faults.
+
+        Another retransmission than the usual makes a difference where a link loses uplinks.
+        """
         alike = set(self.compute_slots) == {scenario.compute_slots}
-        return self.faultless and alike and set(self.link_slots) == {scenario.link_slots}
+        usual = self.faultless and self.retransmission == Fleet.retransmission
+        return usual and alike and set(self.link_slots) == {scenario.link_slots}
 
     def check_size(self, scenario: Scenario) -> None:
         """Raise an InputError for a scenario of more or fewer devices."""

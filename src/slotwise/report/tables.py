@@ -110,7 +110,11 @@ def cost_line(costs: Costs) -> str:
     """Return the costs as one line of text."""
     shares = ", ".join(f"{name} {share:.1%}" for name, share in costs.shares.items())
     found = f"the devices' time: {shares}; air time of each: {_spread_text(costs.air_slots)} slots"
-    return found if costs.joules is None else f"{found}; {_number_text(costs.joules)} joules in all"
+    if costs.joules is None:
+        return found
+    server = costs.server_joules
+    beside = "" if server is None else f", and {_number_text(server)} joules of the server"
+    return f"{found}; {_number_text(costs.joules)} joules in all{beside}"
 
 
 def costs_as_dict(costs: Costs, per_device: bool) -> dict[str, Any]:
@@ -147,12 +151,13 @@ def _shares(costs: Costs) -> list[str]:
 def plan_title(plan: Plan | FleetPlan) -> str:
     """Return a title with the parameters that all group sizes share."""
     scenario = plan.scenario
+    channels = f"sub-channels {scenario.sub_channels:,}, " if scenario.sub_channels > 1 else ""
     if isinstance(plan, FleetPlan):
         devices = "devices over radio" if plan.over_radio else "unequal devices"
-        return f"{scenario.devices:,} {devices}, deadline {scenario.deadline:,}"
+        return f"{scenario.devices:,} {devices}, {channels}deadline {scenario.deadline:,}"
     return (
         f"{scenario.devices:,} devices, compute slots {scenario.compute_slots:,}, "
-        f"link slots {scenario.link_slots:,}, deadline {scenario.deadline:,}"
+        f"link slots {scenario.link_slots:,}, {channels}deadline {scenario.deadline:,}"
     )
 
 

@@ -18,7 +18,7 @@ from slotwise.data import FACTS, DatasetConfig
 from slotwise.data.dataset_config import FOUND_IN_FOLDER
 from slotwise.errors import ConflictError, InputError, NoEffectError, UserError, refuse_unknown_name
 from slotwise.fleet import Fleet, FleetConfig
-from slotwise.fleet.fleet_config import options_of_file
+from slotwise.fleet.fleet_file import options_of_file
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
@@ -98,6 +98,8 @@ class RunConfig:
     def _unused_link(self) -> dict[str, str]:
         """Return the options of channel and fleet that have no effect with this radio, with the reason."""
         found = {}
+        if self.radio.radio_link is None and not self.fleet.has_losses:
+            found["retransmission"] = "without uplink losses"
         if self.radio.radio_link is not None and self.channel.sub_channels == 1:
             found["radio_band"] = "with one sub-channel"
         if self.radio.radio_link == "rate-adaptive":
@@ -105,18 +107,17 @@ class RunConfig:
         return found
 
     def _check_radio(self) -> None:
-        """Refuse options that say in another way what the radio says."""
-        if self.radio.radio_link is None:
-            return
-        for name in ("link_distribution", "device_link_slots", "uplink_loss"):
-            if getattr(self.fleet, name):
-                raise ConflictError(name, "radio_link")
+        """Refuse options that say in another way what the radio says, or have no effect with it."""
+        if self.radio.radio_link is not None:
+            for name in ("link_distribution", "device_link_slots", "uplink_loss", "device_uplink_loss"):
+                if getattr(self.fleet, name):
+                    raise ConflictError(name, "radio_link")
         for name, reason in self._unused_link().items():
             groups: Any = {"link_slots": self.channel, "radio_band": self.radio}
             group = groups.get(name, self.fleet)
             if getattr(group, name) != getattr(type(group), name):
                 raise NoEffectError(name, getattr(group, name), reason)
-        if self.model.task is not None:
+        if self.radio.radio_link is not None and self.model.task is not None:
             for name in ("radio_bits", "radio_broadcast_bits"):
                 if getattr(self.radio, name) is None and name not in self.radio.unused():
                     raise InputError(name, "missing", "given with a task of your own")
@@ -362,7 +363,7 @@ class Shorthand:
         bits_per_slot: Rate of the link: slots of a broadcast and of an uplink in --bits follow from the
             model's size. Instead of --link-slots.
         fleet_file: CSV file with a row for each device: device, compute_slots and optionally link_slots,
-            leaves, returns.
+            leaves, returns, uplink_loss.
         radio_placement_file: CSV file with a row for each device: device, and distance_m or x_m and y_m.
         radio_schemes_file: CSV file of modulation and coding schemes: snr_db and efficiency, ascending.
     """
@@ -426,7 +427,7 @@ class Shorthand:
         for name in ("compute_distribution", "link_distribution", "mean_present", "samples_per_slot"):
             if options.get(name) is not None:
                 raise ConflictError(name, "fleet_file")
-        for name in ("device_compute_slots", "device_link_slots", "absences"):
+        for name in ("device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"):
             if name in options:
                 raise ConflictError("fleet_file", name)
         given = "link_slots" if chosen.get("uplink_slots") is None else "uplink_slots"
@@ -447,7 +448,7 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "radio_placement_file": ("radio_distances_m", "radio_radius_m", "radio_nearest_m", "radio_placement"),
     "radio_schemes_file": ("radio_schemes", "radio_rate", "radio_gap_db"),
     "fleet_file": (
-        *("devices", "device_compute_slots", "device_link_slots", "absences"),
+        *("devices", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
     ),
 }

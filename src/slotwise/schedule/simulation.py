@@ -127,7 +127,8 @@ def simulate(
     scenario.check_horizon(rounds)
     if fleet is not None:
         fleet.check_size(scenario)
-        fleet = None if fleet.is_equal_to(scenario) else fleet
+        # Over a link, equal devices too may lose uplinks, so their retransmission matters.
+        fleet = None if link is None and fleet.is_equal_to(scenario) else fleet
     refuse_unseen_channel(chosen, link)
     timeline = None if event_by_event or link is not None else chosen.fast_path(scenario, fleet, rounds)
     if timeline is None:

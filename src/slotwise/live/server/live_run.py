@@ -42,7 +42,10 @@ LOG_LIMIT = 10 << 20  # bytes of rejections.log; further rejections are only cou
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
 STOP_TIMEOUT = 3.0  # seconds to finish the current round when asked to stop
 STOP_POLL = 0.2  # seconds between two looks at Observer.wants_stop
-SIMULATED_FAULTS = ("jitter", "uplink_loss", "absences", "mean_present", "mean_away")
+SIMULATED_FAULTS = (
+    *("jitter", "uplink_loss", "device_uplink_loss", "absences", "mean_present", "mean_away"),
+    *("battery_joules", "device_battery_joules"),
+)
 KEPT = ("name", "timeout", "clip_norm", "slot_ms", "retransmission")  # options that a resumed run keeps
 
 Trouble = Literal["superseded", "no devices left"]
@@ -62,7 +65,8 @@ class ServerConfig:
         timeout: Seconds after which a device that still computes is asked to confirm it, and counts as
             disconnected if it does not; so does a device that does not send what it was granted.
         clip_norm: Scale down updates with a larger L2 norm than this.
-        retransmission: When an update that did not arrive is sent again: next-turn or at-once.
+        retransmission: When an update that did not arrive is sent again: next-turn, at-once, or never
+            (erasure).
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
     """
 
@@ -98,6 +102,8 @@ def live_plan(config: RunConfig) -> Timeline:
     for name in SIMULATED_FAULTS:
         if options[name]:
             raise InputError(name, options[name], "omitted: in a live run, faults are real")
+    if config.channel.sub_channels > 1:
+        raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
     if config.attackers():
         raise InputError("attack", options["attack"], "none: only a simulation has attackers")
     if config.radio.radio_link == "fixed-rate":
