@@ -1,13 +1,20 @@
 """Sub-channels, fading, erasure, selections and batteries, uplink by uplink as the dumb loop has it."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given, settings
-from random_fleets import DEADLINE, lost_rows, uplink_rows
-from random_links import ChannelCase, channel_cases
+from hypothesis import strategies as st
+from random_fleets import DEADLINE, faultless_fleets, lost_rows, scenarios, uplink_rows
+from random_links import ChannelCase, channel_cases, links
 from slot_by_slot import SlotBySlot
 
-from slotwise import Synchronous, Timeline
+from slotwise import Asynchronous, IntentionalDelay, Synchronous, Timeline
 from slotwise.battery_balance import nanojoules
 from slotwise.costs import server_usage, usage
+from slotwise.schedule import fading_simulator
+from slotwise.schedule.events import event_timeline
+from slotwise.schedule.fading_simulator import SELECTED
 from slotwise.schedule.policies.synchronous import Participants
 
 
@@ -40,6 +47,32 @@ def test_every_uplink_is_that_of_the_dumb_loop_over_slots(case: ChannelCase) -> 
     assert list(zip(timeline.broadcast_start, timeline.broadcast_end, strict=True)) == expected.broadcasts
     assert [timeline.receivers(v).tolist() for v in range(timeline.models)] == expected.receivers
     assert Timeline.from_json(timeline.to_json()) == timeline
+
+
+@st.composite
+def fast_cases(draw: st.DrawFn) -> ChannelCase:
+    scenario = draw(scenarios())
+    policies = [IntentionalDelay(selection=one, delay=0) for one in SELECTED]
+    policies += [Asynchronous(selection=one) for one in SELECTED]
+    policies += [IntentionalDelay(selection=one, delay=scenario.largest_delay) for one in SELECTED]
+    fleet = replace(
+        draw(faultless_fleets(scenario)),
+        retransmission=draw(st.sampled_from(["next-turn", "at-once", "erasure"])),
+    )
+    link = replace(draw(links(scenario.devices)), give_up_slots=draw(st.sampled_from([3, 9, 90])))
+    return ChannelCase(scenario, fleet, link, draw(st.sampled_from(policies)))
+
+
+@settings(max_examples=200)
+@given(case=fast_cases(), entries=st.sampled_from([1, 40, 10_000]))
+def test_the_fast_simulation_of_fading_equals_the_scheduler(case: ChannelCase, entries: int) -> None:
+    options = (case.scenario, case.policy, case.fleet, None, case.link)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fading_simulator, "_TABLE", entries)  # uplinks that end after the table, too
+        patch.setattr(fading_simulator, "_ROWS", 2)
+        fast = fading_simulator.fading_timeline(*options)
+    assert fast is not None
+    assert fast == event_timeline(*options)
 
 
 @given(channel_cases())
