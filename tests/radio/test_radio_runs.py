@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from slotwise.batch import BatchSpec
+from slotwise.batch.job import schedule_summary
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.planning import plan
 from slotwise.radio import write_trace
@@ -147,6 +148,20 @@ def test_axes_of_a_batch_may_be_of_the_radio():
     assert len(spec.points) == 4
     rounds = {point.values: point.run.config.simulate().rounds for point in spec.points}
     assert len(set(rounds.values())) > 1
+    for point in spec.points:
+        assert schedule_summary(point.run.config).rounds == rounds[point.values]
+
+
+def test_a_table_of_the_radio_may_be_at_the_top_of_a_batch(tmp_path):
+    (tmp_path / "batch.toml").write_text(
+        "devices = 6\ngroup-size = 2\ndeadline = 200\nnetwork = 'logistic'\n"
+        "[radio]\nlink = 'rate-adaptive'\nradius-m = [100, 400]\n"
+        "[[case]]\nname = 'best'\nschedule = 'sync'\nparticipation = 'best-channel'\n"
+        "[[case]]\nname = 'own'\n[case.radio]\nfading = 'none'\n"
+    )
+    spec = BatchSpec.read(tmp_path / "batch.toml")
+    assert [axis.title for axis in spec.axes] == ["radio-radius-m"]
+    assert {point.run.config.radio.radio_fading for point in spec.points} == {"rayleigh", "none"}
 
 
 def test_plans_simulate_every_schedule_over_the_radio():
