@@ -2,7 +2,8 @@
 
 Rayleigh block fading with unequal mean SNRs, uplinks of one slot that are lost in outage, and a selection:
 the compiled loop (`slotwise.schedule.fading_simulator`) beside the Scheduler driven event by event, which
-must give the same timeline. And first-ready devices with losses, event by event, at growing numbers of devices.
+must give the same timeline. And first-ready devices with losses, event by event, at growing numbers of
+devices.
 
     python benchmarks/fading.py [--json] [--repeats 3]
 
