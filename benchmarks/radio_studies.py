@@ -97,11 +97,16 @@ def selection(folder: Path, results: BatchResults) -> Figure:
     """Draw loss against slots, and updates of every device against its distance."""
     drawn, (left, right) = figure("training loss", "updates of a device against its distance (three seeds)")
     made = configs(folder, results)
-    for style, (key, rows) in enumerate(results.by_combination().items()):
+    same: dict[tuple[float, ...], list[str]] = {}  # selections that give the same run, by its final losses
+    for key, rows in results.by_combination().items():
+        same.setdefault(tuple(seeds_mean(rows, "final_loss")), []).append(key[1])
+    chosen = {" = ".join(names): names[0] for names in same.values()}
+    for style, (label, name) in enumerate(chosen.items()):
+        rows = next(rows for key, rows in results.by_combination().items() if key[1] == name)
         curves = [np.array([(p.slot, p.loss) for p in row.curve]) for row in rows]
         slots = np.linspace(0, min(curve[-1, 0] for curve in curves), 60)
         mean = np.mean([np.interp(slots, *curve.T) for curve in curves], axis=0)
-        left.plot(slots, mean, color=COLOURS[style], marker=MARKERS[style], markevery=8, label=key[1])
+        left.plot(slots, mean, color=COLOURS[style], marker=MARKERS[style], markevery=8, label=label)
         for row in rows:
             config = made[row.run]
             heard = np.bincount(config.simulate().device, minlength=config.channel.devices + 1)[1:]
