@@ -28,6 +28,11 @@ WITHOUT_EFFECT = [
     ("train --partition k-labels --concentration 0.5", "concentration"),
     ("train --retransmission next-turn", "retransmission"),
     ("train --uplink-loss 0 --retransmission at-once", "retransmission"),
+    ("train --battery-initial 0.5", "battery_initial"),
+    ("train --computing-joules 1", "computing_joules"),
+    ("train --sending-joules 1", "sending_joules"),
+    ("train --harvest-joules 1", "harvest_joules"),
+    ("train --battery-joules 999 --computing-joules 1 --harvest-probability 0.5", "harvest_probability"),
     ("train --fleet-seed 1", "fleet_seed"),
     ("train --compute-distribution constant:9 --fleet-seed 0", "fleet_seed"),
     ("train --mean-away 9", "mean_present"),
@@ -92,6 +97,7 @@ WITHOUT_EFFECT = [
 # Options of a run that always have an effect.
 ALWAYS = (
     *("devices", "group_size", "compute_slots", "link_slots", "deadline", "schedule", "selection"),
+    *("sub_channels", "battery_joules"),
     *("compute_distribution", "jitter", "uplink_loss", "fleet_file", "partition", "samples_per_device"),
     *("data_seed", "model_seed", "task", "local_steps", "batch_size", "learning_rate", "update", "seed"),
     *("aggregation", "evaluate_every", "bits", "rate_decay", "local_step"),

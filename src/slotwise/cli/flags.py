@@ -16,6 +16,7 @@ from cyclopts import Group, Parameter, Token
 from slotwise.costs import Powers
 from slotwise.data.dataset_config import FOLDER_FACTS
 from slotwise.errors import ConflictError, InputError, NoEffectError
+from slotwise.fleet.fleet_config import PER_DEVICE_JOULES
 from slotwise.runs.config import RunConfig, Shorthand
 from slotwise.scenario import field_types, option_names
 
@@ -42,7 +43,8 @@ OUTPUT = panel("Output")
 # Fields that only files can hold.
 WITHOUT_FLAG = (
     *("group_size_changes", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
-    *("device_battery_joules", "device_harvest_joules", "harvest_trace"),
+    *PER_DEVICE_JOULES,
+    "harvest_trace",
     *FOLDER_FACTS,
 )
 # Fields that are also written as text, which their class reads.
