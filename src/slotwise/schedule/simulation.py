@@ -129,6 +129,8 @@ def simulate(
     if fleet is not None:
         fleet.check_size(scenario)
         # Over a link, equal devices too may lose uplinks, so their retransmission matters.
+        if link is None and fleet.faultless:
+            fleet = replace(fleet, retransmission=Fleet.retransmission)
         fleet = None if link is None and fleet.is_equal_to(scenario) else fleet
     refuse_unseen_channel(chosen, link)
     timeline = None
