@@ -35,6 +35,7 @@ from slotwise.scenario import (
     whole,
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
+from slotwise.schedule.policies.synchronous import BOOKED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +233,7 @@ class RunConfig:
         """
         fleet = self.make_fleet()
         events = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
-        events = events or bool(self.channel.group_size_changes)
+        events = events or bool(self.channel.group_size_changes) or self.policy.participation not in BOOKED
         refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
         return simulate(self.channel, self.policy.policy(self.seed), rounds=rounds, fleet=fleet)
 
