@@ -32,6 +32,7 @@ PANELS = {
     "channel": panel("Devices and channel"),
     "policy": panel("Schedule"),
     "fleet": panel("Fleet"),
+    "radio": panel("Radio"),
     "dataset": panel("Data"),
     "model": panel("Model"),
     "training": panel("Local training"),
@@ -46,6 +47,7 @@ WITHOUT_FLAG = (
     *PER_DEVICE_JOULES,
     "harvest_trace",
     *FOLDER_FACTS,
+    *("radio_distances_m", "radio_schemes", "radio_trace_sha256"),
 )
 # Fields that are also written as text, which their class reads.
 ALSO_TEXT: Mapping[str, Any] = {"group_size": int | str}
@@ -121,6 +123,7 @@ def run_flags(
     """
     usual = RunConfig().options() | dict(defaults or {})
     shorthands = {"samples_per_slot": "channel", "bits_per_slot": "channel", "fleet_file": "fleet"}
+    shorthands |= {"radio_placement_file": "radio", "radio_schemes_file": "radio"}
     found: list[Flag] = []
     for group in groups or tuple(PANELS):
         found += flags_of(type(getattr(RunConfig(), group)), PANELS[group], defaults=usual)

@@ -96,6 +96,11 @@ class FleetConfig:
         return bool(random) or self.mean_present is not None or self.harvest_probability < 1
 
     @property
+    def has_losses(self) -> bool:
+        """True if uplinks are lost with a given probability."""
+        return any((self.uplink_loss, *self.device_uplink_loss))
+
+    @property
     def has_batteries(self) -> bool:
         """True if devices have batteries."""
         return self.battery_joules is not None or bool(self.device_battery_joules)
@@ -107,8 +112,7 @@ class FleetConfig:
 
     def unused(self) -> dict[str, str]:
         """Return the options without effect on this fleet, with the reason."""
-        losses = any((self.uplink_loss, *self.device_uplink_loss))
-        found = {} if losses else {"retransmission": "without uplink losses"}
+        found: dict[str, str] = {}
         if not self.has_batteries:
             found |= dict.fromkeys(BATTERY_OPTIONS, "without batteries")
         elif not (self.harvest_joules or self.device_harvest_joules):
