@@ -10,7 +10,7 @@ from slotwise.recommendation.candidates import Candidate
 from slotwise.report.curves import COLOURS, Colour, CurveFigure, Line, Panel
 from slotwise.report.plotting import plot_figure, save_figure
 
-GREY = Colour("#9A9A9A", "#9A9A9A")
+GREY = Colour("#9A9A9A", "#9A9A9A", "o")
 
 
 def headings(answer: Recommendation) -> tuple[str, ...]:
