@@ -14,18 +14,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slotwise.live.server.live_run import ServerConfig
+    from slotwise.live.replay import replay
+    from slotwise.live.server.live_status import LiveStatus
+    from slotwise.live.server.server_config import ServerConfig
     from slotwise.live.server.serving import resume_live, serve
 
-_HOMES = {"ServerConfig": "live_run", "resume_live": "serving", "serve": "serving"}
+_HOMES = {
+    "LiveStatus": "server.live_status",
+    "ServerConfig": "server.server_config",
+    "replay": "replay",
+    "resume_live": "server.serving",
+    "serve": "server.serving",
+}
 
-__all__ = ["ServerConfig", "resume_live", "serve"]
+__all__ = ["LiveStatus", "ServerConfig", "replay", "resume_live", "serve"]
 
 
 def __getattr__(name: str) -> Any:
     """Import a name from the module that defines it."""
     if name not in _HOMES:
         raise AttributeError(f"module 'slotwise.live' has no attribute {name!r}")
-    value = getattr(import_module(f"slotwise.live.server.{_HOMES[name]}"), name)
+    value = getattr(import_module(f"slotwise.live.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

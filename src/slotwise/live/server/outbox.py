@@ -75,7 +75,7 @@ class Outbox:
     async def tell(
         self, device: int, kind: ToDevice, numbers: Vector | None = None, work: Work = NO_WORK, **fields: str
     ) -> None:
-        """Send one device a message; ``call`` asks it to say that it is here, ``out`` that it is excluded."""
+        """Send one device a message; ``call`` asks it to say that it is here, ``out`` excludes it for now."""
         frame = encode(Label(self._run, device, self._state.round, *work), numbers, **fields)
         await self._channel.publish(self._topics.to_device(device, kind), frame)
 
@@ -85,7 +85,7 @@ class Outbox:
         work = state.assignments.work.get(device)
         if not reply.compatible:
             await self.tell(device, "incompatible", None, NO_WORK, **own_versions().fields())
-        elif device in state.presence.excluded:
+        elif device in state.penalties.excluded:
             await self.tell(device, "out")
         elif device not in state.presence.connected:
             await self.tell(device, "call")
