@@ -16,7 +16,7 @@ from virtual_time import VirtualExecutor, run_virtual
 from live import TOPICS, Play, planned_updates, play, prepare, simulated_models
 from slotwise.live.parts import Assembly, Place, checksum, frames, received_of
 from slotwise.live.protocol import Label, Work, decode, encode
-from slotwise.live.server.live_run import ServerConfig
+from slotwise.live.server.server_config import ServerConfig
 from slotwise.live.transport import MemoryBroker
 from slotwise.runs import RunFolder
 from slotwise.runs.run_folder import model_sha256

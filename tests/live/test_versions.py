@@ -16,7 +16,7 @@ from live import TOPICS, Play, planned_updates, play, prepare, simulated_models
 from slotwise.live.device.client import Device, NotUnderstood
 from slotwise.live.device.device_host import DeviceConfig, _DeviceHost
 from slotwise.live.protocol import Label, Topics, decode, encode
-from slotwise.live.server.live_run import changed_for_devices
+from slotwise.live.server.server_config import changed_for_devices
 from slotwise.live.transport import MemoryBroker, Message
 from slotwise.live.versions import OLDEST, PROTOCOL, Versions, own_versions
 from slotwise.runs import RunConfig, RunFolder

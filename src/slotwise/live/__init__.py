@@ -5,6 +5,7 @@
 - `server`: `serve` and `resume_live`; messages of devices are checked in `server.inbox`.
 - `device`: `run_device` and `run_fleet`.
 - `enroll`: keys, passwords and access rules for a broker with TLS.
+- `replaying`: computes the models of a run again from its files.
 - `calibration`: a fleet from the measured times of a run.
 
 Names are imported when they are first used: a device does not load the server.
@@ -14,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slotwise.live.replay import replay
+    from slotwise.live.replaying import replay
     from slotwise.live.server.live_status import LiveStatus
     from slotwise.live.server.server_config import ServerConfig
     from slotwise.live.server.serving import resume_live, serve
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "LiveStatus": "server.live_status",
     "ServerConfig": "server.server_config",
-    "replay": "replay",
+    "replay": "replaying",
     "resume_live": "server.serving",
     "serve": "server.serving",
 }

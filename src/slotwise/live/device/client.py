@@ -110,10 +110,10 @@ class Device:
                 self.ignored += 1
             elif kind == "end":
                 return
-            elif kind == "incompatible":
-                self._stand_aside(f"the server speaks {Versions.in_fields(frame.fields)}")
             elif kind == "out":
                 self._take_exclusion(frame)
+            elif kind == "incompatible":
+                self._stand_aside(f"the server speaks {Versions.in_fields(frame.fields)}")
             else:
                 self.excluded = False
                 await self._take_order(kind, frame)

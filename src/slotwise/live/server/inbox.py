@@ -57,7 +57,8 @@ class Rejected(Exception):
     """Raised for a message that does not count.
 
     ``spoils``: it was sent as the update that the channel waits for; ``finite`` is False if its numbers are
-    not. ``reply``: the sender needs an answer. ``incompatible``: it speaks other versions of the protocol.
+    not. ``reply``: the sender needs an answer. ``incompatible``: the sender speaks other versions of the
+    protocol, and is told so.
     """
 
     def __init__(
@@ -117,8 +118,8 @@ class Inbox:
     ) -> None:
         self.topics, self._run, self._devices, self.state = topics, run, devices, state
         self._updates, self.clock, self._rejected = updates, clock, rejected
-        self._versions = own_versions()
         self.log = log or EventLog()
+        self._versions = own_versions()
         self._alive: dict[int, float] = {}
         self._partials: dict[int, str] = {}  # what devices had received of their models when last asked
         self._floods = RateLimit(FLOOD_BURST, FLOOD_RATE)
@@ -164,11 +165,9 @@ class Inbox:
         if device in self.state.penalties.excluded:
             raise Rejected(EXCLUDED, reply=kind == "here")
         spoils = kind == "update" and self.state.grant.for_device(device) is not None
-        limit = TEXT_LIMIT
-        if kind == "update":
-            if not spoils and self._floods.used(device, self.clock.now()) >= FLOOD_BURST - 1:
-                raise Rejected(NO_GRANT)
-            limit += self._updates.bytes
+        if kind == "update" and not spoils and self._floods.used(device, self.clock.now()) >= FLOOD_BURST - 1:
+            raise Rejected(NO_GRANT)
+        limit = TEXT_LIMIT + (self._updates.bytes if kind == "update" else 0)
         if len(message.payload) > limit:
             raise Rejected("message too large", spoils=spoils)
         try:
@@ -195,8 +194,8 @@ class Inbox:
                 raise Rejected("ready with work that was not assigned")
             if not self.state.assignments.set_ready(device, frame.work):
                 raise Rejected(READY_TWICE)
-            self.state.timings.ready(device, frame.work, frame.fields.get("seconds", ""))
             self.state.times.end(device, self.clock.now())
+            self.state.timings.ready(device, frame.work, frame.fields.get("seconds", ""))
         elif kind == "update":
             return self._take_update(device, frame)
         else:
@@ -219,7 +218,7 @@ class Inbox:
         if work is not None and (receiving or holds.startswith(f"{work}:")):
             self._alive[device] = self.clock.now()
         if device not in presence.connected:
-            self.log.info("joined", device=device, round=self.state.round)
+            self.log.info("joined", device=device, round=self.state.round, protocol=theirs.protocol)
         presence.connect(device, boot, theirs.protocol)
         # A transfer goes on by itself if more has come since the device was last asked.
         moving = receiving and "broken" not in frame.fields and self._partials.get(device) != partial

@@ -9,10 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from slotwise.aggregation import AggregationConfig
 from slotwise.fleet import Fleet
 from slotwise.learning import Task
-from slotwise.learning.attack import AttackConfig
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.learning.quantisation import packing_of
 from slotwise.learning.task import CheckedTask
@@ -27,7 +25,7 @@ from slotwise.live.server.live_results import Comparison, Evaluator
 from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
 from slotwise.live.server.outbox import Superseded
 from slotwise.live.server.rounds import RoundDriver
-from slotwise.live.server.server_config import ServerConfig, live_plan, live_scheduler
+from slotwise.live.server.server_config import ServerConfig, changed_for_devices, live_plan, live_scheduler
 from slotwise.live.server.state import LiveState, Snapshot
 from slotwise.live.server.status_writer import StatusWriter
 from slotwise.live.server.timings import Timings
@@ -35,9 +33,7 @@ from slotwise.live.transport import Channel
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import Status
-from slotwise.scenario import option_names
 from slotwise.schedule import Scheduler
-from slotwise.schedule.simulation import PolicyConfig
 from slotwise.user_code import describe_error
 
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
@@ -45,18 +41,6 @@ STOP_TIMEOUT = 3.0  # seconds to finish the current round when asked to stop
 STOP_POLL = 0.2  # seconds between two looks at Observer.wants_stop
 
 Trouble = Literal["superseded"]
-
-
-def changed_for_devices(config: RunConfig) -> list[str]:
-    """Return the options that a device must know to take part: those that are not at their defaults.
-
-    A device of an earlier version ignores the others if it does not know them. What only concerns the server
-    is left out.
-    """
-    servers = {
-        name for kind in (AggregationConfig, AttackConfig, PolicyConfig) for name in option_names(kind)
-    }
-    return sorted(name for name in config.changed_options() if name not in servers)
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from slotwise.aggregation import AggregationConfig
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
 from slotwise.errors import InputError, NoEffectError
 from slotwise.fleet import Retransmission
+from slotwise.learning.attack import AttackConfig
 from slotwise.live.protocol import DEFAULT_NAME, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
-from slotwise.scenario import checked, whole
+from slotwise.scenario import checked, option_names, whole
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
+from slotwise.schedule.simulation import PolicyConfig
 
 SIMULATED_FAULTS = (
     *("jitter", "uplink_loss", "device_uplink_loss", "absences", "mean_present", "mean_away"),
@@ -23,7 +26,13 @@ SIMULATED_FAULTS = (
 )
 # Options that a resumed run keeps.
 KEPT = (
-    *("name", "timeout", "longest_training", "cool_down", "clip_norm", "slot_ms", "retransmission"),
+    "name",
+    "timeout",
+    "longest_training",
+    "cool_down",
+    "clip_norm",
+    "slot_ms",
+    "retransmission",
     "packet_kib",
 )
 SMALLEST_PACKET, LARGEST_PACKET = 16, 256 << 10  # KiB; MQTT allows no larger ones
@@ -109,3 +118,15 @@ def live_scheduler(
     """Return the Scheduler of the plan; the run may begin without some of the devices."""
     policy, fleet = config.policy.policy(config.seed), config.make_fleet()
     return scheduler_for(config.channel, policy, fleet=fleet, retransmission=retransmission, absent=absent)
+
+
+def changed_for_devices(config: RunConfig) -> list[str]:
+    """Return the options that a device must know to take part: those that are not at their defaults.
+
+    A device of an earlier version ignores the others if it does not know them. What only concerns the server
+    is left out.
+    """
+    servers = {
+        name for kind in (AggregationConfig, AttackConfig, PolicyConfig) for name in option_names(kind)
+    }
+    return sorted(name for name in config.changed_options() if name not in servers)

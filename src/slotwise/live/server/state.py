@@ -64,11 +64,11 @@ class LiveState:
     presence: Presence = field(default_factory=Presence)
     assignments: Assignments = field(default_factory=Assignments)
     grant: ChannelGrant = field(default_factory=ChannelGrant)
-    uploads: Uploads = field(default_factory=Uploads)  # not saved: devices send lost parts again
-    timings: Timings = field(default_factory=Timings)  # not saved: a file of its own
     penalties: Penalties = field(default_factory=Penalties)
     health: ModelHealth = field(default_factory=ModelHealth)
     times: TrainingTimes = field(default_factory=TrainingTimes)
+    uploads: Uploads = field(default_factory=Uploads)  # not saved: devices send lost parts again
+    timings: Timings = field(default_factory=Timings)  # not saved: a file of its own
     record: Record = field(default_factory=lambda: Record([], [], [], []))
     points: list[Point] = field(default_factory=list)  # evaluated models
     unevaluated: dict[int, Vector] = field(default_factory=dict)  # models that will be evaluated
