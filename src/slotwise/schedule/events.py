@@ -50,7 +50,8 @@ def event_timeline(
         link=used,
     )
     record = Drive(scheduler, devices, used).play(rounds, scenario.deadline)
-    own = None if devices.is_equal_to(scenario) else devices
+    usual = link is None or devices.retransmission == Fleet.retransmission
+    own = None if usual and devices.is_equal_to(scenario) else devices
     return Timeline.of(scenario, policy.name, delivery.delay, record, own)
 
 
