@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from slotwise.learning.torch_samples import TorchSamples
     from slotwise.learning.torch_task import TorchTask
     from slotwise.live import ServerConfig, serve
+    from slotwise.live.calibration import Calibration, calibrate
     from slotwise.observer import Observer, Observers
     from slotwise.paper.reproduction import reproduce
     from slotwise.planning import Plan, plan
@@ -119,6 +120,7 @@ _MODULES = {
     "recommendation.answer": ("Recommendation",),
     "paper.reproduction": ("reproduce",),
     "live": ("serve", "ServerConfig"),
+    "live.calibration": ("calibrate", "Calibration"),
     "errors": ("UserError", "InputError", "ConflictError"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
@@ -136,6 +138,7 @@ __all__ = [  # noqa: RUF022  (grouped by use)
     "TrimmedMean", "coordinate_median", "Krum", "MultiKrum", "NormClipping",
     "RunConfig", "run", "resume", "RunResult", "RunFolder", "BatchSpec", "run_batch", "BatchResults",
     "plot_curves", "recommend", "Recommendation", "reproduce", "serve", "ServerConfig",
+    "calibrate", "Calibration",
     "UserError", "InputError", "ConflictError",
 ]  # fmt: skip
 
