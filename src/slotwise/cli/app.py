@@ -27,6 +27,7 @@ COMMANDS = {
         "timeline_command",
         "Show the exact schedule: who sends and receives in every slot.",
     ),
+    "explore": ("explore_command", "Explore schedules, trainings and results in a web browser."),
     "train": ("train", "Train a model along the schedule, exactly as the devices and the server would."),
     "show": ("show", "Tabulate and draw runs, or a batch."),
     "sweep": ("sweep", "Train every case and every combination of a grid with every seed."),
