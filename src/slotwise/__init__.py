@@ -67,6 +67,8 @@ if TYPE_CHECKING:
         simulate,
     )
     from slotwise.tracking import tracker
+    from slotwise.web.timeline_view import timeline_view
+    from slotwise.web.web_server import explore
 
 _MODULES = {
     "scenario": ("Scenario", "compute_slots"),
@@ -114,6 +116,8 @@ _MODULES = {
     "recommendation.answer": ("Recommendation",),
     "paper.reproduction": ("reproduce",),
     "live": ("serve", "ServerConfig"),
+    "web.timeline_view": ("timeline_view",),
+    "web.web_server": ("explore",),
     "errors": ("UserError", "InputError", "ConflictError"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
@@ -130,6 +134,7 @@ __all__ = [  # noqa: RUF022  (grouped by use)
     "TrimmedMean", "coordinate_median", "Krum", "MultiKrum", "NormClipping",
     "RunConfig", "run", "resume", "RunResult", "RunFolder", "BatchSpec", "run_batch", "BatchResults",
     "plot_curves", "recommend", "Recommendation", "reproduce", "serve", "ServerConfig",
+    "explore", "timeline_view",
     "UserError", "InputError", "ConflictError",
 ]  # fmt: skip
 

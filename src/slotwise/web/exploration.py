@@ -93,7 +93,7 @@ def view(timelines: Timelines, options: Mapping[str, Any], powers: Powers | None
     schedules = {name: _schedule(timelines, {**options, "schedule": name}, powers) for name in SCHEDULES}
     return {
         "options": config.options(),
-        "unused": unused,
+        "unused": {**_without_effect(config), **unused},
         "chosen": config.policy.schedule,
         "describe": describe(timeline),
         "delay": _delays(config, timeline),
@@ -101,6 +101,12 @@ def view(timelines: Timelines, options: Mapping[str, Any], powers: Powers | None
         "gantt": frame(timeline),
         "forms": forms(config, kept),
     }
+
+
+def _without_effect(config: RunConfig) -> dict[str, str]:
+    """Return the options that have no effect with the others, with the reason."""
+    speeds = {"compute_slots": "if each device has its own speed"} if config.fleet.has_own_speeds else {}
+    return config.unused() | speeds
 
 
 def _schedule(timelines: Timelines, options: Mapping[str, Any], powers: Powers | None) -> Any:
@@ -158,15 +164,17 @@ def _compute_slots(timeline: Timeline) -> int:
     return int(np.mean(timeline.fleet.compute_slots)) if timeline.fleet else timeline.scenario.compute_slots
 
 
-def part(timelines: Timelines, timeline: Timeline, window: Window, devices: range) -> dict[str, Any]:
+def part(
+    timelines: Timelines, timeline: Timeline, window: Window, devices: range, most: int = MOST_INTERVALS
+) -> dict[str, Any]:
     """Return the intervals of some devices and of the channel in a window of slots, as columns."""
     last, devices = timeline.last_slot, range(devices.start, min(devices.stop, timeline.scenario.devices + 1))
     window = Window(max(0, min(window.first, last - 1)), max(1, min(window.end, last)))
     table = timelines.table(timeline, window)
     table = table[:, (table[0] >= devices.start) & (table[0] < devices.stop)]
-    cut = table.shape[1] > MOST_INTERVALS
-    table = table[:, :MOST_INTERVALS]
-    carried = transfers(timeline, window)[:MOST_INTERVALS]
+    cut = table.shape[1] > most
+    table = table[:, :most]
+    carried = transfers(timeline, window)[:most]
     names = ("device", "kind", "start", "end", "version", "round")
     columns = list(zip(*carried, strict=True)) or [()] * 6
     starts = round_starts(timeline, window)

@@ -19,15 +19,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from slotwise.errors import InputError, UserError
-from slotwise.report.curves import COLOURS
 from slotwise.report.gantt import Window
-from slotwise.report.gantt.drawing import LOOKS, compose, picture_window
-from slotwise.report.notebook_display import PLAN_COLOURS
+from slotwise.report.gantt.drawing import compose, picture_window
 from slotwise.schedule import Timeline
 from slotwise.web import exploration
 from slotwise.web.controls import controls, effective, parse_options, parse_powers
 from slotwise.web.event_stream import EventStreams
 from slotwise.web.guard import Guard
+from slotwise.web.looks import looks
 from slotwise.web.page_files import page, static_file
 from slotwise.web.results_browser import ResultsBrowser
 from slotwise.web.trainings import Trainings
@@ -185,23 +184,6 @@ class Explorer:
 
     async def _events(self, request: Request) -> Response:  # noqa: ARG002
         return self._streams.response()
-
-
-def looks() -> dict[str, Any]:
-    """Return names and colours of activities, schedules and lines, for light and dark pages."""
-    activities = [
-        {
-            "kind": int(kind),
-            "name": kind.name.lower().replace("_", "-"),
-            "title": look.title,
-            "colours": [look.colour, look.dark_colour],
-            "inks": [look.ink, look.dark_ink],
-            "thickness": look.thickness,
-        }
-        for kind, look in LOOKS.items()
-    ]
-    schedules = {name: list(PLAN_COLOURS[name]) for name in ("sync", "async", "idfl")}
-    return {"activities": activities, "schedules": schedules, "palette": [list(c) for c in COLOURS]}
 
 
 def _answering(

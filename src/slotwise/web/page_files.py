@@ -32,7 +32,7 @@ def file_names() -> tuple[str, ...]:
 def filled(name: str, boot: Any) -> str:
     """Return the text of a page with the values it begins with."""
     # In a script element only "</" could end the values too early.
-    return read(name).replace(PLACE, json.dumps(boot).replace("<", "\\u003c"), 1)
+    return read(name).replace(PLACE, json.dumps(boot, separators=(",", ":")).replace("<", "\\u003c"), 1)
 
 
 def single_file(name: str, boot: Any, title: str) -> str:

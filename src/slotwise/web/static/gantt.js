@@ -81,9 +81,9 @@
       const { devices, last } = this.frame;
       this.row = Math.max(5, Math.min(24, Math.floor((this.tallest - TOP) / devices)));
       const whole = TOP + devices * this.row + 3;
-      const bar = this.slot * last > this.room + 1 ? 12 : 0;  // a scroll bar takes some room
+      const bar = this.slot * (last - this.origin) > this.room + 1 ? 12 : 0;  // a scroll bar takes some room
       this.box.style.height = Math.min(whole + bar, this.tallest) + 2 + "px";
-      this.space.style.width = SIDE + this.slot * last + "px";
+      this.space.style.width = SIDE + this.slot * (last - this.origin) + "px";
       this.space.style.height = whole + "px";
       this.width = this.box.clientWidth;
       this.height = Math.min(this.box.clientHeight, whole);
@@ -97,10 +97,10 @@
 
     /** The visible slots and devices. */
     get seen() {
-      const first = this.box.scrollLeft / this.slot, end = (this.box.scrollLeft + this.width - SIDE) / this.slot;
+      const first = this.origin + this.box.scrollLeft / this.slot, end = this.origin + (this.box.scrollLeft + this.width - SIDE) / this.slot;
       const low = Math.floor(this.box.scrollTop / this.row) + 1;
       const high = Math.ceil((this.box.scrollTop + this.height - TOP) / this.row);
-      return { first: Math.max(0, Math.floor(first)), end: Math.min(this.frame.last, Math.ceil(end)),
+      return { first: Math.max(this.origin, Math.floor(first)), end: Math.min(this.frame.last, Math.ceil(end)),
         low: Math.max(1, low), high: Math.min(this.frame.devices, high) };
     }
 
@@ -173,7 +173,8 @@
       this.drawNumbers(pen, quiet);
     }
 
-    x(slot) { return SIDE + slot * this.slot - this.box.scrollLeft; }
+    x(slot) { return SIDE + (slot - this.origin) * this.slot - this.box.scrollLeft; }
+    get origin() { return this.frame.from || 0; }  // the first slot of the chart
     y(device) { return TOP + (device - 1) * this.row - this.box.scrollTop; }
 
     drawBars(pen) {
@@ -184,7 +185,7 @@
       for (let i = 0; i < device.length; i++) {
         if (device[i] < low || device[i] > high || end[i] <= first || start[i] >= stop) continue;
         const look = sw.activity[kind[i]], height = full * look.thickness;
-        const left = Math.max(SIDE, this.x(start[i])), right = Math.min(this.width, this.x(end[i]));
+        const left = Math.max(SIDE, this.x(start[i])), right = Math.min(this.width, this.x(Math.min(end[i], this.frame.last)));
         pen.fillStyle = sw.tone(look.colours);
         pen.globalAlpha = look.thickness < 0.5 && this.row < 9 ? 0.55 : 1;  // many thin lines would be too loud
         const wide = Math.max(0.7, right - left - (this.slot >= 6 ? 0.7 : 0));
@@ -308,7 +309,7 @@
       if (!this.part) return null;
       const box = this.canvas.getBoundingClientRect(), left = event.clientX - box.left, top = event.clientY - box.top;
       if (left < SIDE || left > this.width || top > this.height) return null;
-      const slot = (left - SIDE + this.box.scrollLeft) / this.slot;
+      const slot = this.origin + (left - SIDE + this.box.scrollLeft) / this.slot;
       const find = (columns, device) => {
         for (let i = 0; i < columns.start.length; i++)
           if (columns.start[i] <= slot && slot < columns.end[i] && (device === null || columns.device[i] === device)) return row(columns, i);
@@ -380,7 +381,7 @@
       const now = this.stepped === undefined ? (by > 0 ? -1 : 0) : order.findIndex(i => columns.start[i] === this.stepped);
       const found = row(columns, order[Math.max(0, Math.min(order.length - 1, now + by))]);
       this.stepped = found.start;
-      const place = found.start * this.slot;
+      const place = (found.start - this.origin) * this.slot;
       if (place < this.box.scrollLeft || place > this.box.scrollLeft + this.room) this.box.scrollLeft = place - this.room / 2;
       this.pick(found);
       const box = this.box.getBoundingClientRect();

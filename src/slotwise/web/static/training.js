@@ -7,7 +7,7 @@
   const fields = sw.el("div.fields", {}, ...form.of("training").map(control => control.box), button);
   const wrong = sw.el("p.wrong", { role: "alert", style: "color:var(--bad)" });
   const list = sw.el("div.runs");
-  const plots = sw.el("div.pair", { hidden: true });
+  const plots = sw.el("div.trio", { hidden: true });
   const more = sw.el("details.more", {}, sw.el("summary", {}, "Options of the training"), fields);
   place.append(
     sw.el("div.panel-head", {}, sw.el("div", {}, sw.el("h2", { id: "training-title" }, "Train along this schedule"),
@@ -31,7 +31,16 @@
     }
   };
 
-  const colours = number => sw.boot.palette[(number - 1) % sw.boot.palette.length];
+  /** Colours of a training: those of its schedule for the first of each, then others. */
+  const colours = number => {
+    const used = new Map();
+    for (const training of [...trainings].reverse()) {
+      const own = sw.boot.schedules[training.options.schedule], taken = [...used.values()].map(String);
+      const free = [...(own ? [own] : []), ...sw.boot.palette].find(pair => !taken.includes(String(pair)));
+      used.set(training.number, free || sw.boot.palette[training.number % sw.boot.palette.length]);
+    }
+    return used.get(number);
+  };
   const over = training => ["finished", "interrupted", "diverged", "refused", "failed"].includes(training.status);
 
   const row = training => {
