@@ -51,7 +51,10 @@ def test_links_and_paths_of_a_page_exist(page: Path) -> None:
     assert [p for p in named if not any((base / p).exists() for base in (ROOT, ROOT / "src/slotwise"))] == []
 
 
-EXECUTED = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in ("python", "own-model", "data", "explorer"))]
+EXECUTED = [
+    ROOT / "README.md",
+    *(ROOT / f"docs/{name}.md" for name in ("python", "own-model", "data", "explorer")),
+]
 
 
 @pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slotwise.cli.flags import NO_PROGRESS, OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
+from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
 from slotwise.cli.live_display import (
     HOPELESS,
     INTERRUPTED,
@@ -25,9 +25,11 @@ from slotwise.learning.attack import AttackConfig
 from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig, resume_live
 from slotwise.live import serve as serve_live
-from slotwise.live.server.live_run import SIMULATED_FAULTS, LiveOutcome, Trouble, live_plan
+from slotwise.live.server.live_run import LiveOutcome, Trouble
+from slotwise.live.server.server_config import SIMULATED_FAULTS, live_plan
 from slotwise.live.server.serving import config_like
 from slotwise.live.transport.broker import BrokerOptions
+from slotwise.log_event import Level
 from slotwise.report.percent import percent
 from slotwise.report.progress import stop_on_signals
 from slotwise.report.tables import table_console
@@ -50,11 +52,14 @@ FILE_FLAGS = (
     Flag("like", Path, "Run what was simulated in this folder; flags override its options.", OUTPUT),
     Flag("config", Path, "TOML file with any option of slotwise train; flags override it.", OUTPUT),
 )
+LOG_LEVEL = Parameter(
+    help="Least important events that are logged. Default: info; warning with a progress bar or --quiet.",
+    group=OUTPUT,
+)
+QUIET = Parameter(help="No progress bar, and log warnings and errors only.", group=OUTPUT)
 _TROUBLES: dict[Trouble, str] = {
     "superseded": "another server was started on this channel, and devices follow the newer one; resume when "
     "it has ended, or with another --name",
-    "no devices left": "every device is excluded after bad or missing updates in a row; rejections.log has "
-    "the reasons",
 }
 
 
@@ -69,7 +74,9 @@ def serve(
     as_fast_as_possible: Annotated[
         bool, Parameter(help="A slot lasts until its events have happened (the default).", group=SERVER)
     ] = False,
-    quiet: Annotated[bool, NO_PROGRESS] = False,
+    log_json: Annotated[bool, Parameter(help="Log as JSON, one object a line.", group=OUTPUT)] = False,
+    log_level: Annotated[Level | None, LOG_LEVEL] = None,
+    quiet: Annotated[bool, QUIET] = False,
 ) -> int:
     """Run a plan with real devices: grant the channel, collect updates, broadcast models.
 
@@ -93,7 +100,11 @@ def serve(
             resume, out, like, config, run = out, None, None, None, {}
     if like is not None:
         refuse_with("like", {"config": config})
-    with stderr_may_close(), stop_on_signals() as stopping, LiveDisplay(stopping, quiet=quiet) as display:
+    with (
+        stderr_may_close(),
+        stop_on_signals() as stopping,
+        LiveDisplay(stopping, quiet=quiet, level=log_level, as_json=log_json) as display,
+    ):
         how: dict[str, Any] = {"broker": BrokerOptions(**broker), "observer": display, **server}
         if resume is not None:
             refuse_with("resume", {"out": out, "like": like, "config": config, **run})
@@ -131,13 +142,10 @@ def report(place: Path, outcome: LiveOutcome | None, options: Mapping[str, Any])
         print(f"slotwise: {reason}", file=sys.stderr)
         return HOPELESS
     if outcome.trouble is not None:
-        paced = comparison is not None and comparison.slot_ms is not None
-        hint = "; slots may be too short (--slot-ms)" if paced else ""
-        print(f"slotwise: {_TROUBLES[outcome.trouble]}{hint}", file=sys.stderr)
-    if outcome.trouble != "no devices left":
-        again = ["slotwise", "serve", "--resume", str(place)]
-        for name in (*option_names(BrokerOptions), "listen"):
-            if name in options:
-                again += ["--" + name.replace("_", "-"), str(options[name])]
-        print(f"resume with: {shlex.join(again)}", file=sys.stderr)
+        print(f"slotwise: {_TROUBLES[outcome.trouble]}", file=sys.stderr)
+    again = ["slotwise", "serve", "--resume", str(place)]
+    for name in (*option_names(BrokerOptions), "listen"):
+        if name in options:
+            again += ["--" + name.replace("_", "-"), str(options[name])]
+    print(f"resume with: {shlex.join(again)}", file=sys.stderr)
     return INTERRUPTED if outcome.trouble is None else HOPELESS

@@ -7,7 +7,9 @@
 - `enroll`: keys, passwords and access rules for a broker with TLS.
 """
 
-from slotwise.live.server.live_run import ServerConfig
+from slotwise.live.replay import replay
+from slotwise.live.server.live_status import LiveStatus
+from slotwise.live.server.server_config import ServerConfig
 from slotwise.live.server.serving import resume_live, serve
 
-__all__ = ["ServerConfig", "resume_live", "serve"]
+__all__ = ["LiveStatus", "ServerConfig", "replay", "resume_live", "serve"]

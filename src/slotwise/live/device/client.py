@@ -22,7 +22,8 @@ TaskMaker = Callable[[Mapping[str, str]], Awaitable[Task]]
 class Device:
     """Device ``number``: one client of the channel, from the announcement of a run to its end.
 
-    It counts finished ``trainings`` and ``ignored`` messages, and knows whether the server has excluded it.
+    It counts finished ``trainings`` and ``ignored`` messages, and knows whether the server has excluded
+    it for now.
     """
 
     def __init__(
@@ -93,11 +94,22 @@ class Device:
                 await self._take_call(frame)
             elif frame.label.run != self._run_id:
                 self.ignored += 1
-            elif kind in ("end", "out"):
-                self.excluded = kind == "out"
+            elif kind == "end":
                 return
+            elif kind == "out":
+                self._take_exclusion(frame)
             else:
+                self.excluded = False
                 await self._take_order(kind, frame)
+
+    def _take_exclusion(self, frame: Frame) -> None:
+        """Drop the work and wait: the server calls when the device may return."""
+        self._drop_work()
+        if not self.excluded:
+            seconds = frame.fields.get("seconds", "")
+            about = f" for {seconds} s" if re.fullmatch("[0-9]{1,10}", seconds) else ""
+            self._notice(f"device {self.number}: excluded by the server{about}; waiting")
+        self.excluded = True
 
     async def _take_call(self, frame: Frame) -> None:
         """Answer a call; for a new run, make its task first, which only a call to all devices describes."""

@@ -37,12 +37,12 @@ Notice = Callable[[str], None]  # called with lines about the connection and the
 
 
 class Excluded(UserError):
-    """The server has excluded devices after bad or missing updates."""
+    """Devices were excluded by the server, after bad or missing updates, when the run ended."""
 
     def __init__(self, devices: Sequence[int]) -> None:
         self.devices = tuple(devices)
         named = f"device{'s' * (len(devices) > 1)} {', '.join(map(str, devices))}"
-        super().__init__(f"{named}: excluded by the server after bad or missing updates in a row")
+        super().__init__(f"{named}: excluded by the server after bad or missing updates when the run ended")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +89,11 @@ def run_device(
     """Be device ``number`` (from 1) until the run is over; ``options`` are fields of `DeviceConfig`.
 
     It waits for broker (default: mqtt://127.0.0.1:1883) and server, and survives their restarts. Returns
-    False if SIGINT or SIGTERM came before the end; raises `Excluded` if the server has excluded the device.
+    False if SIGINT or SIGTERM came before the end; raises `Excluded` if the device was excluded then.
     """
     login = _login(broker or BrokerOptions(), whole("id", number))
+    for warning in (broker or BrokerOptions()).warnings():
+        notice(f"warning: {warning}")
     return _run({number: login}, DeviceConfig(**options), 1, notice)
 
 

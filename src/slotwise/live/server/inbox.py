@@ -11,13 +11,18 @@ from slotwise.aggregation import Vector
 from slotwise.learning.quantisation import Packing
 from slotwise.live.clock import Clock, Signal
 from slotwise.live.protocol import BadFrame, Frame, Topics, decode
-from slotwise.live.server.device_state import MAX_STRIKES
+from slotwise.live.server.event_log import EventLog
+from slotwise.live.server.rate_limit import RateLimit
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Message
 
 TEXT_LIMIT = 1 << 12  # bytes of a message without numbers
 TOPIC_LIMIT = 100  # characters of a topic that are logged
 READY_TWICE = "ready reported twice"  # harmless: a device that is asked again answers again
+EXCLUDED = "excluded after bad or missing updates"
+NO_GRANT = "update without a grant"
+# Rejected messages of a device that are logged, at once and per second; updates beyond that are not decoded.
+FLOOD_BURST, FLOOD_RATE = 200, 10.0
 
 
 class Rejection(NamedTuple):
@@ -26,9 +31,14 @@ class Rejection(NamedTuple):
     topic: str
     reason: str
 
+    @property
+    def printable_topic(self) -> str:
+        """The topic, which the sender chose, without line feeds and escape sequences."""
+        return ascii(self.topic[:TOPIC_LIMIT])[1:-1]
+
     def __str__(self) -> str:
-        """Return one line; the sender chose the topic, which may hold line feeds and escape sequences."""
-        return f"{ascii(self.topic[:TOPIC_LIMIT])[1:-1]}: {self.reason}"
+        """Return one line."""
+        return f"{self.printable_topic}: {self.reason}"
 
 
 class Reply(NamedTuple):
@@ -41,23 +51,25 @@ class Reply(NamedTuple):
 class Rejected(Exception):
     """Raised for a message that does not count.
 
-    ``spoils``: it was sent as the update that the channel waits for. ``reply``: the sender needs an answer.
+    ``spoils``: it was sent as the update that the channel waits for; ``finite`` is False if its numbers are
+    not. ``reply``: the sender needs an answer.
     """
 
-    def __init__(self, reason: str, *, spoils: bool = False, reply: bool = False) -> None:
+    def __init__(
+        self, reason: str, *, spoils: bool = False, finite: bool = True, reply: bool = False
+    ) -> None:
         super().__init__(reason)
-        self.reason, self.spoils, self.reply = reason, spoils, reply
+        self.reason, self.spoils, self.finite, self.reply = reason, spoils, finite, reply
 
 
 class UpdateCheck(NamedTuple):
     """Requirements on an update."""
 
     size: int  # numbers of the model
-    clip_norm: float | None = None  # L2 norm to which longer updates are scaled
     packing: Packing | None = None  # None for float32
 
     def checked(self, frame: Frame) -> Vector:
-        """Return the update, unpacked, checked and clipped."""
+        """Return the update, unpacked and checked."""
         vector, packing = frame.vector, self.packing
         if packing is not None:
             if frame.packed is None or len(frame.packed) != packing.size:
@@ -68,11 +80,8 @@ class UpdateCheck(NamedTuple):
         if len(vector) != self.size:
             raise Rejected(f"not {self.size} numbers", spoils=True)
         if not np.isfinite(vector).all():
-            raise Rejected("numbers are not finite", spoils=True)
-        if self.clip_norm is None:
-            return vector
-        length = float(np.linalg.norm(vector.astype(np.float64)))
-        return vector if length <= self.clip_norm else (vector * np.float32(self.clip_norm / length))
+            raise Rejected("numbers are not finite", spoils=True, finite=False)
+        return vector
 
 
 class Inbox:
@@ -87,10 +96,13 @@ class Inbox:
         updates: UpdateCheck,
         clock: Clock,
         rejected: Callable[[Rejection], None],
+        log: EventLog | None = None,
     ) -> None:
         self.topics, self._run, self._devices, self.state = topics, run, devices, state
         self._updates, self.clock, self._rejected = updates, clock, rejected
+        self.log = log or EventLog()
         self._alive: dict[int, float] = {}
+        self._floods = RateLimit(FLOOD_BURST, FLOOD_RATE)
         self.changed = Signal()  # after every message
 
     def take(self, message: Message) -> Reply | None:
@@ -99,10 +111,13 @@ class Inbox:
         try:
             reply = self._take(message)
         except Rejected as error:
-            self.reject(message.topic, error.reason)
-            if error.spoils:
-                self.state.grant.spoil()
             sender = self.topics.sender(message.topic)
+            if sender is None or self._floods.allows(sender[0], self.clock.now()):
+                self.reject(message.topic, error.reason)
+            else:
+                self.state.rejected[error.reason] += 1
+            if error.spoils:
+                self.state.grant.spoil(finite=error.finite)
             if error.reply and sender is not None:
                 reply = Reply(sender[0])
         self.changed.notify()
@@ -111,7 +126,9 @@ class Inbox:
     def reject(self, topic: str, reason: str) -> None:
         """Count and report a rejection."""
         self.state.rejected[reason] += 1
-        self._rejected(Rejection(topic, reason))
+        rejection = Rejection(topic, reason)
+        self._rejected(rejection)
+        self.log.rejected(rejection.printable_topic, reason, harmless=reason == READY_TWICE)
 
     def confirmed_since(self, device: int, moment: float) -> bool:
         """Return whether a device has confirmed since ``moment`` that it computes what it was assigned."""
@@ -125,12 +142,13 @@ class Inbox:
         device, kind = sender
         if device > self._devices:
             raise Rejected("unknown device number")
-        if device in self.state.presence.excluded:
-            reason = f"excluded after {MAX_STRIKES} bad or missing updates in a row"
-            raise Rejected(reason, reply=kind == "here")
+        if device in self.state.penalties.excluded:
+            raise Rejected(EXCLUDED, reply=kind == "here")
         spoils = kind == "update" and self.state.grant.for_device(device) is not None
         limit = TEXT_LIMIT
         if kind == "update":
+            if not spoils and self._floods.used(device, self.clock.now()) >= FLOOD_BURST - 1:
+                raise Rejected(NO_GRANT)
             packing = self._updates.packing
             limit += 4 * self._updates.size if packing is None else packing.size
         if len(message.payload) > limit:
@@ -159,6 +177,7 @@ class Inbox:
                 raise Rejected("ready with work that was not assigned")
             if not self.state.assignments.set_ready(device, frame.work):
                 raise Rejected(READY_TWICE)
+            self.state.times.end(device, self.clock.now())
         elif kind == "update":
             self._take_update(device, frame)
         else:
@@ -169,17 +188,20 @@ class Inbox:
         presence, boot = self.state.presence, frame.fields.get("boot", "")
         if presence.has_restarted(device, boot):
             self.state.disconnect(device)
+            self.log.info("left", device=device, reason="restarted")
         holds = frame.fields.get("holds", "")
         work = self.state.assignments.work.get(device)
         if work is not None and holds.startswith(f"{work}:"):
             self._alive[device] = self.clock.now()
+        if device not in presence.connected:
+            self.log.info("joined", device=device, round=self.state.round)
         presence.connect(device, boot)
         return Reply(device, holds)
 
     def _take_update(self, device: int, frame: Frame) -> None:
         grant = self.state.grant.for_device(device)
         if grant is None:
-            raise Rejected("update without a grant")
+            raise Rejected(NO_GRANT)
         if frame.label != grant.label or frame.fields.get("grant") != grant.number:
             raise Rejected("update for an earlier grant")
         if self.state.grant.update is not None:

@@ -48,7 +48,7 @@ class Outbox:
     async def tell(
         self, device: int, kind: ToDevice, numbers: Vector | None = None, work: Work = NO_WORK, **fields: str
     ) -> None:
-        """Send one device a message; ``call`` asks it to say that it is here, ``out`` that it is excluded."""
+        """Send one device a message; ``call`` asks it to say that it is here, ``out`` excludes it for now."""
         frame = encode(Label(self._run, device, self._state.round, *work), numbers, **fields)
         await self._channel.publish(self._topics.to_device(device, kind), frame)
 
@@ -56,7 +56,7 @@ class Outbox:
         """Tell a device what to do: its work, to wait for a model, to say that it is here, or to leave."""
         state, (device, holds) = self._state, reply
         work = state.assignments.work.get(device)
-        if device in state.presence.excluded:
+        if device in state.penalties.excluded:
             await self.tell(device, "out")
         elif device not in state.presence.connected:
             await self.tell(device, "call")

@@ -6,12 +6,14 @@ import asyncio
 import logging
 import re
 import ssl
+import stat
 import time
 import tomllib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from ipaddress import ip_address
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -117,6 +119,17 @@ class BrokerOptions:
             raise InputError("credentials", owner, f"those of {client}")
         return broker
 
+    def warnings(self) -> list[str]:
+        """Return what is unsafe about the files: secrets that every user of this machine can read."""
+        secrets = [path for path in (self.credentials, self.password_file) if path is not None]
+        if self.credentials is not None and (key := read_credentials(self.credentials).key) is not None:
+            secrets.append(key)
+        return [
+            f"{path} can be read by every user of this machine: chmod 600 {path}"
+            for path in secrets
+            if path.is_file() and path.stat().st_mode & stat.S_IROTH
+        ]
+
 
 def parse_address(address: str) -> Broker:
     """Return the broker at ``mqtt://host[:port]`` or ``mqtts://host[:port]``."""
@@ -137,6 +150,18 @@ def listen_address(listen: str) -> tuple[str, int]:
     if matched is None or not 0 < int(matched[3]) < 65536:
         raise InputError("listen", listen, "HOST:PORT, as in 127.0.0.1:1883 or [::1]:1883")
     return matched[1] or matched[2], int(matched[3])
+
+
+def public_address_warning(listen: str) -> str | None:
+    """Return a warning if the embedded broker, which accepts everyone, can be reached from other machines."""
+    host, _ = listen_address(listen)
+    try:
+        local = ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    if local:
+        return None
+    return f"the embedded broker accepts everyone who reaches {listen}; docs/deployment.md has one with TLS"
 
 
 def channel_name(name: str | None, broker: Broker | None) -> str | None:

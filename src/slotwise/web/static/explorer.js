@@ -104,8 +104,9 @@
       return made;
     }
     const big = (value, noun, key) => sw.el("div", {}, sw.el("b", { "data-figure": key }, value), sw.el("span", {}, noun));
-    made.append(sw.el("div.big", {}, big(sw.whole(found.rounds), "rounds", "rounds"), big(sw.number(found.mean_staleness, 3), "mean staleness", "mean_staleness"),
-      big(sw.whole(found.max_staleness), "max staleness", "max_staleness")));
+    const staleness = big(sw.number(found.mean_staleness, 3), "mean staleness, at most ", "mean_staleness");
+    staleness.lastChild.append(sw.el("span", { "data-figure": "max_staleness" }, sw.whole(found.max_staleness)));
+    made.append(sw.el("div.big", {}, big(sw.whole(found.rounds), "rounds", "rounds"), staleness));
     made.append(stack(found.shares));
     const air = found.air_slots, spread = air.least === air.most ? sw.whole(air.most) : `${sw.whole(air.least)}–${sw.whole(air.most)}`;
     const facts = [["Updates applied", sw.whole(found.updates), "updates"]];

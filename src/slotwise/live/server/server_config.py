@@ -1,0 +1,97 @@
+"""ServerConfig: the options of a live server; and the plan that a configuration gives for a live run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
+from slotwise.errors import InputError, NoEffectError
+from slotwise.fleet import Retransmission
+from slotwise.live.protocol import DEFAULT_NAME, Topics
+from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
+from slotwise.runs import RunConfig
+from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
+from slotwise.scenario import checked
+from slotwise.schedule import Scheduler, Timeline, scheduler_for
+
+SIMULATED_FAULTS = ("jitter", "uplink_loss", "absences", "mean_present", "mean_away")
+# Options that a resumed run keeps.
+KEPT = ("name", "timeout", "longest_training", "cool_down", "clip_norm", "slot_ms", "retransmission")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerConfig:
+    """Options of a live server that do not change the plan.
+
+    Attributes:
+        name: Name of the channel on the broker; server and devices must use the same. Default: that of the
+            credentials, or trial.
+        listen: HOST:PORT where the embedded broker listens if no other broker is given.
+        slot_ms: Milliseconds of a slot. Default: a slot lasts until its events have happened.
+        wait: Seconds to wait for all devices; then the run starts with those that are connected, at least
+            one. A resumed run waits 300 seconds for the devices it had.
+        timeout: Seconds after which a device that still computes is asked to confirm it, and counts as
+            disconnected if it does not; so does a device that does not send what it was granted.
+        longest_training: Seconds after which a training is given up though the device confirms that it
+            computes. Default: 10 times the median of its trainings, at least the timeout; 20 timeouts for
+            its first. Not with slot_ms, where a device is given up after the timeout.
+        cool_down: Seconds in which one penalty point expires; a bad update costs a point, a wait in vain one
+            for each timeout, and a device is excluded while it has 3, until it has 2. Default: 20 timeouts.
+        clip_norm: Largest L2 norm of an update; longer ones are scaled down to it: a number, off, or auto,
+            which is 3 times the median of the last 100 updates.
+        retransmission: When an update that did not arrive is sent again: next-turn or at-once.
+        checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
+    """
+
+    name: str = DEFAULT_NAME
+    listen: str = DEFAULT_LISTEN
+    slot_ms: float | None = None
+    wait: float = 3600.0
+    timeout: float = 60.0
+    longest_training: float | None = None
+    cool_down: float | None = None
+    clip_norm: ClipNorm = "auto"
+    retransmission: Retransmission = "next-turn"
+    checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS
+
+    def __post_init__(self) -> None:
+        Topics(self.name)
+        listen_address(self.listen)
+        check_interval(self.checkpoint_every)
+        check_clip_norm(self.clip_norm)
+        checked("retransmission", self.retransmission, Retransmission)
+        if self.slot_ms is not None and not 0 < self.slot_ms < 1e9:
+            raise InputError("slot_ms", self.slot_ms, "a number of milliseconds above 0 and below a billion")
+        for name in ("timeout", "wait", "longest_training", "cool_down"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < inf:
+                raise InputError(name, value, "a finite number above 0")
+        if self.longest_training is not None and self.slot_ms is not None:
+            reason = "with slot_ms: a device that is late for the timeout is given up"
+            raise NoEffectError("longest_training", self.longest_training, reason)
+
+    def kept(self) -> dict[str, Any]:
+        """Return the options that a resumed run keeps, as run.json has them."""
+        return {name: getattr(self, name) for name in KEPT}
+
+
+def live_plan(config: RunConfig) -> Timeline:
+    """Return the plan of a live run, or raise an InputError if the configuration simulates faults."""
+    options = config.options()
+    for name in SIMULATED_FAULTS:
+        if options[name]:
+            raise InputError(name, options[name], "omitted: in a live run, faults are real")
+    if config.attackers():
+        raise InputError("attack", options["attack"], "none: only a simulation has attackers")
+    return config.simulate()
+
+
+def live_scheduler(
+    config: RunConfig, retransmission: Retransmission = "next-turn", absent: Collection[int] = ()
+) -> Scheduler:
+    """Return the Scheduler of the plan; the run may begin without some of the devices."""
+    policy, fleet = config.policy.policy(config.seed), config.make_fleet()
+    return scheduler_for(config.channel, policy, fleet=fleet, retransmission=retransmission, absent=absent)
