@@ -7,11 +7,9 @@ skips states and costs no memory.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
-from starlette.responses import StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 SECONDS_BETWEEN_EVENTS = 0.2
 SECONDS_BETWEEN_SIGNS = 15.0  # of life: a comment, so that a closed connection is noticed
@@ -42,15 +40,15 @@ class Changes:
 
 
 class EventStreams:
-    """Streams of one state; beyond a number of them, more are refused."""
+    """Streams of one state, which ``state`` returns as JSON; beyond a number of them, more are refused."""
 
-    def __init__(self, changes: Changes, state: Callable[[], Any]) -> None:
+    def __init__(self, changes: Changes, state: Callable[[], str]) -> None:
         self._changes, self._state, self.open = changes, state, 0
 
-    def response(self) -> StreamingResponse:
+    def response(self) -> Response:
         """Return the response of a new stream, which begins with the state as it is."""
         if self.open >= MOST_STREAMS:
-            return StreamingResponse(iter(["too many streams\n"]), 503, media_type="text/plain")
+            return PlainTextResponse("too many event streams\n", 503)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(self._events(), media_type="text/event-stream", headers=headers)
 
@@ -59,7 +57,7 @@ class EventStreams:
         try:
             while True:
                 seen = self._changes.count
-                yield f"data: {json.dumps(self._state())}\n\n"
+                yield f"data: {self._state()}\n\n"
                 await asyncio.sleep(SECONDS_BETWEEN_EVENTS)
                 while not await self._changes.after(seen, SECONDS_BETWEEN_SIGNS):
                     yield ": still here\n\n"

@@ -52,7 +52,7 @@ class Explorer:
         self._timelines = exploration.Timelines()
         self._trainings = Trainings(new_runs)
         self._results = ResultsBrowser(runs or new_runs)
-        self._streams = EventStreams(self._trainings.changes, self._trainings.as_dicts)
+        self._streams = EventStreams(self._trainings.changes, lambda: json.dumps(self._trainings.as_dicts()))
         self._limiter = anyio.CapacityLimiter(COMPUTING)
         self._begins_with_results = runs is not None
         routes = [

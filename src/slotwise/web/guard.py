@@ -34,14 +34,19 @@ class Guard:
     Args:
         app: the application.
         hosts: names that a request may address, without the port; None allows all.
+        open_paths: paths that need no token.
         token: text that a request has to bring, in the header ``Authorization: Bearer``, in the cookie, or
             once in the address of the page (``?token=``), which sets the cookie.
     """
 
     def __init__(
-        self, app: ASGIApp, hosts: Collection[str] | None = LOOPBACK, token: str | None = None
+        self,
+        app: ASGIApp,
+        hosts: Collection[str] | None = LOOPBACK,
+        token: str | None = None,
+        open_paths: Collection[str] = (),
     ) -> None:
-        self._app, self._hosts, self._token = app, hosts, token
+        self._app, self._hosts, self._token, self._open = app, hosts, token, open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -60,7 +65,7 @@ class Guard:
         refused = self._refusal(headers)
         if refused is not None:
             await PlainTextResponse(f"{refused}\n", 403)(scope, receive, send_with_headers)
-        elif self._token is not None and not self._has_token(headers):
+        elif self._token is not None and scope["path"] not in self._open and not self._has_token(headers):
             await self._ask_for_token(scope, receive, send_with_headers)
         else:
             await self._app(scope, receive, send_with_headers)

@@ -68,11 +68,11 @@ def require_web() -> None:
         raise UserError(f"{error.name} is not installed: pip install 'slotwise[web]'") from None
 
 
-def listening(host: str, port: int | None) -> socket.socket:
+def listening(host: str, port: int | None, usual: int = PORT) -> socket.socket:
     """Return a listening socket on a port; without one, on the usual port or a free one."""
     if port is not None:
         whole("port", port, 1, 65_535)
-    for number in (PORT, 0) if port is None else (port,):
+    for number in (usual, 0) if port is None else (port,):
         listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -83,7 +83,7 @@ def listening(host: str, port: int | None) -> socket.socket:
             problem = error.strerror or str(error)
             continue
         return listener
-    raise InputError("port", port if port is not None else PORT, f"a free port ({problem})")
+    raise InputError("port", port if port is not None else usual, f"a free port ({problem})")
 
 
 def make_server(app: Any, started: Callable[[], None] | None = None, **options: Any) -> uvicorn.Server:

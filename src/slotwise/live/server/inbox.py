@@ -102,6 +102,7 @@ class Inbox:
         self._updates, self.clock, self._rejected = updates, clock, rejected
         self.log = log or EventLog()
         self._alive: dict[int, float] = {}
+        self.heard: dict[int, float] = {}  # when the last message of each device came that was accepted
         self._floods = RateLimit(FLOOD_BURST, FLOOD_RATE)
         self.changed = Signal()  # after every message
 
@@ -110,6 +111,7 @@ class Inbox:
         reply = None
         try:
             reply = self._take(message)
+            self._note_heard(message.topic)
         except Rejected as error:
             sender = self.topics.sender(message.topic)
             if sender is None or self._floods.allows(sender[0], self.clock.now()):
@@ -122,6 +124,11 @@ class Inbox:
                 reply = Reply(sender[0])
         self.changed.notify()
         return reply
+
+    def _note_heard(self, topic: str) -> None:
+        sender = self.topics.sender(topic)
+        if sender is not None and sender[1] != "gone":  # a last will is a message of the broker
+            self.heard[sender[0]] = self.clock.now()
 
     def reject(self, topic: str, reason: str) -> None:
         """Count and report a rejection."""
