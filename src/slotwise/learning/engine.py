@@ -1,18 +1,13 @@
 """Training along a timeline: `Training`, which the caller drives round by round, and `train`, which runs it.
 
 Its result is a `History`: the evaluations, and the state to resume from.
-
-Staleness is parallelism. An update depends only on the model it starts on, so every uplink whose model exists
-can be computed, up to staleness + 1 rounds ahead. Uplinks are computed in the order of the channel and a
-bounded number ahead: enough to keep all workers busy, few enough not to hold the updates of a thousand
-devices in memory.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
@@ -29,14 +24,15 @@ from slotwise.aggregation import (
     next_model,
 )
 from slotwise.errors import UserError
-from slotwise.learning.task import NO_METRICS, CheckedTask, Evaluation, Task, TrainingStart
+from slotwise.learning.pipeline import UpdatePipeline
+from slotwise.learning.task import NO_METRICS, CheckedTask, Evaluation, Task
+from slotwise.learning.workers import ThreadWorkers, Workers
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
 from slotwise.user_code import check_arguments
 
-AHEAD_PER_WORKER = 4
 REMEDY = "try a smaller learning_rate, fewer local_steps or a larger group_size"
 
 
@@ -181,8 +177,8 @@ class Training:
         evaluate_every: int | None = None,
         resume: History | None = None,
     ) -> None:
-        self._pool = ThreadPoolExecutor(whole("workers", workers), thread_name_prefix="slotwise")
         self._timeline, self._task, self._aggregation = timeline, CheckedTask.of(task), rule_of(aggregation)
+        self._workers: Workers = ThreadWorkers(self._task, workers)
         self._task.check_devices(timeline.scenario.devices)
         self._due = evaluation_rounds(timeline, evaluate_every)
         start = resume or History((), {0: task.initial_model()}, 0)
@@ -200,10 +196,9 @@ class Training:
         for version, round_number in enumerate(last_use.tolist()):
             self._last_uses[round_number].append(version)
         self._models = dict(start.models)
-        self._in_flight: deque[Future[Vector]] = deque()
-        self._ahead = AHEAD_PER_WORKER * workers
-        self._next_uplink = int(timeline.round_offsets[start.rounds])
-        self._start_trainings()
+        first = int(timeline.round_offsets[start.rounds])
+        self._updates = UpdatePipeline(timeline, self._workers, self._models, first)
+        self._updates.start()
         if all(point.round != self.rounds for point in self._points):  # also after an interrupt before it
             self._evaluate_if_due()
 
@@ -211,8 +206,7 @@ class Training:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Drop queued local trainings and evaluations, and wait for those that are running.
-        self._pool.shutdown(cancel_futures=True)
+        self._workers.close()
 
     def __iter__(self) -> Iterator[int]:
         """Apply the remaining rounds; yield the number of each."""
@@ -241,9 +235,8 @@ class Training:
         )
         contributions = []
         for device, version in sent:
-            update, samples = self._in_flight.popleft().result(), self._task.sample_count(device)
+            update, samples = self._updates.pop(), self._task.sample_count(device)
             contributions.append(Contribution(update, k - version, self._models[version], device, k, samples))
-            self._start_trainings()
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
             model, rule_state = next_model(self._aggregation, self.model, contributions, self._rule_state)
         if not np.isfinite(model).all():
@@ -253,7 +246,7 @@ class Training:
         self.rounds = k + 1
         for version in self._last_uses.pop(k, ()):
             self._models.pop(version, None)
-        self._start_trainings()
+        self._updates.start()
         self._evaluate_if_due()
         return k
 
@@ -279,7 +272,7 @@ class Training:
 
     def _evaluate_if_due(self) -> None:
         if self.rounds in self._due:
-            self._pending.append((self.rounds, self._pool.submit(self._task.evaluate, self.model)))
+            self._pending.append((self.rounds, self._workers.evaluate(self.model)))
 
     def _collect(self, *, wait: bool) -> None:
         """Append finished evaluations to the points, in order."""
@@ -298,20 +291,6 @@ class Training:
                 Point(slot, k, evaluation.loss, evaluation.accuracy, oldest, evaluation.metrics)
             )
             self._pending.popleft()
-
-    def _start_trainings(self) -> None:
-        """Start the next local trainings, up to the first that waits for a model of a later round."""
-        timeline = self._timeline
-        while self._next_uplink < len(timeline) and len(self._in_flight) < self._ahead:
-            row = self._next_uplink
-            version = int(timeline.version[row])
-            model = self._models.get(version)
-            if model is None:
-                return
-            slot = int(timeline.broadcast_end[version - 1]) if version else 0
-            start = TrainingStart(int(timeline.device[row]), int(timeline.training[row]), version, slot)
-            self._in_flight.append(self._pool.submit(self._task.local_update, model, start))
-            self._next_uplink += 1
 
 
 def rule_of(aggregation: Aggregation | str) -> Aggregation:
