@@ -86,11 +86,14 @@ def refuse_too_long(config: RunConfig) -> None:
         raise InputError("deadline", config.deadline, allowed)
 
 
-def view(timelines: Timelines, options: Mapping[str, Any], powers: Powers | None) -> dict[str, Any]:
-    """Return the figures of a configuration and of the same with the other schedules."""
+def view(
+    timelines: Timelines, options: Mapping[str, Any], powers: Powers | None, *, brief: bool = False
+) -> dict[str, Any]:
+    """Return the figures of a configuration and, unless ``brief``, of the same with the other schedules."""
     config, kept, unused = effective(options)
     timeline = timelines.of(config)
-    schedules = {name: _schedule(timelines, {**options, "schedule": name}, powers) for name in SCHEDULES}
+    wanted = (config.policy.schedule,) if brief else SCHEDULES
+    schedules = {name: _schedule(timelines, {**options, "schedule": name}, powers) for name in wanted}
     return {
         "options": config.options(),
         "unused": {**_without_effect(config), **unused},

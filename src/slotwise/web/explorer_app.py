@@ -95,11 +95,11 @@ class Explorer:
     async def _view(self, request: Request) -> Response:
         given = dict(request.query_params)
         powers = parse_powers(given)
-        options = parse_options(_without(given, *ENERGY, *PART))
+        options = parse_options(_without(given, *ENERGY, *PART, "brief"))
         window, devices = _part_of(given) if PART[0] in given else (None, range(0))
 
         def compute() -> Any:
-            view = exploration.view(self._timelines, options, powers)
+            view = exploration.view(self._timelines, options, powers, brief="brief" in given)
             if window is not None:
                 timeline = self._timelines.of(effective(options)[0])
                 view["part"] = exploration.part(self._timelines, timeline, window, devices)

@@ -91,9 +91,11 @@ sw.latest = work => {
       if (next) { const then = next; next = null; run(then); }
     }
   };
-  return (...args) => {
+  const call = (...args) => {
     if (running) { if (!next) sw.begin(); next = args; } else { sw.begin(); run(args); }
   };
+  call.isLast = () => !next;  // of the call that runs
+  return call;
 };
 
 /* The hint at the pointer */

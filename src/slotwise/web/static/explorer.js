@@ -43,22 +43,24 @@
   };
 
   /* Every change: figures, chart and group sizes are asked for at once. */
-  let shown = null, started = 0;
+  let shown = null, streaming = null;
   const changed = () => {
-    started = performance.now();
     remember();
+    streaming?.abort();
     askView();
-    askSizes();
   };
 
   const askView = sw.latest(async () => {
     const given = planned();
-    document.body.dataset.asked = String(Number(document.body.dataset.asked || 0) + 1);
     try {
-      const view = await sw.ask("api/view", { ...given, ...gantt.wanted });
+      // Unequal devices are simulated event by event: the chart comes first, then the other schedules.
+      const brief = shown && shown.view.delay.free === null;
+      const view = await sw.ask("api/view", { ...given, ...gantt.wanted, ...(brief ? { brief: 1 } : {}) });
+      if (brief) view.schedules = { ...shown.view.schedules, ...view.schedules };
       const plan = withoutPowers(given);
       const source = wanted => sw.ask("api/part", { ...plan, ...wanted });
       shown = { view, given: plan };
+      sw.view = { size: view.options.group_size };
       form.error("", "");
       sw.trouble("");
       byId("explore").querySelector(".content").classList.remove("stale");
@@ -69,9 +71,21 @@
       drawSizes();
       gantt.show(view.gantt, source, view.part);
       sw.training?.planned(view);
-      document.body.dataset.redraw = (performance.now() - started).toFixed(1);
+      if (askView.isLast()) {
+        if (brief) await askOthers(given);
+        askSizes();
+      }
     } catch (error) { refuse(error); }
   });
+
+  /** Ask for the figures of all schedules. */
+  const askOthers = async given => {
+    const { schedules } = await sw.ask("api/view", given);
+    if (!askView.isLast()) return;
+    shown.view.schedules = schedules;
+    drawCards(shown.view);
+    drawSizes();
+  };
 
   const withoutPowers = given => Object.fromEntries(Object.entries(given).filter(([name]) => form.controls[name]?.description.section !== "energy"));
 
@@ -132,9 +146,9 @@
   };
 
   /* Group sizes */
-  let rows = [], streaming = null;
+  let rows = [];
   const askSizes = () => {
-    if (streaming) streaming.abort();
+    streaming?.abort();
     const mine = streaming = new AbortController();
     sw.begin();
     readSizes(withoutPowers(planned()), mine.signal).catch(error => { if (error.name !== "AbortError") { /* the view shows it */ } }).finally(sw.end);
