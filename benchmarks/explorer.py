@@ -51,10 +51,10 @@ def redraw(page: Page, size: int) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--repeats", type=int, default=15, help="changes of the group size per row (default 15)"
+        "--repeats", type=int, default=15, help="changes of the group size in each row (default 15)"
     )
     repeats = parser.parse_args().repeats
-    shown = Table("", "chart and figures, ms: median (worst)", "and all group sizes")
+    shown = Table("", "chart and figures, ms: best, median, worst", "and all group sizes")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         browser = Browser(Path(folder) / "profile")
         try:
@@ -65,7 +65,7 @@ def main() -> None:
                             redraw(page, size)
                         times = [redraw(page, sizes[3 + k % (len(sizes) - 3)]) for k in range(repeats)]
                     cells = (
-                        f"{statistics.median(column):.0f} ({max(column):.0f})"
+                        f"{min(column):.0f}, {statistics.median(column):.0f}, {max(column):.0f}"
                         for column in zip(*times, strict=True)
                     )
                     shown.add_row(name, *cells)

@@ -69,7 +69,8 @@
       this.drawLegend();
     }
 
-    get slot() {
+    /** Pixels of a slot, from the room that there is. */
+    fittingSlot() {
       const fit = this.room / this.frame.first;
       return Math.min(this.zoomed ?? Math.min(fit, 60), WIDEST / this.frame.last, 80);
     }
@@ -79,12 +80,15 @@
     layout() {
       if (!this.frame || !this.box.clientWidth) return;
       const { devices, last } = this.frame;
+      this.slot = this.fittingSlot();
       this.row = Math.max(5, Math.min(24, Math.floor((this.tallest - TOP) / devices)));
       const whole = TOP + devices * this.row + 3;
       const bar = this.slot * (last - this.origin) > this.room + 1 ? 12 : 0;  // a scroll bar takes some room
       this.box.style.height = Math.min(whole + bar, this.tallest) + 2 + "px";
       this.space.style.width = SIDE + this.slot * (last - this.origin) + "px";
       this.space.style.height = whole + "px";
+      this.slot = this.fittingSlot();  // a scroll bar may have come or gone
+      this.space.style.width = SIDE + this.slot * (last - this.origin) + "px";
       this.width = this.box.clientWidth;
       this.height = Math.min(this.box.clientHeight, whole);
       const ratio = window.devicePixelRatio || 1;
@@ -97,15 +101,18 @@
 
     /** The visible slots and devices. */
     get seen() {
-      const first = this.origin + this.box.scrollLeft / this.slot, end = this.origin + (this.box.scrollLeft + this.width - SIDE) / this.slot;
-      const low = Math.floor(this.box.scrollTop / this.row) + 1;
-      const high = Math.ceil((this.box.scrollTop + this.height - TOP) / this.row);
+      const first = this.origin + this.left / this.slot, end = this.origin + (this.left + this.width - SIDE) / this.slot;
+      const low = Math.floor(this.above / this.row) + 1;
+      const high = Math.ceil((this.above + this.height - TOP) / this.row);
       return { first: Math.max(this.origin, Math.floor(first)), end: Math.min(this.frame.last, Math.ceil(end)),
         low: Math.max(1, low), high: Math.min(this.frame.devices, high) };
     }
 
     scrolled() {
-      if (!this.frame) return;
+      if (!this.frame || !this.width) return;
+      // Read once, and not for every bar: the browser would lay out the page anew.
+      this.left = this.box.scrollLeft;
+      this.above = this.box.scrollTop;
       const { first, end, low, high } = this.seen, part = this.part;
       const has = part && part.slots[0] <= first && part.slots[1] >= end && part.devices[0] <= low && part.devices[1] > high;
       if (!has) this.fetch();
@@ -146,8 +153,16 @@
       this.box.scrollTo(0, 0);
     }
 
+    /** Draw in the next frame, once however often it is asked for. */
     draw() {
-      if (!this.frame || !this.width) return;
+      if (this.drawing || !this.frame || !this.width) return;
+      this.drawing = requestAnimationFrame(() => {
+        this.drawing = null;
+        this.drawNow();
+      });
+    }
+
+    drawNow() {
       const pen = this.canvas.getContext("2d"), ratio = window.devicePixelRatio || 1;
       pen.setTransform(ratio, 0, 0, ratio, 0, 0);
       const paper = sw.css("card"), text = sw.css("text"), quiet = sw.css("quiet");
@@ -173,9 +188,9 @@
       this.drawNumbers(pen, quiet);
     }
 
-    x(slot) { return SIDE + (slot - this.origin) * this.slot - this.box.scrollLeft; }
+    x(slot) { return SIDE + (slot - this.origin) * this.slot - this.left; }
     get origin() { return this.frame.from || 0; }  // the first slot of the chart
-    y(device) { return TOP + (device - 1) * this.row - this.box.scrollTop; }
+    y(device) { return TOP + (device - 1) * this.row - this.above; }
 
     drawBars(pen) {
       const { device, kind, start, end, version } = this.part.bars, { first, end: stop, low, high } = this.seen;

@@ -84,8 +84,16 @@
       return [range(x, xs), range(y, ys)];
     }
 
+    /** Draw in the next frame, once however often it is asked for. */
     redraw() {
-      if (!this.content) return;
+      if (this.drawing || !this.content) return;
+      this.drawing = requestAnimationFrame(() => {
+        this.drawing = null;
+        this.drawNow();
+      });
+    }
+
+    drawNow() {
       const { x, y, marks = [], dots = [], lines } = this.content;
       const width = Math.max(160, this.box.clientWidth), height = this.height;
       const [[x0, x1], [y0, y1]] = this.extent();
