@@ -104,6 +104,9 @@ class SnapshotMaker:
     def _rates(self, moment: float, status: LiveStatus) -> tuple[float, float] | None:
         """Return rounds and updates a minute, over the last minute."""
         done = self._done
+        if status.phase == "waiting for devices":
+            done.clear()
+            return None
         if not done or moment - done[-1][0] >= RATE_SECONDS / 60:
             done.append((moment, status.round, status.updates))
         while done[0][0] < moment - RATE_SECONDS:

@@ -39,7 +39,7 @@
       return sw.el("div.device" + (off ? ".off" : ""), { "data-device": device.device, "data-state": device.state, style: `--tone:${tone(device.state)}` },
         sw.el("b", {}, `${device.device}`, late.has(device.device) ? sw.el("span.tag.bad", { style: "float:right" }, "late") : null),
         sw.el("div", {}, (device.state === "computing" ? "computing" + model : state)),
-        sw.el("div.quiet", {}, `${sw.amount(device.updates, "update")}${rejected[device.device] ? `, ${sw.whole(rejected[device.device])} rejected` : ""}`),
+        sw.el("div.quiet", {}, `${sw.amount(device.updates, "update")}${rejected[device.device] ? `; ${sw.whole(rejected[device.device])} rejected` : ""}`),
         sw.el("div.quiet", {}, ago(heard[device.device])));
     };
     byId("fleet").replaceChildren(...shown.map(line));
