@@ -221,7 +221,8 @@ def test_server_and_devices_survive_a_broker_that_is_started_again(trial, broker
 
 
 def test_a_frozen_device_costs_no_round_and_takes_part_again_when_it_thaws(trial):
-    server, _ = trial.serve("--timeout", "6", deadline=150), trial.fleet(devices=4, gated_from=8)
+    server = trial.serve("--timeout", "6", "--longest-training", PATIENT, deadline=150)
+    trial.fleet(devices=4, gated_from=8)
     frozen = trial.device(5, "--keepalive", "600", gated_from=1)  # the broker does not miss it
     trial.has_work(5)
     frozen.signal(signal.SIGSTOP)

@@ -12,8 +12,8 @@ import numpy as np
 from slotwise.aggregation.rule import Aggregation, Contribution, RuleState, Vector, next_model
 from slotwise.errors import InputError
 
-FACTOR = 3.0  # an update may be so many times as long as the median update
-WINDOW = 100  # updates that the median is taken of
+FACTOR = 4.0  # an update may be so many times as long as the median update
+WINDOW = 20  # updates that the median is taken of
 FEWEST = 5  # norms from which on the median alone counts
 FIRST = 0.5  # before that, an update may be so many times as long as the model
 NORMS, BOUND = "norm_bound.norms", "norm_bound.bound"  # in the rule's state; the bound with the median

@@ -1,14 +1,14 @@
-from slotwise.live.server.training_times import MULTIPLE, UNKNOWN_MULTIPLE, TrainingTimes
+from slotwise.live.server.training_times import LEAST_MULTIPLE, MULTIPLE, UNKNOWN_MULTIPLE, TrainingTimes
 
 
-def test_the_limit_is_a_multiple_of_what_trainings_took_and_at_least_the_timeout():
+def test_the_limit_is_a_multiple_of_what_trainings_took_and_at_least_of_the_timeout():
     times = TrainingTimes()
     assert times.limit(1, 60.0) == UNKNOWN_MULTIPLE * 60.0
     for began, ended in ((0.0, 10.0), (20.0, 32.0), (40.0, 1000.0)):
         times.begin(1, began)
         times.end(1, ended)
-    assert times.limit(1, 60.0) == MULTIPLE * 12.0
-    assert times.limit(1, 600.0) == 600.0
+    assert times.limit(1, 20.0) == MULTIPLE * 12.0
+    assert times.limit(1, 600.0) == LEAST_MULTIPLE * 600.0
     assert times.limit(2, 60.0) == UNKNOWN_MULTIPLE * 60.0
 
 

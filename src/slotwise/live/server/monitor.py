@@ -136,9 +136,9 @@ class DeviceMonitor:
         for device in [n for n in self._deferred if self._answers.allows(n, self.clock.now())]:
             await self.outbox.answer(self._deferred.pop(device))
 
-    def _disconnect(self, device: int, reason: str) -> None:
+    def _disconnect(self, device: int, reason: str, **fields: float) -> None:
         if device in self.state.presence.connected:
-            self.log.info("left", device=device, reason=reason)
+            self.log.info("left", device=device, reason=reason, **fields)
         self.state.disconnect(device)
         self._inbox.changed.notify()
 
@@ -156,10 +156,10 @@ class DeviceMonitor:
         ``waited`` are the seconds of a training that it says is still going on; None if it is silent.
         """
         seconds = self.spec.timeout if waited is None else waited
-        about = "missing" if waited is None else "training has not ended"
-        reason = f"{about} after {seconds:.3g} s: the device counts as disconnected"
+        about = f"missing after {seconds:g} s" if waited is None else "training has not ended in time"
+        reason = f"{about}: the device counts as disconnected"
         self._inbox.reject(self._topics.from_device(device, kind), reason)
-        self._disconnect(device, f"no {kind} after {seconds:.3g} s")
+        self._disconnect(device, f"no {kind} after {seconds:.3g} s", waited=seconds)
         await self.penalise(device, f"no {kind} after {seconds:.3g} s", points=seconds / self.spec.timeout)
         if device not in self.state.penalties.excluded:
             await self.outbox.tell(device, "call")

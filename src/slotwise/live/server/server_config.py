@@ -36,12 +36,12 @@ class ServerConfig:
         timeout: Seconds after which a device that still computes is asked to confirm it, and counts as
             disconnected if it does not; so does a device that does not send what it was granted.
         longest_training: Seconds after which a training is given up though the device confirms that it
-            computes. Default: 10 times the median of its trainings, at least the timeout; 20 timeouts for
+            computes. Default: 10 times the median of its trainings, at least 5 timeouts; 20 timeouts for
             its first. Not with slot_ms, where a device is given up after the timeout.
         cool_down: Seconds in which one penalty point expires; a bad update costs a point, a wait in vain one
             for each timeout, and a device is excluded while it has 3, until it has 2. Default: 20 timeouts.
         clip_norm: Largest L2 norm of an update; longer ones are scaled down to it: a number, off, or auto,
-            which is 3 times the median of the last 100 updates.
+            which is 4 times the median of the last 20 updates.
         retransmission: When an update that did not arrive is sent again: next-turn or at-once.
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
     """

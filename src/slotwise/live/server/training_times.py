@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from statistics import median
 
 MULTIPLE = 10  # of the median of a device's trainings: the longest that is waited for
+LEAST_MULTIPLE = 5  # of the timeout: a device that was busy for once is waited for as long as that
 UNKNOWN_MULTIPLE = 20  # of the timeout, for a device that has not finished a training in this run
 REMEMBERED = 9  # trainings of a device
 
@@ -33,7 +34,7 @@ class TrainingTimes:
     def limit(self, device: int, timeout: float) -> float:
         """Return the seconds that a training may take: a multiple of the others, or of the timeout."""
         if took := self._took.get(device):
-            return max(timeout, MULTIPLE * median(took))
+            return max(LEAST_MULTIPLE * timeout, MULTIPLE * median(took))
         return UNKNOWN_MULTIPLE * timeout
 
     def waited(self, device: int, now: float) -> float:
