@@ -15,6 +15,7 @@ from slotwise.fleet import Fleet, FleetConfig
 from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule import POLICIES, Schedule, automatic_delay, completed_rounds, simulate
+from slotwise.schedule.equal_devices import round_ends
 from slotwise.schedule.policies.intentional_delay import refuse_too_many_groups
 from slotwise.schedule.simulation import most_uplinks, refuse_too_many_uplinks
 
@@ -104,6 +105,7 @@ def plan(
     devices: int,
     compute_slots: int,
     link_slots: int = 1,
+    sub_channels: int = 1,
     deadline: int,
     group_sizes: Iterable[int] | None = None,
     fleet: Fleet | FleetConfig | None = None,
@@ -117,6 +119,7 @@ def plan(
         devices: N, the number of devices.
         compute_slots: slots of one local training.
         link_slots: slots of one uplink and of one broadcast.
+        sub_channels: devices that may send at once.
         deadline: T, the slots available for training.
         group_sizes: values of S; all divisors of N by default.
         fleet: the devices, if they are unequal: every schedule is then simulated.
@@ -131,7 +134,8 @@ def plan(
     """
     count = whole("devices", devices)
     sizes = divisors(count) if group_sizes is None else list(group_sizes)
-    channel = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
+    channel: dict[str, Any] = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
+    channel["sub_channels"] = sub_channels
     scenarios = [Scenario(devices=count, group_size=size, **channel) for size in sizes]
     unequal = fleet.fleet(scenarios[0], seed) if isinstance(fleet, FleetConfig) else fleet
     if unequal is not None and unequal.is_equal_to(scenarios[0]):
@@ -170,11 +174,14 @@ def _plan(
     costs = {name: outcomes[name].costs for name in counted}
     if fleet is not None:
         return FleetPlan(scenario, outcomes, costs)
-    delay = theory.free_delay(scenario)
     if scenario.divides:
-        rounds = theory.rounds_within(scenario, scenario.deadline or 0)
-    else:
-        rounds, delay = completed_rounds(scenario), automatic_delay(scenario, free=delay)
+        rounds, delay = theory.rounds_within(scenario, scenario.deadline or 0), theory.free_delay(scenario)
+        return Plan(scenario, theory.round_slots(scenario), rounds, delay, costs)
+    if scenario.sub_channels > 1:  # no closed form: the average is that of the rounds within the deadline
+        rounds, delay = completed_rounds(scenario), automatic_delay(scenario)
+        last = max(round_ends(scenario), default=0)
+        return Plan(scenario, Fraction(last - scenario.compute_slots, max(1, rounds)), rounds, delay, costs)
+    rounds, delay = completed_rounds(scenario), automatic_delay(scenario, free=theory.free_delay(scenario))
     return Plan(scenario, theory.round_slots(scenario), rounds, delay, costs)
 
 

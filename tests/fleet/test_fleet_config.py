@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from slotwise.errors import InputError, UserError
 from slotwise.fleet import Absence, Fleet
-from slotwise.fleet.fleet_config import read_fleet
+from slotwise.fleet.fleet_file import read_fleet
 
 Write = Callable[[str], Path]
 

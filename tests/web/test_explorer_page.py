@@ -83,6 +83,7 @@ CHANGES = [
     ("group_size", "5"),
     ("compute_slots", "9"),
     ("link_slots", "2"),
+    ("sub_channels", "3"),
     ("deadline", "350"),
     ("uplink_loss", "0.2"),
     ("jitter", "0.3"),
@@ -140,6 +141,36 @@ def test_a_schedule_is_chosen_and_options_without_effect_are_switched_off(page: 
     page.click("[data-name=schedule] .segments label:nth-child(3)")
     page.settle()
     assert page.text("#gantt-title").startswith("idfl, delay 1")
+
+
+def test_group_sizes_that_change_and_batteries(server: Served, browser: Browser) -> None:
+    with browser.page(address(server, SMALL)) as page:
+        page.run("[...document.querySelectorAll('#controls details')].forEach(one => { one.open = true; })")
+        page.run(
+            "(() => { const field = document.querySelector('[data-name=group_size_changes] input'); "
+            "field.value = '6@50, 2@100'; field.dispatchEvent(new Event('change', {bubbles: true})); })()"
+        )
+        page.settle()
+        check_figures(page, {**SMALL, "group_size": "3@0, 6@50, 2@100"})
+        page.type("battery_joules", "20")  # which needs another option
+        assert "above 0" in page.text("[data-name=computing_joules] .wrong")
+        page.type("computing_joules", "1")
+        page.type("harvest_joules", "1")
+        batteries = {"battery_joules": 20.0, "computing_joules": 1.0, "harvest_joules": 1.0}
+        check_figures(page, {**SMALL, "group_size": "3@0, 6@50, 2@100", **batteries})
+        page.errors[:] = [error for error in page.errors if "422" not in error]
+
+
+def test_sub_channels_are_drawn_side_by_side(server: Served, browser: Browser) -> None:
+    with browser.page(address(server, {**SMALL, "sub_channels": 3})) as page:
+        assert page.run("sw.gantt.part.lanes") == 3
+        assert set(page.run("sw.gantt.part.lane")) == {0, 1, 2}
+        x, y = page.run(
+            "(() => { const box = sw.gantt.canvas.getBoundingClientRect(); "
+            "return [box.left + sw.gantt.x(sw.gantt.part.channel.start[0] + 0.5), box.top + 63]; })()"
+        )
+        page.mouse("mouseMoved", x, y)
+        assert page.text("#hint").startswith("device 3: sending")  # on the last sub-channel
 
 
 def test_the_free_delay_is_marked(page: Page) -> None:

@@ -39,7 +39,13 @@ PANELS = {
 ENERGY = panel("Energy")
 OUTPUT = panel("Output")
 # Fields that only files can hold.
-WITHOUT_FLAG = ("device_compute_slots", "device_link_slots", "absences", *FOLDER_FACTS)
+WITHOUT_FLAG = (
+    *("group_size_changes", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
+    *("device_battery_joules", "device_harvest_joules", "harvest_trace"),
+    *FOLDER_FACTS,
+)
+# Fields that are also written as text, which their class reads.
+ALSO_TEXT: Mapping[str, Any] = {"group_size": int | str}
 
 
 def output(text: str, **settings: Any) -> Parameter:
@@ -97,7 +103,7 @@ def flags_of(
     names = option_names(owner) if only is None else tuple(only)
     shown = {n: value for n, value in usual.items() if isinstance(value, int | float | str | tuple)}
     return tuple(
-        Flag(name, field_types(owner)[name], texts[name], panel, shown.get(name))
+        Flag(name, ALSO_TEXT.get(name, field_types(owner)[name]), texts[name], panel, shown.get(name))
         for name in names
         if name not in WITHOUT_FLAG
     )

@@ -56,6 +56,7 @@ def plan(
         devices=channel.devices,
         compute_slots=channel.compute_slots,
         link_slots=channel.link_slots,
+        sub_channels=channel.sub_channels,
         deadline=config.deadline,
         group_sizes=group_size,
         fleet=config.make_fleet(),

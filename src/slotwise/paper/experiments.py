@@ -16,6 +16,7 @@ from slotwise.data import DataName, PartitionName
 from slotwise.data.dataset_config import InputScale
 from slotwise.errors import InputError
 from slotwise.learning.local_training import LocalUpdate
+from slotwise.learning.networks import TORCH_ONLY, NetworkName
 from slotwise.runs import RunConfig
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, Timeline, completed_rounds, simulate
@@ -33,6 +34,13 @@ class Reading(NamedTuple):
     update: LocalUpdate = "sum"  # of the gradients of a local training
     aggregation: str = "mean"
     input_scale: InputScale = "standard"  # pixels standardised, or 0 to 1
+    network: NetworkName = "cnn"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Options of a run under this reading."""
+        chosen = {name: getattr(self, name) for name in ("update", "aggregation", "input_scale", "network")}
+        return {**chosen, "backend": "torch"} if self.network in TORCH_ONLY else chosen
 
 
 SUM = "averaged updates, each the sum of its gradients"
@@ -45,6 +53,7 @@ READINGS = (
     Reading("b′", f"{MEAN}; inputs 0..1", update="mean", input_scale="unit"),
     MODELS,
     Reading("c′", "averaged models; inputs 0..1", aggregation="model-average", input_scale="unit"),
+    Reading("d", "averaged models; dropout", aggregation="model-average", network="cnn-dropout"),
 )
 """All readings, the default first."""
 
@@ -64,9 +73,8 @@ class Experiment:
     def config(self, schedule: Schedule, group_size: int, seed: int = 0, **options: Any) -> RunConfig:
         """Return the configuration of one curve; ``options`` are those in which it differs from others."""
         own = {name: getattr(self, name) for name in ("data", "partition", "deadline", "evaluate_every")}
-        own |= {name: getattr(self.reading, name) for name in ("update", "aggregation", "input_scale")}
         chosen = {"schedule": schedule, "group_size": group_size, "seed": seed}
-        return RunConfig.from_options({**own, **chosen, **options})
+        return RunConfig.from_options({**own, **self.reading.options, **chosen, **options})
 
     def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: ARG002
         """Yield the configuration of every curve."""
@@ -138,7 +146,8 @@ class TableRow(NamedTuple):
 
     def computed(self) -> dict[int, int]:
         """Return the models w_0 … w_K that the exact schedule completes; the table counts w_0."""
-        case = {"devices": self.devices, "compute_slots": self.compute_slots, "deadline": self.deadline}
+        case: dict[str, Any] = {"devices": self.devices, "compute_slots": self.compute_slots}
+        case["deadline"] = self.deadline
         return {size: completed_rounds(Scenario(group_size=size, **case)) + 1 for size in self.printed}
 
 

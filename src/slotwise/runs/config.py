@@ -18,7 +18,7 @@ from slotwise.data import FACTS, DatasetConfig
 from slotwise.data.dataset_config import FOUND_IN_FOLDER
 from slotwise.errors import ConflictError, InputError, NoEffectError, UserError, refuse_unknown_name
 from slotwise.fleet import Fleet, FleetConfig
-from slotwise.fleet.fleet_config import options_of_file
+from slotwise.fleet.fleet_file import options_of_file
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
@@ -31,6 +31,7 @@ from slotwise.scenario import (
     compute_slots,
     field_types,
     option_names,
+    parse_group_sizes,
     whole,
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
@@ -69,7 +70,8 @@ class RunConfig:
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
         self.make_fleet()
-        self.rule.check_group_size(self.channel.group_size)
+        for size in self.channel.group_sizes:
+            self.rule.check_group_size(size)
         self.attackers()
         self.dataset.check_devices(self.channel.devices)
         for name, reason in self._unused_data().items():
@@ -153,7 +155,9 @@ class RunConfig:
                 nested.setdefault(group, {})[name] = value
             else:
                 changes[name] = checked_option(name, value)
-        if "network" in nested.get("model", {}):  # the layers of the network before do not count
+        if "group_size" in nested.get("channel", {}):  # the later sizes before do not count
+            nested["channel"] = {"group_size_changes": ()} | nested["channel"]
+        if "network" in nested.get("model", {}):  # nor do the layers of the network before
             layers = {"channels": DEFAULT_LAYERS, "hidden": DEFAULT_LAYERS}
             nested["model"] = layers | nested["model"]
         if self._changes_folder(nested.get("dataset", {})):  # nor does what was found in another folder
@@ -228,6 +232,7 @@ class RunConfig:
         """
         fleet = self.make_fleet()
         events = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
+        events = events or bool(self.channel.group_size_changes)
         refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
         return simulate(self.channel, self.policy.policy(self.seed), rounds=rounds, fleet=fleet)
 
@@ -284,7 +289,7 @@ class Shorthand:
         bits_per_slot: Rate of the link: slots of a broadcast and of an uplink in --bits follow from the
             model's size. Instead of --link-slots.
         fleet_file: CSV file with a row for each device: device, compute_slots and optionally link_slots,
-            leaves, returns.
+            leaves, returns, uplink_loss.
     """
 
     samples_per_slot: float | None = None
@@ -319,7 +324,7 @@ class Shorthand:
         for name in ("compute_distribution", "link_distribution", "mean_present", "samples_per_slot"):
             if options.get(name) is not None:
                 raise ConflictError(name, "fleet_file")
-        for name in ("device_compute_slots", "device_link_slots", "absences"):
+        for name in ("device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"):
             if name in options:
                 raise ConflictError("fleet_file", name)
         given = "link_slots" if chosen.get("uplink_slots") is None else "uplink_slots"
@@ -338,14 +343,14 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "bits_per_slot": ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"),
     "data_folder": ("devices", *FOUND_IN_FOLDER),
     "fleet_file": (
-        *("devices", "device_compute_slots", "device_link_slots", "absences"),
+        *("devices", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
     ),
 }
 TRAINABLE_FOLDER = "one of uint8 images [n, channels, height, width] with labels, or used with your own task"
 # Options of the paper's cases. It has only equal devices and data, plain SGD, the mean and exact updates.
 PAPER_OPTIONS = (
-    *option_names(Scenario),
+    *("devices", "group_size", "compute_slots", "link_slots", "deadline"),
     *("schedule", "delay", "participation"),
     *("data", "partition", "samples_per_device", "labels_per_device", "concentration", "input_scale"),
     *("network", "channels", "hidden", "backend", "local_steps", "batch_size", "learning_rate", "update"),
@@ -393,6 +398,9 @@ def is_list(name: str) -> bool:
 
 def checked_option(name: str, value: Any) -> Any:
     """Return ``value`` converted to the type of an option, or raise an InputError."""
+    if name == "group_size" and isinstance(value, str):
+        parse_group_sizes(value)
+        return value
     converted = checked(name, value, _declarations()[name][1])
     if name in ("schedule", "selection"):  # short names, which the class knows
         PolicyConfig(**{name: converted})

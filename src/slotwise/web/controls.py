@@ -18,12 +18,12 @@ from slotwise.errors import InputError, UserError, refuse_unknown_name
 from slotwise.option_text import field_help, from_text
 from slotwise.planning import SCHEDULES
 from slotwise.runs.config import GROUPS, RunConfig
-from slotwise.scenario import field_types
-from slotwise.schedule.simulation import SELECTIONS
+from slotwise.scenario import field_types, parse_group_sizes
+from slotwise.schedule.selections import SELECTIONS
 
 # The explorer's first case: the paper's devices and channel, with a deadline that is quick to train.
 CASE: Mapping[str, Any] = {"devices": 100, "group_size": 10, "compute_slots": 50, "deadline": 5_000}
-PLANNED = ("channel", "policy", "fleet")  # groups of options that decide the schedule
+PLANNED = tuple(name for name in GROUPS if name in ("channel", "policy", "fleet", "radio"))  # the schedule
 TRAINED = (  # further options, of a training
     *("data", "partition", "labels_per_device", "concentration", "samples_per_device", "network"),
     *("local_steps", "batch_size", "learning_rate", "aggregation", "seed"),
@@ -54,12 +54,17 @@ LOOKS: Mapping[str, Look] = {
     "deadline": Look(50, 100_000, log=True, label="Deadline"),
     "uplink_loss": Look(0, 0.9, 0.01, label="Uplink loss"),
     "jitter": Look(0, 0.9, 0.01, label="Jitter of speeds"),
+    "sub_channels": Look(1, 16, label="Sub-channels"),
 }
-LABELS: Mapping[str, str] = {"compute_distribution": "Speeds", "link_distribution": "Uplink slots drawn"}
+LABELS: Mapping[str, str] = {
+    "compute_distribution": "Speeds",
+    "link_distribution": "Uplink slots drawn",
+    "group_size_changes": "Later group sizes",
+}
 # In this order, before all others. The others are behind "more options".
 FIRST = (
-    *("schedule", "devices", "group_size", "delay", "compute_slots", "link_slots", "deadline"),
-    *("compute_distribution", "jitter", "uplink_loss"),
+    *("schedule", "devices", "group_size", "delay", "compute_slots", "link_slots", "sub_channels"),
+    *("deadline", "compute_distribution", "jitter", "uplink_loss"),
 )
 # Text options and what they may be; those that are not here are not offered.
 CHOICES: Mapping[str, tuple[str, ...]] = {"schedule": SCHEDULES, "selection": tuple(SELECTIONS)}
@@ -72,8 +77,8 @@ class Control:
 
     Attributes:
         name: Name of the option.
-        section: plan, more, energy or training.
-        kind: number, choice, delay or distribution.
+        section: plan, more, radio, energy or training.
+        kind: number, choice, delay, distribution or changes.
         label: Short name.
         help: Description.
         default: Value if the option is not given; None if it has none.
@@ -107,15 +112,17 @@ def _controls_of(owner: Any, group: str, usual: Mapping[str, Any], section: str 
     options = type(getattr(owner(), group))
     texts, hints = field_help(options), field_types(options)
     for name in (field.name for field in fields(options)):
-        place = section or ("plan" if name in FIRST else "more")
+        place = section or ("plan" if name in FIRST else "radio" if group == "radio" else "more")
         if section and name not in TRAINED:
             continue
         shape = _shape(name, hints[name])
         if shape is not None:
             kind, whole, choices = shape
             look = LOOKS.get(name)
-            label = look.label if look else LABELS.get(name, name.replace("_", " ").capitalize())
-            yield Control(name, place, kind, label, texts[name], usual[name], whole, choices, look)
+            plain = name.removeprefix("radio_").replace("_", " ").capitalize()
+            label = look.label if look else LABELS.get(name, plain)
+            default = None if usual[name] == () else usual[name]
+            yield Control(name, place, kind, label, texts[name], default, whole, choices, look)
 
 
 def _shape(name: str, hint: Any) -> tuple[str, bool, tuple[str, ...]] | None:
@@ -127,12 +134,15 @@ def _shape(name: str, hint: Any) -> tuple[str, bool, tuple[str, ...]] | None:
         return "delay", True, words
     if name in DISTRIBUTIONS:
         return "distribution", True, ()
+    if name == "group_size_changes":
+        return "changes", True, ()
     if name == "aggregation":
         from slotwise.aggregation import RULES  # noqa: PLC0415
 
         return "choice", False, tuple(RULES)
     if name in CHOICES or (words and len(kinds) == 1):
-        return "choice", False, CHOICES.get(name, words)
+        optional = ("",) if is_union and NoneType in get_args(hint) else ()
+        return "choice", False, (*optional, *CHOICES.get(name, words))
     if kinds == [bool]:
         return "choice", False, ("true", "false")
     if kinds in ([int], [float]):
@@ -149,7 +159,9 @@ def _power_controls() -> Iterator[Control]:
         yield Control(name, "energy", "number", label, texts[field.name], None)
 
 
-def parse_options(given: Mapping[str, str], sections: tuple[str, ...] = ("plan", "more")) -> dict[str, Any]:
+def parse_options(
+    given: Mapping[str, str], sections: tuple[str, ...] = ("plan", "more", "radio")
+) -> dict[str, Any]:
     """Convert the text of options, or raise a UserError for one that is unknown or has no control."""
     known = {control.name: control for control in controls() if control.section in sections}
     options: dict[str, Any] = {}
@@ -163,10 +175,10 @@ def parse_options(given: Mapping[str, str], sections: tuple[str, ...] = ("plan",
 
 
 def _value(control: Control, text: str) -> Any:
-    if control.kind == "distribution":
+    if control.kind in ("distribution", "choice"):
         return text
-    if control.kind == "choice":
-        return text
+    if control.kind == "changes":
+        return parse_group_sizes(f"1@0, {text}")[1:]
     if control.kind == "delay" and text == "auto":
         return text
     return from_text(control.name, text.strip(), int if control.whole else float)

@@ -18,13 +18,21 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.costs import Costs, Powers
+from slotwise.costs import Costs, Powers, server_usage
 from slotwise.errors import InputError
-from slotwise.planning import SCHEDULES, FleetPlan, Plan, divisors, plan
-from slotwise.report.gantt.chart import Window, activity_table, describe, round_starts, transfers
+from slotwise.planning import SCHEDULES, Plan, divisors, plan
+from slotwise.report.gantt.chart import (
+    SERVER,
+    Window,
+    activity_table,
+    describe,
+    lanes,
+    round_starts,
+    transfers,
+)
 from slotwise.runs.config import RunConfig
 from slotwise.scenario import Scenario
-from slotwise.schedule import POLICIES, Timeline, automatic_delay
+from slotwise.schedule import Timeline, automatic_delay
 from slotwise.schedule.simulation import most_uplinks
 from slotwise.web.controls import CASE, effective
 
@@ -59,10 +67,10 @@ class Timelines:
 
     def table(self, timeline: Timeline, window: Window) -> Any:
         """Return the intervals of all devices that have a slot in the window, as `activity_table` does."""
-        if timeline.fleet is None and timeline.schedule in POLICIES:
-            # Of equal devices, rounds long after the window change nothing in it: an update is sent at most
-            # about G rounds after its model was broadcast.
-            seen = int(np.searchsorted(timeline.broadcast_end, window.end)) + 3 * timeline.scenario.groups + 2
+        later = 3 * timeline.scenario.groups + 2
+        if timeline.fleet is None and timeline.max_staleness() + 1 < later:
+            # Rounds long after the window change nothing in it: what is computed there is sent before them.
+            seen = int(np.searchsorted(timeline.broadcast_end, window.end)) + later
             return activity_table(timeline.first(seen), window)
         with self._lock:
             found = self._tables.get(id(timeline))
@@ -78,12 +86,17 @@ class Timelines:
 
 def refuse_too_long(config: RunConfig) -> None:
     """Raise an InputError if a timeline is too long to be computed while a page waits."""
-    fleet = config.make_fleet()
-    fast = fleet is None and config.policy.selection == "first-ready"
-    found, most = most_uplinks(config.channel, fleet=fleet), MOST_UPLINKS if fast else MOST_EVENTS
+    found = most_uplinks(config.channel, fleet=config.make_fleet())
+    most = MOST_UPLINKS if is_plain(config) else MOST_EVENTS
     if found > most:
         allowed = f"smaller: this may be {found:,} uplinks, and the explorer simulates at most {most:,}"
         raise InputError("deadline", config.deadline, allowed)
+
+
+def is_plain(config: RunConfig) -> bool:
+    """Return whether all devices and slots are equal, so that closed forms and the fast path apply."""
+    options = config.policy.selection == "first-ready" and not config.channel.group_size_changes
+    return options and config.make_fleet() is None and getattr(config, "make_link", lambda: None)() is None
 
 
 def view(
@@ -127,8 +140,7 @@ def figures(timeline: Timeline, powers: Powers | None) -> dict[str, Any]:
     """Return the totals of a timeline by name."""
     costs, scenario = Costs.of(timeline, powers), timeline.scenario
     spread = costs.joules_of_a_device
-    busy = int((timeline.end - timeline.start).sum()) + int((timeline.lost[:, 4] - timeline.lost[:, 3]).sum())
-    busy += int((timeline.broadcast_end - timeline.broadcast_start).sum())
+    server = server_usage(timeline)
     return {
         "rounds": timeline.rounds,
         "updates": len(timeline),
@@ -138,17 +150,18 @@ def figures(timeline: Timeline, powers: Powers | None) -> dict[str, Any]:
         "delay": timeline.delay,
         "slots": timeline.last_slot,
         "deadline": scenario.deadline,
-        "channel_share": busy / max(1, timeline.last_slot),
+        "channel_share": 1 - server.idle / max(1, timeline.last_slot),
         "shares": costs.shares,
         "air_slots": costs.air_slots._asdict(),
         "joules": costs.joules,
+        "server_joules": costs.server_joules,
         "joules_of_a_device": spread and spread._asdict(),
     }
 
 
 def _delays(config: RunConfig, timeline: Timeline) -> dict[str, Any]:
     """Return the delay in use, the largest allowed, and the free one; None for unequal devices."""
-    free = automatic_delay(config.channel) if config.make_fleet() is None else None
+    free = automatic_delay(config.channel) if is_plain(config) else None
     return {"used": timeline.delay, "largest": config.channel.largest_delay, "free": free}
 
 
@@ -158,7 +171,8 @@ def frame(timeline: Timeline) -> dict[str, Any]:
     They do not depend on the group size, so that the picture keeps its scale while that is changed.
     """
     scenario = timeline.scenario
-    usual = 2 * (_compute_slots(timeline) + scenario.link_slots * (scenario.devices + 1))
+    uplinks = -(-scenario.devices // scenario.sub_channels)
+    usual = 2 * (_compute_slots(timeline) + scenario.link_slots * (uplinks + 1))
     first = min(timeline.last_slot, usual, 800)
     return {"last": timeline.last_slot, "devices": scenario.devices, "first": first}
 
@@ -178,6 +192,7 @@ def part(
     cut = table.shape[1] > most
     table = table[:, :most]
     carried = transfers(timeline, window)[:most]
+    uplinks = [one for one in carried if one.device != SERVER]  # they come first
     names = ("device", "kind", "start", "end", "version", "round")
     columns = list(zip(*carried, strict=True)) or [()] * 6
     starts = round_starts(timeline, window)
@@ -187,6 +202,8 @@ def part(
         "cut": cut,
         "bars": dict(zip(names, table.tolist(), strict=True)),
         "channel": dict(zip(names, ([int(value) for value in column] for column in columns), strict=True)),
+        "lanes": timeline.scenario.sub_channels,
+        "lane": lanes(uplinks) if timeline.scenario.sub_channels > 1 else [0] * len(uplinks),
         "rounds": [list(starts), list(starts.values())],
     }
 
@@ -204,29 +221,48 @@ def group_sizes(devices: int, chosen: int, *, equal: bool) -> list[int]:
 def sizes(options: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
     """Yield rounds and staleness of every group size, in lists of a few sizes."""
     config, _, _ = effective(options)
-    fleet, channel = config.make_fleet(), config.channel
+    channel, plain = config.channel, is_plain(config)
+    wanted = group_sizes(channel.devices, channel.group_size, equal=plain)
+    if not plain:
+        fixed = {name: value for name, value in options.items() if name != "group_size_changes"}
+        for size in wanted:
+            yield [_simulated_size({**fixed, "group_size": size})]
+        return
     known = signature(plan).parameters
     scenario = {f.name: getattr(channel, f.name) for f in fields(Scenario) if f.name in known}
-    wanted = group_sizes(channel.devices, channel.group_size, equal=fleet is None)
-    step = 1 if fleet is not None else max(8, len(divisors(channel.devices)) + 1)
+    step = max(8, len(divisors(channel.devices)) + 1)
     for start in range(0, len(wanted), step):
-        chosen = wanted[start : start + step]
         try:
-            table = plan(**scenario, group_sizes=chosen, fleet=fleet)
+            table = plan(**scenario, group_sizes=wanted[start : start + step])
         except InputError as error:
             if error.parameter != "deadline":
                 raise
             continue  # no round of these sizes fits
-        yield [_size_figures(row) for row in table if row.fits]
+        yield [_planned_size(row) for row in table if isinstance(row, Plan) and row.fits]
 
 
-def _size_figures(row: Plan | FleetPlan) -> dict[str, Any]:
-    if isinstance(row, FleetPlan):
-        names = ("rounds", "mean_staleness", "max_staleness")
-        return {
-            "group_size": row.scenario.group_size,
-            **{n: {m: getattr(outcome, m) for m in names} for n, outcome in row.schedules.items()},
-        }
+def _simulated_size(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of one group size by simulation; those of a schedule without a round are missing."""
+    found: dict[str, Any] = {"group_size": options["group_size"]}
+    for name in SCHEDULES:
+        config = effective(_automatic({**options, "schedule": name}))[0]
+        try:
+            timeline = config.simulate()
+        except InputError as error:
+            if error.parameter != "deadline":
+                raise
+            continue
+        stale = {"mean_staleness": timeline.mean_staleness(), "max_staleness": timeline.max_staleness()}
+        found[name] = {"rounds": timeline.rounds, **stale}
+    return found
+
+
+def _automatic(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with the free delay in place of a number, which need not fit all group sizes."""
+    return {name: value for name, value in options.items() if name != "delay"}
+
+
+def _planned_size(row: Plan) -> dict[str, Any]:
     known = row.figures()
     stale = {"sync": 0, "async": known["staleness_async"], "idfl": known["staleness_idfl"]}
     rounds = {"sync": known["sync_rounds"], "async": known["rounds"], "idfl": known["rounds"]}
@@ -253,7 +289,10 @@ def shown_options(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]
     names = dict.fromkeys([*CASE, "schedule", *given])
     if config.fleet.has_own_speeds:
         names.pop("compute_slots", None)
-    table = config.options()
+    names.pop("group_size_changes", None)  # the group size says it
+    table = config.options() | {"group_size": config.channel.group_size}
+    if config.channel.group_size_changes:
+        table["group_size"] = config.channel.group_size_text
     return {name: table[name] for name in names}
 
 

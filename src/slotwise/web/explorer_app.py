@@ -171,7 +171,7 @@ class Explorer:
 
     async def _start(self, request: Request) -> Response:
         body = await _body(request)
-        options = parse_options(body, ("plan", "more", "training"))
+        options = parse_options(body, ("plan", "more", "radio", "training"))
         config, kept, _ = await self._run(lambda: effective(options))
         timeline = await self._run(lambda: self._timelines.of(config))
         training = await self._trainings.start(config, kept, timeline)

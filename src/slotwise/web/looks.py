@@ -6,6 +6,7 @@ from typing import Any
 
 from slotwise.planning import SCHEDULES
 from slotwise.report.curves import BLUE, COLOURS, GREEN, VERMILLION
+from slotwise.report.gantt.chart import Activity
 from slotwise.report.gantt.drawing import LOOKS
 
 SCHEDULE_COLOURS = dict(zip(SCHEDULES, (VERMILLION, BLUE, GREEN), strict=True))
@@ -21,6 +22,7 @@ def looks() -> dict[str, Any]:
             "colours": [look.colour, look.dark_colour],
             "inks": [look.ink, look.dark_ink],
             "thickness": look.thickness,
+            "rare": kind in (Activity.LOST, Activity.AWAY, Activity.CHARGING),
         }
         for kind, look in LOOKS.items()
     ]

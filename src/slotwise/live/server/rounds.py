@@ -58,7 +58,7 @@ class RoundDriver:
             happened = [event for event in outcomes if event is not None]
             happened += [self._forget(event) for event in self.aggregator.take_rebooked()]
             state.slot = slot
-            action = state.scheduler.step(happened)
+            action = state.scheduler.step(happened, slot)
             if isinstance(action, Grant):
                 await self._grant(action, slot)
             elif isinstance(action, Deliver):

@@ -17,7 +17,10 @@ from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import checked
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
 
-SIMULATED_FAULTS = ("jitter", "uplink_loss", "absences", "mean_present", "mean_away")
+SIMULATED_FAULTS = (
+    *("jitter", "uplink_loss", "device_uplink_loss", "absences", "mean_present", "mean_away"),
+    *("battery_joules", "device_battery_joules"),
+)
 # Options that a resumed run keeps.
 KEPT = ("name", "timeout", "longest_training", "cool_down", "clip_norm", "slot_ms", "retransmission")
 
@@ -42,7 +45,8 @@ class ServerConfig:
             for each timeout, and a device is excluded while it has 3, until it has 2. Default: 20 timeouts.
         clip_norm: Largest L2 norm of an update; longer ones are scaled down to it: a number, off, or auto,
             which is 4 times the median of the last 20 updates.
-        retransmission: When an update that did not arrive is sent again: next-turn or at-once.
+        retransmission: When an update that did not arrive is sent again: next-turn, at-once, or never
+            (erasure).
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
     """
 
@@ -84,6 +88,8 @@ def live_plan(config: RunConfig) -> Timeline:
     for name in SIMULATED_FAULTS:
         if options[name]:
             raise InputError(name, options[name], "omitted: in a live run, faults are real")
+    if config.channel.sub_channels > 1:
+        raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
     if config.attackers():
         raise InputError("attack", options["attack"], "none: only a simulation has attackers")
     return config.simulate()

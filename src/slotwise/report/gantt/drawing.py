@@ -61,6 +61,9 @@ LOOKS = {
         "receiving", "#d55e00", "#ffffff", "#f08a3c", "#221100", 1.0, "▼", "v", "dark_orange3"
     ),
     Activity.LOST: Look("sending, lost", "#a3195b", "#ffffff", "#ff8fc0", "#2b0a18", 0.55, "✗", "x", "red"),
+    Activity.CHARGING: Look(
+        "waiting for energy", "#d8b400", "#000000", "#8f7a14", "#ffffff", 0.2, "~", "~", "yellow"
+    ),
     Activity.AWAY: Look("away", "#b5b5b5", "#000000", "#5a626b", "#ffffff", 0.07, "─", "-", "dim"),
 }
 
@@ -92,6 +95,8 @@ class Bar(NamedTuple):
     end: int
     label: str
     fit: Fit | None
+    middle: float = 0.5  # of a bar in the channel's row, from the top; sub-channels share the row
+    share: float = 1.0  # of the row's height
 
 
 @dataclass(frozen=True)
@@ -129,16 +134,22 @@ class Picture:
         Labels of uplinks have one size, and those of broadcasts: that of the longest in the shortest bar.
         """
         carried = chart.transfers(self.timeline, self.window)
+        lanes = dict(zip(carried, chart.lanes(carried), strict=True))
+        count = 1 + max(lanes.values(), default=0)
         for broadcast in (False, True):
             chosen = [one for one in carried if (one.device == SERVER) == broadcast]
+            parts = 1 if broadcast else count
             letters = max((len(chart.transfer_label(one)) for one in chosen), default=1)
             usual = self.timeline.scenario.link_slots
             shortest = usual if broadcast else chart.shortest_uplink(self.timeline)
             for one in chosen:
-                room = fit(letters, slot * shortest, height * LOOKS[one.kind].thickness, smallest, largest)
+                thickness = height / parts * LOOKS[one.kind].thickness
+                room = fit(letters, slot * shortest, thickness, smallest, largest)
                 first, end = self.window.clip(one.start, one.end)
                 whole = (first, end) == (one.start, one.end)
-                yield Bar(one, first, end, chart.transfer_label(one), room if whole else None)
+                middle = 0.5 if broadcast else (lanes[one] + 0.5) / parts
+                label = chart.transfer_label(one)
+                yield Bar(one, first, end, label, room if whole else None, middle, 1 / parts)
 
     def device_bars(self, slot: float, height: float, smallest: float, largest: float) -> Iterator[Bar]:
         """Yield the intervals of the devices. Lengths are in the unit of the font sizes."""

@@ -88,7 +88,7 @@ class _Drawing:
             version, sender = bar.interval.version, bar.interval.device
             receivers = self.picture.timeline.receivers(version).tolist() if sender == SERVER else ()
             title = describe_transfer(bar.interval, receivers)
-            parts += self._draw(bar, 2 * AXIS + CHANNEL / 2, CHANNEL, title)
+            parts += self._draw(bar, 2 * AXIS + CHANNEL * bar.middle, CHANNEL * bar.share, title)
         return _svg("top", self.width, TOP, [*parts, "</g>"])
 
     def side(self) -> str:
@@ -160,6 +160,7 @@ def describe_interval(interval: Interval) -> str:
         Activity.WAITING_FOR_CHANNEL: f"ready, waits for the channel with its update from w{version}; {sent}",
         Activity.SENDING: f"sends its update from w{version}; {age}",
         Activity.LOST: f"sends its update from w{version}, which is lost; round {k}",
+        Activity.CHARGING: f"waits for energy, with w{version}",
         Activity.AWAY: "away",
         Activity.RECEIVING: f"receives w{version} at the end of round {k}",
         Activity.WAITING_FOR_MODEL: f"waits for {awaited}",

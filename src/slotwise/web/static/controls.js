@@ -89,11 +89,22 @@
     constructor(description, form) {
       super(description, form);
       this.input = sw.el("select", { id: this.id, onchange: () => this.give(this.input.value) },
-        ...description.choices.map(choice => sw.el("option", { value: choice }, choice)));
+        ...description.choices.map(choice => sw.el("option", { value: choice }, choice || "none")));
       this.box.append(sw.el("div.control-head", {}, sw.el("label", { for: this.id }, description.label), this.input), this.wrong);
     }
 
     show(text) { this.input.value = text; }
+  }
+
+  /** Group sizes from later slots on, such as 10@1000, 5@2000. */
+  class ChangesControl extends Control {
+    constructor(description, form) {
+      super(description, form);
+      this.input = sw.el("input", { type: "text", id: this.id, placeholder: "10@1000, 5@2000", "aria-describedby": this.wrong.id, onchange: () => this.give(this.input.value.trim()) });
+      this.box.append(sw.el("div.control-head", {}, sw.el("label", { for: this.id }, description.label)), this.input, this.wrong);
+    }
+
+    show(text) { if (document.activeElement !== this.input) this.input.value = text; }
   }
 
   class SegmentControl extends Control {
@@ -178,7 +189,7 @@
     }
   }
 
-  const KIND = { number: NumberControl, choice: ChoiceControl, delay: DelayControl, distribution: DistributionControl };
+  const KIND = { number: NumberControl, choice: ChoiceControl, delay: DelayControl, distribution: DistributionControl, changes: ChangesControl };
 
   /** All controls of some sections and their values: texts by name, only of those that differ from the default. */
   sw.Form = class {
@@ -228,6 +239,7 @@
     /** Show an error at its control; returns whether there is one. */
     error(parameter, message) {
       for (const control of Object.values(this.controls)) control.error(control.name === parameter ? message : "");
+      this.controls[parameter]?.unused("");  // what must be changed can be
       return parameter in this.controls;
     }
   };

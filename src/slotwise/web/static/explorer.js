@@ -6,7 +6,7 @@
   const EXAMPLE_POWERS = { power_computing: "2", power_sending: "1", power_receiving: "0.5", power_idle: "0.1", slot_seconds: "0.01" };
   const byId = id => document.getElementById(id);
 
-  const form = new sw.Form(["plan", "more", "energy"], name => changed(name));
+  const form = new sw.Form(["plan", "more", "radio", "energy"], name => changed(name));
   sw.form = form;
   const gantt = new sw.Gantt(byId("gantt"), { height: innerWidth < 800 ? 420 : 590 });
   sw.gantt = gantt;
@@ -24,7 +24,7 @@
     const clear = sw.el("button", { type: "button", onclick: () => { for (const name in EXAMPLE_POWERS) delete form.given[name]; form.show(); changed("power_computing"); } }, "Clear");
     const energy = section("Energy", form.of("energy"), sw.el("div.line", {}, fill, clear));
     const reset = sw.el("button", { type: "button", id: "reset", onclick: () => { form.set({}); changed(""); } }, "Reset all");
-    byId("controls").append(...form.of("plan").map(control => control.box), section("More options", form.of("more")), energy, reset);
+    byId("controls").append(...form.of("plan").map(control => control.box), section("More options", form.of("more")), ...(form.of("radio").length ? [section("Radio", form.of("radio"))] : []), energy, reset);
     byId("controls").addEventListener("submit", event => event.preventDefault());
     byId("controls-box").open = innerWidth >= 800;
   };
@@ -127,6 +127,7 @@
     if (found.lost) facts.push(["Uplinks lost", sw.whole(found.lost), "lost"]);
     if (name === "idfl") facts.push(["Delay", found.delay === null ? "just in time" : sw.amount(found.delay, "round"), "delay"]);
     facts.push(["Channel in use", sw.percent(found.channel_share, 1), "channel_share"], ["Air time of a device", spread + " slots", "air_slots"]);
+    if (found.server_joules !== null) facts.push(["Energy of the server", sw.number(found.server_joules, 4) + " J", "server_joules"]);
     if (found.joules !== null) facts.push(["Energy of all devices", sw.number(found.joules, 4) + " J", "joules"]);
     made.append(sw.el("dl.facts", {}, ...facts.flatMap(([term, value, key]) => [sw.el("dt", {}, term), sw.el("dd", { "data-figure": key }, value)])));
     return made;

@@ -28,7 +28,7 @@
 
   const describeTransfer = bar => bar.device === 0
     ? `broadcast of model w${bar.version}\n${span(bar.start, bar.end)}\nends round ${bar.round}`
-    : describe(bar) + (bar.channel ? `\nsub-channel ${bar.channel}` : "");
+    : describe(bar);
 
   const row = (columns, i) => ({
     device: columns.device[i], kind: columns.kind[i], start: columns.start[i], end: columns.end[i],
@@ -236,7 +236,7 @@
       for (let i = 0; i < device.length; i++) {
         const left = this.x(start[i]), wide = this.x(end[i]) - left;
         if (left > this.width || left + wide < SIDE) continue;
-        const look = sw.activity[kind[i]], on = this.part.channel.lane ? this.part.channel.lane[i] : 0;
+        const look = sw.activity[kind[i]], on = this.part.lane[i] || 0;
         const all = device[i] === 0 ? CHANNEL : lane, height = all * look.thickness;
         pen.fillStyle = sw.tone(look.colours);
         const y = top + (device[i] === 0 ? 0 : on * lane) + (all - height) / 2;
@@ -311,8 +311,7 @@
 
     drawLegend() {
       const known = new Set(this.part ? this.part.bars.kind : []);
-      const rare = new Set([LOST(), AWAY()]);
-      const looks = (sw.boot.activities || []).filter(look => !rare.has(look.kind) || known.has(look.kind));
+      const looks = (sw.boot.activities || []).filter(look => !look.rare || known.has(look.kind));
       this.legend.replaceChildren(...looks.map(look => {
         const style = `height:${Math.max(2, 12 * look.thickness)}px;background:${sw.tone(look.colours)}`;
         return sw.el("li", {}, sw.el("i", { style }), look.title);
@@ -327,12 +326,14 @@
       const slot = this.origin + (left - SIDE + this.box.scrollLeft) / this.slot;
       const find = (columns, device) => {
         for (let i = 0; i < columns.start.length; i++)
-          if (columns.start[i] <= slot && slot < columns.end[i] && (device === null || columns.device[i] === device)) return row(columns, i);
+          if (columns.start[i] <= slot && slot < columns.end[i] && columns.device[i] === device) return row(columns, i);
         return null;
       };
       if (top >= 2 * AXIS && top < 2 * AXIS + CHANNEL) {
-        const bar = find(this.part.channel, null);
-        return bar && { ...bar, transfer: true };
+        const { device, start, end } = this.part.channel, lane = Math.floor((top - 2 * AXIS) / CHANNEL * this.part.lanes);
+        for (let i = 0; i < start.length; i++)
+          if (start[i] <= slot && slot < end[i] && (device[i] === 0 || this.part.lane[i] === lane)) return { ...row(this.part.channel, i), transfer: true };
+        return null;
       }
       if (top < TOP) return null;
       return find(this.part.bars, Math.floor((top - TOP + this.box.scrollTop) / this.row) + 1);
