@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from types import NoneType
-from typing import Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from cyclopts import Group, Parameter, Token
 
-from slotwise.costs import Powers
-from slotwise.data.dataset_config import FOLDER_FACTS
+from slotwise.data.facts import FOLDER_FACTS
 from slotwise.errors import ConflictError, InputError, NoEffectError
 from slotwise.option_text import field_help, from_text
-from slotwise.runs.config import RunConfig, Shorthand
 from slotwise.scenario import field_types, option_names
+
+if TYPE_CHECKING:
+    from slotwise.costs import Powers
+    from slotwise.runs.config import RunConfig
 
 Command = Callable[..., int | None]
 
@@ -116,6 +118,8 @@ def run_flags(
 
     ``only`` are the options wanted, of any group; ``defaults`` are shown instead of those of `RunConfig`.
     """
+    from slotwise.runs.config import RunConfig, Shorthand  # noqa: PLC0415  (not for slotwise device)
+
     usual = RunConfig().options() | dict(defaults or {})
     shorthands = {"samples_per_slot": "channel", "bits_per_slot": "channel", "fleet_file": "fleet"}
     found: list[Flag] = []
@@ -131,12 +135,16 @@ def run_flags(
 
 def power_flags() -> tuple[Flag, ...]:
     """Return the flags of `Powers`: --power-computing and so on, and --slot-seconds."""
+    from slotwise.costs import Powers  # noqa: PLC0415  (not for slotwise device)
+
     *powers, slot_seconds = flags_of(Powers, ENERGY)
     return (*(replace(flag, name=f"power_{flag.name}") for flag in powers), slot_seconds)
 
 
 def take_powers(options: dict[str, Any]) -> Powers | None:
     """Remove the flags of `power_flags` from ``options`` and return what they say; None if none was given."""
+    from slotwise.costs import Powers  # noqa: PLC0415
+
     given = {flag.name: options.pop(flag.name) for flag in power_flags() if flag.name in options}
     if not given:
         return None

@@ -12,15 +12,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from slotwise.cli.app import HOPELESS, INTERRUPTED
+from slotwise.cli.closed_stderr import stderr_may_close
 from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
-from slotwise.cli.live_display import (
-    HOPELESS,
-    INTERRUPTED,
-    LiveDisplay,
-    comparison_lines,
-    comparison_table,
-    stderr_may_close,
-)
+from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table
 from slotwise.errors import InputError, NoEffectError
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.engine import REMEDY

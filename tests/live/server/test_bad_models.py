@@ -22,13 +22,13 @@ class Poisoned(Arithmetic):
 
     def __init__(self, size=-1e20, training=2):
         super().__init__()
-        self._size, self._training = size, training
+        self._poison, self._training = size, training
 
     def local_update(self, model, start):
         if np.abs(model).max() > 1e10 and start.device != ATTACKER:
             return np.full_like(model, np.nan)
         if start.device == ATTACKER and start.training == self._training:
-            return np.full_like(model, self._size)
+            return np.full_like(model, self._poison)
         return super().local_update(np.clip(model, -2, 2), start)
 
     def evaluate(self, model):

@@ -12,26 +12,24 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from slotwise.aggregation import AggregationConfig
-from slotwise.data import DataName, PartitionName
-from slotwise.data.dataset_config import FOUND_IN_FOLDER
-from slotwise.errors import InputError, UserError
-from slotwise.learning import Task, TrainingStart
-from slotwise.learning.attack import AttackConfig
-from slotwise.live.device.client import Device
+from slotwise.data.facts import FOUND_IN_FOLDER, DataName, PartitionName
+from slotwise.errors import InputError, UserError, missing_package
+from slotwise.live.device.client import Device, NotUnderstood
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
 from slotwise.machine import available_cores
-from slotwise.runs import RunConfig
-from slotwise.runs.execution import build_task
 from slotwise.scenario import option_names, whole
 from slotwise.user_code import load_function
 
+if TYPE_CHECKING:
+    from slotwise.learning.task import Task
+
 LAST_WILL_TIMEOUT = 5.0  # seconds
 MAX_KEEPALIVE = 65535  # MQTT has two bytes for it
+OPTION_NAME_LIMIT = 40  # characters of an unknown option that are shown
 
 Notice = Callable[[str], None]  # called with lines about the connection and the run
 
@@ -219,16 +217,17 @@ class _DeviceHost:
         async with self._lock:
             if self._made is None or self._made[0] != announced:
                 loop = asyncio.get_running_loop()
-                self._made = announced, await loop.run_in_executor(self.pool, self._build, announced)
+                made = await loop.run_in_executor(self.pool, self._build, announced, fields.get("changed"))
+                self._made = announced, made
         return self._made[1]
 
-    def _build(self, announced: str) -> Task:
-        try:
-            # No code is taken from the network: neither a task nor a rule, nor an order to attack.
-            dropped = {*option_names(AggregationConfig), *option_names(AttackConfig), "task"}
-            table = {name: value for name, value in json.loads(announced).items() if name not in dropped}
-        except (ValueError, TypeError, AttributeError, RecursionError):
-            raise UserError("cannot read the server's announcement: is it of another version?") from None
+    def _build(self, announced: str, changed: str | None = None) -> Task:
+        # Imported when a run needs it: a device that waits for one takes little memory.
+        from slotwise.learning.task import TrainingStart  # noqa: PLC0415
+        from slotwise.runs.config import RunConfig  # noqa: PLC0415
+        from slotwise.runs.execution import build_task  # noqa: PLC0415
+
+        table = _announced_options(announced, changed)
         given = {name: getattr(self._config, name) for name in ("data", "partition", "data_folder", "task")}
         own = {name: value for name, value in given.items() if value is not None}
         # A path from the network must not decide what is read, and a folder is no use to other runs.
@@ -238,12 +237,46 @@ class _DeviceHost:
         if table.get("data_folder") is not None and "data_folder" not in own:
             for name in ("data_folder", *FOUND_IN_FOLDER):
                 table.pop(name, None)
-        config = RunConfig.from_saved({**table, **own})
+        try:
+            config = RunConfig.from_saved({**table, **own})
+        except UserError as error:
+            if own:  # it may be these that are wrong
+                raise
+            raise NotUnderstood(f"its announcement is refused here: {error}") from None
         step = config.training.local_step
         if step != self._config.local_step:  # a name from the network must not decide what code runs
             needed = "no local_step" if step is None else f"local_step {step}"
             raise UserError(f"the run has {needed}: start the device with the same")
-        task = build_task(config, devices=[n for n in self._numbers if n <= config.channel.devices])
-        if config.model.task is None:  # compile the kernels before this device says that it is here
-            task.local_update(task.initial_model(), TrainingStart(1, 0))
+        try:
+            task = build_task(config, devices=[n for n in self._numbers if n <= config.channel.devices])
+            if config.model.task is None:  # compile the kernels before this device says that it is here
+                task.local_update(task.initial_model(), TrainingStart(1, 0))
+        except ModuleNotFoundError as error:
+            if (missing := missing_package(error)) is None:
+                raise
+            raise NotUnderstood(f"the run needs a built-in network here, and {missing}") from None
         return task
+
+
+def _announced_options(announced: str, changed: str | None) -> dict[str, Any]:
+    """Return the options of an announced run that a device uses.
+
+    Options that this version does not know are ignored, unless they are among those that are ``changed`` from
+    their defaults; a server of protocol 1 does not say which are.
+    """
+    from slotwise.aggregation import AggregationConfig  # noqa: PLC0415
+    from slotwise.learning.attack import AttackConfig  # noqa: PLC0415
+    from slotwise.runs.config import RENAMED, known_options  # noqa: PLC0415
+
+    try:
+        # No code is taken from the network: neither a task nor a rule, nor an order to attack.
+        dropped = {*option_names(AggregationConfig), *option_names(AttackConfig), "task"}
+        table = {name: value for name, value in json.loads(announced).items() if name not in dropped}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise NotUnderstood("its announcement cannot be read") from None
+    unknown = set(table) - {*known_options(), *RENAMED}
+    needed = unknown if changed is None else unknown & set(changed.split(","))
+    if needed:
+        names = ", ".join(sorted(ascii(name[:OPTION_NAME_LIMIT])[1:-1] for name in needed))
+        raise NotUnderstood(f"the run uses options that this version does not have: {names}")
+    return {name: value for name, value in table.items() if name not in unknown}

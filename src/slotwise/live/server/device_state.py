@@ -24,11 +24,13 @@ class Presence:
         connected: devices.
         changes: Joined and Left events that the Scheduler has not been told yet.
         boots: of the devices that have sent ``here`` to this server.
+        protocols: versions of the protocol that these devices speak.
     """
 
     def __init__(self, connected: Iterable[int] = (), changes: Iterable[Change] = ()) -> None:
         self.connected, self.changes = set(connected), list(changes)
         self.boots: dict[int, str] = {}
+        self.protocols: dict[int, int] = {}
         self._wills: dict[int, float] = {}  # when the last will of a device came
 
     def take_changes(self) -> list[Change]:
@@ -36,10 +38,10 @@ class Presence:
         changes, self.changes = self.changes, []
         return changes
 
-    def connect(self, device: int, boot: str) -> None:
+    def connect(self, device: int, boot: str, protocol: int = 1) -> None:
         """Note that a device has said that it is here."""
         self._wills.pop(device, None)
-        self.boots[device] = boot
+        self.boots[device], self.protocols[device] = boot, protocol
         if device not in self.connected:
             self.connected.add(device)
             self.changes.append(Joined(device))

@@ -10,11 +10,13 @@ import numpy as np
 from slotwise.aggregation import Vector
 from slotwise.learning.quantisation import Packing
 from slotwise.live.clock import Clock, Signal
-from slotwise.live.protocol import BadFrame, Frame, Topics, decode
+from slotwise.live.parts import SMALLEST_PART, Place
+from slotwise.live.protocol import BadFrame, Frame, Topics, decode, digest
 from slotwise.live.server.event_log import EventLog
 from slotwise.live.server.rate_limit import RateLimit
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Message
+from slotwise.live.versions import Versions, own_versions
 
 TEXT_LIMIT = 1 << 12  # bytes of a message without numbers
 TOPIC_LIMIT = 100  # characters of a topic that are logged
@@ -46,20 +48,31 @@ class Reply(NamedTuple):
 
     device: int
     holds: str = ""
+    compatible: bool = True
+    partial: str = ""  # the part of a model that it has received
+    receiving: bool = False  # and goes on receiving
 
 
 class Rejected(Exception):
     """Raised for a message that does not count.
 
     ``spoils``: it was sent as the update that the channel waits for; ``finite`` is False if its numbers are
-    not. ``reply``: the sender needs an answer.
+    not. ``reply``: the sender needs an answer. ``incompatible``: the sender speaks other versions of the
+    protocol, and is told so.
     """
 
     def __init__(
-        self, reason: str, *, spoils: bool = False, finite: bool = True, reply: bool = False
+        self,
+        reason: str,
+        *,
+        spoils: bool = False,
+        finite: bool = True,
+        reply: bool = False,
+        incompatible: bool = False,
     ) -> None:
         super().__init__(reason)
-        self.reason, self.spoils, self.finite, self.reply = reason, spoils, finite, reply
+        self.reason, self.spoils, self.finite = reason, spoils, finite
+        self.reply, self.incompatible = reply or incompatible, incompatible
 
 
 class UpdateCheck(NamedTuple):
@@ -67,6 +80,11 @@ class UpdateCheck(NamedTuple):
 
     size: int  # numbers of the model
     packing: Packing | None = None  # None for float32
+
+    @property
+    def bytes(self) -> int:
+        """Length of an update in bytes."""
+        return 4 * self.size if self.packing is None else self.packing.size
 
     def checked(self, frame: Frame) -> Vector:
         """Return the update, unpacked and checked."""
@@ -101,8 +119,10 @@ class Inbox:
         self.topics, self._run, self._devices, self.state = topics, run, devices, state
         self._updates, self.clock, self._rejected = updates, clock, rejected
         self.log = log or EventLog()
+        self._versions = own_versions()
         self._alive: dict[int, float] = {}
         self.heard: dict[int, float] = {}  # when the last message of each device came that was accepted
+        self._partials: dict[int, str] = {}  # what devices had received of their models when last asked
         self._floods = RateLimit(FLOOD_BURST, FLOOD_RATE)
         self.changed = Signal()  # after every message
 
@@ -121,7 +141,7 @@ class Inbox:
             if error.spoils:
                 self.state.grant.spoil(finite=error.finite)
             if error.reply and sender is not None:
-                reply = Reply(sender[0])
+                reply = Reply(sender[0], compatible=not error.incompatible)
         self.changed.notify()
         return reply
 
@@ -152,12 +172,9 @@ class Inbox:
         if device in self.state.penalties.excluded:
             raise Rejected(EXCLUDED, reply=kind == "here")
         spoils = kind == "update" and self.state.grant.for_device(device) is not None
-        limit = TEXT_LIMIT
-        if kind == "update":
-            if not spoils and self._floods.used(device, self.clock.now()) >= FLOOD_BURST - 1:
-                raise Rejected(NO_GRANT)
-            packing = self._updates.packing
-            limit += 4 * self._updates.size if packing is None else packing.size
+        if kind == "update" and not spoils and self._floods.used(device, self.clock.now()) >= FLOOD_BURST - 1:
+            raise Rejected(NO_GRANT)
+        limit = TEXT_LIMIT + (self._updates.bytes if kind == "update" else 0)
         if len(message.payload) > limit:
             raise Rejected("message too large", spoils=spoils)
         try:
@@ -185,27 +202,37 @@ class Inbox:
             if not self.state.assignments.set_ready(device, frame.work):
                 raise Rejected(READY_TWICE)
             self.state.times.end(device, self.clock.now())
+            self.state.timings.ready(device, frame.work, frame.fields.get("seconds", ""))
         elif kind == "update":
-            self._take_update(device, frame)
+            return self._take_update(device, frame)
         else:
             raise Rejected("not the topic of a device")
         return None
 
     def _take_here(self, device: int, frame: Frame) -> Reply:
         presence, boot = self.state.presence, frame.fields.get("boot", "")
+        theirs = Versions.in_fields(frame.fields)
+        if not self._versions.understands(theirs):
+            self.state.disconnect(device)  # it may have been replaced by another version during the run
+            reason = f"device speaks {theirs}, this server {self._versions}"
+            raise Rejected(reason, incompatible=True)
         if presence.has_restarted(device, boot):
             self.state.disconnect(device)
             self.log.info("left", device=device, reason="restarted")
-        holds = frame.fields.get("holds", "")
+        holds, partial = frame.fields.get("holds", ""), frame.fields.get("partial", "")
         work = self.state.assignments.work.get(device)
-        if work is not None and holds.startswith(f"{work}:"):
+        receiving = work is not None and partial.startswith(f"{work}:")
+        if work is not None and (receiving or holds.startswith(f"{work}:")):
             self._alive[device] = self.clock.now()
         if device not in presence.connected:
-            self.log.info("joined", device=device, round=self.state.round)
-        presence.connect(device, boot)
-        return Reply(device, holds)
+            self.log.info("joined", device=device, round=self.state.round, protocol=theirs.protocol)
+        presence.connect(device, boot, theirs.protocol)
+        # A transfer goes on by itself if more has come since the device was last asked.
+        moving = receiving and "broken" not in frame.fields and self._partials.get(device) != partial
+        self._partials[device] = partial
+        return Reply(device, holds, partial=partial, receiving=moving)
 
-    def _take_update(self, device: int, frame: Frame) -> None:
+    def _take_update(self, device: int, frame: Frame) -> Reply | None:
         grant = self.state.grant.for_device(device)
         if grant is None:
             raise Rejected(NO_GRANT)
@@ -213,4 +240,40 @@ class Inbox:
             raise Rejected("update for an earlier grant")
         if self.state.grant.update is not None:
             raise Rejected("update sent twice")
+        if "offset" in frame.fields:
+            whole = self._add_part(device, frame)
+            if whole is None:
+                return self._missing_part(device, frame)
+            frame = whole
         self.state.grant.receive(self._updates.checked(frame))
+        self.state.timings.received()
+        self.state.uploads.drop(device)
+        return None
+
+    def _add_part(self, device: int, frame: Frame) -> Frame | None:
+        """Add a part of an update; return the whole update with the last one."""
+        place, piece, size = Place.in_fields(frame.fields), frame.packed or b"", self._updates.bytes
+        if place is None or place.total != size or place.offset + len(piece) > size:
+            raise Rejected(f"not a part of {size} bytes", spoils=True)
+        if len(piece) < min(SMALLEST_PART, size - place.offset) or not piece:
+            raise Rejected(f"part of less than {SMALLEST_PART} bytes", spoils=True)
+        assembly = self.state.uploads.assembly(device, frame.work, place)
+        assembly.add(place, piece)
+        if assembly.received < size:
+            return None
+        numbers = assembly.complete
+        self.state.uploads.drop(device)
+        if numbers is None:
+            raise Rejected("wrong checksum", spoils=True)
+        if self._updates.packing is not None:
+            return frame._replace(packed=numbers)
+        return frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32), packed=None)
+
+    def _missing_part(self, device: int, frame: Frame) -> Reply | None:
+        """Ask a device, once, to go on from what has come, if parts are missing before this one."""
+        place = Place.in_fields(frame.fields)
+        assert place is not None
+        assembly = self.state.uploads.assembly(device, frame.work, place)
+        if place.offset < assembly.received or not assembly.is_new_gap(place):
+            return None
+        return Reply(device, f"{frame.work}:{digest(self.state.models[frame.work.version])}")

@@ -15,6 +15,7 @@ from slotwise.learning.engine import evaluation_rounds
 from slotwise.learning.quantisation import packing_of
 from slotwise.learning.task import CheckedTask
 from slotwise.live.clock import Clock, SlotClock
+from slotwise.live.parts import HEADER_BYTES
 from slotwise.live.protocol import Topics
 from slotwise.live.server.aggregator import NotFinite
 from slotwise.live.server.event_log import EventLog
@@ -25,9 +26,10 @@ from slotwise.live.server.live_view import LiveView
 from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
 from slotwise.live.server.outbox import Superseded
 from slotwise.live.server.rounds import RoundDriver
-from slotwise.live.server.server_config import ServerConfig, live_plan, live_scheduler
+from slotwise.live.server.server_config import ServerConfig, changed_for_devices, live_plan, live_scheduler
 from slotwise.live.server.state import LiveState, Snapshot
 from slotwise.live.server.status_writer import StatusWriter
+from slotwise.live.server.timings import Timings
 from slotwise.live.transport import Channel
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
@@ -99,6 +101,7 @@ class _LiveRun:
         loaded = self._files.load(self._scheduler(), self._observer)
         state = self._state = self._first_state() if loaded is None else loaded
         self._boundary = None if loaded is None else Snapshot.of(loaded)
+        state.timings = Timings(self._clock.now)
         devices, rounds = await self._connect(channel, return_timeout)
         self._evaluator = Evaluator(
             self._task, state, self._due, self._observer.evaluated, rounds.aggregator.note_bad_evaluation
@@ -158,7 +161,12 @@ class _LiveRun:
             longest_training=options.longest_training,
             cool_down=options.cool_down,
             return_timeout=return_timeout,
-            announcement={"devices": str(devices), "parameters": json.dumps(told)},
+            part_bytes=1024 * options.packet_kib - HEADER_BYTES,
+            announcement={
+                "devices": str(devices),
+                "parameters": json.dumps(told),
+                "changed": ",".join(changed_for_devices(config)),
+            },
         )
         updates = UpdateCheck(len(self._task.initial_model()), packing_of(self._task))
         self._inbox = inbox = Inbox(
@@ -224,6 +232,7 @@ class _LiveRun:
         """Evaluate the model if it is due, and save a checkpoint every few seconds."""
         self._evaluator.note_model()
         self._boundary = Snapshot.of(self._state)
+        self._state.timings.write(self._files.folder.path)
         self._observer.round_done(self._state.round - 1)
         self._status.log_round(self._log)
         due = self._clock.now() - self._saved >= self._options.checkpoint_every

@@ -10,6 +10,7 @@ from slotwise.aggregation import Aggregation
 from slotwise.aggregation.norm_bound import ClipNorm
 from slotwise.fleet import Fleet
 from slotwise.live.clock import Timeout
+from slotwise.live.parts import UNLIMITED
 from slotwise.live.protocol import FromDevice
 from slotwise.live.server.inbox import Inbox, Reply
 from slotwise.live.server.outbox import Announcement, Outbox
@@ -41,6 +42,7 @@ class RunSpec:
     cool_down: float | None = None  # seconds in which a penalty point expires; None: many timeouts
     return_timeout: float = RETURN_TIMEOUT  # seconds within which a device may return after its last will
     announcement: dict[str, str] = field(default_factory=dict)  # what devices are told about the run
+    part_bytes: int = UNLIMITED  # numbers of a message beyond this length are sent in parts
 
     @property
     def seconds_per_point(self) -> float:
@@ -61,9 +63,10 @@ class DeviceMonitor:
     def __init__(self, spec: RunSpec, channel: Channel, inbox: Inbox, observer: Observer) -> None:
         self.spec, self.channel, self._inbox, self._observer = spec, channel, inbox, observer
         self.state, self.clock, self._topics = inbox.state, inbox.clock, inbox.topics
-        self.outbox = Outbox(spec.run, self.state, channel, self._topics)
+        self.outbox = Outbox(spec.run, self.state, channel, self._topics, spec.part_bytes)
         self.timeout = Timeout(spec.timeout, lambda: channel.connected, inbox.changed, self.clock)
-        self.announcement = Announcement(spec.run, spec.announcement, channel, self._topics, self.clock)
+        told = {"part_bytes": str(spec.part_bytes), **spec.announcement}
+        self.announcement = Announcement(spec.run, told, channel, self._topics, self.clock)
         self.log = inbox.log
         self._answers = RateLimit(ANSWER_BURST, ANSWER_RATE)
         self._deferred: dict[int, Reply] = {}  # answers that have to wait

@@ -150,6 +150,7 @@ class RoundDriver:
         ended = state.grant.end()
         label = ended.grant.label
         uplink = (label.round, device, label.version, ended.grant.slot, slot)
+        state.timings.turn_ended(label, ended.grant.number, lost=ended.update is None)
         if ended.update is None:
             self._lost.append(uplink)
             if ended.spoiled and not ended.finite:

@@ -7,22 +7,35 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from slotwise.aggregation import AggregationConfig
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
 from slotwise.errors import InputError, NoEffectError
 from slotwise.fleet import Retransmission
+from slotwise.learning.attack import AttackConfig
 from slotwise.live.protocol import DEFAULT_NAME, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
-from slotwise.scenario import checked
+from slotwise.scenario import checked, option_names, whole
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
+from slotwise.schedule.simulation import PolicyConfig
 
 SIMULATED_FAULTS = (
     *("jitter", "uplink_loss", "device_uplink_loss", "absences", "mean_present", "mean_away"),
     *("battery_joules", "device_battery_joules"),
 )
 # Options that a resumed run keeps.
-KEPT = ("name", "timeout", "longest_training", "cool_down", "clip_norm", "slot_ms", "retransmission")
+KEPT = (
+    "name",
+    "timeout",
+    "longest_training",
+    "cool_down",
+    "clip_norm",
+    "slot_ms",
+    "retransmission",
+    "packet_kib",
+)
+SMALLEST_PACKET, LARGEST_PACKET = 16, 256 << 10  # KiB; MQTT allows no larger ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +61,8 @@ class ServerConfig:
         retransmission: When an update that did not arrive is sent again: next-turn, at-once, or never
             (erasure).
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
+        packet_kib: Largest packet that the broker accepts, in KiB. Longer models and updates are sent in
+            parts, and a transfer that is interrupted goes on where it was.
     """
 
     name: str = DEFAULT_NAME
@@ -60,12 +75,14 @@ class ServerConfig:
     clip_norm: ClipNorm = "auto"
     retransmission: Retransmission = "next-turn"
     checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS
+    packet_kib: int = 1024  # the default of EMQX; mosquitto has no limit of its own
 
     def __post_init__(self) -> None:
         Topics(self.name)
         listen_address(self.listen)
         check_interval(self.checkpoint_every)
         check_clip_norm(self.clip_norm)
+        whole("packet_kib", self.packet_kib, SMALLEST_PACKET, LARGEST_PACKET)
         checked("retransmission", self.retransmission, Retransmission)
         if self.slot_ms is not None and not 0 < self.slot_ms < 1e9:
             raise InputError("slot_ms", self.slot_ms, "a number of milliseconds above 0 and below a billion")
@@ -101,3 +118,15 @@ def live_scheduler(
     """Return the Scheduler of the plan; the run may begin without some of the devices."""
     policy, fleet = config.policy.policy(config.seed), config.make_fleet()
     return scheduler_for(config.channel, policy, fleet=fleet, retransmission=retransmission, absent=absent)
+
+
+def changed_for_devices(config: RunConfig) -> list[str]:
+    """Return the options that a device must know to take part: those that are not at their defaults.
+
+    A device of an earlier version ignores the others if it does not know them. What only concerns the server
+    is left out.
+    """
+    servers = {
+        name for kind in (AggregationConfig, AttackConfig, PolicyConfig) for name in option_names(kind)
+    }
+    return sorted(name for name in config.changed_options() if name not in servers)

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import NO_STATE, RuleState, Vector
 from slotwise.learning import Point
+from slotwise.live.parts import Uploads
 from slotwise.live.protocol import Work
 from slotwise.live.server.device_state import Assignments, ChannelGrant, Presence
 from slotwise.live.server.model_health import ModelHealth
 from slotwise.live.server.penalties import Penalties
+from slotwise.live.server.timings import Timings
 from slotwise.live.server.training_times import TrainingTimes
 from slotwise.runs.checkpoints import RULE_STATE, rule_state_in
 from slotwise.schedule import (
@@ -65,6 +67,8 @@ class LiveState:
     penalties: Penalties = field(default_factory=Penalties)
     health: ModelHealth = field(default_factory=ModelHealth)
     times: TrainingTimes = field(default_factory=TrainingTimes)
+    uploads: Uploads = field(default_factory=Uploads)  # not saved: devices send lost parts again
+    timings: Timings = field(default_factory=Timings)  # not saved: a file of its own
     record: Record = field(default_factory=lambda: Record([], [], [], []))
     points: list[Point] = field(default_factory=list)  # evaluated models
     unevaluated: dict[int, Vector] = field(default_factory=dict)  # models that will be evaluated
@@ -91,6 +95,7 @@ class LiveState:
         """Count a device as disconnected: its work is lost, and its update is no longer awaited."""
         self.presence.disconnect(device)
         self.assignments.drop(device)
+        self.uploads.drop(device)
         self.grant.abandon(device)
 
     def forget_models(self) -> None:

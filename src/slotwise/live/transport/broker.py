@@ -88,9 +88,8 @@ class BrokerOptions:
 
     def login(self, client: str, default: str | None = None) -> Broker | None:
         """Return the broker for ``client`` ("server" or "device-7"), ``default``, or None."""
-        for module in ("aiomqtt", "amqtt"):
-            if find_spec(module) is None:
-                raise UserError(f"{module} is not installed: pip install 'slotwise[mqtt]'")
+        if find_spec("aiomqtt") is None:
+            raise UserError("aiomqtt is not installed: pip install 'slotwise[device]' or 'slotwise[mqtt]'")
         address = self.broker or (None if self.credentials else default)
         given = [name for name in ("user", "password_file", "ca") if getattr(self, name) is not None]
         if given and self.credentials is not None:
@@ -106,6 +105,9 @@ class BrokerOptions:
         elif address is None:
             if given:
                 raise InputError(given[0], getattr(self, given[0]), "given together with broker")
+            if find_spec("amqtt") is None:
+                hint = "pip install 'slotwise[mqtt]', or name a broker"
+                raise UserError(f"amqtt, the embedded broker, is not installed: {hint}")
             return None
         else:
             password = None if self.password_file is None else _password(self.password_file)
@@ -205,7 +207,7 @@ def _password(path: Path) -> str:
 
 def _common_name(certificate: Path | None) -> str:
     """Return the owner of a certificate; one that cannot be read is reported when it is used."""
-    if certificate is None:
+    if certificate is None or find_spec("cryptography") is None:  # a small device may not have it
         return ""
     from cryptography import x509  # noqa: PLC0415
 
