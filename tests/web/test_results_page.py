@@ -10,8 +10,9 @@ from browser import Browser, Page
 from serving import Served, served
 
 from slotwise.costs import Powers
+from slotwise.recommendation.search import recommend
 from slotwise.report.curves import BLUE, Line
-from slotwise.runs import RunFolder
+from slotwise.runs import RunConfig, RunFolder
 from slotwise.web.explorer_app import Explorer
 from slotwise.web.results_browser import ResultsBrowser
 
@@ -102,8 +103,18 @@ def test_the_timeline_of_a_run_is_shown_and_opened_in_the_explorer(page: Page) -
     assert "group_size=25" in page.run("location.search")
 
 
-def test_recommendations_are_shown(page: Page) -> None:
-    assert "idfl, S = 5, delay 10" in page.text("#results details.panel summary")
+@pytest.mark.slow
+def test_recommendations_are_shown(browser: Browser, tmp_path: Path) -> None:
+    options = {"devices": 4, "compute_slots": 2, "deadline": 24, "group_size": 1, "network": "logistic"}
+    options |= {"samples_per_device": 10, "batch_size": 4, "local_steps": 1}
+    config = RunConfig.from_options(options)
+    answer = recommend(config, group_sizes=(1, 2), seeds=1, out=tmp_path / "answer").as_dict()["answer"]
+    with served(Explorer(tmp_path, tmp_path).app) as server, browser.page(server.address) as page:
+        page.wait("document.querySelector('#results details.panel summary')")
+        shown = page.text("#results details.panel summary")
+        assert f"{answer['schedule']}, S = {answer['group_size']}" in shown
+        assert len(page.run("sw.results.listing.recommendations[0].standings")) > 1
+        assert page.run("sw.results.listing.runs.length") > 1  # the pilots
 
 
 def test_curves_against_updates_and_joules() -> None:

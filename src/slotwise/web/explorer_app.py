@@ -199,6 +199,8 @@ def _answering(
             return _json(message, 422)
         except UserError as error:
             return _json({"message": str(error), "parameter": None}, 422)
+        except ModuleNotFoundError as error:  # matplotlib, for pictures
+            return _json({"message": f"{error.name} is not installed", "parameter": None}, 422)
         except MemoryError:
             return _json({"message": "not enough memory for this size", "parameter": None}, 422)
 

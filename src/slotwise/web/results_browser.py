@@ -23,7 +23,8 @@ MOST_RUNS, DEEPEST = 5_000, 8  # of a listing
 MOST_CURVES = 400  # runs whose curves are read at once
 SEEDS = ("seed", "data_seed", "model_seed", "fleet_seed")
 USUAL_COLUMNS = ("schedule", "group_size", "seed")
-RECOMMENDATION_KEYS = ("answer", "runner_up", "confidence", "cost", "standings")
+RECOMMENDATION_FORMAT = 2
+RECOMMENDATION_KEYS = ("answer", "decided", "choices", "cautions", "cost", "standings")
 
 
 class ResultsBrowser:
@@ -181,7 +182,7 @@ def _read_row(folder: Path) -> dict[str, Any] | None:
 
 def _recommendation(path: Path) -> dict[str, Any] | None:
     try:
-        document = read_document(path, 1, *RECOMMENDATION_KEYS)
+        document = read_document(path, RECOMMENDATION_FORMAT, *RECOMMENDATION_KEYS)
     except UserError:
         return None
     return {name: document[name] for name in RECOMMENDATION_KEYS} | {"train": document.get("train")}

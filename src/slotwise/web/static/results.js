@@ -101,11 +101,12 @@
     answers.hidden = !listing.recommendations.length;
     answers.style.cssText = "display:grid;gap:16px";
     answers.replaceChildren(...listing.recommendations.map(found => {
-      const rows = found.standings.slice(0, 12).map((one, i) => sw.el("tr", {}, ...[i + 1, one.schedule, one.group_size, one.delay, sw.whole(one.rounds), sw.number(one.mean_staleness, 3), one.diverged ? "diverged" : sw.number(one.metric, 4), sw.whole(one.judged_at_slot)].map(value => sw.el("td", {}, text(value)))));
-      const answer = found.answer, sure = found.confidence;
-      const won = sure && sure.seeds ? ` Wins with ${sure.seeds_won} of ${sw.amount(sure.seeds, "seed")}.` : "";
+      const rows = found.standings.slice(0, 12).map((one, i) => sw.el("tr", {}, ...[i + 1, one.schedule, one.group_size, one.delay, sw.whole(one.rounds), sw.number(one.mean_staleness, 3), one.diverged ? "diverged" : sw.number(one.metric, 4), sw.whole(one.trained_to_slot)].map(value => sw.el("td", {}, text(value)))));
+      const answer = found.answer;
+      const won = found.decided ? " Decided." : ` Not told from: ${found.choices.slice(1).join("; ")}.`;
       return sw.el("details.panel", {}, sw.el("summary", { style: "cursor:pointer" }, sw.el("b", {}, `Recommendation ${found.folder}: `), `${answer.schedule}, S = ${answer.group_size}, delay ${answer.delay}.${won}`),
-        sw.el("div.table-box", {}, sw.el("table", {}, sw.el("thead", {}, sw.el("tr", {}, ...["", "schedule", "S", "delay", "rounds", "staleness", "metric", "judged at slot"].map(name => sw.el("th", {}, name)))), sw.el("tbody", {}, ...rows))),
+        sw.el("div.table-box", {}, sw.el("table", {}, sw.el("thead", {}, sw.el("tr", {}, ...["", "schedule", "S", "delay", "rounds", "staleness", "metric", "trained to slot"].map(name => sw.el("th", {}, name)))), sw.el("tbody", {}, ...rows))),
+        ...found.cautions.map(caution => sw.el("p.quiet", { style: "margin-top:6px" }, caution)),
         found.train ? sw.el("p.quiet", { style: "margin-top:8px" }, found.train) : null);
     }));
   };
