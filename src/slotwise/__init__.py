@@ -70,6 +70,8 @@ if TYPE_CHECKING:
         simulate,
     )
     from slotwise.tracking import tracker
+    from slotwise.web.timeline_view import timeline_view
+    from slotwise.web.web_server import explore
 
 _MODULES = {
     "scenario": ("Scenario", "compute_slots"),
@@ -120,6 +122,8 @@ _MODULES = {
     "recommendation.answer": ("Recommendation",),
     "paper.reproduction": ("reproduce",),
     "live": ("serve", "ServerConfig"),
+    "web.timeline_view": ("timeline_view",),
+    "web.web_server": ("explore",),
     "live.calibration": ("calibrate", "Calibration"),
     "errors": ("UserError", "InputError", "ConflictError"),
 }
@@ -138,6 +142,7 @@ __all__ = [  # noqa: RUF022  (grouped by use)
     "TrimmedMean", "coordinate_median", "Krum", "MultiKrum", "NormClipping",
     "RunConfig", "run", "resume", "RunResult", "RunFolder", "BatchSpec", "run_batch", "BatchResults",
     "plot_curves", "recommend", "Recommendation", "reproduce", "serve", "ServerConfig",
+    "explore", "timeline_view",
     "calibrate", "Calibration",
     "UserError", "InputError", "ConflictError",
 ]  # fmt: skip
