@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slotwise.batch.specification import checked_seeds
 from slotwise.costs import Powers
-from slotwise.data.dataset_config import FOUND_IN_FOLDER
+from slotwise.data.facts import FOUND_IN_FOLDER
 from slotwise.errors import InputError
 from slotwise.files import write_atomically
 from slotwise.machine import available_cores
