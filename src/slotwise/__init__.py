@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from slotwise.learning.torch_samples import TorchSamples
     from slotwise.learning.torch_task import TorchTask
     from slotwise.live import ServerConfig, serve
+    from slotwise.live.calibration import Calibration, calibrate
     from slotwise.observer import Observer, Observers
     from slotwise.paper.reproduction import reproduce
     from slotwise.planning import Plan, plan
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
         simulate,
     )
     from slotwise.tracking import tracker
+    from slotwise.web.timeline_view import timeline_view
+    from slotwise.web.web_server import explore
 
 _MODULES = {
     "scenario": ("Scenario", "compute_slots"),
@@ -119,6 +122,9 @@ _MODULES = {
     "recommendation.answer": ("Recommendation",),
     "paper.reproduction": ("reproduce",),
     "live": ("serve", "ServerConfig"),
+    "web.timeline_view": ("timeline_view",),
+    "web.web_server": ("explore",),
+    "live.calibration": ("calibrate", "Calibration"),
     "errors": ("UserError", "InputError", "ConflictError"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
@@ -136,6 +142,8 @@ __all__ = [  # noqa: RUF022  (grouped by use)
     "TrimmedMean", "coordinate_median", "Krum", "MultiKrum", "NormClipping",
     "RunConfig", "run", "resume", "RunResult", "RunFolder", "BatchSpec", "run_batch", "BatchResults",
     "plot_curves", "recommend", "Recommendation", "reproduce", "serve", "ServerConfig",
+    "explore", "timeline_view",
+    "calibrate", "Calibration",
     "UserError", "InputError", "ConflictError",
 ]  # fmt: skip
 

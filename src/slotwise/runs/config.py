@@ -15,7 +15,7 @@ from typing import Any, get_origin
 
 from slotwise.aggregation import AggregationConfig
 from slotwise.data import FACTS, DatasetConfig
-from slotwise.data.dataset_config import FOUND_IN_FOLDER
+from slotwise.data.facts import FOUND_IN_FOLDER
 from slotwise.errors import ConflictError, InputError, NoEffectError, UserError, refuse_unknown_name
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_file import options_of_file
