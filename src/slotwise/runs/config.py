@@ -28,6 +28,7 @@ from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_
 from slotwise.radio import RadioConfig, RadioLink, make_link
 from slotwise.radio.placement import read_distances
 from slotwise.radio.rates import read_schemes
+from slotwise.runs.cpu_options import cpu_options
 from slotwise.scenario import (
     Scenario,
     checked,
@@ -147,6 +148,7 @@ class RunConfig:
         chosen |= shorthand.radio(options, chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
+        chosen |= cpu_options(options, {**case, **chosen})
         config = cls().with_options(**{**case, **chosen})
         for name, reason in config.unused().items():
             if name in options:
@@ -365,6 +367,12 @@ class Shorthand:
             model's size. Instead of --link-slots.
         fleet_file: CSV file with a row for each device: device, compute_slots and optionally link_slots,
             leaves, returns, uplink_loss.
+        cycles_per_sample: CPU cycles of one sample: compute slots = ceil(H·B·cycles / (cycles of a slot)),
+            with --cpu-ghz and --cpu-slot-ms. Instead of --compute-slots.
+        cpu_ghz: Frequency f of the CPU in GHz.
+        cpu_slot_ms: Milliseconds of a slot.
+        cpu_kappa: Effective capacitance: a cycle takes kappa·f² joules, which batteries pay. Instead of
+            --computing-joules.
         radio_placement_file: CSV file with a row for each device: device, and distance_m or x_m and y_m.
         radio_schemes_file: CSV file of modulation and coding schemes: snr_db and efficiency, ascending.
     """
@@ -372,6 +380,10 @@ class Shorthand:
     samples_per_slot: float | None = None
     bits_per_slot: int | None = None
     fleet_file: Path | None = None
+    cycles_per_sample: float | None = None
+    cpu_ghz: float | None = None
+    cpu_slot_ms: float | None = None
+    cpu_kappa: float | None = None
     radio_placement_file: Path | None = None
     radio_schemes_file: Path | None = None
 
@@ -444,6 +456,7 @@ GROUPS = tuple(name for name in option_names(RunConfig) if name not in {"bits", 
 # The options that a shorthand determines.
 REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "samples_per_slot": ("compute_slots",),
+    "cycles_per_sample": ("compute_slots", "computing_joules"),
     "bits_per_slot": ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"),
     "data_folder": ("devices", *FOUND_IN_FOLDER),
     "radio_placement_file": ("radio_distances_m", "radio_radius_m", "radio_nearest_m", "radio_placement"),
