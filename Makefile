@@ -14,7 +14,7 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(VENV)/bin/pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[research]'
 	touch $@
 
 # The CPU build of PyTorch, pinned: other specs may pull gigabytes of GPU libraries.
@@ -40,7 +40,7 @@ check: $(VENV)/installed-dev
 # slotwise and Flower in one environment: both must install and import.
 check-flower:
 	$(PYTHON) -m venv $(VENV)-flower
-	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check . flwr
+	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check '.[research]' flwr
 	$(VENV)-flower/bin/python -m pip check
 	$(VENV)-flower/bin/python -c 'import flwr, slotwise; print("flwr", flwr.__version__, "and slotwise import")'
 	$(VENV)-flower/bin/slotwise --version
