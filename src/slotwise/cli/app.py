@@ -27,6 +27,7 @@ COMMANDS = {
         "timeline_command",
         "Show the exact schedule: who sends and receives in every slot.",
     ),
+    "explore": ("explore_command", "Explore schedules, trainings and results in a web browser."),
     "train": ("train", "Train a model along the schedule, exactly as the devices and the server would."),
     "radio": ("radio", "Show the cell of a radio model, or export its channels as a trace."),
     "show": ("show", "Tabulate and draw runs, or a batch."),

@@ -38,6 +38,7 @@ from slotwise.scenario import (
     whole,
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
+from slotwise.schedule.policies.synchronous import BOOKED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,8 +301,8 @@ class RunConfig:
         """
         fleet = self.make_fleet()
         events = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
+        events = events or bool(self.channel.group_size_changes) or self.policy.participation not in BOOKED
         events = events or self.radio.radio_link is not None
-        events = events or bool(self.channel.group_size_changes)
         refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
         policy = self.policy.policy(self.seed)
         return simulate(self.channel, policy, rounds=rounds, fleet=fleet, link=self.make_link())

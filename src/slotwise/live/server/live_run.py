@@ -22,6 +22,7 @@ from slotwise.live.server.event_log import EventLog
 from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
 from slotwise.live.server.live_files import LiveFiles
 from slotwise.live.server.live_results import Comparison, Evaluator
+from slotwise.live.server.live_view import LiveView
 from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
 from slotwise.live.server.outbox import Superseded
 from slotwise.live.server.rounds import RoundDriver
@@ -108,6 +109,7 @@ class _LiveRun:
         )
         self._evaluator.note_model()
         self._observer.run_started(self._plan, None)
+        self._observer.live_started(LiveView(self._plan, state, self._inbox, rounds, self._status))
         listening = asyncio.create_task(devices.listen())
         evaluating = asyncio.create_task(self._evaluator.run())
         reporting = asyncio.create_task(self._status.run())
@@ -163,7 +165,9 @@ class _LiveRun:
             announcement={"devices": str(devices), "parameters": json.dumps(options_for_devices(config))},
         )
         updates = UpdateCheck(len(self._task.initial_model()), packing_of(self._task))
-        inbox = Inbox(topics, run, devices, self._state, updates, self._clock, self._reject, self._log)
+        self._inbox = inbox = Inbox(
+            topics, run, devices, self._state, updates, self._clock, self._reject, self._log
+        )
         monitor = DeviceMonitor(spec, channel, inbox, self._observer)
         rounds = RoundDriver(monitor, SlotClock(options.slot_ms, self._clock), self._round_done)
         self._status = StatusWriter(self._files.folder.path, spec, self._state, self._observer, self._clock)

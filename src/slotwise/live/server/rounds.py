@@ -35,6 +35,11 @@ class RoundDriver:
         self._connection = self._channel.connections
         self._began = self._clock.now()
 
+    @property
+    def current(self) -> tuple[list[Uplink], list[Uplink]]:
+        """Uplinks and lost uplinks of the round that is not complete yet."""
+        return self._uplinks, self._lost
+
     async def play(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Play rounds until all are done, or until ``stop()``, called after each, is true."""
         state = self._state
