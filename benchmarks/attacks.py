@@ -235,7 +235,7 @@ class Result:
 
 async def played(attack: Attack, deadline: int, folder: Path) -> Result:
     """Return the outcome of a run with an attack."""
-    options = {"group_size": 2, **OPTIONS, "deadline": deadline, **attack.options}
+    options = {"group_size": 2, **OPTIONS, "deadline": deadline, "evaluate_every": deadline, **attack.options}
     config = RunConfig.from_options(options)
     task, broker, over = build_task(config), MemoryBroker(), asyncio.Event()
     server = ServerConfig(name=TOPICS.name, timeout=attack.timeout or 60.0, **attack.server)

@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -46,7 +46,7 @@ TIMEOUTS = [
     "60",
 ]  # short, so that faults do not take minutes
 BROKERS = ("mosquitto", "embedded")
-RESUMABLE = (-signal.SIGKILL, 130)  # exit codes of a server that was killed or stopped
+RESTARTED = (-signal.SIGKILL, -signal.SIGTERM, 130)  # exit codes of a server that was killed or stopped
 
 
 class Arithmetic:
@@ -120,17 +120,15 @@ class Trial:
             lines = f"listener {self._port} 127.0.0.1", "allow_anonymous true", "set_tcp_nodelay true"
             (self.folder / "mosquitto.conf").write_text("\n".join(lines) + "\n")
             await self._start_broker()
-        options = [word for name, value in PLAN.items() for word in (f"--{name}", str(value))]
-        await self._start_server("--out", str(self.out), "--task", "chaos:make_task", *options)
+        await self._start_server()
         for index in range(PROCESSES):
             await self._start_devices(f"devices {index}")
 
     async def close(self) -> None:
         """End everything."""
         for process in self._processes.values():
-            if process.returncode is None:
-                process.send_signal(signal.SIGCONT)
-                process.kill()
+            _signal(process, signal.SIGCONT)
+            _signal(process, signal.SIGKILL)
             await process.wait()
         await self.stack.aclose()
 
@@ -139,8 +137,8 @@ class Trial:
         while faults and (code := self._processes["server"].returncode) is None:
             await asyncio.sleep(self._random.uniform(0.1, 1.0))
             faults -= await self._fault()
-        while (code := await self._processes["server"].wait()) in RESUMABLE:
-            await self._start_server("--resume", str(self.out))
+        while (code := await self._processes["server"].wait()) in RESTARTED:
+            await self._start_server()
         return f"the server ended with code {code}" if code else check(self.out)
 
     # Faults
@@ -174,14 +172,14 @@ class Trial:
         process = self._processes[party]
         if process.returncode is not None:
             return False
-        process.send_signal(number)
-        process.send_signal(signal.SIGCONT)  # a stopped process does not end before
+        _signal(process, number)
+        _signal(process, signal.SIGCONT)  # a stopped process does not end before
         await process.wait()
         if party == "broker":
             await self._start_broker()
         elif party == "server":
-            if process.returncode in RESUMABLE:  # else it was at its end
-                await self._start_server("--resume", str(self.out))
+            if process.returncode in RESTARTED:  # else it was at its end
+                await self._start_server()
         else:
             await self._start_devices(party)
         return True
@@ -190,12 +188,11 @@ class Trial:
         process = self._processes[party]
         if process.returncode is not None:
             return False
-        process.send_signal(signal.SIGSTOP)
+        _signal(process, signal.SIGSTOP)
 
         async def thaw() -> None:
             await asyncio.sleep(seconds)
-            if process.returncode is None:
-                process.send_signal(signal.SIGCONT)
+            _signal(process, signal.SIGCONT)
 
         task = asyncio.create_task(thaw())
         self._thawing.add(task)
@@ -211,7 +208,10 @@ class Trial:
         command = [program, "-c", str(self.folder / "mosquitto.conf")]
         await self._spawn("broker", command)
 
-    async def _start_server(self, *options: str) -> None:
+    async def _start_server(self) -> None:
+        """Start the server as a service does: the same command begins the run and resumes it."""
+        plan = [word for name, value in PLAN.items() for word in (f"--{name}", str(value))]
+        options = ["--out", str(self.out), "--go-on", "--task", "chaos:make_task", *plan]
         embedded = ["--listen", f"127.0.0.1:{self._port}"]
         where = embedded if self._kind == "embedded" else self._broker_at(self._near)
         steady = ["--quiet", "--checkpoint-every", "0"]
@@ -231,6 +231,13 @@ class Trial:
             self._processes[party] = await asyncio.create_subprocess_exec(
                 *command, cwd=HERE, stdout=log, stderr=log, env={**os.environ, "CHAOS_TRAINING": "0.05"}
             )
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """Send a signal; unlike `Process.send_signal` it does not take the exit code away from the event loop."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 async def _done(count: int) -> bool:

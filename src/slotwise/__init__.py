@@ -34,10 +34,11 @@ if TYPE_CHECKING:
         model_average,
     )
     from slotwise.batch import BatchResults, BatchSpec, run_batch
+    from slotwise.battery_balance import BatteryBalance
     from slotwise.costs import Costs, Powers
     from slotwise.data import Dataset, load_mnist, load_npz_folder
     from slotwise.errors import ConflictError, InputError, UserError
-    from slotwise.fleet import Absence, Fleet, FleetConfig
+    from slotwise.fleet import Absence, Batteries, Fleet, FleetConfig
     from slotwise.learning import Diverged, Evaluation, History, Point, Task, TrainingStart, train
     from slotwise.learning.cnn_task import CnnTask
     from slotwise.learning.fastcnn.architecture import Architecture
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from slotwise.observer import Observer, Observers
     from slotwise.paper.reproduction import reproduce
     from slotwise.planning import Plan, plan
+    from slotwise.radio import RadioConfig, RadioLink, read_trace, write_trace
     from slotwise.recommendation.answer import Recommendation
     from slotwise.recommendation.search import recommend
     from slotwise.report.notebook_display import plot_curves
@@ -73,8 +75,10 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "scenario": ("Scenario", "compute_slots"),
-    "fleet": ("Fleet", "FleetConfig", "Absence"),
+    "fleet": ("Fleet", "FleetConfig", "Absence", "Batteries"),
+    "battery_balance": ("BatteryBalance",),
     "planning": ("plan", "Plan"),
+    "radio": ("RadioConfig", "RadioLink", "read_trace", "write_trace"),
     "schedule": ("simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay"),
     "schedule.policy": ("Delivery",),
     "schedule.selection": ("Selection", "Waiting"),
@@ -126,7 +130,8 @@ _MODULES = {
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [  # noqa: RUF022  (grouped by use)
-    "Scenario", "compute_slots", "Fleet", "FleetConfig", "Absence",
+    "Scenario", "compute_slots", "Fleet", "FleetConfig", "Absence", "Batteries", "BatteryBalance",
+    "RadioConfig", "RadioLink", "read_trace", "write_trace",
     "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
     "Delivery", "Selection", "Waiting", "Scheduler", "Costs", "Powers",
     "train", "Task", "TrainingStart", "Evaluation", "History", "Point", "Diverged",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import Contribution, mean, next_model
-from slotwise.aggregation.norm_bound import FACTOR, WINDOW, NormBounded, RoundNorms, check_clip_norm
+from slotwise.aggregation.norm_bound import FACTOR, FIRST, WINDOW, NormBounded, RoundNorms, check_clip_norm
 from slotwise.aggregation.server_momentum import ServerMomentum
 from slotwise.errors import InputError, UserError
 
@@ -49,16 +49,17 @@ def test_the_median_is_that_of_earlier_rounds_too():
     assert np.linalg.norm(MODEL - model) == pytest.approx(FACTOR, rel=1e-5)
 
 
-def test_a_single_first_update_is_at_most_half_as_long_as_the_model():
+def test_a_first_update_that_comes_alone_is_bounded_by_the_model():
     model, _ = played(NormBounded(mean), [1e30])
-    assert np.allclose(model, MODEL / 2)
-    model, _ = played(NormBounded(mean), [20.0])
-    assert np.linalg.norm(MODEL - model) == pytest.approx(20)
+    assert np.allclose(model, MODEL * (1 - FIRST))
+    model, _ = played(NormBounded(mean), [4.0])
+    assert np.linalg.norm(MODEL - model) == pytest.approx(4)
 
 
-def test_few_norms_bound_updates_loosely():
-    model, _ = played(NormBounded(mean), [1.0, 20.0])
-    assert np.linalg.norm(MODEL - model) == pytest.approx(10.5, rel=1e-5)
+def test_without_a_model_to_compare_with_a_first_update_passes():
+    zero = np.zeros_like(MODEL)
+    model, _ = next_model(NormBounded(mean), zero, sent(4.0))
+    assert np.linalg.norm(model) == pytest.approx(4)
 
 
 def test_norms_are_kept_in_a_window():

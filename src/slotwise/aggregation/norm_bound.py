@@ -14,8 +14,7 @@ from slotwise.errors import InputError
 
 FACTOR = 4.0  # an update may be so many times as long as the median update
 WINDOW = 20  # updates that the median is taken of
-FEWEST = 5  # norms from which on the median alone counts
-FIRST = 0.5  # before that, an update may be so many times as long as the model
+FIRST = 0.1  # the first update, if it comes alone, may be so many times as long as the model
 NORMS, BOUND = "norm_bound.norms", "norm_bound.bound"  # in the rule's state; the bound with the median
 
 ClipNorm = float | Literal["auto", "off"]
@@ -27,9 +26,9 @@ class NormBounded:
 
     ``clip_norm`` is the bound. "auto" takes `FACTOR` times the running median of norms: the lower median of
     the last `WINDOW` updates before the round and those of the round itself, as they were sent. So one long
-    update does not raise its own bound, not even in the first round if others send in it. While fewer than
-    `FEWEST` norms are known, updates may also be `FIRST` times as long as the model; a single one may be no
-    longer than that, unless the model is zero. "off" scales nothing.
+    update does not raise its own bound, not even in the first round if others send in it. A first round of
+    one update is bounded by `FIRST` times the norm of the model instead, unless that is zero. "off" scales
+    nothing.
 
     The norms are part of the rule's state, and the result depends on nothing else: training along the
     timeline of a live run with the same bound gives the same models.
@@ -56,11 +55,8 @@ class NormBounded:
             return inf
         if self.clip_norm != "auto":
             return self.clip_norm
-        usual = FACTOR * median
-        if known >= FEWEST:
-            return usual
-        first = FIRST * norm_of(model)
-        return first if known == 1 and first else max(usual, first)
+        first = FIRST * norm_of(model) if known == 1 else 0.0
+        return first or FACTOR * median
 
 
 def check_clip_norm(value: ClipNorm) -> None:

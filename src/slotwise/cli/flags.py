@@ -13,6 +13,7 @@ from cyclopts import Group, Parameter, Token
 
 from slotwise.data.facts import FOLDER_FACTS
 from slotwise.errors import ConflictError, InputError, NoEffectError
+from slotwise.fleet.fleet_config import PER_DEVICE_JOULES
 from slotwise.option_text import field_help, from_text
 from slotwise.scenario import field_types, option_names
 
@@ -32,6 +33,7 @@ PANELS = {
     "channel": panel("Devices and channel"),
     "policy": panel("Schedule"),
     "fleet": panel("Fleet"),
+    "radio": panel("Radio"),
     "dataset": panel("Data"),
     "model": panel("Model"),
     "training": panel("Local training"),
@@ -43,8 +45,10 @@ OUTPUT = panel("Output")
 # Fields that only files can hold.
 WITHOUT_FLAG = (
     *("group_size_changes", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
-    *("device_battery_joules", "device_harvest_joules", "harvest_trace"),
+    *PER_DEVICE_JOULES,
+    "harvest_trace",
     *FOLDER_FACTS,
+    *("radio_distances_m", "radio_schemes", "radio_trace_sha256"),
 )
 # Fields that are also written as text, which their class reads.
 ALSO_TEXT: Mapping[str, Any] = {"group_size": int | str}
@@ -122,6 +126,7 @@ def run_flags(
 
     usual = RunConfig().options() | dict(defaults or {})
     shorthands = {"samples_per_slot": "channel", "bits_per_slot": "channel", "fleet_file": "fleet"}
+    shorthands |= {"radio_placement_file": "radio", "radio_schemes_file": "radio"}
     found: list[Flag] = []
     for group in groups or tuple(PANELS):
         found += flags_of(type(getattr(RunConfig(), group)), PANELS[group], defaults=usual)

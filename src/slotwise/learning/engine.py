@@ -23,6 +23,7 @@ from slotwise.aggregation import (
     mean,
     next_model,
 )
+from slotwise.aggregation.rule import read_only
 from slotwise.errors import UserError
 from slotwise.learning.pipeline import UpdatePipeline
 from slotwise.learning.task import NO_METRICS, CheckedTask, Evaluation, Task
@@ -155,7 +156,11 @@ def follow(
             for point in training.new_points():
                 observer.evaluated(point)
             after_round(training)
+        training.stop()
         return training.history()
+    except KeyboardInterrupt:
+        training.stop()
+        raise
     finally:
         for point in training.unreported_points():
             observer.evaluated(point)
@@ -181,7 +186,10 @@ class Training:
         self._workers: Workers = ThreadWorkers(self._task, workers)
         self._task.check_devices(timeline.scenario.devices)
         self._due = evaluation_rounds(timeline, evaluate_every)
+        if resume is not None and (wrong := unfitting(resume, timeline, self._task.size)):
+            raise UserError(f"resume: {wrong}")
         start = resume or History((), {0: task.initial_model()}, 0)
+        self._stopped = False
         self._rule_state = start.rule_state
         self._points = list(start.points)
         self._reported = len(start.points)
@@ -228,15 +236,23 @@ class Training:
 
         Raises:
             Diverged: the new model is not finite.
+            UserError: the training was stopped, or has finished.
         """
+        if self.finished or self._stopped:
+            ended = "finished" if self.finished else "been stopped"
+            raise UserError(f"training: no round {self.rounds}: it has {ended}")
         k, uplinks = self.rounds, self._timeline.uplinks(self.rounds)
+        timeline, count = self._timeline, self._task.sample_count
         sent = zip(
-            self._timeline.device[uplinks].tolist(), self._timeline.version[uplinks].tolist(), strict=True
+            self._updates.updates(uplinks),  # kept until the round is applied
+            timeline.device[uplinks].tolist(),
+            timeline.version[uplinks].tolist(),
+            strict=True,
         )
-        contributions = []
-        for device, version in sent:
-            update, samples = self._updates.pop(), self._task.sample_count(device)
-            contributions.append(Contribution(update, k - version, self._models[version], device, k, samples))
+        contributions = [
+            Contribution(update, k - version, self._models[version], device, k, count(device))
+            for update, device, version in sent
+        ]
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
             model, rule_state = next_model(self._aggregation, self.model, contributions, self._rule_state)
         if not np.isfinite(model).all():
@@ -246,9 +262,16 @@ class Training:
         self.rounds = k + 1
         for version in self._last_uses.pop(k, ()):
             self._models.pop(version, None)
+        self._updates.drop(uplinks.stop)
         self._updates.start()
         self._evaluate_if_due()
         return k
+
+    def stop(self) -> None:
+        """Drop local trainings that have not begun; after this no round can be applied."""
+        self._stopped = not self.finished
+        self._updates.cancel()
+        self._workers.end_trainings()
 
     def new_points(self) -> list[Point]:
         """Return the evaluations that have finished since the last call.
@@ -272,7 +295,7 @@ class Training:
 
     def _evaluate_if_due(self) -> None:
         if self.rounds in self._due:
-            self._pending.append((self.rounds, self._workers.evaluate(self.model)))
+            self._pending.append((self.rounds, self._workers.evaluate(read_only(self.model))))
 
     def _collect(self, *, wait: bool) -> None:
         """Append finished evaluations to the points, in order."""
@@ -291,6 +314,19 @@ class Training:
                 Point(slot, k, evaluation.loss, evaluation.accuracy, oldest, evaluation.metrics)
             )
             self._pending.popleft()
+
+
+def unfitting(history: History, timeline: Timeline, size: int) -> str:
+    """Return why a history cannot be resumed along a timeline, or an empty string."""
+    if history.rounds > timeline.rounds:
+        return f"the history has {history.rounds} rounds, and the timeline {timeline.rounds}"
+    rest = timeline.version[timeline.round >= history.rounds]
+    missing = {*rest[rest <= history.rounds].tolist(), history.rounds} - history.models.keys()
+    if missing:
+        return f"the history is of another timeline: model {min(missing)}, which this one needs, is not in it"
+    if any(model.shape != (size,) for model in history.models.values()):
+        return f"the models of the history must have {size} numbers each, as those of the task"
+    return ""
 
 
 def rule_of(aggregation: Aggregation | str) -> Aggregation:

@@ -25,6 +25,9 @@ from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.model_config import DEFAULT_LAYERS, ModelConfig
 from slotwise.learning.networks import RESNETS, Resnet8
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
+from slotwise.radio import RadioConfig, RadioLink, make_link
+from slotwise.radio.placement import read_distances
+from slotwise.radio.rates import read_schemes
 from slotwise.scenario import (
     Scenario,
     checked,
@@ -35,6 +38,7 @@ from slotwise.scenario import (
     whole,
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
+from slotwise.schedule.policies.synchronous import BOOKED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +49,7 @@ class RunConfig:
         channel: Devices and channel.
         policy: Schedule and delay.
         fleet: How devices differ.
+        radio: Fading channels in place of fixed slots.
         dataset: Data set and its partition.
         model: Network, or your own task.
         training: Local training, and the seed of everything random.
@@ -57,6 +62,7 @@ class RunConfig:
     channel: Scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)  # noqa: RUF009
     policy: PolicyConfig = PolicyConfig()  # noqa: RUF009
     fleet: FleetConfig = FleetConfig()  # noqa: RUF009
+    radio: RadioConfig = RadioConfig()  # noqa: RUF009
     dataset: DatasetConfig = DatasetConfig()  # noqa: RUF009
     model: ModelConfig = ModelConfig()  # noqa: RUF009
     training: LocalTraining = LocalTraining()  # noqa: RUF009
@@ -77,17 +83,45 @@ class RunConfig:
         for name, reason in self._unused_data().items():
             if getattr(self.dataset, name) != getattr(DatasetConfig, name):
                 raise NoEffectError(name, getattr(self.dataset, name), reason)
+        self._check_radio()
 
     def unused(self) -> dict[str, str]:
         """Return the options that have no effect in this configuration, each with the reason.
 
         A class of options declares its own in a method of the same name.
         """
-        found = self._unused_data()
+        found = self._unused_data() | self._unused_link()
         for group in GROUPS:
             part = getattr(self, group)
             found |= part.unused() if hasattr(part, "unused") else {}
         return found
+
+    def _unused_link(self) -> dict[str, str]:
+        """Return the options of channel and fleet that have no effect with this radio, with the reason."""
+        found = {}
+        if self.radio.radio_link is None and not self.fleet.has_losses:
+            found["retransmission"] = "without uplink losses"
+        if self.radio.radio_link is not None and self.channel.sub_channels == 1:
+            found["radio_band"] = "with one sub-channel"
+        if self.radio.radio_link == "rate-adaptive":
+            found |= dict.fromkeys(("link_slots", "uplink_slots"), "with radio_link rate-adaptive")
+        return found
+
+    def _check_radio(self) -> None:
+        """Refuse options that say in another way what the radio says, or have no effect with it."""
+        if self.radio.radio_link is not None:
+            for name in ("link_distribution", "device_link_slots", "uplink_loss", "device_uplink_loss"):
+                if getattr(self.fleet, name):
+                    raise ConflictError(name, "radio_link")
+        for name, reason in self._unused_link().items():
+            groups: Any = {"link_slots": self.channel, "radio_band": self.radio}
+            group = groups.get(name, self.fleet)
+            if getattr(group, name) != getattr(type(group), name):
+                raise NoEffectError(name, getattr(group, name), reason)
+        if self.radio.radio_link is not None and self.model.task is not None:
+            for name in ("radio_bits", "radio_broadcast_bits"):
+                if getattr(self.radio, name) is None and name not in self.radio.unused():
+                    raise InputError(name, "missing", "given with a task of your own")
 
     def _unused_data(self) -> dict[str, str]:
         return {} if self.model.task is None else {"input_scale": "with a task of your own"}
@@ -110,6 +144,7 @@ class RunConfig:
         case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
         case = _without_outdated(case, chosen)
         chosen |= _devices_of_folder(chosen)
+        chosen |= shorthand.radio(options, chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
         config = cls().with_options(**{**case, **chosen})
@@ -209,6 +244,8 @@ class RunConfig:
         """True if another seed may give another schedule; your own policy is called with the seed."""
         if self.policy.schedule not in POLICIES or self.policy.depends_on_seed:
             return True
+        if self.radio.depends_on_seed and self.radio.radio_seed is None:
+            return True
         return self.fleet.depends_on_seed and self.fleet.fleet_seed is None
 
     @property
@@ -219,6 +256,38 @@ class RunConfig:
     def make_fleet(self) -> Fleet | None:
         """Return the devices, or None if all are equal and without faults."""
         return None if self.fleet == RunConfig.fleet else self.fleet.fleet(self.channel, self.fleet_seed)
+
+    def make_link(self, channel: Scenario | None = None) -> RadioLink | None:
+        """Return the link over the radio, or None if uplinks and broadcasts take fixed slots.
+
+        ``channel`` replaces the run's own devices and channel.
+        """
+        if self.radio.radio_link is None:
+            return None
+        update, model = self.message_bits()
+        return make_link(
+            self.radio,
+            channel or self.channel,
+            update_bits=update,
+            broadcast_bits=model,
+            seed=self.seed,
+            uplink_slots=self.fleet.uplink_slots,
+        )
+
+    @property
+    def update_bits(self) -> int | None:
+        """Bits of an uplink of adaptive rate; None if the slots of an uplink are fixed."""
+        if self.radio.radio_link != "rate-adaptive":
+            return None
+        return self.radio.radio_bits or self.message_bits()[0]
+
+    def message_bits(self) -> tuple[int, int]:
+        """Return the bits of an update and of a model; 0 for a task of your own, whose size is not known."""
+        if self.model.task is not None:
+            return 0, 0
+        network = self.network()
+        arrays = len(network.parameter_shapes)
+        return link_slots_of(network.parameters, self.bits, 1, arrays), network.parameters * UNQUANTISED
 
     def attackers(self) -> tuple[int, ...]:
         """Return the devices that attack; none without an attack."""
@@ -232,9 +301,11 @@ class RunConfig:
         """
         fleet = self.make_fleet()
         events = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
-        events = events or bool(self.channel.group_size_changes)
+        events = events or bool(self.channel.group_size_changes) or self.policy.participation not in BOOKED
+        events = events or self.radio.radio_link is not None
         refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
-        return simulate(self.channel, self.policy.policy(self.seed), rounds=rounds, fleet=fleet)
+        policy = self.policy.policy(self.seed)
+        return simulate(self.channel, policy, rounds=rounds, fleet=fleet, link=self.make_link())
 
     def network(self) -> Architecture | Resnet8:
         """Return the built-in network that is trained, for the images of the data set."""
@@ -269,7 +340,11 @@ class RunConfig:
 
 
 # Options whose values belong to that of another option: they get their defaults if it changes.
-DEPENDENT: Mapping[str, tuple[str, ...]] = {"network": ("channels", "hidden"), "data_folder": FOUND_IN_FOLDER}
+DEPENDENT: Mapping[str, tuple[str, ...]] = {
+    "network": ("channels", "hidden"),
+    "data_folder": FOUND_IN_FOLDER,
+    "radio_trace": ("radio_trace_sha256",),
+}
 EVALUATIONS = 100  # of a run, by default
 # Options of earlier versions and their names now: run.json files may have the old ones.
 RENAMED: Mapping[str, str] = {"loss": "uplink_loss"}
@@ -290,16 +365,45 @@ class Shorthand:
             model's size. Instead of --link-slots.
         fleet_file: CSV file with a row for each device: device, compute_slots and optionally link_slots,
             leaves, returns, uplink_loss.
+        radio_placement_file: CSV file with a row for each device: device, and distance_m or x_m and y_m.
+        radio_schemes_file: CSV file of modulation and coding schemes: snr_db and efficiency, ascending.
     """
 
     samples_per_slot: float | None = None
     bits_per_slot: int | None = None
     fleet_file: Path | None = None
+    radio_placement_file: Path | None = None
+    radio_schemes_file: Path | None = None
+
+    def radio(self, options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the files of placement and schemes say."""
+        found: dict[str, Any] = {}
+        for name in ("radio_placement_file", "radio_schemes_file"):
+            path = getattr(self, name)
+            if path is None:
+                continue
+            if not isinstance(path, str | Path):
+                raise InputError(name, path, "the name of a CSV file")
+            if options.get("radio_link") is None and chosen.get("radio_link") is None:
+                raise NoEffectError(name, path, "without radio_link")
+            for other in REPLACED_BY[name]:
+                if options.get(other):
+                    raise ConflictError(name, other)
+        if self.radio_placement_file is not None:
+            found["radio_distances_m"] = read_distances(
+                Path(self.radio_placement_file), chosen.get("devices")
+            )
+            found["devices"] = len(found["radio_distances_m"])
+        if self.radio_schemes_file is not None:
+            found["radio_schemes"] = read_schemes(Path(self.radio_schemes_file))
+        return found
 
     def link(self, options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, int]:
         """Return the slots of a broadcast in 32 bits and of an uplink in fewer, from ``bits_per_slot``."""
         if self.bits_per_slot is None:
             return {}
+        if chosen.get("radio_link") is not None:
+            raise ConflictError("bits_per_slot", "radio_link")
         for name in REPLACED_BY["bits_per_slot"]:
             if name in options:
                 raise ConflictError("bits_per_slot", name)
@@ -342,6 +446,8 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "samples_per_slot": ("compute_slots",),
     "bits_per_slot": ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"),
     "data_folder": ("devices", *FOUND_IN_FOLDER),
+    "radio_placement_file": ("radio_distances_m", "radio_radius_m", "radio_nearest_m", "radio_placement"),
+    "radio_schemes_file": ("radio_schemes", "radio_rate", "radio_gap_db"),
     "fleet_file": (
         *("devices", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),

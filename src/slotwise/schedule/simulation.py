@@ -11,6 +11,7 @@ from slotwise.fleet import Fleet, Retransmission
 from slotwise.fleet.fleet_config import refuse_too_many_devices
 from slotwise.scenario import LARGEST, Scenario, check_fields, option_names, refuse_unused
 from slotwise.schedule.events import event_timeline, planned_delivery
+from slotwise.schedule.fading_simulator import fading_timeline
 from slotwise.schedule.link import Link
 from slotwise.schedule.policies import POLICIES
 from slotwise.schedule.policies.intentional_delay import Delay
@@ -127,9 +128,13 @@ def simulate(
     scenario.check_horizon(rounds)
     if fleet is not None:
         fleet.check_size(scenario)
-        fleet = None if fleet.is_equal_to(scenario) else fleet
+        fleet = None if fleet.is_equal_to(scenario, lossy_link=link is not None) else fleet
     refuse_unseen_channel(chosen, link)
-    timeline = None if event_by_event or link is not None else chosen.fast_path(scenario, fleet, rounds)
+    timeline = None
+    if not event_by_event and link is None:
+        timeline = chosen.fast_path(scenario, fleet, rounds)
+    elif not event_by_event:
+        timeline = fading_timeline(scenario, chosen, fleet, rounds, link)
     if timeline is None:
         timeline = event_timeline(scenario, chosen, fleet, rounds, link)
     if timeline.rounds:

@@ -26,7 +26,7 @@ from slotwise.live.server.live_view import LiveView
 from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
 from slotwise.live.server.outbox import Superseded
 from slotwise.live.server.rounds import RoundDriver
-from slotwise.live.server.server_config import ServerConfig, changed_for_devices, live_plan, live_scheduler
+from slotwise.live.server.server_config import ServerConfig, live_plan, live_scheduler, options_for_devices
 from slotwise.live.server.state import LiveState, Snapshot
 from slotwise.live.server.status_writer import StatusWriter
 from slotwise.live.server.timings import Timings
@@ -35,6 +35,7 @@ from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import Status
 from slotwise.schedule import Scheduler
+from slotwise.schedule.link import FleetLink
 from slotwise.user_code import describe_error
 
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
@@ -148,12 +149,11 @@ class _LiveRun:
     async def _connect(self, channel: Channel, return_timeout: float) -> tuple[DeviceMonitor, RoundDriver]:
         config, options, run = self._config, self._options, self._files.run_id
         topics, devices = Topics(options.name), config.channel.devices
-        told = {**config.options(), "task": None}  # devices take no code from the network
         spec = RunSpec(
             run=run,
             rounds=self._plan.rounds,
             fleet=config.make_fleet() or Fleet.equal(config.channel),
-            broadcast_slots=config.channel.link_slots,
+            link=config.make_link() or FleetLink.of(config.channel, config.make_fleet()),
             aggregation=config.rule.rule(),
             clip_norm=options.clip_norm,
             sample_count=CheckedTask.of(self._task).sample_count,
@@ -162,11 +162,7 @@ class _LiveRun:
             cool_down=options.cool_down,
             return_timeout=return_timeout,
             part_bytes=1024 * options.packet_kib - HEADER_BYTES,
-            announcement={
-                "devices": str(devices),
-                "parameters": json.dumps(told),
-                "changed": ",".join(changed_for_devices(config)),
-            },
+            announcement={"devices": str(devices), "parameters": json.dumps(options_for_devices(config))},
         )
         updates = UpdateCheck(len(self._task.initial_model()), packing_of(self._task))
         self._inbox = inbox = Inbox(
