@@ -66,7 +66,8 @@ class Attacked:
     def __init__(self, task: Task, config: AttackConfig, devices: int, seed: int = 0) -> None:
         """Draw the attackers among ``devices``, and noise, from the seed."""
         self._task, self._config, self._seed = task, config, whole("seed", seed, 0, LARGEST_SEED)
-        self.sample_count = CheckedTask.of(task).sample_count
+        checked = CheckedTask.of(task)
+        self.sample_count, self.devices = checked.sample_count, checked.devices
         self.attackers = frozenset(config.attackers(devices, seed))
         self.initial_model, self.evaluate = task.initial_model, task.evaluate
         self.named_arrays = task.named_arrays

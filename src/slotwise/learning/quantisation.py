@@ -44,7 +44,8 @@ class Quantised:
         self._task, self._seed = task, whole("seed", seed, 0, LARGEST_SEED)
         self.bits = whole("bits", bits, FEWEST_BITS, UNQUANTISED)
         self.initial_model, self.evaluate = task.initial_model, task.evaluate
-        self.named_arrays, self.sample_count = task.named_arrays, CheckedTask.of(task).sample_count
+        checked, self.named_arrays = CheckedTask.of(task), task.named_arrays
+        self.sample_count, self.devices = checked.sample_count, checked.devices
         sizes = [array.size for array in task.named_arrays(task.initial_model()).values()]
         self._ends = np.cumsum(sizes, dtype=np.int64)
         self.packing = None if self.bits == UNQUANTISED else Packing(self._ends, self.bits)

@@ -99,6 +99,7 @@ class CheckedTask:
         self.initial_model, self.named_arrays = task.initial_model, task.named_arrays
         self.trains_together = callable(getattr(task, "local_updates", None))
         """True if the task computes several updates in one call."""
+        self.devices: int | None = getattr(task, "devices", None)
         model = task.initial_model()
         vector = isinstance(model, np.ndarray) and model.dtype == np.float32 and model.ndim == 1
         if not vector or not model.size:
@@ -160,9 +161,8 @@ class CheckedTask:
 
     def check_devices(self, devices: int) -> None:
         """Raise a UserError if the task has samples for another number of devices than the schedule has."""
-        held = getattr(self.task, "devices", devices)
-        if held != devices:
-            found = f"has samples for {held} devices, and the schedule has {devices}"
+        if self.devices is not None and self.devices != devices:
+            found = f"has samples for {self.devices} devices, and the schedule has {devices}"
             raise UserError(f"task {self.name}: {found}")
 
     def _wrong(self, method: str, wanted: str, found: object) -> UserError:

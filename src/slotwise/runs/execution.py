@@ -178,10 +178,12 @@ def execute(
     task = task if task is not None else build_task(config)
     more = {} if task_object is None else {"task_object": task_object}
     _check_fits(resume, timeline, task, folder)
+    checked = CheckedTask.of(task)
+    checked.check_devices(timeline.scenario.devices)
     if create:
         own = more or config.model.task or config.training.local_step
         if own or config.rule.aggregation not in RULES:
-            _try_once(CheckedTask.of(task), rule, timeline)
+            _try_once(checked, rule, timeline)
         folder = RunFolder.create(folder.path, config, overwrite=overwrite, **more)
     with folder.held(), _opened(folder, config, observer):
         _tell_attackers(config, observer)
@@ -211,7 +213,7 @@ def _follow(training: Training, saver: _Saver, observer: Observer) -> History:
     except KeyboardInterrupt:
         saver.close(training.history(), "interrupted")
         raise
-    except Exception as error:  # of the user's rule or task, or a full disk
+    except (Exception, SystemExit) as error:  # of the user's rule or task, or a full disk
         saver.fail(training, error)
         raise
 
@@ -284,7 +286,7 @@ class _Saver:
         self._folder.write_points(history.points)
         self._last = time.monotonic()
 
-    def fail(self, training: Training, error: Exception) -> None:
+    def fail(self, training: Training, error: BaseException) -> None:
         """Save the state before an error as interrupted, so that the run can be resumed without its cause.
 
         If that fails too, there is still the last checkpoint.
@@ -357,9 +359,7 @@ def build_task(
 
 def _own_task(task: Task, config: RunConfig) -> Task:
     """Return a task object of the user with checks, and with the attack and the quantisation of the run."""
-    checked = CheckedTask.of(task)
-    checked.check_devices(config.channel.devices)
-    return _as_sent(checked, config)
+    return _as_sent(CheckedTask.of(task), config)
 
 
 def _as_sent(task: Task, config: RunConfig) -> Task:
