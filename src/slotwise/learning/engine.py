@@ -29,7 +29,16 @@ from slotwise.aggregation import (
     next_model,
 )
 from slotwise.errors import UserError
-from slotwise.learning.task import NO_METRICS, CheckedTask, Evaluation, Task, TrainingStart
+from slotwise.learning.task import (
+    NO_DEVICE_STATE,
+    NO_METRICS,
+    CheckedTask,
+    DeviceState,
+    Evaluation,
+    Task,
+    TrainingResult,
+    TrainingStart,
+)
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer
 from slotwise.scenario import whole
@@ -69,12 +78,14 @@ class History(Displayable):
         models: The models needed to resume, by version; the newest is w_rounds.
         rounds: Rounds applied.
         rule_state: State of the aggregation rule after them.
+        device_states: What devices keep between trainings, by device; those that keep nothing are missing.
     """
 
     points: tuple[Point, ...]
     models: Mapping[int, Vector]
     rounds: int
     rule_state: RuleState = field(default_factory=dict)
+    device_states: Mapping[int, DeviceState] = field(default_factory=dict)
 
     @property
     def model(self) -> Vector:
@@ -186,7 +197,7 @@ class Training:
         self._task.check_devices(timeline.scenario.devices)
         self._due = evaluation_rounds(timeline, evaluate_every)
         start = resume or History((), {0: task.initial_model()}, 0)
-        self._rule_state = start.rule_state
+        self._rule_state, self._device_states = start.rule_state, dict(start.device_states)
         self._points = list(start.points)
         self._reported = len(start.points)
         self._pending: deque[tuple[int, Future[Evaluation]]] = deque()
@@ -200,7 +211,7 @@ class Training:
         for version, round_number in enumerate(last_use.tolist()):
             self._last_uses[round_number].append(version)
         self._models = dict(start.models)
-        self._in_flight: deque[Future[Vector]] = deque()
+        self._in_flight: deque[Future[TrainingResult]] = deque()
         self._ahead = AHEAD_PER_WORKER * workers
         self._next_uplink = int(timeline.round_offsets[start.rounds])
         self._start_trainings()
@@ -239,17 +250,29 @@ class Training:
         sent = zip(
             self._timeline.device[uplinks].tolist(), self._timeline.version[uplinks].tolist(), strict=True
         )
-        contributions = []
+        contributions, states = [], dict(self._device_states)
         for device, version in sent:
-            update, samples = self._in_flight.popleft().result(), self._task.sample_count(device)
-            contributions.append(Contribution(update, k - version, self._models[version], device, k, samples))
+            result = self._in_flight.popleft().result()
+            if result.state or device in states:
+                states[device] = result.state
+            contributions.append(
+                Contribution(
+                    result.update,
+                    k - version,
+                    self._models[version],
+                    device,
+                    k,
+                    result.samples or 1,
+                    result.metrics,
+                )
+            )
             self._start_trainings()
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
             model, rule_state = next_model(self._aggregation, self.model, contributions, self._rule_state)
         if not np.isfinite(model).all():
             raise Diverged(k, "model", self.history())
         # In this order an interrupt (Ctrl-C) leaves the state of a complete round.
-        self._models[k + 1], self._rule_state = model, rule_state
+        self._models[k + 1], self._rule_state, self._device_states = model, rule_state, states
         self.rounds = k + 1
         for version in self._last_uses.pop(k, ()):
             self._models.pop(version, None)
@@ -275,11 +298,13 @@ class Training:
     def history(self) -> History:
         """Return everything up to the last applied round, after waiting for its evaluations."""
         self._collect(wait=True)
-        return History(tuple(self._points), dict(self._models), self.rounds, self._rule_state)
+        models, states = dict(self._models), dict(self._device_states)
+        return History(tuple(self._points), models, self.rounds, self._rule_state, states)
 
     def _evaluate_if_due(self) -> None:
         if self.rounds in self._due:
-            self._pending.append((self.rounds, self._pool.submit(self._task.evaluate, self.model)))
+            evaluation = self._pool.submit(self._task.evaluate, self.model, self._device_states)
+            self._pending.append((self.rounds, evaluation))
 
     def _collect(self, *, wait: bool) -> None:
         """Append finished evaluations to the points, in order."""
@@ -309,8 +334,11 @@ class Training:
             if model is None:
                 return
             slot = int(timeline.broadcast_end[version - 1]) if version else 0
-            start = TrainingStart(int(timeline.device[row]), int(timeline.training[row]), version, slot)
-            self._in_flight.append(self._pool.submit(self._task.local_update, model, start))
+            device, training = int(timeline.device[row]), int(timeline.training[row])
+            # A model reaches a device after the round of its last update, so that training's state is known.
+            state = self._device_states.get(device, NO_DEVICE_STATE)
+            start = TrainingStart(device, training, version, slot, state)
+            self._in_flight.append(self._pool.submit(self._task.train, model, start))
             self._next_uplink += 1
 
 

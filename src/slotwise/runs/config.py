@@ -21,6 +21,7 @@ from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_config import options_of_file
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.flower_project import devices_of
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.model_config import DEFAULT_LAYERS, ModelConfig
 from slotwise.learning.networks import RESNETS, Resnet8
@@ -72,22 +73,26 @@ class RunConfig:
         self.rule.check_group_size(self.channel.group_size)
         self.attackers()
         self.dataset.check_devices(self.channel.devices)
-        for name, reason in self._unused_data().items():
-            if getattr(self.dataset, name) != getattr(DatasetConfig, name):
-                raise NoEffectError(name, getattr(self.dataset, name), reason)
+        for name, reason in self._unused_with_own_task().items():
+            part: Any = self.dataset if name in option_names(DatasetConfig) else self.training
+            if getattr(part, name) != getattr(type(part), name):
+                raise NoEffectError(name, getattr(part, name), reason)
 
     def unused(self) -> dict[str, str]:
         """Return the options that have no effect in this configuration, each with the reason.
 
         A class of options declares its own in a method of the same name.
         """
-        found = self._unused_data()
+        found = self._unused_with_own_task()
         for group in GROUPS:
             part = getattr(self, group)
             found |= part.unused() if hasattr(part, "unused") else {}
         return found
 
-    def _unused_data(self) -> dict[str, str]:
+    def _unused_with_own_task(self) -> dict[str, str]:
+        if self.model.flower_app is not None:  # it has its own data and its own training
+            names = (*option_names(DatasetConfig), *option_names(LocalTraining))
+            return dict.fromkeys((name for name in names if name != "seed"), "with flower_app")
         return {} if self.model.task is None else {"input_scale": "with a task of your own"}
 
     @classmethod
@@ -107,7 +112,7 @@ class RunConfig:
         chosen = {name: value for name, value in options.items() if name not in SHORTHANDS}
         case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
         case = _without_outdated(case, chosen)
-        chosen |= _devices_of_folder(chosen)
+        chosen |= _devices_of_folder(chosen) | _devices_of_flower_app(chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
         config = cls().with_options(**{**case, **chosen})
@@ -298,8 +303,9 @@ class Shorthand:
         for name in REPLACED_BY["bits_per_slot"]:
             if name in options:
                 raise ConflictError("bits_per_slot", name)
-        if options.get("task") is not None:
-            raise ConflictError("bits_per_slot", "task", "give the slots of the link instead")
+        for name in ("task", "flower_app"):
+            if options.get(name) is not None:
+                raise ConflictError("bits_per_slot", name, "give the slots of the link instead")
         names = ("data", "data_folder", "devices", "network", "channels", "hidden", "backend", "bits")
         given = {name: chosen[name] for name in names if name in chosen}
         sized = RunConfig().with_options(group_size=1, **given)
@@ -369,6 +375,13 @@ def _devices_of_folder(options: Mapping[str, Any]) -> dict[str, Any]:
             raise ConflictError(name, "data_folder")
     found = DatasetConfig(data_folder=options["data_folder"])
     return {"devices": options.get("devices", len(found.device_samples))}
+
+
+def _devices_of_flower_app(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the number of nodes in the default federation of a Flower project, if it has one."""
+    folder = options.get("flower_app")
+    found = None if folder is None or "devices" in options else devices_of(str(folder))
+    return {} if found is None else {"devices": found}
 
 
 @cache

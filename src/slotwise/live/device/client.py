@@ -13,6 +13,7 @@ from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning import Task, TrainingStart
 from slotwise.learning.quantisation import Packing, packing_of
+from slotwise.learning.task import update_of
 from slotwise.live.protocol import BadFrame, Frame, FromDevice, Label, Topics, Work, decode, digest, encode
 from slotwise.live.transport import Channel, Connected, Message
 
@@ -177,7 +178,7 @@ class Device:
 
     def _compute(self, task: Task, model: Vector, start: TrainingStart) -> Vector | bytes:
         """Return the update as it is sent."""
-        update = np.asarray(task.local_update(model, start), dtype=np.float32)
+        update = np.asarray(update_of(task.local_update(model, start)), dtype=np.float32)
         return update if self._packing is None else self._packing.pack(update)
 
     @property
