@@ -6,21 +6,25 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 from digits.task import Net, held_out_data, test
+from slotwise.flower import serve
 
 app = ServerApp()
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run the rounds of the configuration."""
+    """Train with Flower's FedAvg, or in the order of one of slotwise's schedules."""
+    config = context.run_config
     torch.manual_seed(0)
-    strategy = FedAvg()
-    strategy.start(
-        grid=grid,
-        initial_arrays=ArrayRecord(Net().state_dict()),
-        train_config=ConfigRecord({"lr": context.run_config["learning-rate"]}),
-        num_rounds=context.run_config["num-server-rounds"],
-    )
+    arrays = ArrayRecord(Net().state_dict())
+    train_config = ConfigRecord({"lr": config["learning-rate"]})
+    if config["schedule"] == "fedavg":
+        rounds = config["num-server-rounds"]
+        FedAvg().start(grid=grid, initial_arrays=arrays, train_config=train_config, num_rounds=rounds)
+        return
+    options = {name: config[name] for name in ("schedule", "devices", "group_size", "deadline")}
+    options |= {"compute_slots": 5, "aggregation": "fedavg"}
+    serve(grid, options, arrays=arrays, train_config=train_config, out=config["out"])
 
 
 def global_evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:

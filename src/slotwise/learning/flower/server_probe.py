@@ -111,8 +111,9 @@ def first_messages(project: FlowerProject, devices: int, seed: int) -> FirstMess
     if not isinstance(app, ServerApp):
         raise UserError(f"{label}: must be a ServerApp; it is a {type(app).__name__}")
     grid = ProbeGrid(devices)
+    ensure_task_identity()
     try:
-        with quiet_flower(), task_identity(), seeded(seed):
+        with quiet_flower(), seeded(seed):
             app(grid, server_context(project))
     except _Stopped:
         pass
@@ -133,18 +134,11 @@ def server_context(project: FlowerProject) -> Context:
     return Context(1, 0, {}, RecordDict(), dict(project.run_config))
 
 
-@contextmanager
-def task_identity() -> Iterator[None]:
+def ensure_task_identity() -> None:
     """Let messages be made in this process, unless Flower runs an app in it already."""
-    names = ("task_id", "run_id", "node_id")
-    missing = [name for name in names if getattr(TaskIdentity, f"_{name}") is None]
-    for name in missing:
-        setattr(TaskIdentity, name, 1)
-    try:
-        yield
-    finally:
-        for name in missing:
-            setattr(TaskIdentity, f"_{name}", None)
+    for name in ("task_id", "run_id", "node_id"):
+        if getattr(TaskIdentity, f"_{name}") is None:
+            setattr(TaskIdentity, name, 1)
 
 
 @contextmanager
