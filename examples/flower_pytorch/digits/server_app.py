@@ -23,8 +23,16 @@ def main(grid: Grid, context: Context) -> None:
         FedAvg().start(grid=grid, initial_arrays=arrays, train_config=train_config, num_rounds=rounds)
         return
     options = {name: config[name] for name in ("schedule", "devices", "group_size", "deadline")}
-    options |= {"compute_slots": 5, "aggregation": "fedavg"}
-    serve(grid, options, arrays=arrays, train_config=train_config, out=config["out"])
+    options |= {"compute_slots": 5, "aggregation": "fedavg", "evaluate_every": config["deadline"]}
+    serve(
+        grid,
+        options,
+        arrays=arrays,
+        train_config=train_config,
+        message_timeout=config["message-timeout"],
+        checkpoint_every=0,
+        out=config["out"],
+    )
 
 
 def global_evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:

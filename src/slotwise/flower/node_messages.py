@@ -11,9 +11,11 @@ from dataclasses import asdict, dataclass
 from statistics import median
 
 from flwr.app import Message, RecordDict
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 POLL = 0.2  # seconds between two looks for replies
+UNREACHABLE = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
 NODES_POLL = 1.0  # seconds between two looks at the list of nodes
 
 
@@ -93,7 +95,8 @@ class NodeMessages:
 
     def send(self, node: int, content: RecordDict, message_type: str, group: str) -> Future[Message]:
         """Send a message; the future has the reply, or the exception NodeLost."""
-        message = self._grid.create_message(content, message_type, node, group, self._timeout)
+        lifetime = 2 * self._timeout  # the SuperLink must not give up first
+        message = self._grid.create_message(content, message_type, node, group, lifetime)
         sent = _Sent(node, Future(), time.monotonic())
         with self._lock:
             if self.ended:
@@ -142,7 +145,11 @@ class NodeMessages:
             return
         for reply in self._grid.pull_messages(list(self._sent)):
             sent = self._sent.pop(reply.metadata.reply_to_message_id, None)
-            if sent is not None:
+            if sent is None:
+                continue
+            if reply.has_error() and reply.error.code in UNREACHABLE:  # the SuperLink answers for the node
+                self._lose(sent, str(reply.error.reason))
+            else:
                 with self._lock:
                     self._seconds.append(time.monotonic() - sent.at)
                 sent.reply.set_result(reply)

@@ -96,11 +96,8 @@ def serve(
     if not isinstance(arrays, ArrayRecord):
         raise InputError("arrays", type(arrays).__name__, "an ArrayRecord with the first model")
     nodes = _Nodes(chosen.channel.devices, observer or Observer())
-    forms = [
-        _form(kind, given)
-        for kind, given in ((MessageType.TRAIN, train_config), (MessageType.EVALUATE, evaluate_config))
-    ]
-    task = NodeTask(arrays, *forms, evaluate_fn, lambda: dict(nodes.of_device))
+    train, evaluate = _form(MessageType.TRAIN, train_config), _form(MessageType.EVALUATE, evaluate_config)
+    task = NodeTask(arrays, train, evaluate, evaluate_fn, lambda: dict(nodes.of_device))
     path = Path(out)
     folder = (
         RunFolder.open(path) if resume else new_live_folder(RunFolder.check_new(path).path, chosen, server)
@@ -133,7 +130,7 @@ async def _run(
 
 
 class _Nodes:
-    """Which node is which device; runs a `Device` for each node that is connected."""
+    """The nodes as devices: a `Device` runs for each node that is connected."""
 
     def __init__(self, devices: int, observer: Observer) -> None:
         self._devices, self.observer = devices, observer
@@ -141,7 +138,7 @@ class _Nodes:
         """Node of each device that is present."""
         self._connected: frozenset[int] = frozenset()
         self._failures: Counter[int] = Counter()  # of nodes that are connected
-        self._changed: Callable[[], None] = lambda: None
+        self._changed: Callable[[], object] = lambda: None
 
     def notify(self, connected: frozenset[int]) -> None:
         """Receive the connected nodes; called in another thread."""

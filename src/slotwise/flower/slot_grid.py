@@ -113,12 +113,12 @@ class SlotGrid(Grid):
         return History(tuple(points), {}, self.rounds)
 
     def set_run(self, run: Run) -> None:
-        """Set the run."""
+        """Set what `run` returns."""
         self._run = run
 
     @property
     def run(self) -> Run:
-        """The run."""
+        """Description of the run, which Flower asks for."""
         return self._run
 
     def create_message(
@@ -129,7 +129,7 @@ class SlotGrid(Grid):
         group_id: str,
         ttl: float | None = None,
     ) -> Message:
-        """Return a message."""
+        """Return a new message to a node."""
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:

@@ -51,7 +51,7 @@ class AppProcess:
         return result
 
     def close(self) -> None:
-        """End the process."""
+        """End the process now; otherwise it ends with this object."""
         self._close()
 
     def _ask(self, method: str, *arguments: object) -> Any:

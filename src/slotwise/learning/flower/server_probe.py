@@ -23,7 +23,7 @@ from slotwise.user_code import describe_error
 
 
 class FirstMessages:
-    """What a ServerApp sends first.
+    """First messages of a ServerApp.
 
     Attributes:
         arrays: The model it starts from.
@@ -49,12 +49,12 @@ class ProbeGrid(Grid):
         self.evaluate: Message | None = None
 
     def set_run(self, run: Run) -> None:
-        """Set the run."""
+        """Set what `run` returns."""
         self._run = run
 
     @property
     def run(self) -> Run:
-        """The run."""
+        """Description of the run, which Flower asks for."""
         return self._run
 
     def create_message(
@@ -65,7 +65,7 @@ class ProbeGrid(Grid):
         group_id: str,
         ttl: float | None = None,
     ) -> Message:
-        """Return a message."""
+        """Return a new message to a node."""
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
@@ -94,7 +94,7 @@ class ProbeGrid(Grid):
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """Keep the first messages; nobody answers."""
+        """Keep the first messages; no node answers."""
         del timeout
         self.push_messages(messages)
         return []
