@@ -103,7 +103,7 @@ def flower_rate(rounds: int, workers: int) -> float:
 
 
 def call_ratio(calls: int) -> tuple[float, float]:
-    """Return the milliseconds of TorchTask, and the time of a ClientApp that uses it as a multiple of them."""
+    """Return the milliseconds of TorchTask, and a ClientApp that uses it in multiples of them."""
     task = sw.TorchTask(lambda: sequential(NETWORK), common_samples(sw.load_mnist()), SGD, device="cpu")
     names = list(task.named_arrays(task.initial_model()))
     app = ClientApp()
