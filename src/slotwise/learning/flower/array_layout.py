@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
+from flwr.common.constant import SType
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
@@ -56,24 +59,42 @@ class ArrayLayout:
                 f"the model that was returned has other arrays than were sent: {'; '.join(parts)}"
             )
         parts = []
-        for name, shape in zip(self.names, self.shapes, strict=True):
+        for name, shape, header in zip(self.names, self.shapes, self._headers, strict=True):
             array = arrays[name]
             if tuple(array.shape) != shape:
                 raise UserError(f"array {name} was sent as {list(shape)} and returned as {list(array.shape)}")
-            parts.append(array.numpy().reshape(-1).astype(np.float32, copy=False))
+            parts.append(self._numbers(array, header).astype(np.float32, copy=False))
         return np.concatenate(parts)
 
     def record(self, model: Vector) -> ArrayRecord:
         """Return a model as it is sent."""
         record = ArrayRecord()
-        for name, part, kind in zip(self.names, self._parts(model), self.types, strict=True):
+        described = zip(self.names, self.shapes, self.types, self._headers, self._parts(model), strict=True)
+        for name, shape, kind, header, part in described:
             whole = np.dtype(kind).kind in "biu"
-            record[name] = Array(np.asarray((np.rint(part) if whole else part).astype(kind, copy=False)))
+            numbers = (np.rint(part) if whole else part).astype(kind, copy=False)
+            record[name] = Array(kind, shape, SType.NUMPY, header + numbers.tobytes())
         return record
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays of a model by name."""
         return dict(zip(self.names, self._parts(model), strict=True))
+
+    @cached_property
+    def _headers(self) -> tuple[bytes, ...]:
+        """First bytes of each array as numpy saves it: type and shape, the same for every model."""
+        found = []
+        for shape, kind in zip(self.shapes, self.types, strict=True):
+            empty = np.zeros(shape, dtype=kind)
+            found.append(Array(empty).data[: -empty.nbytes or None])
+        return tuple(found)
+
+    @staticmethod
+    def _numbers(array: Array, header: bytes) -> NDArray[Any]:
+        """Return the numbers of an array; reading the header takes longer than reading a small array."""
+        if array.stype == SType.NUMPY and array.data.startswith(header):
+            return np.frombuffer(array.data, dtype=array.dtype, offset=len(header))
+        return array.numpy().reshape(-1)
 
     def _parts(self, model: Vector) -> list[Vector]:
         pieces = np.split(model, np.cumsum(self.sizes)[:-1])
