@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["unequal-devices.md"])
+@pytest.mark.parametrize("name", ["unequal-devices.md", "channel.md"])
 def test_the_examples_of_a_page_print_what_it_says(name: str) -> None:
     result = doctest.testfile(str(ROOT / "docs" / name), module_relative=False, encoding="utf-8")
     assert result.attempted > 0
@@ -51,7 +51,8 @@ def test_links_and_paths_of_a_page_exist(page: Path) -> None:
     assert [p for p in named if not any((base / p).exists() for base in (ROOT, ROOT / "src/slotwise"))] == []
 
 
-EXECUTED = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in ("python", "own-model", "data"))]
+NAMES = ("python", "own-model", "data", "radio", "recommend")
+EXECUTED = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in NAMES)]
 
 
 @pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from slotwise.observer import Observer, Observers
     from slotwise.paper.reproduction import reproduce
     from slotwise.planning import Plan, plan
+    from slotwise.radio import RadioConfig, RadioLink, read_trace, write_trace
     from slotwise.recommendation.answer import Recommendation
     from slotwise.recommendation.search import recommend
     from slotwise.report.notebook_display import plot_curves
@@ -82,8 +83,10 @@ _MODULES = {
     "scenario": ("Scenario", "compute_slots"),
     "fleet": ("Fleet", "FleetConfig", "Absence"),
     "planning": ("plan", "Plan"),
+    "radio": ("RadioConfig", "RadioLink", "read_trace", "write_trace"),
     "schedule": ("simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay"),
-    "schedule.policy": ("Delivery", "Selection", "Waiting"),
+    "schedule.policy": ("Delivery",),
+    "schedule.selection": ("Selection", "Waiting"),
     "schedule.scheduler": ("Scheduler",),
     "costs": ("Costs", "Powers"),
     "data": ("Dataset", "load_mnist", "load_npz_folder"),
@@ -140,6 +143,7 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [  # noqa: RUF022  (grouped by use)
     "Scenario", "compute_slots", "Fleet", "FleetConfig", "Absence",
+    "RadioConfig", "RadioLink", "read_trace", "write_trace",
     "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
     "Delivery", "Selection", "Waiting", "Scheduler", "Costs", "Powers",
     "train", "Task", "TrainingStart", "TrainingResult", "Evaluation", "History", "Point", "Diverged",

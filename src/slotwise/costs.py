@@ -1,4 +1,4 @@
-"""Costs of a timeline: slots and air time of the devices and, if powers are known, joules."""
+"""Costs of a timeline: slots and air time of devices and server and, if powers are known, joules."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ LARGEST_POWER = 1_000_000_000  # far above any device, and far below where sums 
 
 @dataclass(frozen=True, kw_only=True)
 class Powers:
-    """Watts that a device draws, and the seconds of a slot.
+    """Watts that a device and the server draw, and the seconds of a slot.
 
     Attributes:
         computing: Watts while it trains.
         sending: Watts while it sends, including lost uplinks.
         receiving: Watts while it receives a model.
         idle: Watts while it waits for a model or for the channel.
+        server_sending: Watts of the server while it broadcasts.
+        server_receiving: Watts of the server while an uplink is on the air.
+        server_idle: Watts of the server otherwise.
         slot_seconds: Seconds of one slot.
     """
 
@@ -32,6 +35,9 @@ class Powers:
     sending: float
     receiving: float
     idle: float = 0.0
+    server_sending: float = 0.0
+    server_receiving: float = 0.0
+    server_idle: float = 0.0
     slot_seconds: float = 1.0
 
     def __post_init__(self) -> None:
@@ -43,6 +49,11 @@ class Powers:
                 raise InputError(field.name, value, f"at most {LARGEST_POWER:,}")
         if not self.slot_seconds:
             raise InputError("slot_seconds", self.slot_seconds, "above 0")
+
+    @property
+    def has_server(self) -> bool:
+        """True if a power of the server is given."""
+        return bool(self.server_sending or self.server_receiving or self.server_idle)
 
 
 class Usage(NamedTuple):
@@ -60,6 +71,31 @@ class Usage(NamedTuple):
     def total(self) -> Usage:
         """The sums over all devices."""
         return Usage(*(int(slots.sum()) for slots in self))
+
+
+class ServerUsage(NamedTuple):
+    """Slots of the server until the last round ends."""
+
+    sending: int  # broadcasts
+    receiving: int  # slots in which at least one uplink is on the air, lost ones included
+    idle: int
+
+    def joules(self, powers: Powers) -> float:
+        """Return the server's energy."""
+        active = self.sending * powers.server_sending + self.receiving * powers.server_receiving
+        return (active + self.idle * powers.server_idle) * powers.slot_seconds
+
+
+def server_usage(timeline: Timeline) -> ServerUsage:
+    """Return the slots in which the server sends, receives and does neither."""
+    sending = int((timeline.broadcast_end - timeline.broadcast_start).sum())
+    start = np.concatenate([timeline.start, timeline.lost[:, 3]])
+    end = np.concatenate([timeline.end, timeline.lost[:, 4]])
+    order = np.argsort(start, kind="stable")
+    start, until = start[order], np.maximum.accumulate(end[order])
+    before = np.concatenate([np.zeros(1, dtype=np.int64), until[:-1]])[: len(until)]
+    receiving = int(np.maximum(until - np.maximum(start, before), 0).sum())
+    return ServerUsage(sending, receiving, timeline.last_slot - sending - receiving)
 
 
 def usage(timeline: Timeline) -> Usage:
@@ -84,8 +120,16 @@ def usage_until(timeline: Timeline, slots: Sequence[int]) -> Usage:
     return Usage._make([*active, timeline.scenario.devices * places - away - sum(active)])
 
 
-def joules(usage: Usage, powers: Powers) -> Any:
-    """Return the energy of each entry of ``usage``, or of a total as one number; absent devices use none."""
+def joules(usage: Usage, powers: Powers | Sequence[Powers]) -> Any:
+    """Return the energy of each entry of ``usage``, or of a total as one number; absent devices use none.
+
+    Each device may have powers of its own; there is no total of them here.
+    """
+    if not isinstance(powers, Powers):
+        if len(powers) != len(usage.idle):
+            raise InputError("powers", f"{len(powers)} in all", f"{len(usage.idle)}, one for each device")
+        rows = zip(*usage, powers, strict=True)
+        return np.array([joules(Usage(*slots), own) for *slots, own in rows])
     active = usage.computing * powers.computing + usage.sending * powers.sending
     return (active + usage.receiving * powers.receiving + usage.idle * powers.idle) * powers.slot_seconds
 
@@ -109,12 +153,13 @@ class Costs:
 
     slots: int  # at which the last round ends
     usage: Usage  # of each device
-    powers: Powers | None = None  # None if they are not known, and then there are no joules
+    powers: Powers | Sequence[Powers] | None = None  # None if not known, and then there are no joules
+    server: ServerUsage | None = None
 
     @classmethod
-    def of(cls, timeline: Timeline, powers: Powers | None = None) -> Costs:
-        """Return the costs of a whole timeline."""
-        return cls(timeline.last_slot, usage(timeline), powers)
+    def of(cls, timeline: Timeline, powers: Powers | Sequence[Powers] | None = None) -> Costs:
+        """Return the costs of a whole timeline; ``powers`` are those of every device, or one for each."""
+        return cls(timeline.last_slot, usage(timeline), powers, server_usage(timeline))
 
     @property
     def shares(self) -> dict[str, float]:
@@ -130,7 +175,16 @@ class Costs:
     @property
     def joules(self) -> float | None:
         """Energy of all devices together; None if powers are not known."""
-        return None if self.powers is None else joules(self.usage.total, self.powers)
+        if self.powers is None or isinstance(self.powers, Powers):
+            return None if self.powers is None else joules(self.usage.total, self.powers)
+        return float(joules(self.usage, self.powers).sum())
+
+    @property
+    def server_joules(self) -> float | None:
+        """Energy of the server; None if its powers are not known."""
+        if self.server is None or not isinstance(self.powers, Powers) or not self.powers.has_server:
+            return None
+        return self.server.joules(self.powers)
 
     @property
     def joules_of_a_device(self) -> Spread | None:
@@ -143,6 +197,8 @@ class Costs:
         figures = {"slots": self.slots, **self.usage.total._asdict(), "air_slots_of_a_device": air}
         if self.joules_of_a_device is not None:
             figures |= {"joules": self.joules, "joules_of_a_device": self.joules_of_a_device._asdict()}
+        if self.server_joules is not None and self.server is not None:
+            figures |= {"server": self.server._asdict() | {"joules": self.server_joules}}
         return figures
 
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -173,7 +229,7 @@ def _spans(timeline: Timeline) -> Iterator[tuple[Column, Column, Column]]:
         np.concatenate([timeline.start, begun]),
         np.concatenate([timeline.end, until]),
     )
-    yield (done.device, done.arrival, np.minimum(done.start, done.departure))
+    yield (done.device, done.arrival, np.minimum(timeline.received_at(done.version), done.departure))
     absences = timeline.fleet.absences if timeline.fleet else ()
     away = [(n, leaves, last if returns is None else returns) for n, leaves, returns in absences]
     device, start, end = np.array(away, dtype=np.int64).reshape(-1, 3).T

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
@@ -15,6 +15,8 @@ from slotwise.fleet import Fleet, FleetConfig
 from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule import POLICIES, Schedule, automatic_delay, completed_rounds, simulate
+from slotwise.schedule.equal_devices import round_ends
+from slotwise.schedule.link import Link
 from slotwise.schedule.policies.intentional_delay import refuse_too_many_groups
 from slotwise.schedule.simulation import most_uplinks, refuse_too_many_uplinks
 
@@ -75,11 +77,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """One group size within one deadline, for unequal devices; intentional delay is just in time."""
+    """One group size within one deadline, simulated: unequal devices, or links over the radio.
+
+    Intentional delay is just in time.
+    """
 
     scenario: Scenario
     schedules: Mapping[str, Outcome]
     costs: CostsBySchedule = field(default_factory=dict, repr=False, compare=False)
+    over_radio: bool = False
 
     @property
     def fits(self) -> bool:
@@ -104,9 +110,11 @@ def plan(
     devices: int,
     compute_slots: int,
     link_slots: int = 1,
+    sub_channels: int = 1,
     deadline: int,
     group_sizes: Iterable[int] | None = None,
     fleet: Fleet | FleetConfig | None = None,
+    link: Callable[[Scenario], Link | None] | None = None,
     seed: int = 0,
     usage: bool | None = False,
     powers: Powers | None = None,
@@ -117,9 +125,11 @@ def plan(
         devices: N, the number of devices.
         compute_slots: slots of one local training.
         link_slots: slots of one uplink and of one broadcast.
+        sub_channels: devices that may send at once.
         deadline: T, the slots available for training.
         group_sizes: values of S; all divisors of N by default.
         fleet: the devices, if they are unequal: every schedule is then simulated.
+        link: returns the link of a scenario, such as `RunConfig.make_link`; every schedule is then simulated.
         seed: seed of a FleetConfig.
         usage: True computes the costs of every schedule, None those of idfl alone and only if that takes at
             most a few seconds, False none.
@@ -131,7 +141,8 @@ def plan(
     """
     count = whole("devices", devices)
     sizes = divisors(count) if group_sizes is None else list(group_sizes)
-    channel = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
+    channel: dict[str, Any] = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
+    channel["sub_channels"] = sub_channels
     scenarios = [Scenario(devices=count, group_size=size, **channel) for size in sizes]
     unequal = fleet.fleet(scenarios[0], seed) if isinstance(fleet, FleetConfig) else fleet
     if unequal is not None and unequal.is_equal_to(scenarios[0]):
@@ -141,16 +152,16 @@ def plan(
     if unequal is None and usage is None and size > QUICKLY_COUNTED:
         counted = ()
     for scenario in scenarios:
-        if counted or unequal:
-            refuse_too_many_uplinks(scenario, fleet=unequal)
+        if counted or unequal or link:
+            refuse_too_many_uplinks(scenario, fleet=unequal, events=link is not None)
         elif not scenario.divides:  # no closed form
             refuse_too_many_groups(scenario)
-    table = PlanTable(_plan(scenario, unequal, counted, powers) for scenario in scenarios)
+    table = PlanTable(_plan(one, unequal, link and link(one), counted, powers) for one in scenarios)
     if not any(row.fits for row in table):
         shortest = min(map(theory.sync_round_slots, scenarios))
         allowed = f"at least {shortest}, the slots of the shortest first round"
-        if unequal:
-            allowed = "long enough for a first round of the fleet to end"
+        if unequal or link:
+            allowed = "long enough for a first round to end"
         raise InputError("deadline", deadline, allowed)
     return table
 
@@ -162,25 +173,30 @@ def divisors(number: int) -> list[int]:
 
 
 def _plan(
-    scenario: Scenario, fleet: Fleet | None, counted: Sequence[str], powers: Powers | None
+    scenario: Scenario, fleet: Fleet | None, link: Link | None, counted: Sequence[str], powers: Powers | None
 ) -> Plan | FleetPlan:
     """Use closed forms for equal devices if S divides N, and the exact schedule otherwise."""
-    simulated: Sequence[str] = counted if fleet is None else SCHEDULES
-    outcomes = {name: _outcome(scenario, name, fleet, powers) for name in simulated}
+    simulated: Sequence[str] = counted if fleet is None and link is None else SCHEDULES
+    outcomes = {name: _outcome(scenario, name, fleet, link, powers) for name in simulated}
     costs = {name: outcomes[name].costs for name in counted}
-    if fleet is not None:
-        return FleetPlan(scenario, outcomes, costs)
-    delay = theory.free_delay(scenario)
+    if fleet is not None or link is not None:
+        return FleetPlan(scenario, outcomes, costs, over_radio=link is not None)
     if scenario.divides:
-        rounds = theory.rounds_within(scenario, scenario.deadline or 0)
-    else:
-        rounds, delay = completed_rounds(scenario), automatic_delay(scenario, free=delay)
+        rounds, delay = theory.rounds_within(scenario, scenario.deadline or 0), theory.free_delay(scenario)
+        return Plan(scenario, theory.round_slots(scenario), rounds, delay, costs)
+    if scenario.sub_channels > 1:  # no closed form: the average is that of the rounds within the deadline
+        rounds, delay = completed_rounds(scenario), automatic_delay(scenario)
+        last = max(round_ends(scenario), default=0)
+        return Plan(scenario, Fraction(last - scenario.compute_slots, max(1, rounds)), rounds, delay, costs)
+    rounds, delay = completed_rounds(scenario), automatic_delay(scenario, free=theory.free_delay(scenario))
     return Plan(scenario, theory.round_slots(scenario), rounds, delay, costs)
 
 
-def _outcome(scenario: Scenario, schedule: str, fleet: Fleet | None, powers: Powers | None) -> Outcome:
+def _outcome(
+    scenario: Scenario, schedule: str, fleet: Fleet | None, link: Link | None, powers: Powers | None
+) -> Outcome:
     try:
-        timeline = simulate(scenario, POLICIES[schedule](), fleet=fleet)
+        timeline = simulate(scenario, POLICIES[schedule](), fleet=fleet, link=link)
     except InputError as error:
         if error.parameter != "deadline":
             raise

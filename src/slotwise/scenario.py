@@ -5,7 +5,8 @@ Values of options come from Python, TOML, JSON or flags, so they are checked aga
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+import re
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from numbers import Integral, Rational
 from types import NoneType, UnionType
@@ -24,10 +25,13 @@ class Scenario:
 
     Attributes:
         devices: N, the number of devices.
-        group_size: S, the uplinks of one training round.
+        group_size: S, the uplinks of one training round; "50@0, 10@10000" changes it at the first round
+            whose model is broadcast in slot 10000 or later.
         compute_slots: tau_comp, the slots of one local training.
         link_slots: r, the slots of one uplink and of one broadcast.
         deadline: T, the slots available for training.
+        group_size_changes: (slot, S) of each later group size; a text as group_size sets them.
+        sub_channels: C, the devices that may send at once; a broadcast takes all sub-channels.
     """
 
     devices: int
@@ -35,15 +39,45 @@ class Scenario:
     compute_slots: int
     link_slots: int = 1
     deadline: int | None = None
+    group_size_changes: tuple[tuple[int, int], ...] = ()
+    sub_channels: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("devices", "group_size", "compute_slots", "link_slots"):
+        if isinstance(self.group_size, str):
+            (_, first), *changes = parse_group_sizes(self.group_size)
+            object.__setattr__(self, "group_size", first)
+            object.__setattr__(self, "group_size_changes", changes)
+        for name in ("devices", "group_size", "compute_slots", "link_slots", "sub_channels"):
             object.__setattr__(self, name, whole(name, getattr(self, name)))
-        if self.group_size > self.devices:
-            allowed = f"from 1 to {self.devices}, the number of devices"
-            raise InputError("group_size", self.group_size, allowed)
+        object.__setattr__(self, "group_size_changes", _checked_changes(self.group_size_changes))
+        for size in self.group_sizes:
+            if size > self.devices:
+                allowed = f"from 1 to {self.devices}, the number of devices"
+                raise InputError("group_size", size, allowed)
         if self.deadline is not None:
             object.__setattr__(self, "deadline", whole("deadline", self.deadline))
+
+    @property
+    def group_sizes(self) -> tuple[int, ...]:
+        """All group sizes, in the order in which they apply."""
+        return (self.group_size, *(size for _, size in self.group_size_changes))
+
+    @property
+    def group_size_text(self) -> str:
+        """The group size as options write it: ``10``, or ``50@0, 10@10000`` if it changes."""
+        if not self.group_size_changes:
+            return str(self.group_size)
+        return ", ".join(f"{size}@{slot}" for slot, size in ((0, self.group_size), *self.group_size_changes))
+
+    def with_group_size(self, size: int) -> Scenario:
+        """Return the scenario with one group size from the first round on."""
+        return replace(self, group_size=size, group_size_changes=())
+
+    def refuse_changes(self) -> None:
+        """Raise an InputError if the group size changes: for closed forms, which assume one size."""
+        if self.group_size_changes:
+            allowed = "one number for closed forms; simulate() is exact for a size that changes"
+            raise InputError("group_size", self.group_size_text, allowed)
 
     @property
     def groups(self) -> int:
@@ -57,17 +91,17 @@ class Scenario:
 
     @property
     def communication_slots(self) -> int:
-        """tau_comm = r(S+1): S uplinks and one broadcast (eq. 6)."""
-        return self.link_slots * (self.group_size + 1)
+        """tau_comm = r(S+1): S uplinks and one broadcast (eq. 6); r(ceil(S/C)+1) with C sub-channels."""
+        return self.link_slots * (-(-self.group_size // self.sub_channels) + 1)
 
     @property
     def largest_delay(self) -> int:
         """The largest intentional delay with which S devices are always left to send.
 
         A delay of ``a`` rounds keeps a·S devices waiting, so N − a·S must be at least S. That is G−1 if S
-        divides N, and one less otherwise.
+        divides N, and one less otherwise. If the group size changes, the largest counts.
         """
-        return self.devices // self.group_size - 1
+        return self.devices // max(self.group_sizes) - 1
 
     def checked_delay(self, delay: object) -> int:
         """Return ``delay`` as an int, or raise an InputError if it does not leave S devices to send."""
@@ -84,8 +118,9 @@ class Scenario:
             raise InputError("rounds", None, "given, unless the scenario has a deadline")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the parameters by name, as JSON and tables show them."""
-        return asdict(self)
+        """Return the parameters by name, as JSON and tables show them; those beyond the paper only if set."""
+        table, beyond = asdict(self), {"group_size_changes": (), "sub_channels": 1}
+        return {name: value for name, value in table.items() if value != beyond.get(name, NoneType)}
 
 
 def compute_slots(local_steps: int, batch_size: int, samples_per_slot: float | Rational) -> int:
@@ -101,6 +136,27 @@ def compute_slots(local_steps: int, batch_size: int, samples_per_slot: float | R
     if speed <= 0:
         raise InputError("samples_per_slot", samples_per_slot, "a number above 0")
     return -(-steps * batch // speed)
+
+
+def parse_group_sizes(text: str) -> list[tuple[int, int]]:
+    """Return (slot, size) for each part of a text such as ``50@0, 10@10000``; the first slot is 0."""
+    parts = [re.fullmatch(r"\s*([0-9]{1,10})\s*@\s*([0-9]{1,10})\s*", part) for part in text.split(",")]
+    sizes = [(int(part[2]), int(part[1])) for part in parts if part is not None]
+    if len(sizes) != len(parts) or sizes[0][0] != 0:
+        raise InputError("group_size", repr(text), "a whole number, or sizes by slot such as 50@0, 10@10000")
+    return sizes
+
+
+def _checked_changes(changes: Any) -> tuple[tuple[int, int], ...]:
+    """Return (slot, size) of each change as integers; slots must ascend."""
+    before, found = 0, []
+    for change in changes:
+        if not isinstance(change, list | tuple) or len(change) != 2:
+            raise InputError("group_size_changes", change, "pairs of a slot and a group size")
+        slot, size = whole("group_size", change[0], before + 1), whole("group_size", change[1])
+        found.append((slot, size))
+        before = slot
+    return tuple(found)
 
 
 def whole(name: str, value: object, smallest: int = 1, largest: int = LARGEST) -> int:

@@ -124,6 +124,29 @@ def test_what_ray_finds_wrong_is_told_in_one_line_and_whole(
 
 
 @pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("failures", [1, 5])
+def test_a_head_that_could_not_start_a_server_is_asked_again(
+    failures: int, head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = [RuntimeError("Initialization failure from server: process lost")] * failures
+
+    class Ray:
+        @staticmethod
+        def init(**options: object) -> None:
+            if left:
+                raise left.pop()
+
+    modules = {"ray": Ray, "grpc": grpc}
+    monkeypatch.setattr(ray_connection, "import_module", modules.__getitem__)
+    if failures < ray_connection.ATTEMPTS:
+        assert connect(head).head == head
+    else:
+        with pytest.raises(UserError, match="process lost"):
+            connect(head)
+    assert len(left) == max(0, failures - ray_connection.ATTEMPTS)
+
+
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("answer", [b"HTTP/1.0 400 Bad request\r\n\r\n", b"-ERR unknown command 'PRI'\r\n"])
 def test_a_server_of_another_kind_is_told_apart(serve: Serve, answer: bytes) -> None:
     with pytest.raises(UserError, match="the server there is not Ray"):

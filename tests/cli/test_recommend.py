@@ -81,25 +81,23 @@ def refused(recommend: Call, tmp_path: Path) -> Callable[..., str]:
     return run
 
 
-def test_it_says_what_to_use_how_sure_that_is_and_what_it_has_cost(
-    recommend: Call, config: Path, tmp_path: Path
-) -> None:
-    call = [*CASE, "--group-sizes", "1,2,4", "--config", config, "--seeds", 2, "--out", tmp_path / "out"]
+def test_it_says_what_to_use_and_what_it_has_cost(recommend: Call, config: Path, tmp_path: Path) -> None:
+    call = [*CASE, "--group-sizes", "2,4", "--config", config, "--seeds", 2, "--out", tmp_path / "out"]
     code, out, err = recommend(*call)
     document = json.loads((tmp_path / "out" / "recommendation.json").read_text())
     answer, cost = document["answer"], document["cost"]
     assert (code, err) == (0, "")
     assert f"use {answer['schedule']} with a group size of {answer['group_size']}" in out
-    assert f"better in {document['confidence']['seeds_won']} of 2 seeds" in out
-    assert f"{cost['search_steps']:,} SGD steps; training everything: {cost['grid_steps']:,}" in out
-    assert cost["share"] < 0.25
+    assert ("cannot tell" in out) == (not document["decided"]) == (len(document["choices"]) > 1)
+    assert f"cost: {cost['search_steps']:,} SGD steps, 100.0% of the whole grid" in out  # a small one
     assert "idfl S=4: the same run as sync S=4" in out
     assert (tmp_path / "out" / "recommendation.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "out" / "recommendation.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_asked_again_it_only_prints_again(recommend: Call, config: Path, tmp_path: Path) -> None:
-    call = [*CASE, "--config", config, "--seeds", "3,", "--out", tmp_path / "out"]
+    search = ["--budget", 250, "--group-sizes", "2,4"]  # less than the grid
+    call = [*CASE, "--config", config, "--seeds", "3,", *search, "--out", tmp_path / "out"]
     first = recommend(*call)
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "pilots").rglob("*")}
     assert recommend(*call) == first
@@ -110,7 +108,8 @@ def test_asked_again_it_only_prints_again(recommend: Call, config: Path, tmp_pat
 def test_the_recommended_run_can_be_trained_or_its_pilot_finished_to_the_same_bits(
     recommend: Call, config: Path, tmp_path: Path
 ) -> None:
-    code, out, _ = recommend(*CASE, "--config", config, "--seeds", 1, "--out", tmp_path / "out", "--json")
+    search = ["--budget", 250, "--group-sizes", "2,4", "--seeds", 1]  # ends before the deadline
+    code, out, _ = recommend(*CASE, "--config", config, *search, "--out", tmp_path / "out", "--json")
     document = json.loads(out)
     assert code == 0
     assert document["train"] == f"slotwise train --config {tmp_path / 'out' / 'recommended.toml'} --out RUN"
@@ -125,7 +124,8 @@ def test_the_recommended_run_can_be_trained_or_its_pilot_finished_to_the_same_bi
 
 def test_joules_to_a_target_are_a_metric(recommend: Call, config: Path, tmp_path: Path) -> None:
     metric = ["--metric", "joules-to-target", "--target", "accuracy=0.15"]
-    code, out, _ = recommend(*CASE, "--config", config, "--seeds", 1, *metric, "--out", tmp_path / "out")
+    search = ["--config", config, "--seeds", 1, "--group-sizes", "2,4", *metric]
+    code, out, _ = recommend(*CASE, *search, "--out", tmp_path / "out")
     assert code == 0
     assert " J" in out
     assert "joules: until accuracy=0.15" in out
@@ -177,9 +177,8 @@ def test_bad_input_is_reported_in_one_line(
     assert named in refused(*CASE, *options)
 
 
-@pytest.mark.parametrize("deadline", ["60", "2"])
-def test_a_deadline_too_short_for_pilots_is_refused(refused: Callable[..., str], deadline: str) -> None:
-    assert f"--deadline {deadline}" in refused(*SHAPE, "--deadline", deadline)
+def test_a_deadline_too_short_for_a_round_is_refused(refused: Callable[..., str]) -> None:
+    assert "--deadline 2" in refused(*SHAPE, "--deadline", 2)
 
 
 @pytest.mark.parametrize(
@@ -204,10 +203,10 @@ def test_a_bad_deadline_names_the_file_or_the_flag_that_has_it(
     refused: Callable[..., str], tmp_path: Path
 ) -> None:
     path = tmp_path / "bad.toml"
-    path.write_text("deadline = 60\n")
+    path.write_text("deadline = 2\n")
     case = ["--devices", 4, "--compute-slots", 4, "--config", path]
-    assert f"{path}: deadline = 60" in refused(*case)
-    assert "slotwise: --deadline 61" in refused(*case, "--deadline", 61)
+    assert f"{path}: deadline = 2" in refused(*case)
+    assert "slotwise: --deadline 3" in refused(*case, "--deadline", 3)
 
 
 def test_flags_override_a_file_that_is_not_valid_by_itself(
@@ -232,7 +231,9 @@ def test_a_folder_of_something_else_is_left_alone(recommend: Call, config: Path,
 def command(out: Path) -> list[str]:
     """Return a command that searches for some seconds."""
     program = [sys.executable, "-c", "from slotwise.cli import main; main()", "recommend", "--quiet"]
-    case = ["--devices", "6", "--compute-slots", "4", "--deadline", "4000", "--seeds", "2"]
+    # The budget is below the grid, so that it is searched.
+    case = ["--devices", "6", "--compute-slots", "4", "--deadline", "4000", "--seeds", "2", "--group-sizes"]
+    case += ["1,3", "--budget", "70000"]
     return [*program, *case, "--task", "examples.own_task.logistic:make_task", "--out", str(out)]
 
 

@@ -52,7 +52,7 @@ def test_other_devices_are_not(changes: dict[str, Any]) -> None:
         ({"jitter": float("nan")}, "jitter = nan: must be a number from 0 to below 1"),
         ({"uplink_loss": 1}, "uplink_loss = 1: must be a probability from 0 to below 1"),
         ({"uplink_loss": -0.5}, "uplink_loss = -0.5: must be a probability from 0 to below 1"),
-        ({"retransmission": "never"}, "retransmission = never: must be next-turn or at-once"),
+        ({"retransmission": "never"}, "retransmission = never: must be next-turn, at-once or erasure"),
         ({"seed": -1}, "seed = -1: must be a whole number from 0 to 18446744073709551615"),
         ({"absences": [(4, 1)]}, "absences = device 4: must be devices from 1 to 3"),
         (

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import Vector
+from slotwise.data import Dataset
 from slotwise.learning import Evaluation, History, TrainingStart, train
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.fastcnn.architecture import Architecture
@@ -148,3 +149,14 @@ def test_the_named_arrays_are_the_vector_in_its_order(task: CnnTask) -> None:
         "9.bias": (10,),
     }
     assert np.array_equal(np.concatenate([array.ravel() for array in arrays.values()]), model)
+
+
+def test_updates_computed_together_are_those_computed_one_by_one(mnist: Dataset) -> None:
+    rows = [np.arange(40), np.arange(40, 45), np.arange(50, 90), np.arange(90, 130)]
+    for network in (Architecture((1, 28, 28), (), (8,), 10), SMALL):
+        task = CnnTask(DeviceSamples(mnist, rows), network, LocalTraining(batch_size=16, update="mean"))
+        model, starts = task.initial_model(), [TrainingStart(n, 3 - n % 2) for n in (1, 3, 4, 2)]
+        for count in (3, 4):  # the fourth device has fewer samples than a batch
+            together = task.local_updates(model, starts[:count])
+            for start, found in zip(starts, together, strict=False):
+                np.testing.assert_array_equal(found, task.local_update(model, start))

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotwise.aggregation import Vector
-from slotwise.learning import Task, Training, engine, train
-from slotwise.learning.engine import AHEAD_PER_WORKER
+from slotwise.learning import Task, Training, train
 from slotwise.observer import Observer
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
@@ -86,32 +85,3 @@ def test_memory_holds_the_models_of_the_staleness_and_those_in_flight(
     )
     # A worker that has just finished may still hold its model; one more is in the engine's hands.
     assert staleness <= alive.most <= staleness + 1 + workers + 1
-
-
-def test_few_trainings_are_in_flight_however_large_a_round_is(
-    least_squares: MakeTask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scenario = Scenario(devices=100, group_size=100, compute_slots=2)
-    timeline, task = simulate(scenario, "async", rounds=1), least_squares(100, 0)
-    started = []
-
-    class Late:
-        """Runs nothing; only counts what it is handed."""
-
-        def __init__(self, workers: int, thread_name_prefix: str) -> None:
-            assert workers == 2
-
-        def submit(self, _: object, __: Vector, *training: int) -> None:
-            started.extend(training[:1])
-
-    monkeypatch.setattr(engine, "ThreadPoolExecutor", Late)
-    Training(timeline, task, workers=2)
-    assert [start.device for start in started] == list(range(1, 2 * AHEAD_PER_WORKER + 1))
-
-
-def test_trainings_of_later_rounds_start_before_the_first_round_is_complete(least_squares: MakeTask) -> None:
-    # Staleness is parallelism: with S = 1 and eight devices that all have w_0, all eight can train at once.
-    scenario = Scenario(devices=8, group_size=1, compute_slots=2)
-    timeline, task = simulate(scenario, "async", rounds=20), least_squares(8, 0)
-    with Training(timeline, task, workers=2) as training:
-        assert len(training._in_flight) == 8

@@ -54,6 +54,17 @@ def test_an_update_in_other_floats_is_taken_in_float32() -> None:
     assert update.dtype == np.float32
 
 
+def test_a_task_that_computes_updates_together_must_return_one_for_each() -> None:
+    class Together(Odd):
+        def local_updates(self, model: np.ndarray, starts: list[TrainingStart]) -> list[np.ndarray]:
+            return [np.ones(3, dtype=np.float32)]
+
+    task, starts = CheckedTask("mine:make", Together()), [TrainingStart(1, 0), TrainingStart(2, 0)]
+    assert len(task.local_updates(np.zeros(3, dtype=np.float32), starts[:1])) == 1
+    with pytest.raises(UserError, match="task mine:make: local_updates must return 2 updates"):
+        task.local_updates(np.zeros(3, dtype=np.float32), starts)
+
+
 @pytest.mark.parametrize("evaluation", [None, 1.0, ("much", 0.5), (1.0, 2.0, 3.0)])
 def test_an_evaluation_that_is_none_is_told_in_a_line(evaluation: object) -> None:
     with pytest.raises(UserError, match="task mine:make: evaluate must return"):

@@ -1,15 +1,17 @@
-"""The residual network."""
+"""Built-in networks that PyTorch computes."""
 
 import pytest
 
 from slotwise.errors import InputError
 from slotwise.learning import TrainingStart
+from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.networks import Resnet8
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
 
 torch = pytest.importorskip("torch")
-resnet8 = pytest.importorskip("slotwise.learning.torch_networks").resnet8
+torch_networks = pytest.importorskip("slotwise.learning.torch_networks")
+build_network, resnet8 = torch_networks.build_network, torch_networks.resnet8
 
 
 @pytest.mark.parametrize(("normalisation", "has_statistics"), [("group", False), ("batch", True)])
@@ -28,8 +30,8 @@ def test_resnet8_has_the_size_of_its_description(
     assert 3 * counter.get_total_flops() // 2 - images == size.dense_multiply_adds
 
 
-@pytest.mark.parametrize("network", ["resnet8-gn", "resnet8-bn"])
-def test_a_run_trains_resnet8(network: str) -> None:
+@pytest.mark.parametrize("network", ["resnet8-gn", "resnet8-bn", "cnn-dropout"])
+def test_a_run_trains_a_network_of_torch(network: str) -> None:
     config = RunConfig().with_options(network=network, backend="torch", devices=2, group_size=1)
     config = config.with_options(local_steps=1, batch_size=4, samples_per_device=8, model_seed=5)
     task = build_task(config)
@@ -40,9 +42,20 @@ def test_a_run_trains_resnet8(network: str) -> None:
     assert (build_task(config.with_options(model_seed=6)).initial_model() != model).any()
 
 
-def test_resnet8_needs_torch() -> None:
+def test_dropout_is_after_the_last_convolution_and_before_the_last_layer() -> None:
+    network = Architecture(input_shape=(1, 28, 28), convolutions=((10, 5), (20, 5)), hidden=(50,), classes=10)
+    plain, dropped = build_network("cnn", network), list(build_network("cnn-dropout", network))
+    kinds = [type(layer).__name__ for layer in dropped]
+    assert kinds[3:6] == ["Conv2d", "Dropout2d", "MaxPool2d"]
+    assert kinds[-2:] == ["Dropout", "Linear"]
+    kept = [kind for kind in kinds if not kind.startswith("Dropout")]
+    assert kept == [type(layer).__name__ for layer in plain]
+
+
+@pytest.mark.parametrize("network", ["resnet8-gn", "cnn-dropout"])
+def test_networks_of_torch_need_it(network: str) -> None:
     with pytest.raises(InputError) as error:
-        RunConfig().with_options(network="resnet8-gn")
+        RunConfig().with_options(network=network)
     assert error.value.parameter == "backend"
 
 

@@ -96,20 +96,28 @@ def test_every_name_belongs_to_one_run() -> None:
 
 def test_the_readings_begin_with_the_default_and_are_all_trained() -> None:
     assert READINGS[0] == UPDATES
-    assert {(one.update, one.aggregation, one.input_scale) for one in READINGS} == {
-        (update, aggregation, scale)
-        for update, aggregation in (("sum", "mean"), ("mean", "mean"), ("sum", "model-average"))
-        for scale in ("standard", "unit")
+    assert {(one.update, one.aggregation, one.input_scale, one.network) for one in READINGS} == {
+        *(
+            (update, aggregation, scale, "cnn")
+            for update, aggregation in (("sum", "mean"), ("mean", "mean"), ("sum", "model-average"))
+            for scale in ("standard", "unit")
+        ),
+        ("sum", "model-average", "standard", "cnn-dropout"),
     }
     (experiment,) = selected(PAPER, ["readings"])
     assert isinstance(experiment, Readings)
     trained = {
-        (run.config.training.update, run.config.rule.aggregation, run.config.dataset.input_scale)
+        (
+            run.config.training.update,
+            run.config.rule.aggregation,
+            run.config.dataset.input_scale,
+            run.config.model.network,
+        )
         for run in all_runs(selected(PAPER, ["mnist", "mnist-model-average", "readings"]), [0])
     }
     assert len(trained) == len(READINGS)
     # Async at four sizes, idfl where it differs (S=1 and 10), and both with slow links.
-    assert len(names("readings")) == 4 * (4 + 2 + 2)
+    assert len(names("readings")) == 5 * (4 + 2 + 2)
 
 
 def test_the_quick_look_is_small_and_has_what_it_must_show() -> None:

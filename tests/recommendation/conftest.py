@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.learning import Evaluation, Task, TrainingStart
-from slotwise.recommendation.answer import Question
-from slotwise.recommendation.candidates import Field
-from slotwise.recommendation.halving import Extent, most_steps
+from slotwise.recommendation import elimination
+from slotwise.recommendation.elimination import Question
 from slotwise.recommendation.metric import Metric
 from slotwise.runs import RunConfig
 
@@ -41,13 +40,6 @@ class Pulling:
         return {"model": model}
 
 
-def most_steps_of(field: Field, extent: Extent, local_steps: int) -> int:
-    """Return the most steps a search can take with all its seeds."""
-    updates = [[prospect.updates for prospect in c.prospects[: extent.seeds]] for c in field.running]
-    steps = [[local_steps * sum(numbers) for numbers in zip(*of, strict=True)] for of in updates]
-    return most_steps(extent.rungs, steps)
-
-
 class Tasks(list[Pulling]):
     """Builds tasks and remembers them."""
 
@@ -66,18 +58,25 @@ def tasks() -> Tasks:
     return Tasks()
 
 
+def make_question(
+    sizes: tuple[int, ...] = (1, 2, 3, 6),
+    seeds: tuple[int, ...] = (0, 1),
+    metric: Metric | None = None,
+    budget: int | None = None,
+    **options: object,
+) -> Question:
+    """Return a question about a case of milliseconds."""
+    base = RunConfig.from_options({**OPTIONS, **options})
+    return Question(base, sizes, seeds, metric or Metric(), budget)
+
+
 @pytest.fixture
 def question() -> Callable[..., Question]:
     """A question about a case of milliseconds."""
+    return make_question
 
-    def make(
-        sizes: tuple[int, ...] = (1, 2, 3, 6),
-        seeds: tuple[int, ...] = (0, 1),
-        metric: Metric | None = None,
-        budget: int | None = None,
-        **options: object,
-    ) -> Question:
-        base = RunConfig.from_options({**OPTIONS, **options})
-        return Question(base, sizes, seeds, metric or Metric(), budget)
 
-    return make
+@pytest.fixture
+def no_grid_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search also in cases of milliseconds, which would be trained as a whole."""
+    monkeypatch.setattr(elimination, "SMALL_GRID", 0)

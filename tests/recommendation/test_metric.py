@@ -1,12 +1,16 @@
+from math import inf, nan
+
 import pytest
 
 from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import InputError
 from slotwise.learning import Point
-from slotwise.recommendation.metric import Metric, MetricName, Reading, Target, confidence
+from slotwise.recommendation.metric import DIVERGED, Metric, MetricName, Target
+from slotwise.recommendation.pilots import Curve
 from slotwise.runs import RunConfig
 
 POWERS = Powers(computing=2.0, sending=1.0, receiving=0.5)
+JOULES = Metric("joules-to-target", Target("loss", 1.0), POWERS)
 CONFIG = RunConfig().with_options(devices=6, group_size=2, compute_slots=4, deadline=320)
 
 
@@ -14,57 +18,80 @@ def point(slot: int, loss: float, accuracy: float = 0.5) -> Point:
     return Point(slot, slot, loss, accuracy, 0)
 
 
-def test_the_last_quarter_of_the_slots_so_far_is_judged() -> None:
-    curve = [point(0, 9.0), point(75, 8.0), point(76, 2.0, 0.6), point(100, 1.0, 0.8)]
-    reading = Metric().read(CONFIG, curve, 100)
-    assert reading == Reading((2.0, 1.0), (0.6, 0.8))
-    assert Metric().score([reading]) == (1.5,)
-    assert Metric("accuracy").value(reading) == pytest.approx(0.7)
+def curve(slot: int, *points: Point, diverged: bool = False) -> Curve:
+    return Curve(CONFIG, slot, points, diverged)
 
 
-def test_a_curve_without_an_evaluation_in_that_quarter_is_judged_by_its_last() -> None:
-    assert Metric().read(CONFIG, [point(0, 2.3), point(10, 2.0)], 100).losses == (2.0,)
+def spent(slot: int) -> float:
+    return float(joules(usage_until(CONFIG.simulate(), [slot]), POWERS)[0])
 
 
-def test_every_seed_counts_the_same_however_many_evaluations_it_has() -> None:
-    readings = [Reading((1.0, 1.0, 1.0), (0.5,) * 3), Reading((3.0,), (0.7,))]
-    assert Metric().score(readings) == (2.0,)
-    assert Metric("accuracy").score(readings) == (-0.6,)
+def test_the_present_score_is_the_median_of_the_last_tenth_of_the_slots_so_far() -> None:
+    found = curve(100, point(0, 9.0), point(90, 8.0), *(point(91 + i, i, 0.2 * i) for i in range(4)))
+    assert Metric().present(found) == (0, 1.5)
+    assert Metric("accuracy").present(found) == (0, pytest.approx(0.7))
+
+
+def test_a_curve_without_an_evaluation_in_that_tenth_is_judged_by_its_last() -> None:
+    assert Metric().present(curve(100, point(0, 2.3), point(10, 2.0))) == (0, 2.0)
+
+
+def test_a_task_without_accuracy_has_the_worst() -> None:
+    found = curve(100, point(0, 2.3, nan), point(99, 2.0, nan))
+    assert Metric("accuracy").present(found) == (0, 1.0)
+    assert Metric("accuracy").optimistic(found)[1] <= 1.0
+
+
+@pytest.mark.parametrize("metric", [Metric(), Metric("accuracy")], ids=["loss", "accuracy"])
+def test_the_optimistic_score_is_better_than_the_present_one_and_equal_at_the_deadline(
+    metric: Metric,
+) -> None:
+    falling = [point(slot, 2 * 0.99**slot, 1 - 0.9 * 0.99**slot) for slot in range(0, 321, 8)]
+    halfway = curve(160, *falling[:21])
+    assert metric.optimistic(halfway) < metric.present(halfway)
+    assert metric.optimistic(curve(320, *falling)) == metric.present(curve(320, *falling))
+
+
+def test_a_pilot_that_diverged_is_worse_than_any_other_and_needs_no_training() -> None:
+    diverged = curve(20, diverged=True)
+    assert Metric().present(diverged) == Metric().optimistic(diverged) == DIVERGED > (9, 1e9)
+    assert Metric().settled(diverged)
 
 
 def test_joules_are_counted_until_the_target_is_first_reached() -> None:
-    metric = Metric("joules-to-target", Target("loss", 1.0), POWERS)
-    curve = [point(0, 2.0), point(16, 1.5), point(32, 0.9), point(48, 1.2), point(64, 0.5)]
-    reading = metric.read(CONFIG, curve, 320)
-    assert reading.joules == joules(usage_until(CONFIG.simulate(), [32]), POWERS)[0]
-    assert metric.settled(curve)
-    assert not metric.settled(curve[:2])
+    losses = point(0, 2.0), point(16, 1.5), point(32, 0.9), point(48, 1.2), point(64, 0.5)
+    found = curve(320, *losses)
+    assert JOULES.present(found) == JOULES.optimistic(found) == (0, spent(32))
+    assert JOULES.settled(found)
+    assert not JOULES.settled(curve(20, *losses[:2]))
 
 
-def test_who_has_not_reached_the_target_comes_after_by_loss() -> None:
-    metric = Metric("joules-to-target", Target("loss", 0.5), POWERS)
-    reached, costly = [Reading((9.0,), (0.1,), 10.0)] * 2, [Reading((0.1,), (0.9,), 99.0)] * 2
-    half = [Reading((0.4,), (0.5,), 1.0), Reading((0.6,), (0.5,), None)]
-    never, worse = [Reading((0.7,), (0.5,), None)] * 2, [Reading((0.8,), (0.5,), None)] * 2
-    worst_first = [worse, never, half, costly, reached]
-    assert sorted(worst_first, key=metric.score) == worst_first[::-1]
+def test_who_has_not_met_the_target_needs_at_least_what_it_has_spent() -> None:
+    going = curve(40, point(0, 2.0), point(40, 1.5))
+    assert JOULES.present(going) == (1, 1.5)
+    assert JOULES.optimistic(going) == (0, spent(40))
+    assert JOULES.optimistic(curve(320, point(0, 2.0), point(320, 1.5))) == (1, 1.5)
 
 
-def test_the_loss_of_a_seed_that_has_reached_the_target_is_of_no_account() -> None:
-    metric = Metric("joules-to-target", Target("loss", 0.5), POWERS)
-    # Both have reached it with one seed, whose training ended there: at once, or after overshooting.
-    better = [Reading((0.49,), (0.5,), 10.0), Reading((0.80,), (0.5,), None)]
-    worse = [Reading((0.30,), (0.5,), 90.0), Reading((0.85,), (0.5,), None)]
-    assert metric.score(better) == (1, 0.80) < metric.score(worse) == (1, 0.85)
+def test_seeds_that_missed_the_target_count_before_the_joules_of_the_others() -> None:
+    thrifty, costly = [(0, 10.0)] * 2, [(0, 99.0)] * 2
+    half, never, worse = [(0, 1.0), (1, 0.6)], [(1, 0.7)] * 2, [(1, 0.8)] * 2
+    worst_first = [[(0, 0.1), DIVERGED], worse, never, half, costly, thrifty]
+    assert sorted(worst_first, key=JOULES.over_seeds) == worst_first[::-1]
+    assert JOULES.over_seeds(half) == (1, 0.6)
+    assert JOULES.over_seeds(worst_first[0]) == DIVERGED
 
 
-def test_values_are_said_as_people_read_them() -> None:
-    joules = Metric("joules-to-target", Target("accuracy", 0.5), POWERS)
-    assert [(m.value_name, m.quantity, m.text(0.5)) for m in (Metric(), Metric("accuracy"))] == [
-        ("loss", "loss", "0.5000"),
-        ("accuracy", "accuracy", "50.00%"),
+def test_values_are_written_as_people_read_them() -> None:
+    assert [
+        (m.value_name, m.quantity, m.text(m.value((0, 0.25)))) for m in (Metric(), Metric("accuracy"))
+    ] == [
+        ("loss", "loss", "0.2500"),
+        ("accuracy", "accuracy", "75.00%"),
     ]
-    assert (joules.value_name, joules.quantity, joules.text(1234.5)) == ("joules", "accuracy", "1,234 J")
+    assert (JOULES.value_name, JOULES.quantity, JOULES.text(1234.5)) == ("joules", "loss", "1,234 J")
+    assert [JOULES.value((1, 0.5)), Metric().value(DIVERGED)] == [None, None]
+    assert [Metric().text(None), Metric().text(-inf)] == ["–", "–"]
 
 
 @pytest.mark.parametrize(
@@ -99,49 +126,3 @@ def test_a_target_is_for_joules_and_joules_need_target_and_powers(
     with pytest.raises(InputError) as error:
         Metric(metric, target, powers)
     assert error.value.parameter == refused
-
-
-def losses(*values: float) -> Reading:
-    return Reading(values, tuple(1 / (1 + value) for value in values))
-
-
-def test_curves_that_never_meet_are_told_apart_in_every_resample() -> None:
-    sure = confidence(Metric(), [losses(1.0, 1.1)] * 3, [losses(1.2, 1.3)] * 3)
-    assert (sure.seeds, sure.seeds_won, sure.resamples_won) == (3, 3, 1.0)
-
-
-def test_curves_that_cross_are_told_apart_in_some() -> None:
-    sure = confidence(Metric(), [losses(1.0, 2.0, 1.2)], [losses(1.1, 2.1, 1.3)])
-    assert sure.seeds_won == 1
-    assert 0.5 < (sure.resamples_won or 0) < 0.9
-
-
-def test_seeds_that_disagree_lower_it() -> None:
-    one = confidence(Metric(), [losses(1.0), losses(3.0)], [losses(2.0), losses(2.5)])
-    assert one.seeds_won == 1
-    assert 0.6 < (one.resamples_won or 0) < 0.9
-
-
-def test_higher_accuracies_win() -> None:
-    sure = confidence(Metric("accuracy"), [losses(1.0, 1.1)], [losses(2.0, 2.1)])
-    assert (sure.seeds_won, sure.resamples_won) == (1, 1.0)
-
-
-def test_one_evaluation_with_one_seed_is_nothing_to_resample() -> None:
-    sure = confidence(Metric(), [losses(1.0)], [losses(2.0)])
-    assert (sure.seeds_won, sure.resamples_won) == (1, None)
-
-
-def test_the_same_curves_give_the_same_confidence() -> None:
-    curves = [losses(1.0, 2.0, 1.2)], [losses(1.1, 2.1, 1.3)]
-    assert confidence(Metric(), *curves) == confidence(Metric(), *curves)
-
-
-def test_joules_are_resampled_over_seeds_alone_and_only_if_all_are_known() -> None:
-    metric = Metric("joules-to-target", Target("loss", 1.0), POWERS)
-    best, other = (Reading((1.0,), (0.5,), joules) for joules in (5.0, 6.0))
-    never = Reading((1.0,), (0.5,), None)
-    assert confidence(metric, [best], [other]).resamples_won is None
-    assert confidence(metric, [best, best], [other, never]).resamples_won is None
-    assert confidence(metric, [best, best], [other, never]).seeds_won == 2
-    assert confidence(metric, [best, best], [other, other]).resamples_won == 1.0

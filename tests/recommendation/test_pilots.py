@@ -7,7 +7,7 @@ import pytest
 from slotwise.batch.job import Job, Run
 from slotwise.batch.jobs import run_jobs
 from slotwise.batch.serial import SerialExecutor
-from slotwise.recommendation.search import recommendation_folder
+from slotwise.recommendation.pilots import pilot_folder
 from slotwise.runs import RunConfig, RunFolder, execute
 
 from .conftest import Pulling, Tasks
@@ -18,7 +18,7 @@ CONFIG = RunConfig().with_options(
 
 
 def train(path: Path, tasks: Tasks, rounds: int | None) -> RunFolder:
-    folder = recommendation_folder(path)
+    folder = pilot_folder(path)
     run_jobs(folder, [Job(Run("pilot", CONFIG), until=rounds)], SerialExecutor(1, tasks.make))
     return folder.run("pilot")
 
@@ -35,7 +35,7 @@ def test_a_pilot_resumed_to_the_end_is_the_run(tasks: Tasks, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("rounds", [0, 10])
-def test_a_pilot_stops_with_the_last_round_of_its_rung(tasks: Tasks, tmp_path: Path, rounds: int) -> None:
+def test_a_pilot_stops_with_its_last_round(tasks: Tasks, tmp_path: Path, rounds: int) -> None:
     pilot = train(tmp_path, tasks, rounds)
     history, _ = pilot.checkpoints.load()
     assert history is not None

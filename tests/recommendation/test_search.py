@@ -1,7 +1,7 @@
 """The whole search on a task of milliseconds: cost, divergence, interruption, folders."""
 
-import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,75 +11,70 @@ from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.observer import Observer
-from slotwise.recommendation.answer import Finding, Question, Recommendation
+from slotwise.recommendation.answer import Recommendation
+from slotwise.recommendation.elimination import Question, Search
 from slotwise.recommendation.metric import Metric, Target
-from slotwise.recommendation.search import Search, Stopped, _group_sizes, begin, recommendation_folder
+from slotwise.recommendation.pilots import FolderTrainer, Stopped, begin, pilot_folder
+from slotwise.recommendation.search import _group_sizes
 from slotwise.runs import RunConfig, RunFolder
 
-from .conftest import Pulling, Tasks, most_steps_of
+from .conftest import Pulling, Tasks, make_question
 
 Ask = Callable[..., Question]
+MakeTask = Callable[[RunConfig], Task]
 POWERS = Powers(computing=2.0, sending=1.0, receiving=0.5)
 
+pytestmark = pytest.mark.usefixtures("no_grid_is_small")
 
-MakeTask = Callable[[RunConfig], Task]
+
+@pytest.fixture
+def question() -> Ask:
+    """A question with few candidates: each is resumed up to sixteen times."""
+    return partial(make_question, sizes=(1, 2), seeds=(0,))
 
 
 def find(
     question: Question, path: Path, make_task: MakeTask, observer: Observer | None = None, workers: int = 1
-) -> Finding:
-    folder = recommendation_folder(path)
-    begin(folder, question.pilot_base)
-    return Search(question, folder, make_task=make_task, workers=workers, observer=observer).run()
+) -> Recommendation:
+    folder = pilot_folder(path)
+    begin(folder, question.base)
+    train = FolderTrainer(folder, make_task=make_task, workers=workers, observer=observer)
+    return Recommendation(Search(question, train, observer).run(), Path("out"))
 
 
-def test_the_steps_of_the_search_are_those_of_its_pilots_and_less_than_a_quarter_of_the_grid(
-    question: Ask, tmp_path: Path, tasks: Tasks
-) -> None:
-    finding = find(question(), tmp_path / "out", tasks.make)
-    trained = 0
-    for path in (tmp_path / "out" / "pilots").iterdir():
-        folder = RunFolder(path)
-        trained += int(folder.parameters().simulate().round_offsets[folder.description()["rounds"]])
-    assert finding.search_steps == trained  # one step a training
-    at_most = most_steps_of(finding.field, finding.extent, 1)
-    assert 0 < finding.search_steps <= at_most <= finding.extent.limit
-    assert at_most < finding.grid_steps / 4
+def trained_updates(path: Path) -> int:
+    """Return the updates of all pilots in a folder."""
+    folders = [RunFolder(pilot) for pilot in (path / "pilots").iterdir()]
+    return sum(int(f.parameters().simulate().round_offsets[f.description()["rounds"]]) for f in folders)
+
+
+def test_the_cost_is_that_of_the_pilots(question: Ask, tmp_path: Path, tasks: Tasks) -> None:
+    answer = find(question(), tmp_path / "out", tasks.make)
+    assert answer.finding.search_steps == trained_updates(tmp_path / "out")  # one step a training
+    assert 0 < answer.finding.search_steps < answer.finding.question.grid_steps
+    assert answer.share == answer.finding.search_steps / answer.finding.question.grid_steps
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_only_trainings_begun_ahead_are_done_again_when_a_pilot_goes_on(
     question: Ask, tmp_path: Path, tasks: Tasks, workers: int
 ) -> None:
-    finding = find(question(), tmp_path / "out", tasks.make, workers=workers)
-    climbs = len(finding.seeds) * sum(len(rung.ranking) for rung in finding.rungs)
-    assert finding.search_steps <= tasks.trainings <= finding.search_steps + 4 * workers * climbs
+    finding = find(question(), tmp_path / "out", tasks.make, workers=workers).finding
+    stops = 16 * len(finding.curves)
+    assert finding.search_steps <= tasks.trainings <= finding.search_steps + 4 * workers * stops
 
 
-def test_devices_that_all_leave_early_need_a_budget(question: Ask) -> None:
-    leaving = [[device, 20] for device in range(1, 7)]
-    with pytest.raises(InputError) as error:
-        question(absences=leaving).prepare()
-    assert error.value.parameter == "budget"
-    (fewest,) = re.findall(r"(\d+)", error.value.allowed)
-    assert question(absences=leaving, budget=int(fewest)).prepare()[1].rungs
-
-
-def test_the_best_is_the_one_with_the_lowest_loss_of_those_who_got_furthest(
-    question: Ask, tmp_path: Path, tasks: Tasks
-) -> None:
-    answer = Recommendation(find(question(), tmp_path / "out", tasks.make), tmp_path)
-    last = [standing for standing in answer.standings if standing.slot == answer.best.slot]
-    assert answer.best.mean == min(standing.mean for standing in last if standing.mean is not None)
-    assert answer.runner_up is last[1]
-    assert answer.difference is not None
-    assert answer.difference >= 0
+def test_the_best_has_the_lowest_loss_at_the_deadline(question: Ask, tmp_path: Path, tasks: Tasks) -> None:
+    answer = find(question(), tmp_path / "out", tasks.make)
+    ends = [s for s in answer.standings if s.slot == 320]
+    assert answer.best in ends
+    assert answer.best.values[0] == min(s.values[0] for s in ends if s.values[0] is not None)
 
 
 def test_asked_again_it_trains_nothing_and_says_the_same(question: Ask, tmp_path: Path, tasks: Tasks) -> None:
-    first = Recommendation(find(question(), tmp_path / "out", tasks.make), tmp_path).to_json()
+    first = find(question(), tmp_path / "out", tasks.make).to_json()
     count = tasks.trainings
-    assert Recommendation(find(question(), tmp_path / "out", tasks.make), tmp_path).to_json() == first
+    assert find(question(), tmp_path / "out", tasks.make).to_json() == first
     assert tasks.trainings == count
 
 
@@ -94,99 +89,77 @@ class Stopping(Observer):
         return self.left < 0
 
 
-@pytest.mark.parametrize("rounds", [1, 30, 200])
+@pytest.mark.parametrize("rounds", [1, 150])
 def test_a_stopped_search_resumes_and_says_the_same(
     rounds: int, question: Ask, tmp_path: Path, tasks: Tasks
 ) -> None:
-    undisturbed = Recommendation(find(question(), tmp_path / "one", tasks.make), tmp_path).to_json()
+    undisturbed = find(question(), tmp_path / "one", tasks.make).to_json()
     with pytest.raises(Stopped):
         find(question(), tmp_path / "other", tasks.make, Stopping(rounds))
-    assert Recommendation(find(question(), tmp_path / "other", tasks.make), tmp_path).to_json() == undisturbed
+    assert find(question(), tmp_path / "other", tasks.make).to_json() == undisturbed
 
 
-def test_a_budget_takes_seeds_away_and_is_kept(question: Ask, tmp_path: Path, tasks: Tasks) -> None:
-    finding = find(question(budget=250), tmp_path / "out", tasks.make)
-    assert finding.seeds == (0,)
-    assert finding.search_steps <= 250
-
-
-def test_a_larger_question_shares_the_pilots_of_a_smaller_one(
-    question: Ask, tmp_path: Path, tasks: Tasks
-) -> None:
-    find(question(seeds=(0,)), tmp_path / "out", tasks.make)
+def test_another_question_shares_the_pilots(question: Ask, tmp_path: Path, tasks: Tasks) -> None:
+    find(question(), tmp_path / "out", tasks.make)
     count = tasks.trainings
-    find(question(seeds=(0,), metric=Metric("accuracy")), tmp_path / "out", tasks.make)
-    assert tasks.trainings == count
+    find(question(metric=Metric("accuracy")), tmp_path / "out", tasks.make)
+    assert tasks.trainings < 2 * count
 
 
 class Unstable(Pulling):
-    """Diverges with one of the seeds."""
+    """Diverges with one of the schedules."""
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
-        self._bad = config.seed == 1 and config.policy.schedule == "sync"
+        self._bad = config.policy.schedule == "sync"
 
-    def evaluate(self, model: object) -> Evaluation:
-        return Evaluation(float("inf"), 0.0) if self._bad else super().evaluate(model)  # type: ignore[arg-type]
+    def evaluate(self, model: Vector) -> Evaluation:
+        return Evaluation(float("inf"), 0.0) if self._bad else super().evaluate(model)
 
 
-def test_a_candidate_that_diverges_with_one_seed_is_out(question: Ask, tmp_path: Path) -> None:
-    answer = Recommendation(find(question(), tmp_path / "out", Unstable), tmp_path)
+def test_a_candidate_that_diverges_is_out(question: Ask, tmp_path: Path) -> None:
+    answer = find(question(), tmp_path / "out", Unstable)
     out = {standing.candidate.label for standing in answer.standings if standing.diverged}
-    assert out == {f"sync S={size}" for size in (1, 2, 3, 6)}
+    assert out == {"sync S=1", "sync S=2"}
     assert answer.best.candidate.schedule != "sync"
-
-
-class Hopeless(Pulling):
-    def evaluate(self, model: object) -> Evaluation:
-        return Evaluation(float("nan"), 0.0)
-
-
-def test_if_all_diverge_that_is_said(question: Ask, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="every candidate diverged"):
-        find(question(), tmp_path / "out", Hopeless)
 
 
 def test_who_has_reached_the_target_is_not_trained_further(
     question: Ask, tmp_path: Path, tasks: Tasks
 ) -> None:
     easy = Metric("joules-to-target", Target("loss", 60.0), POWERS)
-    finding = find(question(metric=easy), tmp_path / "out", tasks.make)
-    furthest = max(curve[-1].slot for curves in finding.curves.values() for curve in curves)
-    assert furthest <= 320 / 16
-    assert Recommendation(finding, tmp_path).best.mean == 0.0
+    answer = find(question(metric=easy), tmp_path / "out", tasks.make)
+    assert max(standing.slot for standing in answer.standings) <= 320 / 16
+    assert answer.best.mean == 0.0
 
 
 def test_joules_choose_the_thriftiest_of_those_who_reach_the_target(
     question: Ask, tmp_path: Path, tasks: Tasks
 ) -> None:
     metric = Metric("joules-to-target", Target("loss", 1.0), POWERS)
-    answer = Recommendation(find(question(metric=metric), tmp_path / "out", tasks.make), tmp_path)
-    reached = [s.mean for s in answer.standings if s.slot == answer.best.slot and s.mean is not None]
-    assert answer.best.mean == min(reached)
-    assert answer.best.mean > 0
-
-
-def test_a_single_candidate_is_the_answer_without_a_trial(
-    question: Ask, tmp_path: Path, tasks: Tasks
-) -> None:
-    answer = Recommendation(find(question(sizes=(6,)), tmp_path / "out", tasks.make), tmp_path)
-    assert answer.best.candidate.label == "sync S=6"
-    assert (answer.runner_up, answer.confidence, answer.finding.search_steps) == (None, None, 0)
+    answer = find(question(metric=metric), tmp_path / "out", tasks.make)
+    reached = [s.values[0] for s in answer.standings if s.values[0] is not None]
+    assert answer.best.values[0] is not None
+    assert 0 < answer.best.values[0] <= 1.1 * min(reached)
 
 
 class LateDivergence(Pulling):
-    """Diverges after some trainings."""
+    """Diverges when a device has trained some times, with one of the schedules."""
 
-    def evaluate(self, model: object) -> Evaluation:
-        return Evaluation(float("inf") if len(self.trainings) > 40 else 1.0, 0.5)
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self._bad = config.policy.schedule == "sync"
+
+    def evaluate(self, model: Vector) -> Evaluation:
+        late = any(training > 5 for _, training in self.trainings)
+        return Evaluation(float("inf"), 0.0) if late and self._bad else super().evaluate(model)
 
 
-def test_a_pilot_that_diverged_later_still_counts_on_earlier_rungs(question: Ask, tmp_path: Path) -> None:
-    late = find(question(seeds=(0,), budget=5000), tmp_path / "out", LateDivergence)
-    assert late.rungs[0].out
-    early = find(question(seeds=(0,), budget=200), tmp_path / "out", LateDivergence)
-    assert not early.rungs[0].out
+def test_a_pilot_that_diverged_later_still_counts_at_an_earlier_slot(question: Ask, tmp_path: Path) -> None:
+    late = find(question(), tmp_path / "out", LateDivergence)
+    assert any(standing.diverged for standing in late.standings)
+    early = find(question(budget=120), tmp_path / "out", LateDivergence)
+    assert not any(standing.diverged for standing in early.standings)
 
 
 class Broken(Pulling):
@@ -200,10 +173,10 @@ def test_a_pilot_that_fails_ends_the_search_with_the_reason(question: Ask, tmp_p
 
 
 def test_a_folder_with_pilots_of_another_run_is_refused(question: Ask, tmp_path: Path) -> None:
-    folder = recommendation_folder(tmp_path / "out")
-    begin(folder, question().pilot_base)
+    folder = pilot_folder(tmp_path / "out")
+    begin(folder, question().base)
     with pytest.raises(InputError, match="compute_slots 4") as error:
-        begin(folder, question(compute_slots=5).pilot_base)
+        begin(folder, question(compute_slots=5).base)
     assert error.value.parameter == "out"
 
 
@@ -220,18 +193,7 @@ def test_a_pilot_of_another_run_is_refused(question: Ask, tmp_path: Path, tasks:
 def test_a_damaged_folder_is_refused(manifest: str, question: Ask, tmp_path: Path) -> None:
     (tmp_path / "recommend.json").write_text(manifest)
     with pytest.raises(UserError):
-        begin(recommendation_folder(tmp_path), question().pilot_base)
-
-
-def test_evaluations_too_rare_for_the_first_rung_are_refused(question: Ask) -> None:
-    with pytest.raises(InputError, match="at most 5") as error:
-        question(evaluate_every=6)
-    assert error.value.parameter == "evaluate_every"
-
-
-def test_pilots_are_evaluated_eight_times_in_the_first_sixteenth(question: Ask) -> None:
-    assert question(deadline=3200).pilot_base.evaluate_every == 25
-    assert question(deadline=100).pilot_base.evaluate_every == 1
+        begin(pilot_folder(tmp_path), question().base)
 
 
 def test_only_group_sizes_that_the_rule_allows_are_candidates() -> None:

@@ -1,6 +1,7 @@
-"""The text of a recommendation, on findings without training."""
+"""The text of a recommendation, on curves without training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -8,88 +9,103 @@ import pytest
 
 from slotwise.costs import Powers
 from slotwise.learning import Point
-from slotwise.recommendation.answer import Finding, Question, Recommendation
-from slotwise.recommendation.candidates import Candidate
-from slotwise.recommendation.halving import Score, halve
-from slotwise.recommendation.metric import Metric, Reading, Target
-from slotwise.recommendation.summary import headings, row, sentences
-from slotwise.runs import RunConfig
+from slotwise.recommendation import elimination
+from slotwise.recommendation.answer import Recommendation
+from slotwise.recommendation.elimination import Question, Search
+from slotwise.recommendation.metric import Metric, Target
+from slotwise.recommendation.pilots import Curve, Pilot
+from slotwise.recommendation.summary import draw_pilots, headings, row, sentences
 
-LOSS = Metric()
+Ask = Callable[..., Question]
 JOULES = Metric(
     "joules-to-target", Target("accuracy", 0.9), Powers(computing=2.0, sending=1.0, receiving=0.5)
 )
-CASE = {"devices": 6, "group_size": 1, "compute_slots": 4, "deadline": 320, "local_steps": 1}
 
 
-def answer(
-    sizes: tuple[int, ...],
-    diverging_from: int,
-    metric: Metric = LOSS,
-    joules: float | None = None,
-    first_loss: float = 2.3,
-) -> Recommendation:
-    """Earlier candidates are better; all but the first diverge from a given rung on."""
-    question = Question(RunConfig.from_options(CASE), sizes, (0,), metric)
-    field, extent = question.prepare()
-    readings: dict[tuple[Candidate, int], tuple[Reading, ...]] = {}
+def answer(question: Question, levels: Sequence[float], first: float = 2.0) -> Recommendation:
+    """Return the answer for curves that fall at once to a level each, in the order of the candidates."""
+    order = [candidate.name for candidate in question.field.candidates]
 
-    def measure(rung: int, alive: Sequence[Candidate]) -> Mapping[Candidate, Score | None]:
-        losses = {candidate: float(field.running.index(candidate)) for candidate in alive}
-        for candidate, loss in losses.items():
-            readings[candidate, rung] = (Reading((loss,), (0.5,), joules),)
-        return {c: None if loss and rung >= diverging_from else (loss,) for c, loss in losses.items()}
+    def train(pilots: Sequence[Pilot]) -> list[Curve]:
+        return list(map(curve, pilots))
 
-    rungs = halve(extent.rungs, field.running, measure)
-    first = Point(slot=0, round=0, loss=first_loss, accuracy=0.1, staleness=0)
-    curves = dict.fromkeys(field.running, ((first,),))
-    return Recommendation(Finding(question, field, extent, rungs, readings, curves, 1, 10), Path("out"))
+    def curve(pilot: Pilot) -> Curve:
+        level = levels[order.index(pilot.run.name.rpartition("-")[0])]
+        slots = range(0, pilot.slot + 1, 4)
+        points = tuple(Point(slot, slot, level if slot else first, 1 / (1 + level), 0) for slot in slots)
+        return Curve(pilot.run.config, pilot.slot, () if level == inf else points, diverged=level == inf)
+
+    return Recommendation(Search(question, train).run(), Path("out"))
 
 
-@pytest.mark.parametrize(
-    ("sizes", "diverging_from", "expected"),
-    [
-        ((6,), 99, "the only candidate left"),
-        ((1, 2, 3, 6), 1, "the only candidate left; of the others, 6 diverged"),
-        ((1, 2, 3, 6), 2, "the only candidate left; of the others, 3 diverged, 3 were eliminated before"),
-        ((1, 2, 3, 6), 99, "better in 1 of 1 seeds"),
-    ],
-    ids=["single", "all-diverge", "some-diverge", "none-diverges"],
-)
-def test_an_answer_says_what_became_of_the_others(
-    sizes: tuple[int, ...], diverging_from: int, expected: str
-) -> None:
-    assert expected in "\n".join(sentences(answer(sizes, diverging_from)))
+def text(found: Recommendation) -> str:
+    return "\n".join(sentences(found))
 
 
-def test_the_table_marks_the_best_the_runner_up_and_the_diverged() -> None:
-    found = answer((1, 2, 3, 6), 99)
+def test_one_that_is_ahead_is_to_be_used(question: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elimination, "SMALL_GRID", 0)
+    found = answer(question(sizes=(2, 3)), [1.0, 0.1, 1.0, 1.0])
+    assert found.decided
+    told = text(found)
+    assert "use async with a group size of 2" in told
+    assert "cannot tell" not in told
+    assert f"{found.finding.search_steps:,} SGD steps, {found.share:.1%} of the whole grid" in told
+
+
+def test_what_cannot_be_told_apart_is_named_as_a_set(question: Ask) -> None:
+    found = answer(question(sizes=(2, 3)), [1.0, 0.1, 1.0, 0.1])
+    assert not found.decided
+    assert "cannot tell which is best: async S=2 (0.1000), async S=3 (0.1000); with 2 seeds" in text(found)
+
+
+def test_the_table_marks_those_that_may_be_best_and_the_diverged(question: Ask) -> None:
+    found = answer(question(sizes=(2, 3)), [1.0, 0.1, inf, 0.1])
     rows = [row(found, standing) for standing in found.standings]
     assert {len(cells) for cells in rows} == {len(headings(found))}
-    assert [cells[-1] for cells in rows][:3] == ["best", "runner-up", ""]
-    diverged = answer((1, 2, 3, 6), 1)
-    assert row(diverged, diverged.standings[-1])[-1] == "diverged"
+    assert [cells[-1] for cells in rows] == ["best", "may be best", "", "diverged"]
 
 
-def test_an_answer_says_when_others_were_out_because_curves_cross() -> None:
-    (caution,) = answer((1, 2, 3, 6), 99).cautions
-    assert "were out at slot" in caution
-    assert "of 320; curves may cross later" in caution
+def test_the_table_shows_the_extrapolation_of_those_that_were_dropped(
+    question: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elimination, "SMALL_GRID", 0)
+    found = answer(question(sizes=(2, 3)), [1.0, 0.1, 1.0, 1.0])
+    cells = {standing.candidate.label: row(found, standing)[5:8] for standing in found.standings}
+    assert cells["async S=2"] == ("0.1000", "320", "–")
+    assert cells["sync S=3"][0] == cells["sync S=3"][2] == "1.0000"
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "levels", "first", "said"),
     [
-        ({"metric": JOULES}, "no candidate has met accuracy=0.9 with all seeds by slot"),
-        ({"metric": JOULES, "joules": 0.0}, "the first model meets accuracy=0.9 already"),
-        ({"first_loss": -1.0}, "even the best is worse than the first model (-1.0000): nothing was learned"),
+        ({"metric": JOULES}, [1.0, 0.5, 1.0, 1.0], 2.0, "no candidate has met accuracy=0.9 with all seeds"),
+        ({"metric": JOULES}, [0.1, 0.1, 0.1, 0.1], 2.0, "the first model meets accuracy=0.9 already"),
+        ({}, [3.0, 2.5, 3.0, 3.0], 2.0, "even the best is worse than the first model (2.0000)"),
+        ({"seeds": (0,)}, [1.0, 0.1, 1.0, 1.0], 2.0, "one seed says nothing about others"),
+        ({"budget": 200}, [1.0, 1.0, 1.0, 1.0], 1.0, "the budget ended the search"),
     ],
+    ids=["target-missed", "target-trivial", "nothing-learned", "one-seed", "budget"],
 )
-def test_a_question_that_does_not_discriminate_is_cautioned(options: dict[str, Any], said: str) -> None:
-    found = answer((1, 2, 3, 6), 99, **options)
+def test_what_speaks_against_the_answer_is_said(
+    question: Ask, options: dict[str, Any], levels: list[float], first: float, said: str
+) -> None:
+    found = answer(question(sizes=(2, 3), **options), levels, first)
     assert found.cautions[0].startswith(said)
+    assert f"but: {said}" in text(found)
     assert found.as_dict()["cautions"] == list(found.cautions)
 
 
-def test_an_answer_among_few_that_are_seen_to_the_end_needs_no_caution() -> None:
-    assert answer((6,), 99).cautions == ()
+def test_a_clear_answer_with_several_seeds_needs_no_caution(question: Ask) -> None:
+    assert answer(question(sizes=(2, 3)), [1.0, 0.1, 1.0, 1.0]).cautions == ()
+
+
+def test_a_single_candidate_is_the_answer(question: Ask) -> None:
+    found = answer(question(sizes=(6,)), [1.0])
+    assert found.cautions == ()
+    assert "it is the only candidate" in text(found)
+    assert found.resume_command is not None
+
+
+@pytest.mark.parametrize("level", [inf, 0.0, -3.0], ids=["diverged", "zero", "negative"])
+def test_every_loss_can_be_drawn(question: Ask, level: float) -> None:
+    assert draw_pilots(answer(question(sizes=(2, 3)), [1.0, 0.1, level, 0.5]), "png").startswith(b"\x89PNG")

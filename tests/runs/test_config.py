@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -236,3 +237,14 @@ def test_the_rate_of_the_link_counts_the_parameters_of_the_chosen_network() -> N
 def test_an_option_with_dashes_is_named_as_python_writes_it() -> None:
     with pytest.raises(UserError, match="group_size"):
         RunConfig.from_options({"group-size": 3})
+
+
+def test_a_group_size_that_changes_is_kept_in_the_table_and_replaced_as_a_whole() -> None:
+    config = RunConfig.from_options({"group_size": "50@0, 10@10000"})
+    assert config.channel.group_size_changes == ((10_000, 10),)
+    saved = json.loads(json.dumps(config.options()))
+    assert RunConfig.from_saved(saved) == config
+    assert config.with_options(deadline=100).channel.group_size_changes == ((10_000, 10),)
+    assert config.with_options(group_size=5).channel.group_size_text == "5"
+    with pytest.raises(InputError):
+        RunConfig.from_options({"group_size": "50@0, 101@10"})

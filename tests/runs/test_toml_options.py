@@ -6,7 +6,12 @@ from slotwise.cli.flags import run_flags
 from slotwise.errors import UserError
 from slotwise.runs.toml_options import read_toml
 
-ONLY_IN_FILES = {"device_compute_slots", "device_link_slots", "absences"}
+ONLY_IN_FILES = {
+    *("group_size_changes", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
+    *("device_battery_joules", "device_harvest_joules", "harvest_trace"),
+    *("radio_distances_m", "radio_schemes"),
+    *("device_computing_joules", "device_sending_joules"),
+}
 
 
 def test_an_unknown_option_is_answered_with_those_that_may_be_given(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from slotwise.fleet.fleet import chance
 from slotwise.schedule import (
     Asynchronous,
     Delivery,
+    FleetLink,
     Policy,
     RandomSelection,
     Record,
@@ -90,7 +91,7 @@ def last_ready(waiting: Sequence[Waiting], round_number: int, last_sender: int) 
 
 def arbitrary(waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:
     """As good as random: it depends on everything it is given."""
-    key = [number for update in waiting for number in update]
+    key = [number for update in waiting for number in update[:3]]
     return waiting[int(chance(round_number, last_sender, *key) * len(waiting))]
 
 
@@ -179,6 +180,12 @@ def lost_rows(timeline: Timeline) -> list[tuple[int, ...]]:
 
 def driven(scenario: Scenario, fleet: Fleet, delivery: Delivery, kind: type[Scheduler] = Scheduler) -> Record:
     scheduler = kind(
-        scenario.group_size, delivery, retransmission=fleet.retransmission, absent=fleet.absent_at_first
+        scenario.group_size,
+        delivery,
+        retransmission=fleet.retransmission,
+        absent=fleet.absent_at_first,
+        changes=scenario.group_size_changes,
     )
-    return Drive(scheduler, fleet, scenario.link_slots).play(rounds=None, deadline=scenario.deadline)
+    return Drive(scheduler, fleet, FleetLink.of(scenario, fleet)).play(
+        rounds=None, deadline=scenario.deadline
+    )

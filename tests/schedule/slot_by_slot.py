@@ -1,14 +1,14 @@
 """A dumb loop over slots that any fleet must agree with."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from random_fleets import DEADLINE, Case
 
 from slotwise import Scenario, Timeline
 from slotwise.fleet import Fleet
-from slotwise.schedule import Delivery, Selection, Waiting
+from slotwise.schedule import Delivery, FleetLink, Link, Selection, Waiting
 from slotwise.schedule.policies.synchronous import Participants
 from slotwise.schedule.policy import Booking
 
@@ -24,16 +24,22 @@ class Device:
     turn: int | None = 0  # None: behind those who are ready
     trainings: int = 0
     attempts: int = 0
+    arrived: int = 0  # updates
+    last_round: int = -1  # of the last one that arrived
+    charge: int = 0  # nanojoules
+    pays: bool = True  # False: waits for energy
+    gone: bool = False  # it can never pay
 
 
 @dataclass
 class Transfer:
-    """What the channel carries: an uplink of ``sender``, or a broadcast if that is None."""
+    """What a sub-channel carries: an uplink of ``sender``, or a broadcast if that is None."""
 
     start: int
     end: int
     sender: int | None
     spoiled: bool = False
+    damaged: bool = False
 
 
 @dataclass
@@ -51,7 +57,8 @@ class SlotBySlot:
     k: int = 0
     updates: int = 0
     senders: list[int] = field(default_factory=list)
-    channel: Transfer | None = None
+    channel: list[Transfer] = field(default_factory=list)
+    link: Link | None = None
     uplinks: list[tuple[int, ...]] = field(default_factory=list)
     lost: list[tuple[int, ...]] = field(default_factory=list)
     broadcasts: list[tuple[int, int]] = field(default_factory=list)
@@ -61,6 +68,10 @@ class SlotBySlot:
     def run(self, slots: int) -> "SlotBySlot":
         n = self.scenario.devices
         self.state = {device: Device() for device in range(1, n + 1)}
+        self.size = self.scenario.group_size
+        self.link = self.link or FleetLink.of(self.scenario, self.fleet)
+        for number, device in self.state.items():
+            device.charge = self.battery("initial", number)
         for absence in self.fleet.absences:
             if absence.leaves == 0:
                 self.state[absence.device].doing = "away"
@@ -72,7 +83,8 @@ class SlotBySlot:
         for slot in range(slots):
             if slot:
                 self.come_and_go(slot)
-            if self.channel is None:
+            self.start_paid_work(slot)
+            if not any(transfer.sender is None for transfer in self.channel):
                 self.use_channel(slot)
             self.seen.append([device.doing for device in self.state.values()])
             self.pass_slot(slot + 1)
@@ -87,7 +99,7 @@ class SlotBySlot:
         """Algorithm 2's initial sets, the chosen ones of synchronous FL, or what the plan says."""
         everyone, size, alpha = list(self.state), self.scenario.group_size, self.delay
         if self.synchronous:
-            return dict.fromkeys(self.synchronous.participants(0, set(self.doing("away"))), 0)
+            return dict.fromkeys(self.participants(0, 0), 0)
         if self.delivery:
             return self.booked(self.delivery.initial(set(self.doing("away"))))
         if self.plan:
@@ -115,7 +127,7 @@ class SlotBySlot:
         return next((wait for k, wait in reversed(waits) if k <= self.k), 0)
 
     def rounds_saved(self) -> int:
-        n, size = self.scenario.devices, self.scenario.group_size
+        n, size = self.scenario.devices, self.size
         return ceil(n / size) - ceil((n - len(self.doing("away"))) / size)
 
     def doing(self, *what: str) -> list[int]:
@@ -131,39 +143,100 @@ class SlotBySlot:
                 device.doing, device.wants = "away", None
                 if absence.device in self.senders:
                     self.senders.remove(absence.device)
-                if self.channel and self.channel.sender == absence.device:
-                    self.channel.spoiled = True
+                for transfer in self.channel:
+                    transfer.spoiled |= transfer.sender == absence.device
             if absence.returns == slot:
                 device.doing = "waiting"
                 device.wants = None if self.synchronous else self.k + 1
+                device.gone = False
                 if self.delivery:
                     device.wants = self.delivery.joining(self.k)
 
     def use_channel(self, slot: int) -> None:
         waits_for_all = self.synchronous or (self.delivery and self.delivery.waits_for_all)
-        ready, working = self.doing("ready"), self.doing("computing", "receiving")
-        turns = [self.state[n].turn for n in ready]
-        for n in ready:
+        for n in self.doing("ready"):  # lost ones go behind, the lower index first
             if self.state[n].turn is None:
+                turns = [self.state[other].turn for other in self.doing("ready")]
                 self.state[n].turn = max([slot, *(turn + 1 for turn in turns if turn is not None)])
-        if self.updates == self.scenario.group_size:
-            self.close_round(slot)
-        elif ready and not (waits_for_all and working):
-            first = self.last_sender = self.next_sender(ready)
-            self.state[first].doing = "sending"
-            self.channel = Transfer(slot, slot + self.fleet.link_slots[first - 1], first)
-        elif not working:
+        while True:
+            ready, working = self.doing("ready"), self.doing("computing", "receiving", "charging")
+            if len(self.channel) >= self.scenario.sub_channels:
+                return
+            if len(self.channel) + self.updates >= self.size or not ready or (waits_for_all and working):
+                break
+            self.start_uplink(self.next_sender(ready, slot), slot)
+        if not self.channel and (self.updates == self.size or not working):
             self.close_round(slot)
 
-    def next_sender(self, ready: list[int]) -> int:
-        waiting = sorted(Waiting(self.state[n].turn or 0, n, self.state[n].version) for n in ready)
+    def start_uplink(self, n: int, slot: int) -> None:
+        device = self.state[n]
+        assert self.link is not None
+        slots, damaged = self.link.uplink(n, slot, device.attempts)
+        if self.battery("sending", n):
+            can = device.charge // self.battery("sending", n)
+            slots, damaged = min(slots, can), damaged or slots > can
+        device.charge -= self.battery("sending", n) * self.slots_present(n, slot, slots)
+        device.attempts += 1
+        self.last_sender, device.doing = n, "sending"
+        self.channel.append(Transfer(slot, slot + slots, n, damaged=damaged))
+
+    def next_sender(self, ready: list[int], slot: int) -> int:
+        waiting = sorted(self.view(n, self.state[n].turn or 0, self.state[n].version, slot) for n in ready)
         if self.selection and waiting[0].slot >= 0:
             return self.selection(waiting, self.k, self.last_sender).device
         return waiting[0].device
 
+    def view(self, n: int, turn: int, version: int, slot: int) -> Waiting:
+        device, link = self.state[n], self.link
+        assert link is not None
+        age = self.k - device.last_round
+        snr, planned = float(link.snr_db(slot)[n - 1]), link.planned_slots[n - 1]
+        return Waiting(turn, n, version, age, device.arrived, snr, planned)
+
+    def participants(self, k: int, slot: int) -> Sequence[int]:
+        assert self.synchronous is not None
+        away, choose = set(self.doing("away")), self.synchronous.participant_selection
+        if choose is None:
+            return self.synchronous.participants(k, away)
+        there, found = [self.view(n, slot, k, slot) for n in self.state if n not in away], [0]
+        while there and len(found) <= self.size:
+            chosen = choose(there, k, found[-1])
+            there.remove(chosen)
+            found.append(chosen.device)
+        return found[1:]
+
+    def battery(self, name: str, n: int) -> int:
+        """A figure of the battery in nanojoules; 0 where there is none."""
+        return self.fleet.batteries.nanojoules(name, n) if self.fleet.batteries else 0
+
+    def slots_present(self, n: int, slot: int, slots: int) -> int:
+        leaves = [a.leaves for a in self.fleet.absences if a.device == n and slot < a.leaves < slot + slots]
+        return min([slots, *(slot_ - slot for slot_ in leaves)])
+
+    def reserve(self, n: int) -> int:
+        assert self.link is not None
+        return self.battery("sending", n) * self.link.planned_slots[n - 1]
+
+    def start_paid_work(self, slot: int) -> None:
+        """Devices that waited for energy start to compute, or queue again, once they can pay."""
+        for n in self.doing("charging"):
+            device = self.state[n]
+            training = self.battery("computing", n) * device.left
+            if device.charge >= training + self.reserve(n):
+                device.charge -= self.battery("computing", n) * self.slots_present(n, slot, device.left)
+                device.doing = "computing" if device.left else "ready"
+                if not device.left:
+                    turn = self.planned_turn(n, device.version)
+                    device.turn = slot if turn is None else turn
+            elif not self.can_ever_pay(n, training + self.reserve(n), slot):
+                device.doing, device.gone = "away", True
+
     def close_round(self, slot: int) -> None:
+        for since, size in self.scenario.group_size_changes:
+            self.size = size if since <= slot else self.size
         if self.synchronous:
-            for device in self.synchronous.participants(self.k + 1, set(self.doing("away"))):
+            self.synchronous = replace(self.synchronous, group_size=self.size)
+            for device in self.participants(self.k + 1, slot):
                 self.state[device].wants = self.k + 1
         elif self.delivery:
             bookings = self.delivery.after(self.k, tuple(self.senders), set(self.doing("away")))
@@ -174,28 +247,31 @@ class SlotBySlot:
             for device in self.senders:
                 self.state[device].wants = self.next_model(device)
             self.senders.clear()
-        nobody_works = not self.doing("ready", "computing", "receiving")
+        nobody_works = not self.doing("ready", "computing", "receiving", "charging")
         wanted = [device.wants for device in self.state.values() if device.wants is not None]
         if nobody_works and wanted and self.k + 1 not in wanted:
             for device in self.wanting(min(wanted)):
                 self.state[device].wants = self.k + 1
         if self.updates or self.wanting(self.k + 1):
             self.k, self.updates, self.senders = self.k + 1, 0, []
-            self.channel = Transfer(slot, slot + self.scenario.link_slots, None)
-            self.broadcasts.append((self.channel.start, self.channel.end))
+            assert self.link is not None
+            end = slot + self.link.broadcast(self.wanting(self.k), slot)
+            self.channel = [Transfer(slot, end, None)]
+            self.broadcasts.append((slot, end))
             self.hand_out(self.k)
 
     def hand_out(self, version: int) -> None:
         self.receivers.append(self.wanting(version))
         for n in self.wanting(version):
-            device, training = self.state[n], self.state[n].trainings
-            left = self.fleet.slots_of_training(n, training)
-            self.state[n] = Device("receiving", None, version, left, 0, training + 1, device.attempts)
+            device = self.state[n]
+            device.doing, device.wants, device.version, device.turn = "receiving", None, version, 0
+            device.left = self.fleet.slots_of_training(n, device.trainings)
+            device.trainings += 1
 
     def start_computing(self, version: int) -> None:
         for device in self.state.values():
             if device.doing == "receiving" and device.version == version:
-                device.doing = "computing"
+                device.doing = "charging" if self.fleet.batteries else "computing"
 
     def pass_slot(self, slot: int) -> None:
         for n in self.doing("computing"):
@@ -204,9 +280,22 @@ class SlotBySlot:
             if not device.left:
                 turn = self.planned_turn(n, device.version)
                 device.doing, device.turn = "ready", slot if turn is None else turn
-        if self.channel and self.channel.end == slot:
-            self.finish(self.channel)
-            self.channel = None
+        self.harvest(slot - 1)
+        for transfer in [transfer for transfer in self.channel if transfer.end == slot]:
+            self.finish(transfer)
+            self.channel.remove(transfer)
+
+    def harvest(self, slot: int) -> None:
+        if self.fleet.batteries:
+            for n, device in self.state.items():
+                gained = int(self.fleet.batteries.harvested(n, slot, slot + 1)[0])
+                device.charge = min(device.charge + gained, self.battery("capacity", n))
+
+    def can_ever_pay(self, n: int, needed: int, slot: int) -> bool:
+        """It looks far ahead; nothing random in a test takes that long."""
+        assert self.fleet.batteries is not None
+        charge = self.state[n].charge + int(self.fleet.batteries.harvested(n, slot, slot + 100_000).sum())
+        return min(charge, self.battery("capacity", n)) >= needed
 
     def planned_turn(self, n: int, version: int) -> int | None:
         if not self.plan:
@@ -220,19 +309,23 @@ class SlotBySlot:
             return
         device = self.state[transfer.sender]
         row = (self.k, transfer.sender, device.version, transfer.start, transfer.end)
-        damaged = self.fleet.loses(transfer.sender, device.attempts)
-        device.attempts += 1
+        erased = self.fleet.retransmission == "erasure"
         if transfer.spoiled:
             self.lost.append(row)
-        elif damaged:
+            self.updates += erased
+        elif transfer.damaged and not erased:
             self.lost.append(row)
             device.doing = "ready"
             device.turn = -1 if self.fleet.retransmission == "at-once" else None
+            if self.fleet.batteries and device.charge < self.reserve(transfer.sender):
+                device.doing = "charging"
         else:
-            self.uplinks.append(row)
+            (self.lost if transfer.damaged else self.uplinks).append(row)
             self.updates += 1
             self.senders.append(transfer.sender)
             device.doing = "waiting"
+            if not transfer.damaged:
+                device.arrived, device.last_round = device.arrived + 1, self.k
 
 
 def naive(case: Case) -> SlotBySlot:

@@ -10,6 +10,7 @@ from random_fleets import schedules
 from slotwise import Scenario, Scheduler, Timeline, simulate
 from slotwise.fleet import Fleet
 from slotwise.schedule.events import Drive
+from slotwise.schedule.link import FleetLink
 from slotwise.schedule.policies.asynchronous import FixedDelay
 from slotwise.schedule.policies.synchronous import Participants
 
@@ -173,7 +174,7 @@ def test_unequal_devices_are_driven_as_the_dumb_loop_drives_them(
     ).run(rounds)
     scheduler = Scheduler(scenario.group_size, FixedDelay(scenario.devices, scenario.group_size, delay))
     fleet = Fleet(compute_slots=tuple(speeds), link_slots=(scenario.link_slots,) * scenario.devices)
-    record = Drive(scheduler, fleet, scenario.link_slots).play(rounds, None)
+    record = Drive(scheduler, fleet, FleetLink(fleet, scenario.link_slots)).play(rounds, None)
     assert record.uplinks == naive.uplinks
     assert record.broadcasts == naive.broadcasts
     assert [list(group) for group in record.receivers] == naive.receivers

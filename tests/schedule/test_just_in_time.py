@@ -9,6 +9,7 @@ from slotwise import Scenario, Scheduler, Timeline, simulate
 from slotwise.fleet import Absence, Fleet
 from slotwise.schedule import IntentionalDelay
 from slotwise.schedule.events import Drive
+from slotwise.schedule.link import FleetLink
 from slotwise.schedule.policies.asynchronous import FixedDelay
 from slotwise.schedule.policies.intentional_delay import Planned, just_in_time
 from slotwise.schedule.timeline import COLUMNS
@@ -164,6 +165,6 @@ def test_the_plan_is_followed_by_a_scheduler_that_knows_no_durations() -> None:
     scenario = Scenario(devices=6, group_size=2, compute_slots=2)
     plan: Timeline = just_in_time(simulate(scenario, "async", rounds=30), [2] * 6, 20)
     fleet = Fleet.equal(scenario)
-    followed = Drive(Scheduler(2, Planned.of(plan)), fleet, 1).play(8, None)
-    delayed = Drive(Scheduler(2, FixedDelay(6, 2, 1)), fleet, 1).play(8, None)
+    followed = Drive(Scheduler(2, Planned.of(plan)), fleet, FleetLink(fleet, 1)).play(8, None)
+    delayed = Drive(Scheduler(2, FixedDelay(6, 2, 1)), fleet, FleetLink(fleet, 1)).play(8, None)
     assert followed == delayed

@@ -28,6 +28,7 @@ from slotwise.schedule import (
     scheduler_for,
 )
 from slotwise.schedule.events import Drive
+from slotwise.schedule.link import FleetLink
 from slotwise.schedule.policy import Booking
 
 ROOT = Path(__file__).parents[2]
@@ -179,7 +180,7 @@ def test_a_scheduler_for_a_network_does_what_is_simulated(
     timeline = played(scenario, policy, fleet)
     how = {"retransmission": fleet.retransmission, "absent": fleet.absent_at_first}
     scheduler = scheduler_for(scenario, policy, fleet=fleet, **how)
-    record = Drive(scheduler, fleet, scenario.link_slots).play(None, scenario.deadline)
+    record = Drive(scheduler, fleet, FleetLink(fleet, scenario.link_slots)).play(None, scenario.deadline)
     assert ([] if timeline is None else uplink_rows(timeline)) == record.uplinks
 
 
@@ -199,8 +200,10 @@ def test_a_restored_scheduler_continues_as_the_first_would(
             super()._transmit(grant, slot)
 
     first, second = (scheduler_for(scenario, policy, fleet=fleet, absent=fleet.absent_at_first) for _ in "12")
-    record = Drive(first, fleet, scenario.link_slots).play(None, scenario.deadline)
-    assert Restored(second, fleet, scenario.link_slots).play(None, scenario.deadline) == record
+    record = Drive(first, fleet, FleetLink(fleet, scenario.link_slots)).play(None, scenario.deadline)
+    assert (
+        Restored(second, fleet, FleetLink(fleet, scenario.link_slots)).play(None, scenario.deadline) == record
+    )
 
 
 def test_round_robin_serves_devices_in_turn() -> None:

@@ -36,7 +36,7 @@ class Run:
         """Return the run that trains ``config``, named after what differs from the paper's case."""
         trained = as_trained(config)
         own, paper = trained.options(), RunConfig.from_options({"data": trained.dataset.data}).options()
-        parts = [own["data"], own["schedule"], f"S{own['group_size']}"]
+        parts = [own["data"], own["schedule"], f"S{trained.channel.group_size_text.replace(', ', '-')}"]
         changed = [name for name in NAMED_OPTIONS if own[name] != paper[name]]
         parts += [NAME_WORDS.get(name, "") + str(own[name]).replace(":", ".") for name in changed]
         if any(own[name] != paper[name] for name in ("channels", "hidden")):
@@ -89,7 +89,9 @@ def as_trained(config: RunConfig) -> RunConfig:
     """
     if config.policy.schedule != "idfl":
         return config if config.policy.delay == "auto" else config.with_options(delay="auto")
-    if config.make_fleet() is not None or config.policy.selection != "first-ready":
+    has_one_delay = config.policy.selection == "first-ready" and not config.channel.group_size_changes
+    has_one_delay = has_one_delay and config.radio.radio_link is None
+    if config.make_fleet() is not None or not has_one_delay:
         return config
     free = free_delay(config.channel)
     delay = free if config.policy.delay == "auto" else config.policy.delay
@@ -126,7 +128,7 @@ def schedule_summary(config: RunConfig) -> ScheduleSummary:
 def run_work(config: RunConfig) -> float:
     """Return the multiply-adds of a whole run, evaluations included: what the time left is estimated from."""
     schedule = schedule_summary(config)
-    trained = schedule.rounds * config.channel.group_size
+    trained = schedule.updates
     images = trained * config.training.local_steps * config.training.batch_size
     evaluations = 1 + schedule.slots / config.slots_between_evaluations
     evaluated = config.dataset.total_samples(config.channel.devices) + TEST_IMAGES
@@ -138,7 +140,10 @@ def run_work(config: RunConfig) -> float:
 def _schedule_only(config: RunConfig) -> RunConfig:
     """Return the configuration with defaults for all that the timeline does not depend on: a cache key."""
     training = LocalTraining(seed=config.seed if config.schedule_depends_on_seed else 0)
-    return RunConfig(channel=config.channel, policy=config.policy, fleet=config.fleet, training=training)
+    kept = {name: getattr(config, name) for name in ("channel", "policy", "fleet", "radio")}
+    if config.radio.radio_link is not None:  # the slots of an uplink follow from the size of the model
+        kept |= {name: getattr(config, name) for name in ("model", "dataset", "bits")}
+    return RunConfig(**kept, training=training)
 
 
 @lru_cache(CACHED_TIMELINES)

@@ -27,6 +27,10 @@ SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_ENABLE_AUTO_CONNECT": "0",  # else a call after the head was lost looks for another cluster
 }
+ATTEMPTS = 3
+PROXY_FAILED = (
+    "Initialization failure from server"  # the head could not start a server for this client; may pass
+)
 ALLOWED = "auto, HOST:PORT of the cluster's head, or ray://HOST:PORT"
 
 
@@ -57,12 +61,16 @@ def connect(address: str) -> RayConnection:
         os.environ.setdefault(name, value)
     ray = import_module("ray")
     options = {"logging_level": logging.CRITICAL, "log_to_driver": False, "configure_logging": False}
-    try:
-        with _silent_stderr():
-            ray.init(address=chosen or "auto", **options)
-    except Exception as error:  # whatever Ray finds wrong; of two versions it names each in a line of its own
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"no Ray cluster at {chosen or 'this machine'}: {reason}") from None
+    for attempt in range(ATTEMPTS):
+        try:
+            with _silent_stderr():
+                ray.init(address=chosen or "auto", **options)
+            break
+        except Exception as error:  # whatever Ray finds wrong; of two versions it names each in its own line
+            reason = " ".join(str(error).split()) or type(error).__name__
+            if PROXY_FAILED in reason and attempt + 1 < ATTEMPTS:
+                continue
+            raise UserError(f"no Ray cluster at {chosen or 'this machine'}: {reason}") from None
     return RayConnection(ray, chosen or ray.get_runtime_context().gcs_address)
 
 

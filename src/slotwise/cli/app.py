@@ -28,6 +28,7 @@ COMMANDS = {
         "Show the exact schedule: who sends and receives in every slot.",
     ),
     "train": ("train", "Train a model along the schedule, exactly as the devices and the server would."),
+    "radio": ("radio", "Show the cell of a radio model, or export its channels as a trace."),
     "show": ("show", "Tabulate and draw runs, or a batch."),
     "sweep": ("sweep", "Train every case and every combination of a grid with every seed."),
     "recommend": ("recommend", "Recommend a schedule, group size and delay for a deadline."),

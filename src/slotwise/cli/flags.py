@@ -16,6 +16,7 @@ from cyclopts import Group, Parameter, Token
 from slotwise.costs import Powers
 from slotwise.data.dataset_config import FOLDER_FACTS
 from slotwise.errors import ConflictError, InputError, NoEffectError
+from slotwise.fleet.fleet_config import PER_DEVICE_JOULES
 from slotwise.runs.config import RunConfig, Shorthand
 from slotwise.scenario import field_types, option_names
 
@@ -31,6 +32,7 @@ PANELS = {
     "channel": panel("Devices and channel"),
     "policy": panel("Schedule"),
     "fleet": panel("Fleet"),
+    "radio": panel("Radio"),
     "dataset": panel("Data"),
     "model": panel("Model"),
     "training": panel("Local training"),
@@ -40,7 +42,15 @@ PANELS = {
 ENERGY = panel("Energy")
 OUTPUT = panel("Output")
 # Fields that only files can hold.
-WITHOUT_FLAG = ("device_compute_slots", "device_link_slots", "absences", *FOLDER_FACTS)
+WITHOUT_FLAG = (
+    *("group_size_changes", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
+    *PER_DEVICE_JOULES,
+    "harvest_trace",
+    *FOLDER_FACTS,
+    *("radio_distances_m", "radio_schemes", "radio_trace_sha256"),
+)
+# Fields that are also written as text, which their class reads.
+ALSO_TEXT: Mapping[str, Any] = {"group_size": int | str}
 
 
 def output(text: str, **settings: Any) -> Parameter:
@@ -98,7 +108,7 @@ def flags_of(
     names = option_names(owner) if only is None else tuple(only)
     shown = {n: value for n, value in usual.items() if isinstance(value, int | float | str | tuple)}
     return tuple(
-        Flag(name, field_types(owner)[name], texts[name], panel, shown.get(name))
+        Flag(name, ALSO_TEXT.get(name, field_types(owner)[name]), texts[name], panel, shown.get(name))
         for name in names
         if name not in WITHOUT_FLAG
     )
@@ -113,6 +123,7 @@ def run_flags(
     """
     usual = RunConfig().options() | dict(defaults or {})
     shorthands = {"samples_per_slot": "channel", "bits_per_slot": "channel", "fleet_file": "fleet"}
+    shorthands |= {"radio_placement_file": "radio", "radio_schemes_file": "radio"}
     found: list[Flag] = []
     for group in groups or tuple(PANELS):
         found += flags_of(type(getattr(RunConfig(), group)), PANELS[group], defaults=usual)

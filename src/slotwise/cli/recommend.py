@@ -32,7 +32,7 @@ SEARCH_FLAGS = (
     Flag("metric", MetricName, "What is best at the deadline.", SEARCH, "loss"),
     Flag("target", str, "For joules-to-target: accuracy=X or loss=X.", SEARCH),
     Flag("seeds", int | tuple[int, ...], "Number of seeds, or the seeds: 4,5,6 (one: 4,).", SEARCH, 3),
-    Flag("budget", int, "Most SGD steps. Default: under a quarter of training everything.", SEARCH),
+    Flag("budget", int, "Most SGD steps. Default: what it takes to find the best.", SEARCH),
     WORKERS,
 )
 CONFIG = Parameter(
@@ -54,15 +54,14 @@ def recommend(
 ) -> int:
     """Recommend a schedule, group size and delay for a deadline.
 
-    The exact schedule rules out what is worse. Short trainings choose among the rest: all candidates start,
-    the better half continues, and so on until two are left. They are the beginnings of the real runs:
-    slotwise train --resume finishes the best one.
+    Every schedule with every group size is trained step by step towards the deadline with the first seed.
+    Those that cannot become the best, even by an optimistic extrapolation, are dropped. Finalists are also
+    trained with the other seeds. What cannot be told apart is named as a set.
 
     Ctrl-C ends early with a checkpoint; the same command resumes.
     """
     # Imported here: other commands, and --help, do without.
-    from slotwise.recommendation.answer import SEARCHED  # noqa: PLC0415
-    from slotwise.recommendation.search import Stopped  # noqa: PLC0415
+    from slotwise.recommendation.pilots import SEARCHED, Stopped  # noqa: PLC0415
     from slotwise.recommendation.search import recommend as search  # noqa: PLC0415
 
     asked = {flag.name: options.pop(flag.name) for flag in SEARCH_FLAGS if flag.name in options}
@@ -121,7 +120,7 @@ def _print(answer: Recommendation) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption_justify="left")
     table.caption = summary.caption(answer)
     for number, heading in enumerate(summary.headings(answer)):
-        table.add_column(heading, justify="right" if 0 < number < 6 else "left", no_wrap=True)
+        table.add_column(heading, justify="right" if 0 < number < 8 else "left", no_wrap=True)
     for standing in answer.standings:
         table.add_row(*summary.row(answer, standing), style="bold" if standing is answer.best else None)
     table_console().print(table)

@@ -21,6 +21,7 @@ from slotwise.cli.live_display import (
     stderr_may_close,
 )
 from slotwise.errors import InputError
+from slotwise.fleet.fleet_config import BATTERY_OPTIONS
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig, resume_live
@@ -40,7 +41,7 @@ SERVER_FLAGS = tuple(
     replace(flag, alias="--patience") if flag.name == "timeout" else flag
     for flag in flags_of(ServerConfig, SERVER)
 )
-SIMULATED_ONLY = (*SIMULATED_FAULTS, *option_names(AttackConfig))
+SIMULATED_ONLY = (*SIMULATED_FAULTS, *BATTERY_OPTIONS, *option_names(AttackConfig))
 RUN_FLAGS = tuple(
     flag for flag in run_flags() if flag.name not in (*SIMULATED_ONLY, *option_names(ServerConfig))
 )

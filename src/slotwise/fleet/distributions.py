@@ -13,7 +13,8 @@ from statistics import NormalDist
 from typing import Literal, get_args
 
 from slotwise.errors import InputError
-from slotwise.fleet.fleet import Absence, chance
+from slotwise.fleet.chances import chance
+from slotwise.fleet.fleet import Absence
 from slotwise.scenario import LARGEST, LARGEST_SEED, whole
 
 Distribution = Callable[[float], int]

@@ -13,23 +13,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
-from slotwise.errors import InputError
+from slotwise.errors import ConflictError, InputError
+from slotwise.fleet.battery import Batteries
+from slotwise.fleet.chances import chance
 from slotwise.scenario import LARGEST_SEED, Scenario, whole
 
-Retransmission = Literal["next-turn", "at-once"]
+Retransmission = Literal["next-turn", "at-once", "erasure"]
 _JITTER, _LOSS = 1, 2  # purposes of random numbers; 3 to 6 are in distributions.py
-_MASK = 2**64 - 1
-
-
-def chance(*key: int) -> float:
-    """Return a number in [0, 1) that depends on ``key`` alone: SplitMix64 (Steele, Lea and Flood, 2014)."""
-    state = 0
-    for part in key:
-        state = (state + part + 0x9E3779B97F4A7C15) & _MASK
-        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
-        state ^= state >> 31
-    return (state >> 11) * 2.0**-53
 
 
 class Absence(NamedTuple):
@@ -51,10 +41,12 @@ class Fleet:
         compute_slots: slots of one local training, device by device.
         link_slots: slots of one uplink, device by device; a broadcast takes the scenario's.
         jitter: a training takes up to this share longer or shorter, drawn anew for each.
-        uplink_loss: the probability that an uplink arrives damaged and has to be sent again.
-        retransmission: when it is sent again: at once, or when its turn comes next.
+        uplink_loss: the probability that an uplink arrives damaged.
+        device_uplink_loss: that probability device by device, instead of one for all.
+        retransmission: when it is sent again: at once, when its turn comes next, or (erasure) never.
         absences: the absences of all devices.
         seed: the seed of jitter and losses.
+        batteries: the batteries of the devices; None if energy is no matter.
     """
 
     compute_slots: tuple[int, ...]
@@ -64,6 +56,8 @@ class Fleet:
     retransmission: Retransmission = "next-turn"
     absences: tuple[Absence, ...] = ()
     seed: int = 0
+    device_uplink_loss: tuple[float, ...] = ()
+    batteries: Batteries | None = None
 
     def __post_init__(self) -> None:
         for name in ("compute_slots", "link_slots"):
@@ -81,10 +75,25 @@ class Fleet:
             raise InputError("jitter", self.jitter, "a number from 0 to below 1")
         if not 0 <= self.uplink_loss < 1:
             raise InputError("uplink_loss", self.uplink_loss, "a probability from 0 to below 1")
+        object.__setattr__(self, "device_uplink_loss", self._checked_losses())
         if self.retransmission not in get_args(Retransmission):
-            raise InputError("retransmission", self.retransmission, "next-turn or at-once")
+            raise InputError("retransmission", self.retransmission, "next-turn, at-once or erasure")
         whole("seed", self.seed, 0, LARGEST_SEED)
+        if self.batteries is not None:
+            self.batteries.check_size(self.devices)
         object.__setattr__(self, "absences", _checked_absences(self.absences, self.devices))
+
+    def _checked_losses(self) -> tuple[float, ...]:
+        losses = tuple(self.device_uplink_loss)
+        if losses and self.uplink_loss:
+            raise ConflictError("uplink_loss", "device_uplink_loss")
+        if losses and len(losses) != self.devices:
+            raise InputError("device_uplink_loss", f"{len(losses)} numbers", f"{self.devices}, one a device")
+        for device, loss in enumerate(losses, 1):
+            if isinstance(loss, bool) or not isinstance(loss, int | float) or not 0 <= loss < 1:
+                allowed = "a probability from 0 to below 1"
+                raise InputError("device_uplink_loss", f"{loss} of device {device}", allowed)
+        return tuple(map(float, losses)) if any(losses) else ()
 
     @classmethod
     def equal(cls, scenario: Scenario) -> Fleet:
@@ -99,13 +108,23 @@ class Fleet:
 
     @property
     def faultless(self) -> bool:
-        """True if there are no jitter, losses and absences."""
-        return not (self.jitter or self.uplink_loss or self.absences)
+        """True if there are no jitter, losses, absences and batteries."""
+        random = self.jitter or self.uplink_loss or self.device_uplink_loss
+        return not (random or self.absences or self.batteries)
+
+    @property
+    def largest_loss(self) -> float:
+        """The probability with which the device with the worst link loses an uplink."""
+        return max(self.device_uplink_loss, default=self.uplink_loss)
 
     def is_equal_to(self, scenario: Scenario) -> bool:
-        """Return whether these are the scenario's equal devices, without faults."""
+        """Return whether these are the scenario's equal devices, without faults.
+
+        Another retransmission than the usual makes a difference where a link loses uplinks.
+        """
         alike = set(self.compute_slots) == {scenario.compute_slots}
-        return self.faultless and alike and set(self.link_slots) == {scenario.link_slots}
+        usual = self.faultless and self.retransmission == Fleet.retransmission
+        return usual and alike and set(self.link_slots) == {scenario.link_slots}
 
     def check_size(self, scenario: Scenario) -> None:
         """Raise an InputError for a scenario of more or fewer devices."""
@@ -124,17 +143,23 @@ class Fleet:
     def without_faults(self) -> Fleet:
         """Return the same devices without faults; each training takes as long as jitter permits."""
         longest = tuple(max(1, round(slots * (1 + self.jitter))) for slots in self.compute_slots)
-        return replace(self, compute_slots=longest, jitter=0.0, uplink_loss=0.0, absences=())
+        faults: dict[str, Any] = {"jitter": 0.0, "uplink_loss": 0.0, "device_uplink_loss": (), "absences": ()}
+        return replace(self, compute_slots=longest, batteries=None, **faults)
 
     def loses(self, device: int, attempt: int) -> bool:
         """Return whether the device's uplink number ``attempt`` (from 0, over the whole run) is lost."""
-        return self.uplink_loss > 0 and chance(self.seed, _LOSS, device, attempt) < self.uplink_loss
+        loss = self.device_uplink_loss[device - 1] if self.device_uplink_loss else self.uplink_loss
+        return loss > 0 and chance(self.seed, _LOSS, device, attempt) < loss
 
     def leaves_within(self, device: int, slot: int, end: int) -> bool:
         """Return whether the device leaves after ``slot`` and before ``end``."""
+        return self.departure(device, slot, end) < end
+
+    def departure(self, device: int, slot: int, end: int) -> int:
+        """Return the slot in which the device leaves after ``slot``, or ``end`` if that comes first."""
         absences = self.absences_of.get(device, ())
         following = bisect_right(absences, slot, key=lambda absence: absence.leaves)
-        return following < len(absences) and absences[following].leaves < end
+        return min(end, absences[following].leaves) if following < len(absences) else end
 
     @cached_property
     def absences_of(self) -> Mapping[int, Sequence[Absence]]:
@@ -152,14 +177,18 @@ class Fleet:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields by name, for JSON."""
         lists = {"compute_slots": list(self.compute_slots), "link_slots": list(self.link_slots)}
-        return asdict(self) | lists | {"absences": [absence._asdict() for absence in self.absences]}
+        table = asdict(self) | lists | {"absences": [absence._asdict() for absence in self.absences]}
+        table["batteries"] = None if self.batteries is None else self.batteries.as_dict()
+        beyond = {"device_uplink_loss": (), "batteries": None}
+        return {name: value for name, value in table.items() if name not in beyond or value != beyond[name]}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Fleet:
         """Return the fleet that `as_dict` describes; earlier versions call the uplink loss ``loss``."""
         absences = tuple(Absence(**absence) for absence in document.get("absences", ()))
         fields = {"uplink_loss" if name == "loss" else name: value for name, value in document.items()}
-        return cls(**{**fields, "absences": absences})
+        batteries = None if not document.get("batteries") else Batteries.from_dict(document["batteries"])
+        return cls(**{**fields, "absences": absences, "batteries": batteries})
 
 
 def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absence, ...]:

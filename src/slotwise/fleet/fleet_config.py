@@ -1,23 +1,16 @@
-"""FleetConfig: the options that describe a fleet, before random numbers are drawn for it.
-
-A CSV file can say the same, with one row for each device. Its columns are ``device`` (1 to N, in any order)
-and ``compute_slots``; ``link_slots``, ``leaves`` and ``returns`` are optional. A device without ``leaves`` is
-always present; one without ``returns`` stays away for good. Rows are counted as an editor counts lines.
-"""
+"""FleetConfig: the options that describe a fleet, before random numbers are drawn for it."""
 
 from __future__ import annotations
 
-import csv
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.errors import ConflictError, InputError
+from slotwise.fleet.battery import Batteries
 from slotwise.fleet.distributions import Quantity, distribution_from, draw_slots, random_absences
 from slotwise.fleet.fleet import Absence, Fleet, Retransmission
-from slotwise.scenario import LARGEST, LARGEST_SEED, Scenario, check_fields, refuse_unused, whole
+from slotwise.scenario import LARGEST_SEED, Scenario, check_fields, refuse_unused, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +26,23 @@ class FleetConfig:
         uplink_slots: Slots of one uplink, if not those of a broadcast (--link-slots).
         jitter: A training takes up to this share longer or shorter, drawn anew for each.
         uplink_loss: Probability that an uplink is lost.
-        retransmission: When a lost uplink is sent again: when its turn comes next, or at once.
+        device_uplink_loss: That probability of devices 1 to N, one by one.
+        retransmission: When a lost uplink is sent again: when its turn comes next, at once, or never
+            (erasure: the round goes on without the update).
         absences: (device, leaves, returns) for each absence; returns is None for good.
         mean_present: Mean slots for which a device is present, if devices come and go at random.
         mean_away: Mean slots for which it is then absent.
+        battery_joules: Capacity of each device's battery in joules. Default: no batteries.
+        battery_initial: Share of the capacity that batteries hold at first.
+        computing_joules: Joules that a battery pays for one slot of computing.
+        sending_joules: Joules that it pays for one slot of sending.
+        harvest_joules: Joules that a device harvests in a slot.
+        harvest_probability: Probability of harvesting them, drawn for each device and slot.
+        device_battery_joules: Capacities of devices 1 to N, one by one.
+        device_computing_joules: Joules of a slot of computing of devices 1 to N, one by one.
+        device_sending_joules: Joules of a slot of sending of devices 1 to N, one by one.
+        device_harvest_joules: Harvests of devices 1 to N in a slot, one by one.
+        harvest_trace: Joules that every device harvests in slots 0, 1, and so on; nothing afterwards.
         fleet_seed: Random seed of everything drawn for the fleet. Default: that of the run.
     """
 
@@ -47,10 +53,22 @@ class FleetConfig:
     uplink_slots: int | None = None
     jitter: float = 0.0
     uplink_loss: float = 0.0
+    device_uplink_loss: tuple[float, ...] = ()
     retransmission: Retransmission = "next-turn"
     absences: tuple[tuple[int, int, int | None], ...] = ()
     mean_present: float | None = None
     mean_away: float | None = None
+    battery_joules: float | None = None
+    battery_initial: float = 1.0
+    computing_joules: float = 0.0
+    sending_joules: float = 0.0
+    harvest_joules: float = 0.0
+    harvest_probability: float = 1.0
+    device_battery_joules: tuple[float, ...] = ()
+    device_computing_joules: tuple[float, ...] = ()
+    device_sending_joules: tuple[float, ...] = ()
+    device_harvest_joules: tuple[float, ...] = ()
+    harvest_trace: tuple[float, ...] = ()
     fleet_seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -74,7 +92,18 @@ class FleetConfig:
         drawn = (self.compute_distribution, self.link_distribution)
         if any(text is not None and not text.startswith("constant:") for text in drawn):
             return True
-        return bool(self.jitter or self.uplink_loss) or self.mean_present is not None
+        random = self.jitter or any((self.uplink_loss, *self.device_uplink_loss))
+        return bool(random) or self.mean_present is not None or self.harvest_probability < 1
+
+    @property
+    def has_losses(self) -> bool:
+        """True if uplinks are lost with a given probability."""
+        return any((self.uplink_loss, *self.device_uplink_loss))
+
+    @property
+    def has_batteries(self) -> bool:
+        """True if devices have batteries."""
+        return self.battery_joules is not None or bool(self.device_battery_joules)
 
     @property
     def has_own_speeds(self) -> bool:
@@ -83,7 +112,11 @@ class FleetConfig:
 
     def unused(self) -> dict[str, str]:
         """Return the options without effect on this fleet, with the reason."""
-        found = {} if self.uplink_loss else {"retransmission": "without uplink losses"}
+        found: dict[str, str] = {}
+        if not self.has_batteries:
+            found |= dict.fromkeys(BATTERY_OPTIONS, "without batteries")
+        elif not (self.harvest_joules or self.device_harvest_joules):
+            found["harvest_probability"] = "without a harvest"
         return found if self.depends_on_seed else {**found, "fleet_seed": "if nothing is drawn for the fleet"}
 
     def fleet(self, scenario: Scenario, seed: int = 0) -> Fleet | None:
@@ -114,17 +147,60 @@ class FleetConfig:
             retransmission=self.retransmission,
             absences=absences,
             seed=seed,
+            device_uplink_loss=self.device_uplink_loss,
+            batteries=self._batteries(count, seed) if self.has_batteries else None,
         )
 
+    def _batteries(self, devices: int, seed: int) -> Batteries:
+        """Return the batteries; their errors name the options."""
+        for name in PER_DEVICE_JOULES:
+            usual = name.removeprefix("device_")
+            if getattr(self, name) and getattr(self, usual):
+                raise ConflictError(usual, name)
+            if getattr(self, name) and len(getattr(self, name)) != devices:
+                raise InputError(name, f"{len(getattr(self, name))} numbers", f"{devices}, one a device")
+        if not 0 <= self.battery_initial <= 1:
+            raise InputError("battery_initial", self.battery_initial, "a share from 0 to 1")
+        computing = self.device_computing_joules or (self.computing_joules,)
+        sending = self.device_sending_joules or (self.sending_joules,)
+        if not any((*computing, *sending)):
+            raise InputError("computing_joules", 0, "above 0, or sending_joules: batteries pay for nothing")
+        capacity = self.device_battery_joules or (self.battery_joules or 0.0,)
+        names = {"capacity": "battery_joules", "initial": "battery_initial", "trace": "harvest_trace"}
+        try:
+            return Batteries(
+                capacity=capacity,
+                initial=tuple(self.battery_initial * joules for joules in capacity),
+                computing=computing,
+                sending=sending,
+                harvest=self.device_harvest_joules or (self.harvest_joules,),
+                probability=self.harvest_probability,
+                trace=self.harvest_trace,
+                seed=seed,
+            )
+        except ConflictError:
+            raise ConflictError("harvest_joules", "harvest_trace") from None
+        except InputError as error:
+            usual = f"harvest_{error.parameter}" if error.parameter == "probability" else ""
+            name = names.get(error.parameter) or usual or f"{error.parameter}_joules"
+            raise InputError(name, error.value, error.allowed) from None
 
+
+BATTERY_OPTIONS = (
+    *("battery_initial", "computing_joules", "sending_joules", "harvest_joules", "harvest_probability"),
+    *("device_computing_joules", "device_sending_joules", "device_harvest_joules", "harvest_trace"),
+)
+PER_DEVICE_JOULES = (
+    *("device_battery_joules", "device_computing_joules", "device_sending_joules", "device_harvest_joules"),
+)
 MOST_DEVICES = 1_000_000
-COLUMNS = ("device", "compute_slots", "link_slots", "leaves", "returns")  # the first two are required
 CONFLICTS = (
     ("compute_distribution", "device_compute_slots"),
     ("link_distribution", "device_link_slots"),
     ("mean_present", "absences"),
     ("link_distribution", "uplink_slots"),
     ("uplink_slots", "device_link_slots"),
+    ("battery_joules", "device_battery_joules"),
 )
 
 
@@ -157,107 +233,3 @@ def _absence(value: Any) -> tuple[int, int, int | None]:
     except TypeError:
         raise InputError("absences", value, "lists of device, leaves and (unless for good) returns") from None
     return device, leaves, returns
-
-
-def options_of_file(path: Path, *, link_slots: int, devices: int | None = None) -> dict[str, Any]:
-    """Return the options that say what `read_fleet` finds, so that nothing depends on the file any more."""
-    fleet = read_fleet(path, link_slots=link_slots, devices=devices)
-    return {
-        "devices": fleet.devices,
-        "device_compute_slots": fleet.compute_slots,
-        "device_link_slots": () if set(fleet.link_slots) == {link_slots} else fleet.link_slots,
-        "absences": tuple(tuple(absence) for absence in fleet.absences),
-    }
-
-
-def read_fleet(path: Path, *, link_slots: int = 1, devices: int | None = None) -> Fleet:
-    """Read the fleet that a CSV file describes.
-
-    Args:
-        path: the file.
-        link_slots: slots of an uplink of every device, if the file has no such column.
-        devices: the number of devices there must be; None accepts any.
-
-    Raises:
-        UserError: the file is malformed; the message names the file, row and column.
-    """
-    whole("link_slots", link_slots)
-    (_, columns), *lines = _lines(path)
-    found: dict[int, dict[str, int]] = {}
-    for number, fields in lines:
-        if len(fields) != len(columns):
-            raise _error(path, number, None, f"{len(fields)} fields: must be {len(columns)}, one a column")
-        row = _numbers(path, number, dict(zip(columns, fields, strict=True)))
-        if row["device"] in found:
-            raise _error(path, number, "device", f"{row['device']}: occurs twice")
-        found[row["device"]] = row
-    count = len(found)
-    if not count:
-        raise UserError(f"{path}: no devices: must have a row for each")
-    if devices is not None and count != devices:
-        raise UserError(f"{path}: {count} devices: must be {devices}")
-    for (number, _), device in zip(lines, found, strict=True):
-        if device > count:
-            missing = next(n for n in range(1, count + 1) if n not in found)
-            allowed = f"must be 1 to {count}, each once, and {missing} is missing"
-            raise _error(path, number, "device", f"{device}: {allowed}")
-    rows = [found[device] for device in range(1, count + 1)]
-    return Fleet(
-        compute_slots=tuple(row["compute_slots"] for row in rows),
-        link_slots=tuple(row.get("link_slots", link_slots) for row in rows),
-        absences=tuple(
-            Absence(row["device"], row["leaves"], row.get("returns")) for row in rows if "leaves" in row
-        ),
-    )
-
-
-def _lines(path: Path) -> list[tuple[int, list[str]]]:
-    """Return number and fields of every line that is not blank, the header first; check its columns."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            # Spaces within a field become one.
-            lines = [(reader.line_num, [" ".join(field.split()) for field in fields]) for fields in reader]
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, csv.Error) as error:  # ValueError: no UTF-8, or a name that no file can have
-        raise UserError(f"{path}: not a CSV file: {error}") from None
-    if not (filled := [line for line in lines if any(line[1])]):
-        raise UserError(f"{path}: empty: must have a header row and a row for each device")
-    row, columns = filled[0]
-    for name in columns:
-        if name not in COLUMNS:
-            raise _error(path, row, name, f"unknown: allowed are {', '.join(COLUMNS)}")
-        if columns.count(name) > 1:
-            raise _error(path, row, name, "occurs twice")
-    for name in (*COLUMNS[:2], *(["leaves"] if "returns" in columns else [])):
-        if name not in columns:
-            raise _error(path, row, name, "missing")
-    return filled
-
-
-def _numbers(path: Path, number: int, fields: Mapping[str, str]) -> dict[str, int]:
-    """Return the numbers of a row by column, without empty fields."""
-    row: dict[str, int] = {}
-    for column, text in fields.items():
-        if text or column not in ("leaves", "returns"):
-            smallest = 0 if column == "leaves" else 1
-            row[column] = int(text) if re.fullmatch("[0-9]{1,10}", text) else -1
-            if not smallest <= row[column] <= LARGEST:
-                allowed = f"must be a whole number from {smallest} to {LARGEST:,}"
-                raise _error(path, number, column, f"{_printable(text) or 'empty'}: {allowed}")
-    if "returns" in row and "leaves" not in row:
-        raise _error(path, number, "leaves", "missing: must be given together with returns")
-    if "returns" in row and row["returns"] <= row["leaves"]:
-        raise _error(path, number, "returns", f"{row['returns']}: must be after leaves, {row['leaves']}")
-    return row
-
-
-def _error(path: Path, row: int, column: str | None, what: str) -> UserError:
-    place = f"{path}, row {row}" + (f", column {_printable(column)}" if column is not None else "")
-    return UserError(f"{place}: {what}")
-
-
-def _printable(text: str) -> str:
-    """Return the printable beginning of a field: enough to find it."""
-    return "".join(character if character.isprintable() else "?" for character in text[:40])

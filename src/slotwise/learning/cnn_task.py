@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from slotwise.aggregation import Vector
 from slotwise.data.dataset import Bytes
 from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.fastcnn.batches import draw_each
 from slotwise.learning.fastcnn.kernels import make_kernels, read_only
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.optimizer import Optimizer, Step, with_own_step
@@ -59,16 +60,40 @@ class CnnTask:
 
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         """Return w_start − w_end of H steps on the device's samples."""
+        return self.local_updates(model, [start])[0]
+
+    def local_updates(self, model: Vector, starts: Sequence[TrainingStart]) -> list[Vector]:
+        """Return the updates of several local trainings on one model, in one call of the kernels."""
+        if not self.training.is_plain_sgd:
+            return [self._update(model, self._other_steps(model, start)) for start in starts]
+        sizes = {min(self.samples.count(start.device), self.training.batch_size) for start in starts}
+        if len(sizes) > 1:  # of devices with fewer samples than a batch
+            return [self.local_update(model, start) for start in starts]
         images, labels = self.samples.dataset.train_inputs, self.samples.dataset.train_targets
-        batches = self.samples.batches(self.training, start)
-        if self.training.is_plain_sgd:
-            end = self._network.train(model, images, labels, batches, self.training.rate_at(start))
-        else:
-            end, optimizer = model.copy(), Optimizer(self.training, self._local_step)
-            context = optimizer.begin(start, model)
-            for rows in batches:
-                _, gradient = self._network.gradient(end, images[rows], labels[rows])
-                optimizer.step(end, gradient, context)
+        rates = [self.training.rate_at(start) for start in starts]
+        ends = self._network.train_each(model, images, labels, self._batches(starts, *sizes), rates)
+        return [self._update(model, end) for end in ends]
+
+    def _batches(self, starts: Sequence[TrainingStart], size: int) -> NDArray[np.int64]:
+        """Return what `DeviceSamples.batches` does, for several local trainings: [training, step, sample]."""
+        jobs = np.array([(start.device, start.training) for start in starts], dtype=np.int64)
+        chosen = np.empty((len(starts), self.training.local_steps, size), dtype=np.int64)
+        seed, purpose = np.uint64(self.training.seed), np.uint64(Purpose.BATCHES)
+        draw_each(self.samples.all_rows, self.samples.offsets, seed, purpose, jobs, chosen)
+        return chosen
+
+    def _other_steps(self, model: Vector, start: TrainingStart) -> Vector:
+        """Return the model after H steps of an optimiser other than plain SGD."""
+        images, labels = self.samples.dataset.train_inputs, self.samples.dataset.train_targets
+        end, optimizer = model.copy(), Optimizer(self.training, self._local_step)
+        context = optimizer.begin(start, model)
+        for rows in self.samples.batches(self.training, start):
+            _, gradient = self._network.gradient(end, images[rows], labels[rows])
+            optimizer.step(end, gradient, context)
+        return end
+
+    def _update(self, model: Vector, end: Vector) -> Vector:
+        """Return w_start − w_end in place of w_end, divided as the reading of the update says."""
         update: Vector = np.subtract(model, end, out=end)
         if self.training.divisor != 1:
             update /= np.float32(self.training.divisor)
@@ -131,14 +156,23 @@ class FastCnn:
 
         `batches` is [steps, batch]: numbers of images.
         """
+        steps = np.asarray(batches)
+        if steps.ndim != 2:
+            raise ValueError(f"batches must be [steps, batch], not {list(steps.shape)}")
+        return self.train_each(model, images, labels, steps[np.newaxis], [learning_rate])[0]
+
+    def train_each(
+        self, model: Vector, images: Bytes, labels: ArrayLike, batches: ArrayLike, rates: Sequence[float]
+    ) -> list[Vector]:
+        """Do several trainings from one model, see `train`; `batches` is [trainings, steps, batch]."""
         steps = read_only(batches, np.int64)
-        if steps.ndim != 2 or steps.shape[1] == 0:
+        if steps.ndim != 3 or steps.shape[2] == 0:
             raise ValueError(f"batches must be [steps, batch], at least one sample, not {list(steps.shape)}")
         if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
             raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
         start, pixels, answers = self._checked(model, images, labels, steps)
         with self._workspace() as work:
-            return self._kernels.train(work, start, pixels, steps, answers, float(learning_rate))
+            return self._kernels.train_each(work, start, pixels, steps, answers, rates)
 
     def gradient(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, Vector]:
         """Return the mean cross-entropy over the images, and its gradient as a model vector."""

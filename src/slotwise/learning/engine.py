@@ -1,18 +1,13 @@
 """Training along a timeline: `Training`, which the caller drives round by round, and `train`, which runs it.
 
 Its result is a `History`: the evaluations, and the state to resume from.
-
-Staleness is parallelism. An update depends only on the model it starts on, so every uplink whose model exists
-can be computed, up to staleness + 1 rounds ahead. Uplinks are computed in the order of the channel and a
-bounded number ahead: enough to keep all workers busy, few enough not to hold the updates of a thousand
-devices in memory.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
@@ -29,23 +24,23 @@ from slotwise.aggregation import (
     next_model,
 )
 from slotwise.errors import UserError
+from slotwise.learning.pipeline import UpdatePipeline
 from slotwise.learning.task import (
-    NO_DEVICE_STATE,
     NO_METRICS,
     CheckedTask,
     DeviceState,
     Evaluation,
     Task,
     TrainingResult,
-    TrainingStart,
+    update_of,
 )
+from slotwise.learning.workers import ThreadWorkers, Workers
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
 from slotwise.user_code import check_arguments
 
-AHEAD_PER_WORKER = 4
 REMEDY = "try a smaller learning_rate, fewer local_steps or a larger group_size"
 
 
@@ -192,8 +187,8 @@ class Training:
         evaluate_every: int | None = None,
         resume: History | None = None,
     ) -> None:
-        self._pool = ThreadPoolExecutor(whole("workers", workers), thread_name_prefix="slotwise")
         self._timeline, self._task, self._aggregation = timeline, CheckedTask.of(task), rule_of(aggregation)
+        self._workers: Workers = ThreadWorkers(self._task, workers)
         self._task.check_devices(timeline.scenario.devices)
         self._due = evaluation_rounds(timeline, evaluate_every)
         start = resume or History((), {0: task.initial_model()}, 0)
@@ -211,10 +206,9 @@ class Training:
         for version, round_number in enumerate(last_use.tolist()):
             self._last_uses[round_number].append(version)
         self._models = dict(start.models)
-        self._in_flight: deque[Future[TrainingResult]] = deque()
-        self._ahead = AHEAD_PER_WORKER * workers
-        self._next_uplink = int(timeline.round_offsets[start.rounds])
-        self._start_trainings()
+        first = int(timeline.round_offsets[start.rounds])
+        self._updates = UpdatePipeline(timeline, self._workers, self._models, first, self._device_states)
+        self._updates.start()
         if all(point.round != self.rounds for point in self._points):  # also after an interrupt before it
             self._evaluate_if_due()
 
@@ -222,8 +216,7 @@ class Training:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Drop queued local trainings and evaluations, and wait for those that are running.
-        self._pool.shutdown(cancel_futures=True)
+        self._workers.close()
 
     def __iter__(self) -> Iterator[int]:
         """Apply the remaining rounds; yield the number of each."""
@@ -250,33 +243,30 @@ class Training:
         sent = zip(
             self._timeline.device[uplinks].tolist(), self._timeline.version[uplinks].tolist(), strict=True
         )
-        contributions, states = [], dict(self._device_states)
+        contributions, states = [], dict[int, DeviceState]()
         for device, version in sent:
-            result = self._in_flight.popleft().result()
-            if result.state or device in states:
-                states[device] = result.state
+            found = self._updates.pop()
+            samples, metrics = None, NO_METRICS
+            if isinstance(found, TrainingResult):
+                samples, metrics = found.samples, found.metrics
+                if found.state or device in self._device_states:
+                    states[device] = found.state
+            samples = self._task.sample_count(device) if samples is None else samples
+            start = self._models[version]
             contributions.append(
-                Contribution(
-                    result.update,
-                    k - version,
-                    self._models[version],
-                    device,
-                    k,
-                    result.samples or 1,
-                    result.metrics,
-                )
+                Contribution(update_of(found), k - version, start, device, k, samples, metrics)
             )
-            self._start_trainings()
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
             model, rule_state = next_model(self._aggregation, self.model, contributions, self._rule_state)
         if not np.isfinite(model).all():
             raise Diverged(k, "model", self.history())
         # In this order an interrupt (Ctrl-C) leaves the state of a complete round.
-        self._models[k + 1], self._rule_state, self._device_states = model, rule_state, states
+        self._models[k + 1], self._rule_state = model, rule_state
+        self._device_states.update(states)
         self.rounds = k + 1
         for version in self._last_uses.pop(k, ()):
             self._models.pop(version, None)
-        self._start_trainings()
+        self._updates.start()
         self._evaluate_if_due()
         return k
 
@@ -303,8 +293,8 @@ class Training:
 
     def _evaluate_if_due(self) -> None:
         if self.rounds in self._due:
-            evaluation = self._pool.submit(self._task.evaluate, self.model, self._device_states)
-            self._pending.append((self.rounds, evaluation))
+            states = (dict(self._device_states),) if self._device_states else ()
+            self._pending.append((self.rounds, self._workers.evaluate(self.model, *states)))
 
     def _collect(self, *, wait: bool) -> None:
         """Append finished evaluations to the points, in order."""
@@ -323,23 +313,6 @@ class Training:
                 Point(slot, k, evaluation.loss, evaluation.accuracy, oldest, evaluation.metrics)
             )
             self._pending.popleft()
-
-    def _start_trainings(self) -> None:
-        """Start the next local trainings, up to the first that waits for a model of a later round."""
-        timeline = self._timeline
-        while self._next_uplink < len(timeline) and len(self._in_flight) < self._ahead:
-            row = self._next_uplink
-            version = int(timeline.version[row])
-            model = self._models.get(version)
-            if model is None:
-                return
-            slot = int(timeline.broadcast_end[version - 1]) if version else 0
-            device, training = int(timeline.device[row]), int(timeline.training[row])
-            # A model reaches a device after the round of its last update, so that training's state is known.
-            state = self._device_states.get(device, NO_DEVICE_STATE)
-            start = TrainingStart(device, training, version, slot, state)
-            self._in_flight.append(self._pool.submit(self._task.train, model, start))
-            self._next_uplink += 1
 
 
 def rule_of(aggregation: Aggregation | str) -> Aggregation:

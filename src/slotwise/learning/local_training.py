@@ -125,10 +125,14 @@ class DeviceSamples:
     def __init__(self, dataset: Dataset, rows: Sequence[NDArray[np.integer]] | NDArray[np.int32]) -> None:
         """Give device n the samples ``rows[n - 1]``; devices may have different numbers of samples."""
         self.dataset = dataset
-        self.rows = tuple(_checked_rows(dataset, number, own) for number, own in enumerate(rows, start=1))
-        if not self.rows:
+        held = [_checked_rows(dataset, number, own) for number, own in enumerate(rows, start=1)]
+        if not held:
             raise InputError("rows", "none", "the samples of at least one device")
-        self.union = np.unique(np.concatenate(self.rows))
+        self.all_rows = np.concatenate(held)
+        """Samples of device 1, then those of device 2, …: device n has those from ``offsets[n - 1]`` on."""
+        self.offsets = np.cumsum([0, *map(len, held)])
+        self.rows = tuple(np.split(self.all_rows, self.offsets[1:-1]))
+        self.union = np.unique(self.all_rows)
         """Samples of all devices, each once: the training loss is the mean over them."""
 
     def __len__(self) -> int:

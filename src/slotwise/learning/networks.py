@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal, NamedTuple
 
-NetworkName = Literal["cnn", "mlp", "logistic", "resnet8-gn", "resnet8-bn"]
-RESNETS: tuple[NetworkName, ...] = ("resnet8-gn", "resnet8-bn")  # computed by PyTorch only
+NetworkName = Literal["cnn", "mlp", "logistic", "cnn-dropout", "resnet8-gn", "resnet8-bn"]
+RESNETS: tuple[NetworkName, ...] = ("resnet8-gn", "resnet8-bn")
+TORCH_ONLY: tuple[NetworkName, ...] = ("cnn-dropout", *RESNETS)  # what the numba kernels do not compute
 STAGES = ((16, 1), (32, 2), (64, 2))  # channels and stride of each stage of a ResNet-8
 
 
@@ -28,6 +29,7 @@ NETWORKS: Mapping[NetworkName, NetworkKind] = {
     "cnn": NetworkKind(channels=(10, 20), hidden=(50,)),
     "mlp": NetworkKind(channels=None, hidden=(64,)),
     "logistic": NetworkKind(channels=None, hidden=None),
+    "cnn-dropout": NetworkKind(channels=(10, 20), hidden=(50,)),
     "resnet8-gn": NetworkKind(channels=None, hidden=None),
     "resnet8-bn": NetworkKind(channels=None, hidden=None),
 }

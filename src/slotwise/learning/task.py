@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -29,7 +29,7 @@ METHODS = ("initial_model", "local_update", "evaluate", "named_arrays")
 DeviceState = Mapping[str, NDArray[Any]]
 """Arrays that a device keeps from one training to its next, by name; empty before the first."""
 
-NO_DEVICE_STATE: DeviceState = MappingProxyType({})
+NO_DEVICE_STATE: DeviceState = {}  # never changed; a dict, because other processes get it too
 
 
 class TrainingStart(NamedTuple):
@@ -62,7 +62,7 @@ class TrainingResult(NamedTuple):
 
     update: Vector
     samples: int | None = None
-    metrics: Mapping[str, float] = NO_METRICS
+    metrics: Mapping[str, float] = {}
     state: DeviceState = NO_DEVICE_STATE
 
 
@@ -115,9 +115,10 @@ class CheckedTask:
     """A task whose results are checked: a mistake in it becomes one clear line.
 
     A task may also have ``sample_count(device)``, the samples that a device holds, for rules that weight by
-    it; without it every device counts as one sample. It may have ``devices``, the number of devices that
-    have samples. And one whose devices keep a state may have ``evaluate_devices(model, states)``, which gets
-    the states by device and is called instead of `evaluate`.
+    it; without it every device counts as one sample. It may have ``devices``, the number of devices that have
+    samples. It may have ``local_updates(model, starts)``, which returns what ``local_update`` would for each
+    start, if it is faster to compute them together. And one whose devices keep a state may have
+    ``evaluate_devices(model, states)``, which gets the states by device and is called instead of `evaluate`.
 
     Raises:
         UserError: ``task`` is no Task, or its first model is not a finite float32 vector that its
@@ -152,9 +153,21 @@ class CheckedTask:
 
     def local_update(self, model: Vector, start: TrainingStart) -> Vector | TrainingResult:
         """Return the task's result with the update in float32."""
-        found: Any = self.task.local_update(model, start)
+        return self._checked_result(self.task.local_update(model, start))
+
+    def local_updates(self, model: Vector, starts: Sequence[TrainingStart]) -> list[Vector | TrainingResult]:
+        """Return the results of several local trainings on one model."""
+        together = getattr(self.task, "local_updates", None)
+        if together is None:
+            return [self.local_update(model, start) for start in starts]
+        found = [self._checked_result(result) for result in together(model, starts)]
+        if len(found) != len(starts):
+            raise self._wrong("local_updates", f"{len(starts)} updates", found)
+        return found
+
+    def _checked_result(self, found: Any) -> Vector | TrainingResult:
         update: Any = update_of(found)
-        real = isinstance(update, np.ndarray) and np.issubdtype(update.dtype, np.floating)
+        real = isinstance(update, np.ndarray) and update.dtype.kind == "f"
         if not real or update.shape != (self.size,):
             raise self._wrong("local_update", f"a float32 array of length {self.size}", update)
         result = with_update(found, np.asarray(update, dtype=np.float32))

@@ -16,6 +16,7 @@ from slotwise.data import DataName, PartitionName
 from slotwise.data.dataset_config import InputScale
 from slotwise.errors import InputError
 from slotwise.learning.local_training import LocalUpdate
+from slotwise.learning.networks import TORCH_ONLY, NetworkName
 from slotwise.runs import RunConfig
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, Timeline, completed_rounds, simulate
@@ -33,6 +34,13 @@ class Reading(NamedTuple):
     update: LocalUpdate = "sum"  # of the gradients of a local training
     aggregation: str = "mean"
     input_scale: InputScale = "standard"  # pixels standardised, or 0 to 1
+    network: NetworkName = "cnn"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Options of a run under this reading."""
+        chosen = {name: getattr(self, name) for name in ("update", "aggregation", "input_scale", "network")}
+        return {**chosen, "backend": "torch"} if self.network in TORCH_ONLY else chosen
 
 
 SUM = "averaged updates, each the sum of its gradients"
@@ -45,6 +53,7 @@ READINGS = (
     Reading("b′", f"{MEAN}; inputs 0..1", update="mean", input_scale="unit"),
     MODELS,
     Reading("c′", "averaged models; inputs 0..1", aggregation="model-average", input_scale="unit"),
+    Reading("d", "averaged models; dropout", aggregation="model-average", network="cnn-dropout"),
 )
 """All readings, the default first."""
 
@@ -61,12 +70,11 @@ class Experiment:
     evaluate_every: int | None = None
     reading: Reading = UPDATES
 
-    def config(self, schedule: Schedule, group_size: int, seed: int = 0, **options: Any) -> RunConfig:
+    def config(self, schedule: Schedule, group_size: int | str, seed: int = 0, **options: Any) -> RunConfig:
         """Return the configuration of one curve; ``options`` are those in which it differs from others."""
         own = {name: getattr(self, name) for name in ("data", "partition", "deadline", "evaluate_every")}
-        own |= {name: getattr(self.reading, name) for name in ("update", "aggregation", "input_scale")}
         chosen = {"schedule": schedule, "group_size": group_size, "seed": seed}
-        return RunConfig.from_options({**own, **chosen, **options})
+        return RunConfig.from_options({**own, **self.reading.options, **chosen, **options})
 
     def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: ARG002
         """Yield the configuration of every curve."""
@@ -127,6 +135,34 @@ class Readings(Experiment):
                 yield own.config(schedule, 1, seed, compute_slots=compute, link_slots=link)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Remedies(Experiment):
+    """Beyond the paper: steps that shrink with the staleness, and group sizes that shrink over time.
+
+    Steps are as long as 1/d of those of the paper (Mishchenko, Bach, Even and Woodworth, NeurIPS 2022,
+    arXiv:2206.07638; Koloskova, Stich and Jaggi, NeurIPS 2022, arXiv:2206.08307).
+    """
+
+    deadline: int = 50_000
+    sizes: tuple[int, ...] = (1, 5, 10)
+    shrinking: str = "50@0, 10@10000, 5@30000"
+
+    def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: D102
+        yield from self.labelled(seed).values()
+
+    def labelled(self, seed: int) -> dict[str, RunConfig]:
+        """Return the configurations by their labels; those of the paper are at the end."""
+        adaptive = {"aggregation": "delay-adaptive", "delay_threshold": 1.0}
+        found = {}
+        for schedule in BOTH:
+            for size in self.sizes:
+                found[f"{schedule} S={size}, steps/d"] = self.config(schedule, size, seed, **adaptive)
+            found[f"{schedule} S={self.shrinking}"] = self.config(schedule, self.shrinking, seed)
+        for size in self.sizes:
+            found[f"idfl S={size}"] = self.config("idfl", size, seed)
+        return found
+
+
 class TableRow(NamedTuple):
     """One data set of Table 1 (r=1), with the number of models the paper prints for each group size."""
 
@@ -138,7 +174,8 @@ class TableRow(NamedTuple):
 
     def computed(self) -> dict[int, int]:
         """Return the models w_0 … w_K that the exact schedule completes; the table counts w_0."""
-        case = {"devices": self.devices, "compute_slots": self.compute_slots, "deadline": self.deadline}
+        case: dict[str, Any] = {"devices": self.devices, "compute_slots": self.compute_slots}
+        case["deadline"] = self.deadline
         return {size: completed_rounds(Scenario(group_size=size, **case)) + 1 for size in self.printed}
 
 
@@ -198,6 +235,7 @@ PAPER: tuple[Experiment, ...] = (
         **CIFAR10,
     ),
     Readings(name="readings", study="readings"),
+    Remedies(name="remedies", study="remedies"),
 )
 
 # A first look in a couple of minutes on two cores: four group sizes, both ways to average.

@@ -1,4 +1,4 @@
-"""Candidates: every schedule with every group size, less those that the exact schedule rules out."""
+"""Candidates: every schedule with every group size; a second name for the same run is left out."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import get_args
 import numpy as np
 
 from slotwise.errors import InputError
-from slotwise.recommendation.halving import SIXTEENTHS
 from slotwise.runs import RunConfig
 from slotwise.schedule import Schedule, Timeline, refuse_too_many_uplinks
+
+SIXTEENTHS = 16
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,9 @@ class Prospect:
     mean_staleness: float  # in rounds
     max_staleness: int
 
-    @property
-    def merits(self) -> tuple[float, ...]:
-        """The figures of which more is better: rounds, updates and, negated, staleness."""
-        return self.rounds[-1], self.updates[-1], -self.mean_staleness, -self.max_staleness
 
-
-def rung_slot(deadline: int, sixteenths: int) -> int:
-    """Return the slot by which a rung ends."""
+def slot_after(deadline: int, sixteenths: int) -> int:
+    """Return the slot after so many sixteenths of the deadline."""
     return deadline * sixteenths // SIXTEENTHS
 
 
@@ -92,8 +88,8 @@ def with_schedule(base: RunConfig, schedule: Schedule, group_size: int, seed: in
 
 
 @dataclass(frozen=True)
-class RuledOut:
-    """A candidate that cannot be best, and the reason."""
+class LeftOut:
+    """A schedule with a group size that need not be trained, and the reason."""
 
     label: str
     reason: str
@@ -101,43 +97,32 @@ class RuledOut:
 
 @dataclass(frozen=True)
 class Field:
-    """The candidates of a question: those to be tried, and those that cannot be best."""
+    """The candidates of a question, and those that need not be trained."""
 
-    running: tuple[Candidate, ...]
-    ruled_out: tuple[RuledOut, ...]
-    grid_updates: tuple[int, ...]  # of training everything with each seed, the same run counted once
+    candidates: tuple[Candidate, ...]
+    left_out: tuple[LeftOut, ...]
+
+    def updates(self) -> int:
+        """Return the updates of the whole grid: every candidate to the deadline with every seed."""
+        return sum(prospect.updates[-1] for candidate in self.candidates for prospect in candidate.prospects)
 
 
 def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) -> Field:
-    """Return every schedule with every group size, divided by what the exact schedule rules out.
-
-    An InputError if no round ends in time, or none within a sixteenth of the deadline.
-    """
-    running: list[Candidate] = []
-    ruled_out: list[RuledOut] = []
-    distinct: list[Candidate] = []
+    """Return every schedule with every group size, each run once; an InputError if no round ends in time."""
+    found: dict[tuple[str, ...], Candidate] = {}
+    left_out: list[LeftOut] = []
     for group_size in group_sizes:
-        same_size: dict[tuple[str, ...], Candidate] = {}
         for schedule in get_args(Schedule):
             candidate = _candidate(base, schedule, group_size, seeds)
             if candidate is None:
-                ruled_out.append(RuledOut(f"{schedule} S={group_size}", "no round ends by the deadline"))
+                left_out.append(LeftOut(f"{schedule} S={group_size}", "no round ends by the deadline"))
                 continue
-            twin = same_size.setdefault(tuple(p.identity for p in candidate.prospects), candidate)
+            twin = found.setdefault(tuple(p.identity for p in candidate.prospects), candidate)
             if twin is not candidate:
-                ruled_out.append(RuledOut(candidate.label, f"the same run as {twin.label}"))
-        for candidate in same_size.values():
-            better = next((other for other in same_size.values() if _dominates(other, candidate)), None)
-            if better is None:
-                running.append(candidate)
-            else:
-                ruled_out.append(RuledOut(candidate.label, _reason(better, candidate)))
-        distinct += same_size.values()
-    if not any(prospect.rounds[1] for candidate in running for prospect in candidate.prospects):
-        allowed = "long enough for a first round to end within a sixteenth of it"
-        raise InputError("deadline", base.deadline, allowed)
-    updates = tuple(sum(c.prospects[i].updates[-1] for c in distinct) for i in range(len(seeds)))
-    return Field(tuple(running), tuple(ruled_out), updates)
+                left_out.append(LeftOut(candidate.label, f"the same run as {twin.label}"))
+    if not found:
+        raise InputError("deadline", base.deadline, "long enough for a round to end within it")
+    return Field(tuple(found.values()), tuple(left_out))
 
 
 def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[int]) -> Candidate | None:
@@ -152,7 +137,7 @@ def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[i
             raise
         return None
     prospects = []
-    slots = [rung_slot(base.deadline, sixteenths) for sixteenths in range(SIXTEENTHS + 1)]
+    slots = [slot_after(base.deadline, sixteenths) for sixteenths in range(SIXTEENTHS + 1)]
     for timeline in timelines:
         rounds = np.searchsorted(timeline.broadcast_end, slots, side="right")
         counts = tuple(rounds.tolist()), tuple(timeline.round_offsets[rounds].tolist())
@@ -160,17 +145,3 @@ def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[i
         prospects.append(Prospect(identity_of(timeline), *counts, *staleness))
     every_seed = tuple(prospects * (len(seeds) // len(prospects)))
     return Candidate(schedule, size, timelines[0].delay, every_seed)
-
-
-def _dominates(one: Candidate, other: Candidate) -> bool:
-    """Return whether ``one`` has at least as many rounds and updates with every seed, and fresher ones."""
-    ours, theirs = ([merit for p in c.prospects for merit in p.merits] for c in (one, other))
-    return ours != theirs and all(a >= b for a, b in zip(ours, theirs, strict=True))
-
-
-def _reason(better: Candidate, worse: Candidate) -> str:
-    rounds = f"{better.rounds:,.0f} rounds instead of {worse.rounds:,.0f}"
-    if better.rounds == worse.rounds:
-        rounds = f"the same {worse.rounds:,.0f} rounds"
-    ages = f"{better.mean_staleness:,.1f} rounds old instead of {worse.mean_staleness:,.1f}"
-    return f"{better.label} has {rounds}, and updates {ages}"

@@ -1,26 +1,26 @@
-"""The metric by which candidates are judged on a rung, and how sure a comparison by it is."""
+"""The metric by which candidates are compared: training loss, test accuracy, or joules until a target."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite, isnan
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from slotwise.batch.job import schedule_timeline
 from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import InputError
 from slotwise.learning import Point
-from slotwise.recommendation.halving import Score
-from slotwise.runs import RunConfig
+from slotwise.recommendation.extrapolation import Measured, optimistic_loss
+from slotwise.recommendation.pilots import Curve
+from slotwise.runs.run_folder import final_accuracy, final_loss
 
 Quantity = Literal["loss", "accuracy"]
 MetricName = Literal["loss", "accuracy", "joules-to-target"]
-JUDGED_PART = 0.25  # of the slots so far: a tenth would be a single evaluation on the first rung
-RESAMPLES = 2_000
+Score = tuple[float, float]
+"""A score: the number of seeds that missed the target, then a value; lower is better."""
+DIVERGED: Score = (inf, inf)
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,6 @@ class Target:
         return next((point for point in points if point.loss <= self.value), None)
 
 
-class Reading(NamedTuple):
-    """Training losses and test accuracies of one pilot in the last quarter of the slots up to one rung."""
-
-    losses: tuple[float, ...]
-    accuracies: tuple[float, ...]
-    joules: float | None = None  # until the target was first reached; None if it was not, or without target
-
-
 @dataclass(frozen=True)
 class Metric:
     """Training loss, test accuracy, or joules until a target, which needs the target and powers."""
@@ -79,20 +71,6 @@ class Metric:
         elif self.powers is None:
             raise InputError("metric", self.name, "loss or accuracy unless powers are given")
 
-    def settled(self, points: Sequence[Point]) -> bool:
-        """Return whether training longer cannot change how a pilot is judged."""
-        return self.target is not None and self.target.reached(points) is not None
-
-    def read(self, config: RunConfig, points: Sequence[Point], slot: int) -> Reading:
-        """Return the figures of a curve up to the slot of a rung."""
-        judged = [point for point in points if point.slot > (1 - JUDGED_PART) * slot] or [points[-1]]
-        losses, accuracies = tuple(p.loss for p in judged), tuple(p.accuracy for p in judged)
-        first = self.target.reached(points) if self.target else None
-        if first is None or self.powers is None:
-            return Reading(losses, accuracies)
-        spent = joules(usage_until(config.simulate(), [first.slot]), self.powers)
-        return Reading(losses, accuracies, float(spent[0]))
-
     @property
     def value_name(self) -> str:
         """The name of its values in tables."""
@@ -103,73 +81,69 @@ class Metric:
         """The quantity of a curve that it reads."""
         return self.target.quantity if self.target else "accuracy" if self.name == "accuracy" else "loss"
 
-    def text(self, value: float) -> str:
-        """Return a value with its unit."""
+    def settled(self, curve: Curve) -> bool:
+        """Return whether training longer cannot change the score."""
+        return curve.diverged or (self.target is not None and self.target.reached(curve.points) is not None)
+
+    def present(self, curve: Curve) -> Score:
+        """Return the score of a pilot where it is now.
+
+        A pilot that has not met the target yet is worse than any that has, and is compared by its loss.
+        """
+        if curve.diverged:
+            return DIVERGED
+        if self.target:
+            first = self.target.reached(curve.points)
+            if first is not None:
+                return 0, self._joules(curve, first.slot)
+            return 1, final_loss(curve.points, curve.slot)
+        if self.quantity == "accuracy":
+            return 0, _error_rate(final_accuracy(curve.points, curve.slot))
+        return 0, final_loss(curve.points, curve.slot)
+
+    def optimistic(self, curve: Curve) -> Score:
+        """Return the best score that a pilot may have at the deadline.
+
+        Joules only grow: a pilot that has not met the target needs at least what it has spent.
+        """
+        deadline = curve.config.deadline
+        if self.settled(curve) or curve.slot >= deadline:
+            return self.present(curve)
+        if self.target:
+            return 0, self._joules(curve, curve.slot)
+        accuracy = self.quantity == "accuracy"
+        measured = [Measured(p.slot, _error_rate(p.accuracy) if accuracy else p.loss) for p in curve.points]
+        return 0, optimistic_loss(measured, curve.slot, deadline)
+
+    def _joules(self, curve: Curve, slot: int) -> float:
+        assert self.powers is not None  # checked when the metric is made
+        return float(joules(usage_until(schedule_timeline(curve.config), [slot]), self.powers)[0])
+
+    def over_seeds(self, scores: Sequence[Score]) -> Score:
+        """Return one score for those of several seeds.
+
+        Among candidates that met the target with all seeds, the mean of the joules counts; among the others,
+        first how many seeds missed it, then the mean loss of those: training ended where it was met.
+        """
+        missing = [value for missed, value in scores if missed]
+        return sum(missed for missed, _ in scores), fmean(missing or [value for _, value in scores])
+
+    def value(self, score: Score) -> float | None:
+        """Return the number that a score stands for; None if the target was missed or training diverged."""
+        missed, value = score
+        if missed:
+            return None
+        return 1 - value if self.name == "accuracy" else value
+
+    def text(self, value: float | None) -> str:
+        """Return a value with its unit, or a dash."""
+        if value is None or not isfinite(value):
+            return "–"
         if self.target:
             return f"{value:,.0f} J"
-        return f"{value:.2%}" if self.quantity == "accuracy" else f"{value:.4f}"
-
-    def value(self, reading: Reading) -> float | None:
-        """Return the value of a reading; None if the target was not reached."""
-        if self.target:
-            return reading.joules
-        return fmean(reading.accuracies if self.quantity == "accuracy" else reading.losses)
-
-    def samples(self, reading: Reading) -> tuple[float, ...] | None:
-        """Return the numbers whose mean decides, lower is better; None if the target was not reached."""
-        if self.target:
-            return None if reading.joules is None else (reading.joules,)
-        if self.quantity == "accuracy":
-            return tuple(-accuracy for accuracy in reading.accuracies)
-        return reading.losses
-
-    def score(self, readings: Sequence[Reading]) -> Score:
-        """Return one score for the readings of a candidate with each seed; lower is better.
-
-        With a target the number of seeds that missed it comes first. Among candidates that reached it with
-        all seeds, fewer joules are better; among the others, a lower loss of the seeds that missed it. The
-        loss of a seed that reached it does not count: its training ended there.
-        """
-        samples = [self.samples(reading) for reading in readings]
-        missing = [reading.losses for reading, found in zip(readings, samples, strict=True) if found is None]
-        mean = fmean(map(fmean, missing or filter(None, samples)))
-        return (len(missing), mean) if self.target else (mean,)
+        return f"{value:.2%}" if self.name == "accuracy" else f"{value:.4f}"
 
 
-@dataclass(frozen=True)
-class Confidence:
-    """The best candidate compared with the runner-up on the last rung they both reached."""
-
-    seeds: int
-    seeds_won: int
-    resamples_won: float | None  # share of resamples in which it is better; None with nothing to resample
-
-
-def confidence(metric: Metric, best: Sequence[Reading], runner_up: Sequence[Reading]) -> Confidence:
-    """Compare the readings of two candidates with the same seeds in the same order."""
-    pairs = list(zip(best, runner_up, strict=True))
-    won = sum(metric.score([one]) < metric.score([other]) for one, other in pairs)
-    return Confidence(len(pairs), won, _resamples_won(metric, pairs))
-
-
-def _resamples_won(metric: Metric, pairs: Sequence[tuple[Reading, Reading]]) -> float | None:
-    """Return the share of bootstrap resamples in which the first of each pair is better.
-
-    A resample draws as many seeds with replacement, and for each of them as many evaluations of both curves.
-    The draws are the same every time, so the result is a function of the curves.
-    """
-    samples = [(metric.samples(one), metric.samples(other)) for one, other in pairs]
-    known = [(np.array(one), np.array(other)) for one, other in samples if one and other]
-    if len(known) < len(pairs) or max(len(pairs), *(len(values) for both in known for values in both)) == 1:
-        return None
-    draw = np.random.Generator(np.random.Philox(key=0))
-    shape = (RESAMPLES, len(pairs))
-
-    def resampled(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        drawn = values[draw.integers(len(values), size=(*shape, len(values)))]
-        return np.asarray(drawn.mean(axis=2))
-
-    differences = np.array([resampled(one) - resampled(other) for one, other in known])
-    seeds = draw.integers(len(pairs), size=shape)
-    means = differences[seeds, np.arange(RESAMPLES)[:, None], np.arange(len(pairs))].mean(axis=1)
-    return float((means < 0).mean())
+def _error_rate(accuracy: float) -> float:
+    """Return 1 − accuracy; 1 for a task that has no accuracy."""
+    return 1.0 if isnan(accuracy) else 1 - accuracy

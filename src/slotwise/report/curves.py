@@ -29,20 +29,21 @@ USUAL_TOP = 10.0  # end of a loss axis: four times the loss of guessing among te
 
 
 class Colour(NamedTuple):
-    """A colour on light background and its counterpart on dark background."""
+    """A colour on light and on dark background, and its marker, for print without colours."""
 
     light: str
     dark: str
+    marker: str  # one of matplotlib's
 
 
 # The palette of Okabe and Ito, which colour-blind readers can tell apart; lightened on dark background.
-BLUE = Colour("#0072B2", "#3D9FE0")
-VERMILLION = Colour("#D55E00", "#F0803C")
-GREEN = Colour("#009E73", "#20C497")
-PINK = Colour("#CC79A7", "#E2A0C4")
-ORANGE = Colour("#E69F00", "#F2B840")
-SKY = Colour("#56B4E9", "#8FD3FA")
-BLACK = Colour("#1A1A1A", "#F2F2F2")
+BLUE = Colour("#0072B2", "#3D9FE0", "o")
+VERMILLION = Colour("#D55E00", "#F0803C", "s")
+GREEN = Colour("#009E73", "#20C497", "^")
+PINK = Colour("#CC79A7", "#E2A0C4", "D")
+ORANGE = Colour("#E69F00", "#F2B840", "v")
+SKY = Colour("#56B4E9", "#8FD3FA", "P")
+BLACK = Colour("#1A1A1A", "#F2F2F2", "X")
 COLOURS = (BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, BLACK)
 
 

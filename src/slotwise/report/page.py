@@ -18,6 +18,17 @@ import numpy as np
 
 from slotwise.report.curves import AXIS_TITLES, CurveFigure, Line, Numbers
 
+# The markers of matplotlib as those of plotly, and as letters for the legend.
+SYMBOLS = {
+    "o": ("circle", "●"),
+    "s": ("square", "■"),
+    "^": ("triangle-up", "▲"),
+    "D": ("diamond", "◆"),
+    "v": ("triangle-down", "▼"),
+    "P": ("cross", "✚"),
+    "X": ("x", "✖"),
+}
+
 
 @dataclass(frozen=True)
 class Html:
@@ -173,6 +184,8 @@ def _line_numbers(line: Line) -> dict[str, Any]:
         "label": line.label,
         "light": line.colour.light,
         "dark": line.colour.dark,
+        "symbol": SYMBOLS[line.colour.marker][0],
+        "letter": SYMBOLS[line.colour.marker][1],
         "dashed": line.dashed,
         "seeds": len(line.seeds),
         "slot": [round(slot) for slot in slots],

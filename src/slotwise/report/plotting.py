@@ -38,6 +38,7 @@ MOST_LEGEND_COLUMNS = 6
 DOTS_PER_INCH = 300
 DASHES = (0, (4, 1.6))
 WIDE = 20  # ratio of the largest to the smallest value from which an axis is logarithmic
+MARKERS = 5  # of a line
 MOST_MARKS = 8  # ticks that fit below a panel
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -79,7 +80,7 @@ def read_curves(folders: Iterable[Path]) -> dict[str, list[Point]]:
     for run, name in zip(runs, names, strict=True):
         config = run.parameters()
         shown = name if names.count(name) == 1 else str(run.path)
-        curves[f"{shown}: {config.policy.schedule} S={config.channel.group_size}"] = run.points()
+        curves[f"{shown}: {config.policy.schedule} S={config.channel.group_size_text}"] = run.points()
     return curves
 
 
@@ -146,13 +147,25 @@ def plot_figure(figure: CurveFigure, *, legend: bool = True) -> Figure:
 
 
 def _look(line: Line) -> dict[str, Any]:
-    return {"color": line.colour.light, "linestyle": DASHES if line.dashed else "-"}
+    """Return colour, dashes and marker of a line; the markers of dashed lines are hollow."""
+    face = "white" if line.dashed else line.colour.light
+    look = {"color": line.colour.light, "linestyle": DASHES if line.dashed else "-"}
+    return look | {"marker": line.colour.marker, "markersize": 3.5, "markerfacecolor": face}
+
+
+def _marked(number: int, lines: int, points: int, across: str) -> int | tuple[int, int]:
+    """Return which points of a line get a marker: all values that were tried, or a few, not below others'."""
+    if across == "value":
+        return 1
+    every = max(1, points // MARKERS)
+    return (number * every // max(1, lines), every)
 
 
 def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
-    for line in panel.lines:
-        band, marker = line.band(panel.across, panel.up), "o" if panel.across == "value" else ""
-        axes.plot(band.places, band.mean, marker=marker, markersize=3, **_look(line))
+    for number, line in enumerate(panel.lines):
+        band = line.band(panel.across, panel.up)
+        marked = _marked(number, len(panel.lines), len(band.places), panel.across)
+        axes.plot(band.places, band.mean, markevery=marked, **_look(line))
         if len(line.seeds) > 1:
             colour = line.colour.light
             axes.fill_between(band.places, band.low, band.high, color=colour, alpha=0.18, linewidth=0)
@@ -170,7 +183,7 @@ def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
         axes.set_xlim(left=0)
     # 50000 is shown as 50k: three panels are narrow.
     axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k" if abs(x) >= 1000 else f"{x:g}")
-    if panel.up == "loss":
+    if panel.up == "loss" and losses.low > 0:  # losses of a user's own task may be negative
         axes.set_yscale("log")
         mark_losses(axes, losses)
 

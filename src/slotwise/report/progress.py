@@ -131,7 +131,7 @@ class TrainingProgress(_Bars):
         if resumed and resumed.points:
             self._point = resumed.points[-1]
         slot = int(timeline.broadcast_end[self._first - 1]) if self._first else 0
-        name = f"{timeline.schedule} S={timeline.scenario.group_size}"
+        name = f"{timeline.schedule} S={timeline.scenario.group_size_text}"
         self._row = self._bar.add_task(name, total=timeline.last_slot, completed=slot, text="")
 
     def round_done(self, round_number: int) -> None:

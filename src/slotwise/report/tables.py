@@ -85,6 +85,14 @@ def device_table(costs: Costs, title: str) -> Table:
     return table
 
 
+def columns_table(columns: Mapping[str, Any], title: str) -> Table:
+    """Return a table of arrays, one per column, with a row for each entry."""
+    table = _plain_table(title, columns=[name.replace("_", "\n") for name in columns])
+    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+        table.add_row(*map(_number_text, row))
+    return table
+
+
 def _summary_table(costs: Costs, title: str) -> Table:
     """Return a table of all devices together, and of the least, mean and most of a device."""
     columns = costs.columns()
@@ -102,7 +110,11 @@ def cost_line(costs: Costs) -> str:
     """Return the costs as one line of text."""
     shares = ", ".join(f"{name} {share:.1%}" for name, share in costs.shares.items())
     found = f"the devices' time: {shares}; air time of each: {_spread_text(costs.air_slots)} slots"
-    return found if costs.joules is None else f"{found}; {_number_text(costs.joules)} joules in all"
+    if costs.joules is None:
+        return found
+    server = costs.server_joules
+    beside = "" if server is None else f", and {_number_text(server)} joules of the server"
+    return f"{found}; {_number_text(costs.joules)} joules in all{beside}"
 
 
 def costs_as_dict(costs: Costs, per_device: bool) -> dict[str, Any]:
@@ -139,11 +151,13 @@ def _shares(costs: Costs) -> list[str]:
 def plan_title(plan: Plan | FleetPlan) -> str:
     """Return a title with the parameters that all group sizes share."""
     scenario = plan.scenario
+    channels = f"sub-channels {scenario.sub_channels:,}, " if scenario.sub_channels > 1 else ""
     if isinstance(plan, FleetPlan):
-        return f"{scenario.devices:,} unequal devices, deadline {scenario.deadline:,}"
+        devices = "devices over radio" if plan.over_radio else "unequal devices"
+        return f"{scenario.devices:,} {devices}, {channels}deadline {scenario.deadline:,}"
     return (
         f"{scenario.devices:,} devices, compute slots {scenario.compute_slots:,}, "
-        f"link slots {scenario.link_slots:,}, deadline {scenario.deadline:,}"
+        f"link slots {scenario.link_slots:,}, {channels}deadline {scenario.deadline:,}"
     )
 
 
@@ -219,11 +233,12 @@ class RunSummary:
 
     def as_dict(self, per_device: bool = False) -> dict[str, Any]:
         """Return the summary for JSON, with or without the costs of every single device."""
+        size = self.config.channel
         return {
             "run": str(self.folder.path),
             "status": self.folder.status,
             "schedule": self.config.policy.schedule,
-            "group_size": self.config.channel.group_size,
+            "group_size": size.group_size_text if size.group_size_changes else size.group_size,
             "seed": self.config.seed,
             "final": self.points[-1]._asdict() if self.points else None,
             "best": min(self.points, key=lambda p: p.loss)._asdict() if self.points else None,
@@ -243,7 +258,7 @@ def run_tables(runs: Sequence[RunSummary], *, per_device: bool = False) -> Itera
         if run.points:
             last = run.points[-1]
             figures = [f"{last.round}", f"{last.slot}", f"{last.loss:.4f}", percent(last.accuracy)]
-        policy, size = run.config.policy.schedule, str(run.config.channel.group_size)
+        policy, size = run.config.policy.schedule, run.config.channel.group_size_text
         curve = sparkline([point.loss for point in run.points])
         table.add_row(run.name, run.folder.status, policy, size, *figures, curve)
     yield table

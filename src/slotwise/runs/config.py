@@ -18,7 +18,7 @@ from slotwise.data import FACTS, DatasetConfig
 from slotwise.data.dataset_config import FOUND_IN_FOLDER
 from slotwise.errors import ConflictError, InputError, NoEffectError, UserError, refuse_unknown_name
 from slotwise.fleet import Fleet, FleetConfig
-from slotwise.fleet.fleet_config import options_of_file
+from slotwise.fleet.fleet_file import options_of_file
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.flower_project import devices_of
@@ -26,12 +26,16 @@ from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.model_config import DEFAULT_LAYERS, ModelConfig
 from slotwise.learning.networks import RESNETS, Resnet8
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
+from slotwise.radio import RadioConfig, RadioLink, make_link
+from slotwise.radio.placement import read_distances
+from slotwise.radio.rates import read_schemes
 from slotwise.scenario import (
     Scenario,
     checked,
     compute_slots,
     field_types,
     option_names,
+    parse_group_sizes,
     whole,
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
@@ -45,6 +49,7 @@ class RunConfig:
         channel: Devices and channel.
         policy: Schedule and delay.
         fleet: How devices differ.
+        radio: Fading channels in place of fixed slots.
         dataset: Data set and its partition.
         model: Network, or your own task.
         training: Local training, and the seed of everything random.
@@ -57,6 +62,7 @@ class RunConfig:
     channel: Scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)  # noqa: RUF009
     policy: PolicyConfig = PolicyConfig()  # noqa: RUF009
     fleet: FleetConfig = FleetConfig()  # noqa: RUF009
+    radio: RadioConfig = RadioConfig()  # noqa: RUF009
     dataset: DatasetConfig = DatasetConfig()  # noqa: RUF009
     model: ModelConfig = ModelConfig()  # noqa: RUF009
     training: LocalTraining = LocalTraining()  # noqa: RUF009
@@ -70,24 +76,53 @@ class RunConfig:
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
         self.make_fleet()
-        self.rule.check_group_size(self.channel.group_size)
+        for size in self.channel.group_sizes:
+            self.rule.check_group_size(size)
         self.attackers()
         self.dataset.check_devices(self.channel.devices)
         for name, reason in self._unused_with_own_task().items():
             part: Any = self.dataset if name in option_names(DatasetConfig) else self.training
             if getattr(part, name) != getattr(type(part), name):
                 raise NoEffectError(name, getattr(part, name), reason)
+        self._check_radio()
 
     def unused(self) -> dict[str, str]:
         """Return the options that have no effect in this configuration, each with the reason.
 
         A class of options declares its own in a method of the same name.
         """
-        found = self._unused_with_own_task()
+        found = self._unused_with_own_task() | self._unused_link()
         for group in GROUPS:
             part = getattr(self, group)
             found |= part.unused() if hasattr(part, "unused") else {}
         return found
+
+    def _unused_link(self) -> dict[str, str]:
+        """Return the options of channel and fleet that have no effect with this radio, with the reason."""
+        found = {}
+        if self.radio.radio_link is None and not self.fleet.has_losses:
+            found["retransmission"] = "without uplink losses"
+        if self.radio.radio_link is not None and self.channel.sub_channels == 1:
+            found["radio_band"] = "with one sub-channel"
+        if self.radio.radio_link == "rate-adaptive":
+            found |= dict.fromkeys(("link_slots", "uplink_slots"), "with radio_link rate-adaptive")
+        return found
+
+    def _check_radio(self) -> None:
+        """Refuse options that say in another way what the radio says, or have no effect with it."""
+        if self.radio.radio_link is not None:
+            for name in ("link_distribution", "device_link_slots", "uplink_loss", "device_uplink_loss"):
+                if getattr(self.fleet, name):
+                    raise ConflictError(name, "radio_link")
+        for name, reason in self._unused_link().items():
+            groups: Any = {"link_slots": self.channel, "radio_band": self.radio}
+            group = groups.get(name, self.fleet)
+            if getattr(group, name) != getattr(type(group), name):
+                raise NoEffectError(name, getattr(group, name), reason)
+        if self.radio.radio_link is not None and self.model.is_own:
+            for name in ("radio_bits", "radio_broadcast_bits"):
+                if getattr(self.radio, name) is None and name not in self.radio.unused():
+                    raise InputError(name, "missing", "given with a task of your own")
 
     def _unused_with_own_task(self) -> dict[str, str]:
         if self.model.flower_app is not None:  # it has its own data and its own training
@@ -113,6 +148,7 @@ class RunConfig:
         case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
         case = _without_outdated(case, chosen)
         chosen |= _devices_of_folder(chosen) | _devices_of_flower_app(chosen)
+        chosen |= shorthand.radio(options, chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
         config = cls().with_options(**{**case, **chosen})
@@ -158,7 +194,9 @@ class RunConfig:
                 nested.setdefault(group, {})[name] = value
             else:
                 changes[name] = checked_option(name, value)
-        if "network" in nested.get("model", {}):  # the layers of the network before do not count
+        if "group_size" in nested.get("channel", {}):  # the later sizes before do not count
+            nested["channel"] = {"group_size_changes": ()} | nested["channel"]
+        if "network" in nested.get("model", {}):  # nor do the layers of the network before
             layers = {"channels": DEFAULT_LAYERS, "hidden": DEFAULT_LAYERS}
             nested["model"] = layers | nested["model"]
         if self._changes_folder(nested.get("dataset", {})):  # nor does what was found in another folder
@@ -210,6 +248,8 @@ class RunConfig:
         """True if another seed may give another schedule; your own policy is called with the seed."""
         if self.policy.schedule not in POLICIES or self.policy.depends_on_seed:
             return True
+        if self.radio.depends_on_seed and self.radio.radio_seed is None:
+            return True
         return self.fleet.depends_on_seed and self.fleet.fleet_seed is None
 
     @property
@@ -220,6 +260,38 @@ class RunConfig:
     def make_fleet(self) -> Fleet | None:
         """Return the devices, or None if all are equal and without faults."""
         return None if self.fleet == RunConfig.fleet else self.fleet.fleet(self.channel, self.fleet_seed)
+
+    def make_link(self, channel: Scenario | None = None) -> RadioLink | None:
+        """Return the link over the radio, or None if uplinks and broadcasts take fixed slots.
+
+        ``channel`` replaces the run's own devices and channel.
+        """
+        if self.radio.radio_link is None:
+            return None
+        update, model = self.message_bits()
+        return make_link(
+            self.radio,
+            channel or self.channel,
+            update_bits=update,
+            broadcast_bits=model,
+            seed=self.seed,
+            uplink_slots=self.fleet.uplink_slots,
+        )
+
+    @property
+    def update_bits(self) -> int | None:
+        """Bits of an uplink of adaptive rate; None if the slots of an uplink are fixed."""
+        if self.radio.radio_link != "rate-adaptive":
+            return None
+        return self.radio.radio_bits or self.message_bits()[0]
+
+    def message_bits(self) -> tuple[int, int]:
+        """Return the bits of an update and of a model; 0 for a task of your own, whose size is not known."""
+        if self.model.is_own:
+            return 0, 0
+        network = self.network()
+        arrays = len(network.parameter_shapes)
+        return link_slots_of(network.parameters, self.bits, 1, arrays), network.parameters * UNQUANTISED
 
     def attackers(self) -> tuple[int, ...]:
         """Return the devices that attack; none without an attack."""
@@ -233,8 +305,11 @@ class RunConfig:
         """
         fleet = self.make_fleet()
         events = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
+        events = events or self.radio.radio_link is not None
+        events = events or bool(self.channel.group_size_changes)
         refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
-        return simulate(self.channel, self.policy.policy(self.seed), rounds=rounds, fleet=fleet)
+        policy = self.policy.policy(self.seed)
+        return simulate(self.channel, policy, rounds=rounds, fleet=fleet, link=self.make_link())
 
     def network(self) -> Architecture | Resnet8:
         """Return the built-in network that is trained, for the images of the data set."""
@@ -269,7 +344,11 @@ class RunConfig:
 
 
 # Options whose values belong to that of another option: they get their defaults if it changes.
-DEPENDENT: Mapping[str, tuple[str, ...]] = {"network": ("channels", "hidden"), "data_folder": FOUND_IN_FOLDER}
+DEPENDENT: Mapping[str, tuple[str, ...]] = {
+    "network": ("channels", "hidden"),
+    "data_folder": FOUND_IN_FOLDER,
+    "radio_trace": ("radio_trace_sha256",),
+}
 EVALUATIONS = 100  # of a run, by default
 # Options of earlier versions and their names now: run.json files may have the old ones.
 RENAMED: Mapping[str, str] = {"loss": "uplink_loss"}
@@ -289,17 +368,46 @@ class Shorthand:
         bits_per_slot: Rate of the link: slots of a broadcast and of an uplink in --bits follow from the
             model's size. Instead of --link-slots.
         fleet_file: CSV file with a row for each device: device, compute_slots and optionally link_slots,
-            leaves, returns.
+            leaves, returns, uplink_loss.
+        radio_placement_file: CSV file with a row for each device: device, and distance_m or x_m and y_m.
+        radio_schemes_file: CSV file of modulation and coding schemes: snr_db and efficiency, ascending.
     """
 
     samples_per_slot: float | None = None
     bits_per_slot: int | None = None
     fleet_file: Path | None = None
+    radio_placement_file: Path | None = None
+    radio_schemes_file: Path | None = None
+
+    def radio(self, options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the files of placement and schemes say."""
+        found: dict[str, Any] = {}
+        for name in ("radio_placement_file", "radio_schemes_file"):
+            path = getattr(self, name)
+            if path is None:
+                continue
+            if not isinstance(path, str | Path):
+                raise InputError(name, path, "the name of a CSV file")
+            if options.get("radio_link") is None and chosen.get("radio_link") is None:
+                raise NoEffectError(name, path, "without radio_link")
+            for other in REPLACED_BY[name]:
+                if options.get(other):
+                    raise ConflictError(name, other)
+        if self.radio_placement_file is not None:
+            found["radio_distances_m"] = read_distances(
+                Path(self.radio_placement_file), chosen.get("devices")
+            )
+            found["devices"] = len(found["radio_distances_m"])
+        if self.radio_schemes_file is not None:
+            found["radio_schemes"] = read_schemes(Path(self.radio_schemes_file))
+        return found
 
     def link(self, options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, int]:
         """Return the slots of a broadcast in 32 bits and of an uplink in fewer, from ``bits_per_slot``."""
         if self.bits_per_slot is None:
             return {}
+        if chosen.get("radio_link") is not None:
+            raise ConflictError("bits_per_slot", "radio_link")
         for name in REPLACED_BY["bits_per_slot"]:
             if name in options:
                 raise ConflictError("bits_per_slot", name)
@@ -325,7 +433,7 @@ class Shorthand:
         for name in ("compute_distribution", "link_distribution", "mean_present", "samples_per_slot"):
             if options.get(name) is not None:
                 raise ConflictError(name, "fleet_file")
-        for name in ("device_compute_slots", "device_link_slots", "absences"):
+        for name in ("device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"):
             if name in options:
                 raise ConflictError("fleet_file", name)
         given = "link_slots" if chosen.get("uplink_slots") is None else "uplink_slots"
@@ -343,15 +451,17 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "samples_per_slot": ("compute_slots",),
     "bits_per_slot": ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"),
     "data_folder": ("devices", *FOUND_IN_FOLDER),
+    "radio_placement_file": ("radio_distances_m", "radio_radius_m", "radio_nearest_m", "radio_placement"),
+    "radio_schemes_file": ("radio_schemes", "radio_rate", "radio_gap_db"),
     "fleet_file": (
-        *("devices", "device_compute_slots", "device_link_slots", "absences"),
+        *("devices", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
     ),
 }
 TRAINABLE_FOLDER = "one of uint8 images [n, channels, height, width] with labels, or used with your own task"
 # Options of the paper's cases. It has only equal devices and data, plain SGD, the mean and exact updates.
 PAPER_OPTIONS = (
-    *option_names(Scenario),
+    *("devices", "group_size", "compute_slots", "link_slots", "deadline"),
     *("schedule", "delay", "participation"),
     *("data", "partition", "samples_per_device", "labels_per_device", "concentration", "input_scale"),
     *("network", "channels", "hidden", "backend", "local_steps", "batch_size", "learning_rate", "update"),
@@ -406,6 +516,9 @@ def is_list(name: str) -> bool:
 
 def checked_option(name: str, value: Any) -> Any:
     """Return ``value`` converted to the type of an option, or raise an InputError."""
+    if name == "group_size" and isinstance(value, str):
+        parse_group_sizes(value)
+        return value
     converted = checked(name, value, _declarations()[name][1])
     if name in ("schedule", "selection"):  # short names, which the class knows
         PolicyConfig(**{name: converted})

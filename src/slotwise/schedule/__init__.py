@@ -1,19 +1,13 @@
 """The schedule as a value: policies, a pure Scheduler that plays them, and the Timeline that results."""
 
 from slotwise.schedule.events import Agenda
+from slotwise.schedule.link import BlockLink, FleetLink, Link, Transmission
 from slotwise.schedule.policies import POLICIES, Asynchronous, IntentionalDelay, Schedule, Synchronous
 from slotwise.schedule.policies.intentional_delay import Delay, automatic_delay, completed_rounds
 from slotwise.schedule.policies.synchronous import Participation
-from slotwise.schedule.policy import (
-    Delivery,
-    Policy,
-    RandomSelection,
-    Selection,
-    Waiting,
-    first_ready,
-    round_robin,
-)
-from slotwise.schedule.scheduler import (
+from slotwise.schedule.policy import Delivery, Policy
+from slotwise.schedule.scheduler import Scheduler, SchedulerState
+from slotwise.schedule.scheduler_events import (
     Deliver,
     Delivered,
     Event,
@@ -22,10 +16,10 @@ from slotwise.schedule.scheduler import (
     Left,
     Lost,
     Ready,
-    Scheduler,
-    SchedulerState,
     Sent,
 )
+from slotwise.schedule.selection import Selection, Waiting
+from slotwise.schedule.selections import SELECTIONS, RandomSelection, first_ready, round_robin
 from slotwise.schedule.simulation import PolicyConfig, refuse_too_many_uplinks, scheduler_for, simulate
 from slotwise.schedule.timeline import Record, Timeline
 
@@ -33,7 +27,8 @@ __all__ = [  # noqa: RUF022  (grouped by use)
     "simulate", "scheduler_for", "refuse_too_many_uplinks", "Timeline", "Record",
     "Policy", "PolicyConfig", "POLICIES", "Schedule", "Synchronous", "Asynchronous", "IntentionalDelay",
     "Delivery", "Delay", "Participation", "automatic_delay", "completed_rounds",
-    "Selection", "Waiting", "first_ready", "round_robin", "RandomSelection",
+    "Selection", "SELECTIONS", "Waiting", "first_ready", "round_robin", "RandomSelection",
+    "Link", "BlockLink", "FleetLink", "Transmission",
     "Scheduler", "SchedulerState", "Agenda", "Grant", "Deliver",
     "Event", "Ready", "Sent", "Lost", "Delivered", "Left", "Joined",
 ]  # fmt: skip

@@ -82,13 +82,20 @@ def _play_rounds(
     version, left, ready, slot = 0, next(sizes), scenario.compute_slots, 0
     for k in count() if rounds is None else range(rounds):
         missing, stretches = scenario.group_size, []
+        free = [slot] * scenario.sub_channels  # when each is, the first first
         while missing:
             if not left:
                 ready = ends[version] + scenario.compute_slots
                 version, left = version + 1, next(sizes)
-            sent, start = min(missing, left), max(slot, ready)
+            start = max(free[0], ready)
+            if scenario.sub_channels == 1:
+                sent = min(missing, left)
+                free[0] = slot = start + sent * scenario.link_slots
+            else:  # one uplink at a time, on the sub-channel that is free first
+                sent, slot = 1, start + scenario.link_slots
+                free = [*free[1:], slot]
             stretches.append((k, version, sent, start))
-            missing, left, slot = missing - sent, left - sent, start + sent * scenario.link_slots
+            missing, left = missing - sent, left - sent
         slot += scenario.link_slots
         if scenario.deadline is not None and slot > scenario.deadline:
             return

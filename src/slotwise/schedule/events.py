@@ -1,17 +1,21 @@
-"""Virtual slots: drive a Scheduler event by event, for any devices and any policy."""
+"""Virtual slots: drive a Scheduler event by event, for any devices, any link and any policy."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
 
 from slotwise.errors import UserError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
-from slotwise.schedule.policy import Policy, bound_delivery
-from slotwise.schedule.scheduler import (
+from slotwise.schedule.energy_use import EnergyUse
+from slotwise.schedule.link import FleetLink, Link, Transmission
+from slotwise.schedule.policy import Delivery, Policy, bound_delivery
+from slotwise.schedule.scheduler import Scheduler
+from slotwise.schedule.scheduler_events import (
     Deliver,
     Delivered,
     Event,
@@ -20,26 +24,46 @@ from slotwise.schedule.scheduler import (
     Left,
     Lost,
     Ready,
-    Scheduler,
     Sent,
 )
-from slotwise.schedule.timeline import Record, Timeline, Uplink
+from slotwise.schedule.timeline import NEVER_CHARGED, Record, Timeline, Uplink, Wait
 
 
-def event_timeline(scenario: Scenario, policy: Policy, fleet: Fleet | None, rounds: int | None) -> Timeline:
+def event_timeline(
+    scenario: Scenario, policy: Policy, fleet: Fleet | None, rounds: int | None, link: Link | None = None
+) -> Timeline:
     """Return what a Scheduler makes of a policy; the timeline is empty if no round fits."""
     scenario.check_horizon(rounds)
-    delivery, devices = bound_delivery(policy, scenario, fleet, rounds), fleet or Fleet.equal(scenario)
+    delivery, devices = (
+        planned_delivery(policy, scenario, fleet, link, rounds),
+        fleet or Fleet.equal(scenario),
+    )
+    used = link or FleetLink.of(scenario, devices)
     scheduler = Scheduler(
         scenario.group_size,
         delivery,
         selection=policy.selection,
         retransmission=devices.retransmission,
         absent=devices.absent_at_first,
+        changes=scenario.group_size_changes,
+        sub_channels=scenario.sub_channels,
+        link=used,
     )
-    record = Drive(scheduler, devices, scenario.link_slots).play(rounds, scenario.deadline)
-    own = None if devices.is_equal_to(scenario) else devices
+    record = Drive(scheduler, devices, used).play(rounds, scenario.deadline)
+    usual = link is None or devices.retransmission == Fleet.retransmission
+    own = None if usual and devices.is_equal_to(scenario) else devices
     return Timeline.of(scenario, policy.name, delivery.delay, record, own)
+
+
+def planned_delivery(
+    policy: Policy, scenario: Scenario, fleet: Fleet | None, link: Link | None, rounds: int | None
+) -> Delivery:
+    """Return the policy's delivery; a plan it makes assumes the planned slots of the link."""
+    if link is not None:
+        devices = fleet or Fleet.equal(scenario)
+        fleet = replace(devices, link_slots=tuple(link.planned_slots))
+        scenario = replace(scenario, link_slots=link.planned_broadcast_slots)
+    return bound_delivery(policy, scenario, fleet, rounds)
 
 
 class Agenda:
@@ -80,15 +104,18 @@ class Agenda:
 class Drive:
     """One run of a Scheduler in virtual slots."""
 
-    def __init__(self, scheduler: Scheduler, fleet: Fleet, broadcast_slots: int) -> None:
-        self._scheduler, self._fleet, self._broadcast_slots = scheduler, fleet, broadcast_slots
+    def __init__(self, scheduler: Scheduler, fleet: Fleet, link: Link) -> None:
+        self._scheduler, self._fleet, self._link = scheduler, fleet, link
         self._agenda = Agenda()
-        self._record = Record([], [], [], [])
+        self._waits: list[Wait] = []
+        self._record = Record([], [], [], [], self._waits)
         self._uplinks: list[Uplink] = []  # of the current round
         self._lost: list[Uplink] = []
         self._trainings: Counter[int] = Counter()
         self._attempts: Counter[int] = Counter()
         self._faultless = fleet.faultless
+        self._energy = None if fleet.batteries is None else EnergyUse(fleet, link)
+        self._fixed_slots = fleet.link_slots if fleet.faultless and isinstance(link, FleetLink) else None
         for device, leaves, returns in fleet.absences:
             if leaves > 0:
                 self._agenda.add(leaves, Left(device))
@@ -97,41 +124,50 @@ class Drive:
 
     def play(self, rounds: int | None, deadline: int | None) -> Record:
         """Play until ``rounds`` are done, the next round would end after the deadline, or all have left."""
-        record = self._record
-        last = inf if deadline is None else deadline - self._broadcast_slots
-        self._hand_out(self._scheduler.start(), 0)
+        record, last = self._record, inf if deadline is None else deadline
+        self._hand_out(self._scheduler.start(), 0, 0)
         for slot, events in self._agenda:
             if slot > last:
                 break
-            action = self._scheduler.step(events)
-            if type(action) is Grant:
-                self._transmit(action, slot)
-            elif type(action) is Deliver:  # the round is complete from now on
-                end = slot + self._broadcast_slots
-                self._hand_out(action, end)
-                record.broadcasts.append((slot, end))
-                record.uplinks.extend(self._uplinks)
-                record.lost.extend(self._lost)
-                self._uplinks, self._lost = [], []
-                if len(record.broadcasts) == rounds:
-                    break
+            for action in self._scheduler.actions(events, slot):
+                if type(action) is Grant:
+                    self._transmit(action, slot)
+                elif type(action) is Deliver:  # the round is complete from now on
+                    end = slot + self._link.broadcast(action.receivers, slot)
+                    if end > last:
+                        return record
+                    self._hand_out(action, slot, end)
+                    record.broadcasts.append((slot, end))
+                    record.uplinks.extend(self._uplinks)
+                    record.lost.extend(self._lost)
+                    self._uplinks, self._lost = [], []
+                    if len(record.broadcasts) == rounds:
+                        return record
         return record
 
     def _transmit(self, grant: Grant, slot: int) -> None:
         device, round_number, version = grant
-        fleet = self._fleet
-        end = slot + fleet.link_slots[device - 1]
-        uplink = (round_number, device, version, slot, end)
-        arrives = self._faultless
-        if not arrives:
+        if self._fixed_slots is not None:
+            end = slot + self._fixed_slots[device - 1]
+            lost = False
+        else:
             attempt = self._attempts[device]
             self._attempts[device] = attempt + 1
-            arrives = not (fleet.loses(device, attempt) or fleet.leaves_within(device, slot, end))
-        self._agenda.add(end, Sent(device) if arrives else Lost(device, end))
-        (self._uplinks if arrives else self._lost).append(uplink)
+            slots, lost = self._link.uplink(device, slot, attempt)
+            if self._energy is not None:
+                slots, lost = self._energy.send(device, slot, Transmission(slots, lost))
+            end = slot + slots
+            lost = lost or self._fleet.leaves_within(device, slot, end)
+        if not lost:
+            self._agenda.add(end, Sent(device))
+        elif self._energy is None or self._fleet.retransmission == "erasure":
+            self._agenda.add(end, Lost(device, end))
+        else:
+            self._send_again(device, version, end)
+        (self._lost if lost else self._uplinks).append((round_number, device, version, slot, end))
 
-    def _hand_out(self, delivery: Deliver, slot: int) -> None:
-        """Let the receivers compute from ``slot`` on."""
+    def _hand_out(self, delivery: Deliver, since: int, slot: int) -> None:
+        """Let the receivers compute from ``slot`` on, when the broadcast that began in ``since`` ends."""
         version, receivers = delivery
         fleet, add = self._fleet, self._agenda.add
         if receivers and not 1 <= receivers[0] <= receivers[-1] <= fleet.devices:
@@ -144,6 +180,28 @@ class Drive:
             else:
                 training = self._trainings[device]
                 self._trainings[device] = training + 1
-                ready = slot + fleet.slots_of_training(device, training)
+                slots = fleet.slots_of_training(device, training)
+                begins = slot if self._energy is None else self._energy.train(device, since, slot, slots)
+                if begins != slot:
+                    self._wait(device, version, slot, begins)
+                if begins is None:
+                    continue
+                ready = begins + slots
             add(ready, Ready(device, ready, version))
         self._record.receivers.append(receivers)
+
+    def _send_again(self, device: int, version: int, slot: int) -> None:
+        """Report a lost uplink; its device sends again when its battery can pay for it."""
+        energy, agenda = self._energy, self._agenda
+        again = slot if energy is None else energy.uplink_slot(device, slot)
+        agenda.add(slot, Lost(device, slot, waits=again != slot))
+        if again != slot:
+            self._wait(device, version, slot, again)
+            if again is not None:
+                agenda.add(again, Ready(device, again, version))
+
+    def _wait(self, device: int, version: int, slot: int, until: int | None) -> None:
+        """Note that a device waits for energy; one that waits for ever takes no part any more."""
+        self._waits.append((device, version, slot, NEVER_CHARGED if until is None else until))
+        if until is None:
+            self._agenda.add(slot, Left(device))

@@ -1,4 +1,4 @@
-"""Policy, Delivery and the selections: who receives which model, and who sends next.
+"""Policy and Delivery: who receives which model, and who sends next.
 
 A `Policy` is a frozen value that knows nothing about a scenario. `Policy.delivery` binds it to one: the
 `Delivery` it returns says who receives which model. The selection says who sends next.
@@ -9,57 +9,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar
 
 from slotwise.errors import UserError
 from slotwise.fleet import Fleet
-from slotwise.fleet.fleet import chance
 from slotwise.scenario import Scenario
+from slotwise.schedule.selection import Selection
+from slotwise.schedule.selections.first_ready import first_ready
 from slotwise.schedule.timeline import Timeline
 
 Booking = tuple[int, Sequence[int]]  # (model version, devices that receive it)
-_RANDOM_SELECTION = 7  # 1 to 6 are the purposes that slotwise.fleet draws numbers for
-
-
-class Waiting(NamedTuple):
-    """An update that waits for the channel: who computed it, when, and from which model."""
-
-    slot: int  # in which its training ended; after a lost uplink, its new place in the queue
-    device: int
-    version: int
-
-
-class Selection(Protocol):
-    """Function that chooses one of the updates that wait for the channel.
-
-    They are at least one, ordered by slot and device; the last sender is 0 at first. It must depend on
-    nothing else: the same question has the same answer, in a simulation, on a network and after a restart.
-    """
-
-    def __call__(self, waiting: Sequence[Waiting], round_number: int, last_sender: int, /) -> Waiting: ...  # noqa: D102
-
-
-def first_ready(waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:  # noqa: ARG001
-    """Choose the update that was ready first; ties go to the lower index."""
-    return min(waiting)
-
-
-def round_robin(waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:  # noqa: ARG001
-    """Choose the next device after the last sender, in the order 1, …, N, 1, …"""
-    return min(waiting, key=lambda update: (update.device <= last_sender, update.device))
-
-
-@dataclass(frozen=True)
-class RandomSelection:
-    """Choose at random, as a function of the seed, the round and the last sender."""
-
-    seed: int = 0
-    depends_on_seed: ClassVar[bool] = True
-
-    def __call__(self, waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:
-        """Choose the update whose device draws the lowest number."""
-        key = (self.seed, _RANDOM_SELECTION, round_number, last_sender)
-        return min(waiting, key=lambda update: (chance(*key, update.device), update.device))
 
 
 class Delivery(ABC):
@@ -73,11 +32,21 @@ class Delivery(ABC):
         waits_for_all: whether no uplink starts while a device still computes (synchronous FL).
         turns: the slot planned for the uplink of (device, version), which then decides who sends next
             instead of the selection; None if nothing is planned.
+        devices: the number of devices; only a delivery with a `participant_selection` needs it.
     """
 
+    devices: int
     delay: int | None = None
     waits_for_all: bool = False
     turns: Mapping[tuple[int, int], int] | None = None
+
+    @property
+    def participant_selection(self) -> Selection | None:
+        """The selection by which the Scheduler chooses the participants of each round among those present.
+
+        None if the bookings of `initial` and `after` decide.
+        """
+        return None
 
     @abstractmethod
     def initial(self, absent: Set[int]) -> Iterable[Booking]:
@@ -86,6 +55,10 @@ class Delivery(ABC):
     @abstractmethod
     def after(self, round_number: int, senders: Sequence[int], absent: Set[int]) -> Iterable[Booking]:
         """Return the bookings made when all uplinks of a round have arrived; its broadcast comes next."""
+
+    def resized(self, group_size: int) -> Delivery:  # noqa: ARG002
+        """Return the delivery for rounds of another group size, from the next `after` on."""
+        return self
 
     def joining(self, round_number: int) -> int | None:
         """Return the model for a device that joins in this round; None if `after` has to choose it first."""

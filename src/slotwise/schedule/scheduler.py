@@ -1,85 +1,37 @@
-"""The Scheduler: decides what the channel carries next. Events in, at most one action out.
+"""The Scheduler: decides what the channel carries next. Events in, actions out.
 
 It has no clock, does no I/O and holds no arrays, so virtual slots and a real network can drive the same
 object. It never asks how long anything takes: a driver reports what has happened, and it answers with what
-the channel does next, or with None while the channel is busy or has to wait.
+the channel does next, or with nothing while the channel is busy or has to wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from slotwise.errors import UserError
 from slotwise.fleet import Retransmission
-from slotwise.schedule.policy import Booking, Delivery, Selection, Waiting, first_ready
+from slotwise.schedule.link import Link
+from slotwise.schedule.policy import Booking, Delivery
+from slotwise.schedule.scheduler_events import (
+    Action,
+    Deliver,
+    Delivered,
+    Event,
+    Grant,
+    Joined,
+    Left,
+    Lost,
+    Ready,
+    Sent,
+)
+from slotwise.schedule.selection import Selection, Waiting
+from slotwise.schedule.selections.first_ready import first_ready
 
-
-class Ready(NamedTuple):
-    """A device has finished computing, in ``slot``, an update made from model ``version``.
-
-    Slot and version are part of the event: the order of arrival means nothing, and an update that a device
-    has left from before an absence is distinguished from the one it was asked for.
-    """
-
-    device: int
-    slot: int
-    version: int
-
-
-class Sent(NamedTuple):
-    """The granted device's update has arrived."""
-
-    device: int
-
-
-class Lost(NamedTuple):
-    """The granted device's slots have passed, in ``slot``, and no intact update has arrived."""
-
-    device: int
-    slot: int
-
-
-class Delivered(NamedTuple):
-    """The broadcast of a model has ended (w_0 takes none); its receivers now compute."""
-
-    version: int
-
-
-class Left(NamedTuple):
-    """A device has left. If it was sending, the channel stays busy until a Lost event frees it."""
-
-    device: int
-
-
-class Joined(NamedTuple):
-    """A device has joined, or joined again."""
-
-    device: int
-
-
-Event = Ready | Sent | Lost | Delivered | Left | Joined
-
-
-class Grant(NamedTuple):
-    """Let ``device`` send its update, trained on model ``version``, in round ``round``."""
-
-    device: int
-    round: int
-    version: int
-
-
-class Deliver(NamedTuple):
-    """Broadcast model ``version`` to ``receivers``. Version 0 is known from the start and takes no slot."""
-
-    version: int
-    receivers: Sequence[int]
-
-
-Action = Grant | Deliver
-
-_Update = tuple[int, int, int]  # (turn, device, version): `Waiting` without its names, which cost time
+_Update = tuple[int, int, int]  # (turn, device, version): the beginning of a `Waiting`
 _AT_ONCE = -1  # a turn before every slot
 
 
@@ -91,11 +43,14 @@ class SchedulerState(NamedTuple):
     booked: dict[int, list[int]]  # the devices that receive each later model
     computing: dict[int, int]  # the model each device trains on
     ready: list[_Update]  # those that wait for the channel
-    granted: _Update | None  # the last uplink granted; None if its device has left since
-    senders: list[int]  # the devices whose updates arrived in this round and that are still present
+    sending: list[_Update]  # uplinks that were granted to devices which are still present
+    senders: list[int]  # the devices that have sent in this round and are still present
     missing: int  # the number of updates the round still lacks
-    channel_taken: bool  # by an uplink or a broadcast
+    in_flight: int  # uplinks that take a sub-channel
+    broadcasting: bool
     last_sender: int = 0
+    size: int | None = None  # the group size of this round; None: the first
+    arrived: Sequence[tuple[int, int, int]] = ()  # (device, updates that arrived, round of the last one)
 
 
 class Scheduler:
@@ -106,8 +61,15 @@ class Scheduler:
     the device whose turn comes first, and ties go to the lower index. A device's turn is the slot in which it
     finished computing, unless the delivery has planned another.
 
+    With several ``sub_channels`` as many devices send at once; `actions` then grants several uplinks. A
+    broadcast takes the whole channel.
+
     A round ends early, with the updates it has, when no present device could add one: all others have left or
-    wait for a model.
+    wait for a model. With the retransmission "erasure" a lost update counts as one of the round's uplinks,
+    and its device as a sender; the round just has an update less.
+
+    ``changes`` are (slot, group size): a round has the size that holds when its model's broadcast begins.
+    ``link`` is what selections see of the channel.
     """
 
     def __init__(
@@ -118,15 +80,20 @@ class Scheduler:
         selection: Selection = first_ready,
         retransmission: Retransmission = "next-turn",
         absent: Iterable[int] = (),
+        changes: Sequence[tuple[int, int]] = (),
+        sub_channels: int = 1,
+        link: Link | None = None,
     ) -> None:
-        self.group_size, self.delivery = group_size, delivery
+        self.group_size, self.delivery, self._changes = group_size, delivery, changes
+        self.sub_channels, self._link, self._slot = sub_channels, link, 0
         self._waits_for_all, self._turns = delivery.waits_for_all, delivery.turns
         # The heap of ready updates is all that first-ready and planned turns need.
         self._selection = None if selection is first_ready or delivery.turns else selection
-        self._at_once = retransmission == "at-once"
-        start = SchedulerState(0, list(absent), {}, {}, [], None, [], group_size, channel_taken=False)
+        self._retransmission = retransmission
+        start = SchedulerState(0, list(absent), {}, {}, [], [], [], group_size, 0, broadcasting=False)
         self.restore(start)
         self._book(delivery.initial(self._absent), earliest=0)
+        self._book(self._participants(0), earliest=0)
 
     @property
     def state(self) -> SchedulerState:
@@ -137,67 +104,112 @@ class Scheduler:
             {version: list(devices) for version, devices in self._booked.items()},
             dict(self._computing),
             sorted(self._ready),
-            self._granted,
+            sorted(self._sending.values()),
             list(self._senders),
             self._missing,
-            self._channel_taken,
+            self._in_flight,
+            self._broadcasting,
             self._last_sender,
+            self.group_size,
+            [(device, *history) for device, history in self._arrived.items()],
         )
 
     def restore(self, state: SchedulerState) -> None:
         """Restore the state returned by `state`."""
-        self.round, self._missing, self._channel_taken = state.round, state.missing, state.channel_taken
+        self.round, self._missing = state.round, state.missing
+        self._in_flight, self._broadcasting = state.in_flight, state.broadcasting
         self._absent, self._senders = set(state.absent), list(state.senders)
         self._booked = {version: list(devices) for version, devices in state.booked.items()}
         self._computing, self._ready = dict(state.computing), list(state.ready)  # sorted, so a heap
-        self._granted, self._last_sender = state.granted, state.last_sender
+        self._last_turn = max((turn for turn, _, _ in self._ready), default=_AT_ONCE)
+        self._sending = {update[1]: update for update in state.sending}
+        self._last_sender = state.last_sender
+        self._arrived = {device: (count, last) for device, count, last in state.arrived}
         # The devices that received a model and have not sent since.
-        self._busy = {*self._computing, *(device for _, device, _ in self._ready)}
+        self._busy = {*self._computing, *self._sending, *(device for _, device, _ in self._ready)}
+        if state.size is not None:
+            self._resize(state.size)
 
     def start(self) -> Deliver:
         """Hand out w_0: its receivers compute from the first slot on."""
         return self._deliver(0)
 
-    def step(self, events: Iterable[Event]) -> Action | None:
-        """Process the events of one instant and return what the channel does next."""
-        lost: Lost | None = None
+    def step(self, events: Iterable[Event], slot: int = 0) -> Action | None:
+        """Process the events of one instant and return what the only sub-channel does next; see `actions`."""
+        actions = self.actions(events, slot)
+        return actions[0] if actions else None
+
+    def actions(self, events: Iterable[Event], slot: int = 0) -> list[Action]:
+        """Process the events of one instant and return what the channel does next.
+
+        That is the broadcast of a complete round, or as many grants as there are free sub-channels and
+        updates that the round lacks. ``slot`` is that of the instant; only group sizes that change with time
+        and selections that look at the channel depend on it.
+        """
+        self._slot = slot
+        lost: list[Lost] = []
         for event in events:
             if type(event) is Ready:
-                device, slot, version = event
+                device, finished, version = event
                 if self._computing.get(device) == version:
                     del self._computing[device]
-                    turn = self._turns.get((device, version), slot) if self._turns else slot
-                    heappush(self._ready, (turn, device, version))
+                    turn = self._turns.get((device, version), finished) if self._turns else finished
+                    self._queue(turn, device, version)
             elif type(event) is Sent:
-                self._channel_taken = False
-                self._missing -= 1
-                if self._granted is not None:  # otherwise the device has left, and may be booked anew
-                    self._senders.append(event.device)
-                    self._busy.discard(event.device)
+                count, _ = self._arrived.get(event.device, (0, 0))
+                self._arrived[event.device] = (count + 1, self.round)
+                self._end_uplink(event.device)
             elif type(event) is Delivered:
-                self._channel_taken = False
+                self._broadcasting = False
             elif type(event) is Lost:
-                lost = event
+                lost.append(event)
             elif isinstance(event, Left | Joined):
                 self._update_presence(event)
-        if lost is not None:  # after all others: the queue must be complete
-            self._channel_taken = False
-            if self._granted is not None:
-                _, device, version = self._granted
-                behind = max((turn + 1 for turn, _, _ in self._ready), default=lost.slot)
-                again = _AT_ONCE if self._at_once else max(lost.slot, behind)
-                heappush(self._ready, (again, device, version))
-        return None if self._channel_taken else self._next()
+        for event in sorted(lost):  # after all others: the queue must be complete
+            self._take_lost(event)
+        return [] if self._broadcasting else self._next()
+
+    def _queue(self, turn: int, device: int, version: int) -> None:
+        if not self._ready or turn > self._last_turn:
+            self._last_turn = turn
+        heappush(self._ready, (turn, device, version))
+
+    def _end_uplink(self, device: int) -> None:
+        """Count one of the round's uplinks; its device, if still present, waits for another model."""
+        self._in_flight -= 1
+        self._missing -= 1
+        if self._sending.pop(device, None) is not None:  # otherwise it has left, and may be booked anew
+            self._senders.append(device)
+            self._busy.discard(device)
+
+    def _take_lost(self, event: Lost) -> None:
+        """Queue a lost update again, or drop it for good."""
+        if self._retransmission == "erasure":
+            self._end_uplink(event.device)
+            return
+        self._in_flight -= 1
+        update = self._sending.pop(event.device, None)
+        if update is None:
+            return
+        _, device, version = update
+        if event.waits:
+            self._computing[device] = version
+        elif self._retransmission == "at-once":
+            self._queue(_AT_ONCE, device, version)
+        else:
+            # Updates leave the heap in order of their turns, so the last one queued stays the largest.
+            last = self._last_turn if self._selection is None else max(self._ready, default=(_AT_ONCE,))[0]
+            self._queue(max(event.slot, last + 1) if self._ready else event.slot, device, version)
 
     def _update_presence(self, event: Left | Joined) -> None:
         """Drop all work and bookings of a device that left or joins again, and book one that joins."""
         device = event.device
         self._busy.discard(device)
+        self._sending.pop(device, None)
         if self._computing.pop(device, None) is None:
             self._ready = [update for update in self._ready if update[1] != device]
             heapify(self._ready)
-            if self._granted is not None and self._granted[1] == device:
-                self._granted = None
+            self._last_turn = max((turn for turn, _, _ in self._ready), default=_AT_ONCE)
             for devices in (self._senders, *self._booked.values()):
                 if device in devices:
                     devices.remove(device)
@@ -209,42 +221,82 @@ class Scheduler:
         if version is not None:
             self._book([(version, [device])], earliest=self.round + 1)
 
-    def _next(self) -> Action | None:
-        """Return what the free channel carries next: the broadcast of a full round, an uplink, or nothing."""
-        if not self._missing:
-            return self._close_round()
-        if self._ready and not (self._waits_for_all and self._computing):
-            self._channel_taken = True
-            update: _Update
-            if self._selection is None or self._ready[0][0] == _AT_ONCE:
-                update = heappop(self._ready)
-            else:
-                waiting = [Waiting(*one) for one in sorted(self._ready)]
-                update = self._selection(waiting, self.round, self._last_sender)
-                if update not in waiting:
-                    raise UserError(
-                        f"selection: returned {update!r}, which is not one of the waiting updates"
-                    )
-                self._ready.remove(update)
-                heapify(self._ready)
-            self._granted, self._last_sender = update, update[1]
-            return Grant(update[1], self.round, update[2])
-        return None if self._computing else self._close_round()
+    def _next(self) -> list[Action]:
+        """Return what the channel carries next: uplinks, the broadcast of a full round, or nothing."""
+        grants: list[Action] = []
+        while self._ready and self._in_flight < min(self.sub_channels, self._missing):
+            if self._waits_for_all and self._computing:
+                break
+            grants.append(self._grant())
+        if self._in_flight or (self._missing and self._computing):
+            return grants
+        closed = self._close_round()
+        return [] if closed is None else [closed]
+
+    def _grant(self) -> Grant:
+        """Let the device that is chosen send."""
+        if self._selection is None or self._ready[0][0] == _AT_ONCE:
+            update = heappop(self._ready)
+        else:
+            waiting = list(self._seen(sorted(self._ready)))
+            chosen = self._selection(waiting, self.round, self._last_sender)
+            if chosen not in waiting:
+                raise UserError(f"selection: returned {chosen!r}, which is not one of the waiting updates")
+            update = (chosen[0], chosen[1], chosen[2])
+            self._ready.remove(update)
+            heapify(self._ready)
+        self._in_flight += 1
+        self._sending[update[1]], self._last_sender = update, update[1]
+        return Grant(update[1], self.round, update[2])
+
+    def _seen(self, updates: Iterable[_Update]) -> Iterator[Waiting]:
+        """Yield updates with what a selection sees of their devices and of the channel."""
+        snr = None if self._link is None else self._link.snr_db(self._slot)
+        planned = None if self._link is None else self._link.planned_slots
+        for turn, device, version in updates:
+            count, last = self._arrived.get(device, (0, -1))
+            now = 0.0 if snr is None else float(snr[device - 1])
+            slots = 1 if planned is None else planned[device - 1]
+            yield Waiting(turn, device, version, self.round - last, count, now, slots)
+
+    def _participants(self, version: int) -> Iterator[Booking]:
+        """Yield the participants of round ``version``, if the delivery leaves the choice to a selection."""
+        choose = getattr(self.delivery, "participant_selection", None)
+        if choose is None:
+            return
+        present = (n for n in range(1, self.delivery.devices + 1) if n not in self._absent)
+        left = list(self._seen((self._slot, device, version) for device in present))
+        last = 0
+        for _ in range(min(self.group_size, len(left))):
+            chosen = choose(left, version, last)
+            left.remove(chosen)
+            last = chosen.device
+            yield version, [last]
 
     def _close_round(self) -> Deliver | None:
         """Broadcast the next model; without an update and a receiver, wait for a device to join instead."""
-        self._book(self.delivery.after(self.round, self._senders, self._absent), earliest=self.round + 1)
+        no_update = self._missing == self.group_size
+        if self._changes:
+            place = bisect_right(self._changes, self._slot, key=lambda change: change[0])
+            self._resize(self._changes[place - 1][1] if place else self.group_size)
+        following = self.round + 1
+        self._book(self.delivery.after(self.round, self._senders, self._absent), earliest=following)
+        self._book(self._participants(following), earliest=following)
         if not self._computing and not self._ready:
             # All devices wait: if none does for the next model, those who wait for the earliest receive it.
             waiting = [version for version, devices in self._booked.items() if devices]
-            if waiting and self.round + 1 not in waiting:
-                self._booked[self.round + 1] = self._booked.pop(min(waiting))
-        if self._missing == self.group_size and not self._booked.get(self.round + 1):
+            if waiting and following not in waiting:
+                self._booked[following] = self._booked.pop(min(waiting))
+        self._missing = self.group_size
+        if no_update and not self._booked.get(following):
             return None
-        self._senders, self._missing = [], self.group_size
-        self.round += 1
-        self._channel_taken = True
-        return self._deliver(self.round)
+        self._senders = []
+        self.round, self._broadcasting = following, True
+        return self._deliver(following)
+
+    def _resize(self, group_size: int) -> None:
+        if group_size != self.group_size:
+            self.group_size, self.delivery = group_size, self.delivery.resized(group_size)
 
     def _book(self, bookings: Iterable[Booking], earliest: int) -> None:
         for version, devices in bookings:

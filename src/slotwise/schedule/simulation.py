@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,30 +10,22 @@ from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.fleet import Fleet, Retransmission
 from slotwise.fleet.fleet_config import refuse_too_many_devices
 from slotwise.scenario import LARGEST, Scenario, check_fields, option_names, refuse_unused
-from slotwise.schedule.events import event_timeline
+from slotwise.schedule.events import event_timeline, planned_delivery
+from slotwise.schedule.fading_simulator import fading_timeline
+from slotwise.schedule.link import Link
 from slotwise.schedule.policies import POLICIES
 from slotwise.schedule.policies.intentional_delay import Delay
 from slotwise.schedule.policies.synchronous import Participation
-from slotwise.schedule.policy import (
-    Policy,
-    RandomSelection,
-    Selection,
-    bound_delivery,
-    first_ready,
-    round_robin,
-)
+from slotwise.schedule.policy import Policy
 from slotwise.schedule.scheduler import Scheduler
+from slotwise.schedule.selection import Selection
+from slotwise.schedule.selections import SELECTIONS, RandomSelection, best_channel
 from slotwise.schedule.timeline import Timeline
 from slotwise.user_code import describe_error, is_function_name, load_function
 
 # Limits of a timeline: what can be simulated within a minute or so, and kept in a few gigabytes.
 MOST_UPLINKS = 20_000_000  # of equal devices, which need no events
 MOST_EVENTS = 3_000_000  # uplinks of unequal devices and of policies without a fast path, lost ones included
-SELECTIONS: Mapping[str, Selection] = {
-    "first-ready": first_ready,
-    "round-robin": round_robin,
-    "random": RandomSelection(),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +35,10 @@ class PolicyConfig:
     Attributes:
         schedule: The schedule: sync, async, idfl, or your own policy as module:function.
         delay: Intentional delay of idfl in rounds; auto is the largest that costs nothing.
-        participation: Devices that take part in a round of sync with S < N: round-robin or random.
-        selection: Who sends next: first-ready, round-robin, random, or your own module:function.
+        participation: Devices that take part in a round of sync with S < N: round-robin, random,
+            best-channel, proportional-fair, largest-age or shortest-uplink.
+        selection: Who sends next: first-ready, round-robin, random, best-channel, proportional-fair,
+            largest-age, shortest-uplink, or your own module:function.
     """
 
     schedule: str = "idfl"
@@ -104,6 +98,7 @@ def simulate(
     *,
     rounds: int | None = None,
     fleet: Fleet | None = None,
+    link: Link | None = None,
     delay: Delay = "auto",
     participation: Participation = "round-robin",
     selection: str = "first-ready",
@@ -118,6 +113,7 @@ def simulate(
             your own function, "module:function", which is called with the seed and returns a Policy.
         rounds: stop after so many rounds, or at the deadline, whichever comes first.
         fleet: the devices, if they are not all equal and without faults.
+        link: the slots and losses of uplinks and broadcasts, instead of those of scenario and fleet.
         delay: with a short name, an option of `PolicyConfig`, as participation and selection are. For an
             unequal fleet "auto" is just in time for each device.
         participation: who takes part in a round of "sync" with S < N.
@@ -132,14 +128,24 @@ def simulate(
     scenario.check_horizon(rounds)
     if fleet is not None:
         fleet.check_size(scenario)
-        fleet = None if fleet.is_equal_to(scenario) else fleet
-    timeline = None if event_by_event else chosen.fast_path(scenario, fleet, rounds)
+        # Over a link, equal devices too may lose uplinks, so their retransmission matters.
+        if link is None and fleet.faultless:
+            fleet = replace(fleet, retransmission=Fleet.retransmission)
+        fleet = None if link is None and fleet.is_equal_to(scenario) else fleet
+    refuse_unseen_channel(chosen, link)
+    timeline = None
+    if not event_by_event and link is None:
+        timeline = chosen.fast_path(scenario, fleet, rounds)
+    elif not event_by_event:
+        timeline = fading_timeline(scenario, chosen, fleet, rounds, link)
     if timeline is None:
-        timeline = event_timeline(scenario, chosen, fleet, rounds)
+        timeline = event_timeline(scenario, chosen, fleet, rounds, link)
     if timeline.rounds:
         return timeline
+    if link is not None:
+        raise InputError("deadline", scenario.deadline, "longer: no round ends by then over this link")
     if fleet is None:
-        needed = scenario.compute_slots + scenario.communication_slots
+        needed = scenario.compute_slots + scenario.communication_slots  # the first group size decides
         raise InputError("deadline", scenario.deadline, f"at least {needed}, the slots of the first round")
     if scenario.deadline is None:
         raise InputError("absences", f"{len(fleet.absences)} in all", "such that a device is present")
@@ -150,8 +156,8 @@ def _allowed_deadline(scenario: Scenario, policy: Policy, fleet: Fleet) -> str:
     """Return the deadlines in which the first round of a fleet fits."""
     # For a longer deadline more absences may be drawn.
     least = "at least about" if fleet.absences else "at least"
-    if fleet.uplink_loss > 0.9:  # the losses may take long to simulate
-        fleet, least = replace(fleet, uplink_loss=0.0), "more than"
+    if fleet.largest_loss > 0.9:  # the losses may take long to simulate
+        fleet, least = replace(fleet, uplink_loss=0.0, device_uplink_loss=()), "more than"
     first = event_timeline(replace(scenario, deadline=None), policy, fleet, 1)
     if not first.rounds:
         return "long enough for the first round of the fleet to end"
@@ -164,6 +170,7 @@ def scheduler_for(
     policy: Policy | str,
     *,
     fleet: Fleet | None = None,
+    link: Link | None = None,
     retransmission: Retransmission = "next-turn",
     absent: Iterable[int] = (),
     **options: Any,
@@ -175,26 +182,32 @@ def scheduler_for(
     plan ends there.
     """
     chosen = _policy(policy, **options)
+    refuse_unseen_channel(chosen, link)
     devices = None if fleet is None or fleet.is_equal_to(scenario) else fleet
     return Scheduler(
         scenario.group_size,
-        bound_delivery(chosen, scenario, devices, None),
+        planned_delivery(chosen, scenario, devices, link, None),
         selection=chosen.selection,
         retransmission=retransmission,
         absent=absent,
+        changes=scenario.group_size_changes,
+        sub_channels=scenario.sub_channels,
+        link=link,
     )
 
 
 def most_uplinks(scenario: Scenario, rounds: int | None = None, fleet: Fleet | None = None) -> int:
     """Return an upper bound of a timeline's uplinks; without a deadline the expected number."""
-    by_rounds = LARGEST if rounds is None else scenario.group_size * rounds
-    if fleet is not None:
-        by_rounds = int(min(LARGEST, by_rounds / (1 - fleet.uplink_loss)))
+    by_rounds = LARGEST if rounds is None else max(scenario.group_sizes) * rounds
+    if fleet is not None and fleet.retransmission != "erasure":
+        by_rounds = int(min(LARGEST, by_rounds / (1 - fleet.largest_loss)))
     if scenario.deadline is None:
         return by_rounds
     if fleet is not None:  # rounds may have fewer updates than the group size
-        return min(by_rounds, scenario.deadline // min(fleet.link_slots))
-    return min(by_rounds, scenario.group_size * (scenario.deadline // scenario.communication_slots))
+        return min(by_rounds, scenario.sub_channels * (scenario.deadline // min(fleet.link_slots)))
+    largest = scenario.with_group_size(max(scenario.group_sizes))
+    by_deadline = scenario.deadline // largest.communication_slots + bool(scenario.group_size_changes)
+    return min(by_rounds, largest.group_size * by_deadline)
 
 
 def refuse_too_many_uplinks(
@@ -206,16 +219,27 @@ def refuse_too_many_uplinks(
     """
     refuse_too_many_devices(scenario)
     found, most = most_uplinks(scenario, rounds, fleet), MOST_EVENTS if fleet or events else MOST_UPLINKS
-    if fleet is not None and scenario.deadline is not None and found * (1 - fleet.uplink_loss) < 1:
+    loss = 0.0 if fleet is None else fleet.largest_loss
+    if fleet is not None and scenario.deadline is not None and found * (1 - loss) < 1:
         allowed = "less: in the slots there are, no update is expected to arrive"
-        raise InputError("uplink_loss", fleet.uplink_loss, allowed)
+        raise InputError("uplink_loss", loss, allowed)
     if found <= most:
         return
-    if fleet is not None and found * (1 - fleet.uplink_loss) <= most and fleet.uplink_loss > 0.5:
+    if fleet is not None and found * (1 - loss) <= most and loss > 0.5:
         allowed = f"less: a timeline has at most {most:,} uplinks, lost ones included"
-        raise InputError("uplink_loss", fleet.uplink_loss, allowed)
+        raise InputError("uplink_loss", loss, allowed)
     name, value = ("deadline", scenario.deadline) if rounds is None else ("rounds", rounds)
     raise InputError(name, value, f"smaller: this may be {found:,} uplinks, and {most:,} are the most")
+
+
+def refuse_unseen_channel(policy: Policy, link: Link | None) -> None:
+    """Raise an InputError if devices are chosen by their channel and the link has none."""
+    participation = getattr(policy, "participation", None)
+    for name, chosen in (("selection", policy.selection), ("participation", participation)):
+        if link is None and chosen in (best_channel, "best-channel"):
+            raise InputError(
+                name, "best-channel", "used with a radio link: without one all channels are equal"
+            )
 
 
 def _policy(policy: Policy | str, *, seed: int = 0, **options: Any) -> Policy:

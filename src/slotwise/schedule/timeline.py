@@ -19,9 +19,11 @@ from slotwise.scenario import Scenario
 
 Column = NDArray[np.integer[Any]]
 Uplink = tuple[int, int, int, int, int]  # round, device, version, start, end
+Wait = tuple[int, int, int, int]  # device, version, start, end
 
 NONE = -1  # no uplink
 NEVER = np.iinfo(np.int64).max  # a slot that does not come
+NEVER_CHARGED = 2**61  # the end of a wait for energy that does not end; a training fits behind it
 
 
 class Record(NamedTuple):
@@ -31,6 +33,7 @@ class Record(NamedTuple):
     lost: list[Uplink]
     broadcasts: list[tuple[int, int]]  # start and end
     receivers: list[Sequence[int]]  # of w_0, w_1, …
+    waits: Sequence[Wait] = ()  # of devices for energy
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,8 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
     # Uplinks that did not arrive: rows of (round, device, version, start, end).
     lost: Column = field(repr=False, default_factory=lambda: np.empty((0, 5), dtype=np.int64))
     fleet: Fleet | None = None  # the devices, if they are not the scenario's equal ones
+    # Waits for energy, before a training or another uplink: rows of (device, version, start, end).
+    waits: Column = field(repr=False, default_factory=lambda: np.empty((0, 4), dtype=np.int64))
 
     def __post_init__(self) -> None:
         for name in COLUMNS:
@@ -94,6 +99,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
             receiver_offsets=np.cumsum([0, *map(len, record.receivers)], dtype=np.int64),
             lost=lost,
             fleet=fleet,
+            waits=np.array(record.waits, dtype=np.int64).reshape(-1, 4),
         )
 
     def __len__(self) -> int:
@@ -159,6 +165,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
             receiver=self.receiver[:receivers],
             receiver_offsets=self.receiver_offsets[: kept + 2],
             lost=self.lost[self.lost[:, 0] < kept],
+            waits=self.waits[self.waits[:, 2] < self.broadcast_end[kept - 1]],
         )
 
     def max_staleness(self) -> int:
@@ -177,6 +184,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
             "schedule": self.schedule,
             "delay": self.delay,
             "starters": self.receivers(0).tolist(),
+            **({"waits": self.waits.tolist()} if len(self.waits) else {}),
             "rounds": [self._round_as_dict(k) for k in range(self.rounds)],
         }
 
@@ -219,6 +227,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
                 [row for entry in rounds for row in _rows(entry, entry.get("lost", ()))],
                 [(b["start"], b["end"]) for b in broadcasts],
                 [document["starters"], *(b["receivers"] for b in broadcasts)],
+                document.get("waits", ()),
             )
             fleet = Fleet.from_dict(document["fleet"]) if "fleet" in document else None
             if fleet is not None:
@@ -267,6 +276,8 @@ class Trainings(NamedTuple):
         device, version = timeline.receiver[order].astype(np.int64), version[order]
         arrival = np.concatenate([np.zeros(1, dtype=np.int64), timeline.broadcast_start])[version]
         start = timeline.received_at(version)
+        if len(timeline.waits):
+            start = _after_waits(timeline, device, version, start)
         if fleet is None:
             slots = np.full(len(device), timeline.scenario.compute_slots, dtype=np.int64)
         elif not fleet.jitter:
@@ -283,6 +294,19 @@ class Trainings(NamedTuple):
             row = order[np.minimum(np.searchsorted(sent, wanted, sorter=order), len(sent) - 1)]
             uplink = np.where(sent[row] == wanted, row, NONE)
         return cls(device, version, arrival, start, start + slots, departures(fleet, device, arrival), uplink)
+
+
+def _after_waits(timeline: Timeline, device: Column, version: Column, start: Column) -> Column:
+    """Return the slots in which trainings start that first have to wait for energy."""
+    sender, model, begins, ends = timeline.waits.T
+    key, wanted = sender * timeline.models + model, device * timeline.models + version
+    before = begins == timeline.received_at(model)  # and not before another uplink
+    key, ends = key[before], ends[before]
+    order = np.argsort(key)
+    if not len(order):
+        return start
+    row = order[np.minimum(np.searchsorted(key, wanted, sorter=order), len(order) - 1)]
+    return np.where(key[row] == wanted, ends[row], start)
 
 
 def departures(fleet: Fleet | None, device: Column, slot: Column) -> Column:

@@ -1,5 +1,8 @@
 """The paper's closed forms for equal devices: the length of rounds, staleness and the free delay.
 
+With C sub-channels a round takes r(ceil(S/C)+1) slots instead of r(S+1), and everything that follows from it
+holds unchanged.
+
 The paper assumes that S divides N. If it does not, the last group is short, every round mixes two groups, and
 only the long-run average is promised here (`round_slots`). The functions about single rounds then raise an
 InputError: `slotwise.schedule` computes the exact schedule instead.
@@ -16,6 +19,7 @@ from slotwise.scenario import Scenario
 
 def sync_round_slots(scenario: Scenario) -> int:
     """Return tau_syn = tau_comp + r(S+1) (eq. 8), for every group size."""
+    scenario.refuse_changes()
     return scenario.compute_slots + scenario.communication_slots
 
 
@@ -45,8 +49,10 @@ def round_slots(scenario: Scenario, delay: int = 0) -> Fraction:
     and a recurrence of that form grows by the largest ratio of slots to rounds among its terms. The middle
     term never has it: it is the last one delayed by the m uplinks, which take less than a round.
     """
+    scenario.refuse_changes()
     if scenario.divides:
         return Fraction(cycle_slots(scenario, delay), _effective_groups(scenario, delay))
+    _refuse_uneven_groups_on_sub_channels(scenario)
     age = scenario.groups - 1 - scenario.checked_delay(delay)
     short = scenario.link_slots * (scenario.devices % scenario.group_size)
     own = scenario.compute_slots + scenario.communication_slots - short
@@ -104,10 +110,12 @@ def free_delay(scenario: Scenario) -> int:
 
 def effective_staleness(scenario: Scenario) -> int:
     """Return d*, the least staleness that costs no slot: at most G−1, which delay 0 has anyway."""
+    scenario.refuse_changes()
     communication, oldest = scenario.communication_slots, scenario.groups - 1
     short = scenario.devices % scenario.group_size
     if short == 0:
         return min(oldest, -(-scenario.compute_slots // communication))
+    _refuse_uneven_groups_on_sub_channels(scenario)
     beyond = max(0, scenario.compute_slots - scenario.link_slots * short)
     return min(oldest, 1 + -(-beyond // communication))
 
@@ -121,8 +129,15 @@ def groups_per_chain(scenario: Scenario, delay: int = 0) -> int:
     return scenario.groups // gcd(scenario.groups, _effective_groups(scenario, delay))
 
 
+def _refuse_uneven_groups_on_sub_channels(scenario: Scenario) -> None:
+    if scenario.sub_channels > 1:
+        allowed = f"1, or group_size a divisor of {scenario.devices}; simulate() is exact for both"
+        raise InputError("sub_channels", scenario.sub_channels, allowed)
+
+
 def _effective_groups(scenario: Scenario, delay: int) -> int:
     """Return d*+1 = G − delay, the number of groups that the intentional delay leaves."""
+    scenario.refuse_changes()
     if not scenario.divides:
         allowed = f"a divisor of {scenario.devices} for closed forms; simulate() is exact for any group size"
         raise InputError("group_size", scenario.group_size, allowed)

@@ -112,6 +112,12 @@ def test_a_broadcast_is_one_publish():
     assert versions == list(range(live.plan.models))
 
 
+@pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
+def test_a_group_size_that_changes_is_played_as_it_was_simulated(schedule):
+    scenario = Scenario(devices=6, group_size="3@0, 1@9, 2@14", compute_slots=2, deadline=60)
+    assert_as_simulated(play(prepare(scenario, schedule, rounds=12)))
+
+
 @pytest.mark.parametrize("schedule", ["async", "idfl"])
 def test_a_server_resumes_from_any_checkpoint_to_the_same_models(schedule):
     live = prepare(WORKED_EXAMPLE, schedule)

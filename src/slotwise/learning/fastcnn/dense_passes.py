@@ -23,6 +23,7 @@ from slotwise.learning.fastcnn.vectors import (
     add,
     compiled,
     entry,
+    inlined,
     lane_sum,
     load,
     load_tile,
@@ -40,9 +41,19 @@ Images = NDArray[np.uint8]
 
 
 @entry
+def descend_each(
+    plan: DensePlan, work: DenseWorkspace, model: Floats, images: Images, batches: Numbers, answers: Numbers,
+    rates: NDArray[np.float64], trained: Floats, _sources: str = SOURCES,
+) -> None:  # fmt: skip
+    """Do several trainings from one model: `descend` for each, with its step size."""
+    for job in range(len(batches)):
+        descend(plan, work, model, images, batches[job], answers[job], rates[job], trained[job])
+
+
+@inlined
 def descend(
     plan: DensePlan, work: DenseWorkspace, model: Floats, images: Images, batches: Numbers, answers: Numbers,
-    rate: float, trained: Floats, _sources: str = SOURCES,
+    rate: float, trained: Floats,
 ) -> None:  # fmt: skip
     """Take one step of gradient descent per batch, from the model on; store the new model in `trained`.
 

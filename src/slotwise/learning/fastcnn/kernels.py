@@ -26,10 +26,11 @@ class Kernels(Protocol):
     def make_workspace(self) -> Any:
         """Allocate the memory of one call."""
 
-    def train(
-        self, work: Any, model: Floats, images: Images, batches: Numbers, answers: Numbers, rate: float
-    ) -> Floats:
-        """Return the model after one step per batch; batches and answers are [step, sample]."""
+    def train_each(
+        self, work: Any, model: Floats, images: Images, batches: Numbers, answers: Numbers,
+        rates: Sequence[float],
+    ) -> list[Floats]:  # fmt: skip
+        """Return the models after one step per batch; batches and answers are [training, step, sample]."""
 
     def gradient(self, work: Any, model: Floats, images: Images, answers: Numbers) -> tuple[float, Floats]:
         """Return the mean loss over the images, and its gradient."""
@@ -55,12 +56,16 @@ class ConvolutionKernels:
         """Allocate the memory of one call."""
         return make_workspace(self._plan)
 
-    def train(
-        self, work: Workspace, model: Floats, images: Images, batches: Numbers, answers: Numbers, rate: float
-    ) -> Floats:
-        """Return the model after one step per batch; batches and answers are [step, sample]."""
-        passes.descend(self._plan, work, model, images, batches, answers, rate)
-        return self._as_model(work.parameters)
+    def train_each(
+        self, work: Workspace, model: Floats, images: Images, batches: Numbers, answers: Numbers,
+        rates: Sequence[float],
+    ) -> list[Floats]:  # fmt: skip
+        """Return the models after one step per batch; batches and answers are [training, step, sample]."""
+        trained = []
+        for own, labels, rate in zip(batches, answers, rates, strict=True):
+            passes.descend(self._plan, work, model, images, own, labels, float(rate))
+            trained.append(self._as_model(work.parameters))
+        return trained
 
     def gradient(
         self, work: Workspace, model: Floats, images: Images, answers: Numbers
@@ -92,14 +97,15 @@ class DenseKernels:
         """Allocate the memory of one call."""
         return make_dense_workspace(self._plan)
 
-    def train(
+    def train_each(
         self, work: DenseWorkspace, model: Floats, images: Images, batches: Numbers, answers: Numbers,
-        rate: float,
-    ) -> Floats:  # fmt: skip
-        """Return the model after one step per batch; batches and answers are [step, sample]."""
-        trained = np.empty(self._size, np.float32)
-        dense_passes.descend(self._plan, work, model, images, batches, answers, rate, trained)
-        return trained
+        rates: Sequence[float],
+    ) -> list[Floats]:  # fmt: skip
+        """Return the models after one step per batch; batches and answers are [training, step, sample]."""
+        trained = np.empty((len(batches), self._size), np.float32)
+        steps = np.array(rates, dtype=np.float64)
+        dense_passes.descend_each(self._plan, work, model, images, batches, answers, steps, trained)
+        return list(trained)
 
     def gradient(
         self, work: DenseWorkspace, model: Floats, images: Images, answers: Numbers

@@ -53,10 +53,10 @@ class ArrayLayout:
         """
         if set(arrays) != set(self.names):
             missing, more = set(self.names) - set(arrays), set(arrays) - set(self.names)
-            parts = [f"without {', '.join(sorted(missing))}"] if missing else []
-            parts += [f"with additional {', '.join(sorted(more))}"] if more else []
+            differences = [f"without {', '.join(sorted(missing))}"] if missing else []
+            differences += [f"with additional {', '.join(sorted(more))}"] if more else []
             raise UserError(
-                f"the model that was returned has other arrays than were sent: {'; '.join(parts)}"
+                f"the model that was returned has other arrays than were sent: {'; '.join(differences)}"
             )
         parts = []
         for name, shape, header in zip(self.names, self.shapes, self._headers, strict=True):
@@ -94,7 +94,8 @@ class ArrayLayout:
         """Return the numbers of an array; reading the header takes longer than reading a small array."""
         if array.stype == SType.NUMPY and array.data.startswith(header):
             return np.frombuffer(array.data, dtype=array.dtype, offset=len(header))
-        return array.numpy().reshape(-1)
+        numbers: NDArray[Any] = array.numpy()
+        return numbers.reshape(-1)
 
     def _parts(self, model: Vector) -> list[Vector]:
         pieces = np.split(model, np.cumsum(self.sizes)[:-1])

@@ -35,13 +35,17 @@ from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.runs.run_folder import Status, model_sha256
 from slotwise.scenario import checked
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
+from slotwise.schedule.link import FleetLink
 from slotwise.user_code import describe_error
 
 LOG_LIMIT = 10 << 20  # bytes of rejections.log; further rejections are only counted
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
 STOP_TIMEOUT = 3.0  # seconds to finish the current round when asked to stop
 STOP_POLL = 0.2  # seconds between two looks at Observer.wants_stop
-SIMULATED_FAULTS = ("jitter", "uplink_loss", "absences", "mean_present", "mean_away")
+SIMULATED_FAULTS = (
+    *("jitter", "uplink_loss", "device_uplink_loss", "absences", "mean_present", "mean_away"),
+    *("battery_joules", "device_battery_joules"),
+)
 KEPT = ("name", "timeout", "clip_norm", "slot_ms", "retransmission")  # options that a resumed run keeps
 
 Trouble = Literal["superseded", "no devices left"]
@@ -61,7 +65,8 @@ class ServerConfig:
         timeout: Seconds after which a device that still computes is asked to confirm it, and counts as
             disconnected if it does not; so does a device that does not send what it was granted.
         clip_norm: Scale down updates with a larger L2 norm than this.
-        retransmission: When an update that did not arrive is sent again: next-turn or at-once.
+        retransmission: When an update that did not arrive is sent again: next-turn, at-once, or never
+            (erasure).
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
     """
 
@@ -100,9 +105,17 @@ def live_plan(config: RunConfig) -> Timeline:
     if config.model.flower_app is not None:
         allowed = "omitted: devices on MQTT train no Flower app; slotwise.flower.serve uses Flower's nodes"
         raise InputError("flower_app", config.model.flower_app, allowed)
+    if config.channel.sub_channels > 1:
+        raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
     if config.attackers():
         raise InputError("attack", options["attack"], "none: only a simulation has attackers")
-    return config.simulate()
+    if config.radio.radio_link == "fixed-rate":
+        raise InputError("radio_link", "fixed-rate", "rate-adaptive: in a live run, losses are real")
+    plan = config.simulate()
+    if config.radio.radio_link is not None and len(plan.lost):
+        given, lost = config.radio.radio_give_up_slots, f"{len(plan.lost):,} uplinks would be given up"
+        raise InputError("radio_give_up_slots", given, f"larger: {lost}, and in a live run losses are real")
+    return plan
 
 
 def live_scheduler(
@@ -110,7 +123,14 @@ def live_scheduler(
 ) -> Scheduler:
     """Return the Scheduler of the plan; the run may begin without some of the devices."""
     policy, fleet = config.policy.policy(config.seed), config.make_fleet()
-    return scheduler_for(config.channel, policy, fleet=fleet, retransmission=retransmission, absent=absent)
+    return scheduler_for(
+        config.channel,
+        policy,
+        fleet=fleet,
+        link=config.make_link(),
+        retransmission=retransmission,
+        absent=absent,
+    )
 
 
 @dataclass(frozen=True)
@@ -232,7 +252,7 @@ class _LiveRun:
             run=self._run_id,
             rounds=self._plan.rounds,
             fleet=config.make_fleet() or Fleet.equal(config.channel),
-            broadcast_slots=config.channel.link_slots,
+            link=config.make_link() or FleetLink.of(config.channel, config.make_fleet()),
             aggregation=config.rule.rule(),
             sample_count=CheckedTask.of(self._task).sample_count,
             timeout=options.timeout,

@@ -14,6 +14,7 @@ from slotwise.live.server.inbox import Inbox
 from slotwise.live.server.outbox import Announcement, Outbox
 from slotwise.live.transport import Channel, Connected
 from slotwise.observer import Observer
+from slotwise.schedule.link import Link
 
 ANSWER_TIMEOUT = 5.0  # seconds within which a device that computes for long must confirm that it still does
 RETURN_TIMEOUT = 3.0  # seconds after a last will; clients retry twice a second, a server answers in one
@@ -26,8 +27,8 @@ class RunSpec:
 
     run: str  # its identifier
     rounds: int
-    fleet: Fleet  # the slots of every device's training and uplink
-    broadcast_slots: int
+    fleet: Fleet  # the slots of every device's training
+    link: Link  # the slots of uplinks and broadcasts
     aggregation: Aggregation
     sample_count: Callable[[int], int] = lambda _: 1  # samples that a device holds
     timeout: float = 60.0  # seconds of silence after which a device counts as disconnected

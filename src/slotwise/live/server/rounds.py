@@ -60,7 +60,7 @@ class RoundDriver:
             self._timeout.restart()
             happened = await asyncio.gather(*(self._outcome(event, slot) for event in planned))
             state.slot = slot
-            action = state.scheduler.step([event for event in happened if event is not None])
+            action = state.scheduler.step([event for event in happened if event is not None], slot)
             if isinstance(action, Grant):
                 await self._grant(action, slot)
             elif isinstance(action, Deliver):
@@ -170,13 +170,13 @@ class RoundDriver:
         state, (device, round_number, version) = self._state, action
         work = Work(version, state.assignments.delivered[device])
         label = Label(self._spec.run, device, round_number, *work)
-        state.agenda.add(slot + self._spec.fleet.link_slots[device - 1], Sent(device))
+        state.agenda.add(slot + self._spec.link.uplink(device, slot, 0).slots, Sent(device))
         awaited = state.assignments.work.get(device) == work  # not if it has left since
         await self._outbox.grant(state.grant.begin(label, slot, awaited=awaited))
 
     async def _end_round(self, delivery: Deliver, slot: int) -> None:
         """Apply the updates of a round and broadcast the next model; from now on the round is complete."""
-        state, end = self._state, slot + self._spec.broadcast_slots
+        state, end = self._state, slot + self._spec.link.broadcast(delivery.receivers, slot)
         with np.errstate(over="ignore", invalid="ignore"):
             before = state.models[delivery.version - 1]
             model, rule_state = next_model(

@@ -126,13 +126,12 @@ class Snapshot(NamedTuple):
         """Return the state; ``scheduler``, of the same run, becomes its Scheduler."""
         document = self.document
         kept = SchedulerState(**document["scheduler"])
-        granted = kept.granted
         scheduler.restore(
             kept._replace(
                 booked=_by_number(kept.booked),
                 computing=_by_number(kept.computing),
                 ready=[(turn, device, version) for turn, device, version in kept.ready],
-                granted=None if granted is None else (granted[0], granted[1], granted[2]),
+                sending=[(turn, device, version) for turn, device, version in kept.sending],
             )
         )
         agenda = Agenda()

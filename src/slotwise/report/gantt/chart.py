@@ -62,6 +62,7 @@ def window_of(text: str, timeline: Timeline) -> Window:
 class Activity(IntEnum):
     """Activities of a half-duplex device; LOST is sending an update that does not arrive."""
 
+    CHARGING = -2
     AWAY = -1
     WAITING_FOR_MODEL = 0
     WAITING_FOR_CHANNEL = 1
@@ -101,13 +102,15 @@ def activity_kinds(timeline: Timeline) -> list[Activity]:
     """Return the activities a legend explains: losses and absences only if the timeline has some."""
     away = timeline.fleet is not None and any(a.leaves < timeline.last_slot for a in timeline.fleet.absences)
     rare = {Activity.LOST: len(timeline.lost) > 0, Activity.AWAY: away}
+    rare[Activity.CHARGING] = len(timeline.waits) > 0
     return [kind for kind in Activity if rare.get(kind, True)]
 
 
 def _known(timeline: Timeline) -> Iterator[Column]:
     """Yield all intervals that are not waiting, as tables of six rows; some have no length."""
     device, version, arrival, start, ready, departure, row = Trainings.of(timeline)
-    yield _table(device, Activity.RECEIVING, arrival, np.minimum(start, departure), version, version - 1)
+    received = np.minimum(timeline.received_at(version), departure)
+    yield _table(device, Activity.RECEIVING, arrival, received, version, version - 1)
     sent_in = np.where(departure < timeline.last_slot, UNSENT, BEYOND)
     sent_in[row != NONE] = timeline.round[row[row != NONE]]
     yield _table(device, Activity.COMPUTING, start, np.minimum(ready, departure), version, sent_in)
@@ -117,6 +120,9 @@ def _known(timeline: Timeline) -> Iterator[Column]:
     # A device that leaves while it sends is away from then on; the channel stays taken until ``end``.
     end = np.minimum(end, departures(timeline.fleet, device, start))
     yield _table(device, Activity.LOST, start, end, version, k)
+    device, version, start, end = timeline.waits.T
+    end = np.minimum(end, departures(timeline.fleet, device, start))
+    yield _table(device, Activity.CHARGING, start, end, version, BEYOND)
     absences = timeline.fleet.absences if timeline.fleet else ()
     slots = [(n, leaves, NEVER if returns is None else returns) for n, leaves, returns in absences]
     device, leaves, returns = np.array(slots, dtype=np.int64).reshape(-1, 3).T
@@ -134,7 +140,9 @@ def _gaps(timeline: Timeline, known: Column) -> Column:
     gap = (before[0] == after[0]) & (before[3] < after[2])
     device, kind, _, start, version, _ = before[:, gap]
     _, following, end, _, next_version, sent_in = after[:, gap]
-    ready = (kind == Activity.COMPUTING) | (kind == Activity.LOST)
+    ready = (kind == Activity.COMPUTING) | (kind == Activity.LOST) | (kind == Activity.CHARGING)
+    if timeline.fleet is not None and timeline.fleet.retransmission == "erasure":
+        ready &= kind != Activity.LOST
     awaited = np.where(following == Activity.RECEIVING, next_version, BEYOND)
     sends = (following == Activity.SENDING) | (following == Activity.LOST)
     leaves = np.where(following == Activity.AWAY, UNSENT, BEYOND)
@@ -162,10 +170,11 @@ def transfers(timeline: Timeline, window: Window) -> list[Interval]:
 
     An uplink is SENDING or LOST. A broadcast is RECEIVING from device SERVER, with the model it delivers.
     """
-    rows = _overlapping(timeline.start, timeline.end, window)
+    rows = (timeline.start < window.end) & (timeline.end > window.first)
     columns = (timeline.device, timeline.start, timeline.end, timeline.version, timeline.round)
     sent = np.stack([column[rows] for column in columns], axis=1).tolist()
-    lost = timeline.lost[_overlapping(timeline.lost[:, 3], timeline.lost[:, 4], window)].tolist()
+    failed = (timeline.lost[:, 3] < window.end) & (timeline.lost[:, 4] > window.first)
+    lost = timeline.lost[failed].tolist()
     ends = _overlapping(timeline.broadcast_start, timeline.broadcast_end, window)
     slots = np.stack([timeline.broadcast_start[ends], timeline.broadcast_end[ends]], axis=1).tolist()
     return [
@@ -178,14 +187,33 @@ def transfers(timeline: Timeline, window: Window) -> list[Interval]:
     ]
 
 
+def lanes(carried: Sequence[Interval]) -> list[int]:
+    """Return the sub-channel on which each transfer is drawn, from 0 on: the first that is free."""
+    free: list[int] = []
+    chosen = [0] * len(carried)
+    for place in sorted(range(len(carried)), key=lambda place: carried[place].start):
+        start, end = carried[place].start, carried[place].end
+        lane = next((lane for lane, until in enumerate(free) if until <= start), len(free))
+        free[lane : lane + 1] = [end]
+        chosen[place] = lane
+    return chosen
+
+
 def transfer_label(transfer: Interval) -> str:
     """Return what the channel's row shows: the sender's number, or the model that is broadcast."""
     return f"w{transfer.version}" if transfer.device == SERVER else str(transfer.device)
 
 
 def shortest_uplink(timeline: Timeline) -> int:
-    """Return the slots of the fastest device's uplink."""
-    return min(timeline.fleet.link_slots) if timeline.fleet else timeline.scenario.link_slots
+    """Return the slots of the fastest device's uplink, or of the shortest that there is."""
+    planned = min(timeline.fleet.link_slots) if timeline.fleet else timeline.scenario.link_slots
+    return int((timeline.end - timeline.start).min(initial=planned))
+
+
+def shortest_broadcast(timeline: Timeline) -> int:
+    """Return the slots of the shortest broadcast."""
+    slots = timeline.broadcast_end - timeline.broadcast_start
+    return int(slots.min(initial=timeline.scenario.link_slots))
 
 
 def round_starts(timeline: Timeline, window: Window) -> dict[int, int]:
@@ -212,10 +240,17 @@ def ticks(numbers: Sequence[int], place: Callable[[int], float], width: Callable
     return chosen
 
 
-def describe(timeline: Timeline) -> tuple[str, str]:
-    """Return two lines of text: the scenario, and the result."""
-    scenario, fleet, lost = timeline.scenario, timeline.fleet, len(timeline.lost)
-    asked = f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} a round, "
+def describe(timeline: Timeline, update_bits: int | None = None) -> tuple[str, str]:
+    """Return two lines of text: the scenario, and the result; with the bits of an update also the rates."""
+    scenario, fleet = timeline.scenario, timeline.fleet
+    if update_bits is not None:
+        return _describe_rates(timeline, update_bits), _describe_result(timeline)
+    uplinks = amount(scenario.group_size, "uplink")
+    if scenario.group_size_changes:
+        uplinks = f"{scenario.group_size_text} uplinks"
+    if scenario.sub_channels > 1:
+        uplinks += f" on {scenario.sub_channels:,} sub-channels"
+    asked = f"{amount(scenario.devices, 'device')}, {uplinks} a round, "
     if fleet is None:
         compute = amount(scenario.compute_slots, "slot")
         asked += f"{compute} to compute, {scenario.link_slots:,} per uplink or broadcast"
@@ -227,7 +262,29 @@ def describe(timeline: Timeline) -> tuple[str, str]:
         jitter = f" (jitter {fleet.jitter:.0%})" if fleet.jitter else ""
         asked += f"{compute} slots to compute{jitter}, {link} per uplink, "
         asked += f"{scenario.link_slots:,} per broadcast"
-    delay = ""
+    return asked, _describe_result(timeline)
+
+
+def _describe_rates(timeline: Timeline, update_bits: int) -> str:
+    """Return the scenario with the slots that uplinks and broadcasts took, and the rates of the uplinks."""
+    scenario, fleet = timeline.scenario, timeline.fleet
+    compute = spread(np.array(fleet.compute_slots if fleet else [scenario.compute_slots]))
+    uplinks, broadcasts = timeline.end - timeline.start, timeline.broadcast_end - timeline.broadcast_start
+    return (
+        f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} a round, {compute} "
+        f"slots to compute, {spread(uplinks)} per uplink of {update_bits:,} bits "
+        f"({spread(update_bits // uplinks)} bits a slot), {spread(broadcasts)} per broadcast"
+    )
+
+
+def spread(numbers: Column) -> str:
+    """Return the smallest and the largest number as text: ``3``, ``2–12``."""
+    least, most = int(numbers.min()), int(numbers.max())
+    return f"{least:,}" if least == most else f"{least:,}–{most:,}"
+
+
+def _describe_result(timeline: Timeline) -> str:
+    lost, delay = len(timeline.lost), ""
     if timeline.schedule == "idfl":
         delay = ", just in time" if timeline.delay is None else f", delay {timeline.delay:,}"
     found = (
@@ -235,7 +292,9 @@ def describe(timeline: Timeline) -> tuple[str, str]:
         f"{amount(timeline.last_slot, 'slot')}; "
         f"staleness {timeline.max_staleness():,} at most, {timeline.mean_staleness():,.2f} on average"
     )
-    return asked, found + (f"; {amount(lost, 'uplink')} lost" if lost else "")
+    fleet = timeline.fleet
+    fate = "erased" if fleet is not None and fleet.retransmission == "erasure" else "lost"
+    return found + (f"; {amount(lost, 'uplink')} {fate}" if lost else "")
 
 
 def amount(number: int, noun: str) -> str:

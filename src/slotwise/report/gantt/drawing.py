@@ -8,7 +8,7 @@ lightness, a lost uplink a bar of half the height, and an absence hardly more th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,6 +61,9 @@ LOOKS = {
         "receiving", "#d55e00", "#ffffff", "#f08a3c", "#221100", 1.0, "▼", "v", "dark_orange3"
     ),
     Activity.LOST: Look("sending, lost", "#a3195b", "#ffffff", "#ff8fc0", "#2b0a18", 0.55, "✗", "x", "red"),
+    Activity.CHARGING: Look(
+        "waiting for energy", "#d8b400", "#000000", "#8f7a14", "#ffffff", 0.2, "~", "~", "yellow"
+    ),
     Activity.AWAY: Look("away", "#b5b5b5", "#000000", "#5a626b", "#ffffff", 0.07, "─", "-", "dim"),
 }
 
@@ -92,6 +95,8 @@ class Bar(NamedTuple):
     end: int
     label: str
     fit: Fit | None
+    middle: float = 0.5  # of a bar in the channel's row, from the top; sub-channels share the row
+    share: float = 1.0  # of the row's height
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,7 @@ class Picture:
     timeline: Timeline
     window: Window
     devices: int
+    update_bits: int | None = None  # if uplinks differ in their rate
 
     @property
     def kinds(self) -> list[Activity]:
@@ -115,7 +121,10 @@ class Picture:
             parts.append(f"{chart.span(*self.window)} of {last:,}")
         if self.devices < devices:
             parts.append(f"devices 1–{self.devices} of {devices:,}")
-        return [*chart.describe(self.timeline), *(["shown: " + ", ".join(parts)] if parts else [])]
+        return [
+            *chart.describe(self.timeline, self.update_bits),
+            *(["shown: " + ", ".join(parts)] if parts else []),
+        ]
 
     def round_starts(self, place: Callable[[int], float], width: Callable[[int], float]) -> dict[int, int]:
         """Return the first slots of the rounds to number: those that begin in the window and have room."""
@@ -129,16 +138,21 @@ class Picture:
         Labels of uplinks have one size, and those of broadcasts: that of the longest in the shortest bar.
         """
         carried = chart.transfers(self.timeline, self.window)
+        lanes = dict(zip(carried, chart.lanes(carried), strict=True))
+        count = 1 + max(lanes.values(), default=0)
         for broadcast in (False, True):
             chosen = [one for one in carried if (one.device == SERVER) == broadcast]
+            parts = 1 if broadcast else count
             letters = max((len(chart.transfer_label(one)) for one in chosen), default=1)
-            usual = self.timeline.scenario.link_slots
-            shortest = usual if broadcast else chart.shortest_uplink(self.timeline)
+            shortest = (chart.shortest_broadcast if broadcast else chart.shortest_uplink)(self.timeline)
             for one in chosen:
-                room = fit(letters, slot * shortest, height * LOOKS[one.kind].thickness, smallest, largest)
+                thickness = height / parts * LOOKS[one.kind].thickness
+                room = fit(letters, slot * shortest, thickness, smallest, largest)
                 first, end = self.window.clip(one.start, one.end)
                 whole = (first, end) == (one.start, one.end)
-                yield Bar(one, first, end, chart.transfer_label(one), room if whole else None)
+                middle = 0.5 if broadcast else (lanes[one] + 0.5) / parts
+                label = chart.transfer_label(one)
+                yield Bar(one, first, end, label, room if whole else None, middle, 1 / parts)
 
     def device_bars(self, slot: float, height: float, smallest: float, largest: float) -> Iterator[Bar]:
         """Yield the intervals of the devices. Lengths are in the unit of the font sizes."""
@@ -173,10 +187,16 @@ def check_picture_path(path: Path) -> None:
     check_writable(path)
 
 
-def write_gantt(timeline: Timeline, path: Path, window: Window | None = None) -> None:
-    """Draw the channel and every device to an .svg, .png or .html file, atomically."""
+def write_gantt(
+    timeline: Timeline, path: Path, window: Window | None = None, *, update_bits: int | None = None
+) -> None:
+    """Draw the channel and every device to an .svg, .png or .html file, atomically.
+
+    With the bits of an update, rates are shown: in the head, and on the page for every uplink.
+    """
     check_picture_path(path)
-    picture, kind = compose(timeline, picture_window(timeline, window)), path.suffix.lower().lstrip(".")
+    picture = replace(compose(timeline, picture_window(timeline, window)), update_bits=update_bits)
+    kind = path.suffix.lower().lstrip(".")
     # Imported here: the text chart should not wait for a plotting library.
     if kind == "html":
         from slotwise.report.gantt.page_chart import gantt_page  # noqa: PLC0415

@@ -107,9 +107,12 @@ class _Drawing:
     def _draw_bars(self, axes: Axes, bars: Iterable[Bar], height: float, *, on_channel: bool) -> None:
         """Draw bars with their labels; all of one activity are one collection, which is fast."""
         corners: dict[int, list[list[tuple[float, float]]]] = {kind: [] for kind in LOOKS}
-        for one, first, end, label, fit in bars:
-            look, y = LOOKS[one.kind], self.channel if on_channel else self._row(one.device)
-            low, high = y - height * look.thickness / 2, y + height * look.thickness / 2
+        for one, first, end, label, fit, middle, share in bars:
+            look, y = LOOKS[one.kind], self._row(one.device)
+            if on_channel:
+                y = self.channel + CHANNEL * (0.5 - middle)
+            thickness = height * share * look.thickness
+            low, high = y - thickness / 2, y + thickness / 2
             corners[one.kind].append([(first, low), (first, high), (end, high), (end, low)])
             if fit:
                 style: dict[str, Any] = {"fontsize": fit.size, "color": look.ink, "ha": "center"}

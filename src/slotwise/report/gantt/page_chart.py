@@ -87,8 +87,8 @@ class _Drawing:
         for bar in self.picture.channel_bars(self.slot, CHANNEL, SMALLEST_FONT, FONT + 1):
             version, sender = bar.interval.version, bar.interval.device
             receivers = self.picture.timeline.receivers(version).tolist() if sender == SERVER else ()
-            title = describe_transfer(bar.interval, receivers)
-            parts += self._draw(bar, 2 * AXIS + CHANNEL / 2, CHANNEL, title)
+            title = describe_transfer(bar.interval, receivers, self.picture.update_bits)
+            parts += self._draw(bar, 2 * AXIS + CHANNEL * bar.middle, CHANNEL * bar.share, title)
         return _svg("top", self.width, TOP, [*parts, "</g>"])
 
     def side(self) -> str:
@@ -160,6 +160,7 @@ def describe_interval(interval: Interval) -> str:
         Activity.WAITING_FOR_CHANNEL: f"ready, waits for the channel with its update from w{version}; {sent}",
         Activity.SENDING: f"sends its update from w{version}; {age}",
         Activity.LOST: f"sends its update from w{version}, which is lost; round {k}",
+        Activity.CHARGING: f"waits for energy, with w{version}",
         Activity.AWAY: "away",
         Activity.RECEIVING: f"receives w{version} at the end of round {k}",
         Activity.WAITING_FOR_MODEL: f"waits for {awaited}",
@@ -167,12 +168,15 @@ def describe_interval(interval: Interval) -> str:
     return f"device {device}, {span(start, end)}: {text[kind]}"
 
 
-def describe_transfer(transfer: Interval, receivers: Iterable[int] = ()) -> str:
-    """Return the description of one uplink or broadcast on the channel."""
+def describe_transfer(
+    transfer: Interval, receivers: Iterable[int] = (), update_bits: int | None = None
+) -> str:
+    """Return the description of one uplink or broadcast on the channel; with bits, also its rate."""
     device, kind, start, end, version, k = transfer
     text = f"broadcast of w{version} to {device_list(receivers) or 'no device'}; ends round {k}"
     if kind == Activity.SENDING:
         text = f"device {device} sends its update from w{version}; round {k}, staleness {k - version}"
+        text += "" if update_bits is None else f"; {update_bits // (end - start):,} bits a slot"
     elif kind == Activity.LOST:
         text = f"the update of device {device} from w{version} is lost; round {k}"
     return f"channel, {span(start, end)}: {text}"

@@ -12,7 +12,7 @@ many, the rows that send in the window are shown, and the gaps between them say 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -30,15 +30,25 @@ MOST_ROWS, ROWS_OF_MANY = 14, 11
 
 
 def gantt_text(
-    timeline: Timeline, *, width: int = 80, window: Window | None = None, ascii_only: bool = False
+    timeline: Timeline,
+    *,
+    width: int = 80,
+    window: Window | None = None,
+    ascii_only: bool = False,
+    update_bits: int | None = None,
 ) -> Text:
     """Return the chart, at most ``width`` columns wide; ``.plain`` is its text without colour.
 
-    Without a window, slots are shown from the first on as far as they fit.
+    Without a window, slots are shown from the first on as far as they fit. With the bits of an update the
+    head has the rates of the uplinks.
     """
     drawn = _Chart(timeline, width, window or chart.whole_window(timeline))
     parts = [
-        *(Text(line) for text in chart.describe(timeline) for line in textwrap.wrap(text, width)),
+        *(
+            Text(line)
+            for text in chart.describe(timeline, update_bits)
+            for line in textwrap.wrap(text, width)
+        ),
         Text(),
         *(line.render(drawn.label_width) for line in drawn.lines()),
         Text(),
@@ -120,7 +130,9 @@ class _Chart:
         self.timeline, self.wanted = timeline, wanted
         self.rows = choose_rows(timeline, wanted.cut(width))
         labels = [row.label for row in self.rows if row.shown]
-        self.label_width = max(map(len, [*labels, "channel"])) + 2
+        several = timeline.scenario.sub_channels > 1
+        name = f"channel {timeline.scenario.sub_channels}" if several else "channel"
+        self.label_width = max(map(len, [*labels, name])) + 2
         room = max(width - self.label_width, FEWEST_COLUMNS)
         self.slot_width = max(1, min(WIDEST_SLOT, room // wanted.slots))
         self.window = wanted.cut(room // self.slot_width)
@@ -157,7 +169,11 @@ class _Chart:
         yield "   ".join(f"{LOOKS[kind].character} {LOOKS[kind].title}" for kind in kinds)
         downwards = " (read downwards)" if self.downwards else ""
         yield f"blank: waiting for a model   wN: model N   channel: the sender{downwards}"
-        rare = [k for k in (Activity.LOST, Activity.AWAY) if k in chart.activity_kinds(self.timeline)]
+        rare = [
+            k
+            for k in (Activity.LOST, Activity.CHARGING, Activity.AWAY)
+            if k in chart.activity_kinds(self.timeline)
+        ]
         if rare:
             yield "   ".join(f"{LOOKS[kind].character} {LOOKS[kind].title}" for kind in rare)
         if any(row.shown and row.first < row.last for row in self.rows):
@@ -183,10 +199,23 @@ class _Chart:
         return line
 
     def _channel_lines(self) -> list[_Line]:
-        """Return one line, or one for each digit where numbers read downwards."""
+        """Return one line for each sub-channel in use, or one for each digit where numbers read downwards."""
+        lanes = chart.lanes(self.transfers)
+        numbers = range(1 + max(lanes, default=0))
+        found = []
+        for lane in numbers:
+            mine = [
+                transfer
+                for transfer, place in zip(self.transfers, lanes, strict=True)
+                if place == lane or transfer.device == SERVER
+            ]
+            found += self._lane_lines(mine, "channel" if len(numbers) == 1 else f"channel {lane + 1}")
+        return found
+
+    def _lane_lines(self, transfers: Sequence[chart.Interval], label: str) -> list[_Line]:
         lines = [_Line("", self.columns) for _ in range(self.digits if self.downwards else 1)]
-        lines[-1].label = "channel"
-        for transfer in self.transfers:
+        lines[-1].label = label
+        for transfer in transfers:
             start, end = self.window.clip(transfer.start, transfer.end)
             label, look = chart.transfer_label(transfer), LOOKS[transfer.kind]
             if transfer.device != SERVER and self.downwards:

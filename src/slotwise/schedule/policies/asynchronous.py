@@ -9,7 +9,8 @@ from typing import ClassVar
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.equal_devices import fixed_delay_timeline
-from slotwise.schedule.policy import Booking, Delivery, Policy, first_ready
+from slotwise.schedule.policy import Booking, Delivery, Policy
+from slotwise.schedule.selections.first_ready import first_ready
 from slotwise.schedule.timeline import Timeline
 
 
@@ -25,7 +26,7 @@ class Asynchronous(Policy):
 
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
         """Return the timeline of equal devices that send in the order in which they get ready."""
-        if fleet is not None or self.selection is not first_ready:
+        if fleet is not None or self.selection is not first_ready or scenario.group_size_changes:
             return None
         return fixed_delay_timeline(scenario, self.name, 0, rounds)
 

@@ -35,7 +35,8 @@ from slotwise.scenario import Scenario
 from slotwise.schedule.equal_devices import fixed_delay_timeline, round_ends
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.policies.asynchronous import FixedDelay
-from slotwise.schedule.policy import Booking, Delivery, Policy, first_ready
+from slotwise.schedule.policy import Booking, Delivery, Policy
+from slotwise.schedule.selections.first_ready import first_ready
 from slotwise.schedule.timeline import NEVER, NONE, Timeline, Trainings
 
 MOST_GROUPS = 100_000
@@ -48,7 +49,7 @@ class IntentionalDelay(Policy):
     """Intentional delay, fixed or just in time.
 
     A delay is in rounds. "auto" is the largest that costs nothing, and just in time for each device if
-    devices are unequal or the selection is not first-ready.
+    devices are unequal, the group size changes or the selection is not first-ready.
     """
 
     name: ClassVar[str] = "idfl"
@@ -67,7 +68,7 @@ class IntentionalDelay(Policy):
         """Return the timeline of equal devices, or the exact just-in-time timeline of a faultless fleet."""
         delay = self._fixed_delay(scenario, fleet)
         if delay is not None:
-            equal = fleet is None and self.selection is first_ready
+            equal = fleet is None and self.selection is first_ready and not scenario.group_size_changes
             return fixed_delay_timeline(scenario, self.name, delay, rounds) if equal else None
         devices = fleet or Fleet.equal(scenario)
         if not devices.faultless:
@@ -81,7 +82,8 @@ class IntentionalDelay(Policy):
         """Return the delay of all devices in rounds; None if delivery is just in time."""
         if self.delay != "auto":
             return scenario.checked_delay(self.delay)
-        return automatic_delay(scenario) if fleet is None and self.selection is first_ready else None
+        equal = fleet is None and self.selection is first_ready and not scenario.group_size_changes
+        return automatic_delay(scenario) if equal else None
 
     def _without_delay(self, scenario: Scenario, fleet: Fleet, rounds: int | None) -> tuple[int, Timeline]:
         """Return the number of rounds without delay, and a timeline until all their receivers have sent.
@@ -91,8 +93,9 @@ class IntentionalDelay(Policy):
         """
         plain = replace(self, delay=0)
         shown = event_timeline(scenario, plain, fleet, rounds).rounds
-        shortest = scenario.group_size * min(fleet.link_slots) + scenario.link_slots
-        beyond = shown + max(fleet.compute_slots) // shortest + scenario.groups + 2
+        fewest = min(scenario.group_sizes)
+        shortest = fewest * min(fleet.link_slots) + scenario.link_slots
+        beyond = shown + max(fleet.compute_slots) // shortest + -(-scenario.devices // fewest) + 2
         return shown, event_timeline(replace(scenario, deadline=None), plain, fleet, beyond)
 
 
@@ -104,6 +107,7 @@ def automatic_delay(scenario: Scenario, free: int = 0) -> int:
     Proposition 1's, which `slotwise.theory.free_delay` gives in closed form; here it is searched for.
     ``free`` is a delay already known to cost no slot: the search starts there.
     """
+    scenario.refuse_changes()
     refuse_too_many_groups(scenario)
     largest = scenario.largest_delay
     free += bisect_left(range(free + 1, largest + 1), True, key=partial(_costs_a_slot, scenario))
@@ -127,6 +131,7 @@ def completed_rounds(scenario: Scenario) -> int:
     If the channel never waits after the first training, they are counted by division. If it ever waits, that
     shows in the first 2G rounds: by then every device has sent a second time.
     """
+    scenario.refuse_changes()
     first, each, deadline = scenario.compute_slots, scenario.communication_slots, scenario.deadline or 0
     beginning = round_ends(replace(scenario, deadline=None), 0, 2 * scenario.groups)
     if all(end == first + k * each for k, end in enumerate(beginning, start=1)):
@@ -233,6 +238,10 @@ class Planned(Delivery):
             place = min(bisect_right(sent, round_number), len(received) - 1) - 1
             wait = received[place + 1] - sent[place] - 1 if place >= 0 else 0
             yield round_number + 1 + max(0, wait - saved), [device]
+
+    def resized(self, group_size: int) -> Planned:
+        """Return the same plan; absences shorten the wait by rounds of this size."""
+        return replace(self, group_size=group_size)
 
     def _rounds_saved(self, absent: Set[int]) -> int:
         present = self.devices - len(absent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from typing import ClassVar, Literal, get_args
 
@@ -14,10 +14,16 @@ from slotwise.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.equal_devices import equal_devices_timeline
-from slotwise.schedule.policy import Booking, Delivery, Policy, first_ready
+from slotwise.schedule.policy import Booking, Delivery, Policy
+from slotwise.schedule.selection import Selection
+from slotwise.schedule.selections import SELECTIONS
+from slotwise.schedule.selections.first_ready import first_ready
 from slotwise.schedule.timeline import Column, Timeline
 
-Participation = Literal["round-robin", "random"]
+Participation = Literal[
+    "round-robin", "random", "best-channel", "proportional-fair", "largest-age", "shortest-uplink"
+]
+BOOKED = ("round-robin", "random")  # known in advance; the others are selections, which the Scheduler asks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +31,13 @@ class Synchronous(Policy):
     """Synchronous FL; with S < N, federated averaging with partial participation (McMahan et al., 2017)."""
 
     name: ClassVar[str] = "sync"
-    participation: Participation = "round-robin"  # or "random": S devices drawn anew for every round
+    participation: Participation = "round-robin"  # or "random": drawn anew for every round; or a selection
     seed: int = 0  # of the random participation
 
     def __post_init__(self) -> None:
         if self.participation not in get_args(Participation):
-            raise InputError("participation", self.participation, "round-robin or random")
+            *others, last = get_args(Participation)
+            raise InputError("participation", self.participation, f"{', '.join(others)} or {last}")
 
     @property
     def depends_on_seed(self) -> bool:
@@ -43,7 +50,9 @@ class Synchronous(Policy):
 
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
         """Return the timeline of equal devices that send in the order in which they get ready."""
-        if fleet is not None or self.selection is not first_ready:
+        if fleet is not None or self.selection is not first_ready or scenario.group_size_changes:
+            return None
+        if self.participation not in BOOKED:
             return None
         delivery, sizes = self.delivery(scenario, None, rounds), repeat(scenario.group_size)
         return equal_devices_timeline(scenario, self.name, 0, sizes, delivery.queue, rounds)
@@ -62,14 +71,25 @@ class Participants(Delivery):
 
     def initial(self, absent: Set[int]) -> Iterable[Booking]:
         """Book the participants of round 0 for w_0."""
-        yield 0, self.participants(0, absent)
+        if self.participation in BOOKED:
+            yield 0, self.participants(0, absent)
 
     def after(self, round_number: int, senders: Sequence[int], absent: Set[int]) -> Iterable[Booking]:  # noqa: ARG002
         """Book the next participants for the new model, no matter who has sent."""
-        yield round_number + 1, self.participants(round_number + 1, absent)
+        if self.participation in BOOKED:
+            yield round_number + 1, self.participants(round_number + 1, absent)
+
+    @property
+    def participant_selection(self) -> Selection | None:
+        """The selection that chooses the participants, if they are not known in advance."""
+        return None if self.participation in BOOKED else SELECTIONS[self.participation]
 
     def joining(self, round_number: int) -> None:
         """Return None: a device that joins has to be chosen for a round first."""
+
+    def resized(self, group_size: int) -> Participants:
+        """Return the choice of ``group_size`` participants."""
+        return replace(self, group_size=group_size)
 
     def participants(self, round_number: int, absent: Set[int] = frozenset()) -> Sequence[int]:
         """Return the devices of a round, ascending: a function of the round and of who is present."""

@@ -1,0 +1,63 @@
+"""BatteryBalance: what the batteries of a timeline's devices harvested, lost, spent and hold at the end."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slotwise.errors import InputError
+from slotwise.fleet.battery import NANOJOULES, Ledger
+from slotwise.schedule.timeline import Timeline, Trainings, departures
+
+
+class BatteryBalance(NamedTuple):
+    """Joules of each device until the last round ends; device n is entry n−1.
+
+    To the nanojoule, initial + harvested = computing + sending + spilled + left. A training or an uplink is
+    paid for when it starts, up to a departure that breaks it off.
+    """
+
+    initial: Any
+    harvested: Any
+    computing: Any
+    sending: Any
+    spilled: Any  # harvested into a full battery
+    left: Any
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> BatteryBalance:
+        """Return the balance of a timeline; an InputError if its devices have no batteries."""
+        return cls(*(np.array(column) / NANOJOULES for column in nanojoules(timeline)))
+
+
+def nanojoules(timeline: Timeline) -> tuple[list[int], ...]:
+    """Return the columns of a `BatteryBalance` in whole nanojoules."""
+    fleet, last = timeline.fleet, timeline.last_slot
+    if fleet is None or fleet.batteries is None:
+        raise InputError("fleet", "without batteries", "a fleet with batteries")
+    computing, sending = ([0] * fleet.devices for _ in range(2))
+    ledger, batteries = Ledger(fleet.batteries, fleet.devices), fleet.batteries
+    for slot, device, slots, trains in _paid(timeline):
+        kind, account = ("computing", computing) if trains else ("sending", sending)
+        amount = slots * batteries.nanojoules(kind, device)
+        ledger.pay(device, amount, slot)
+        account[device - 1] += amount
+    for device in range(1, fleet.devices + 1):
+        ledger.charge_at(device, last)
+    return ledger.initial, ledger.harvested, computing, sending, ledger.spilled, ledger.charge
+
+
+def _paid(timeline: Timeline) -> list[tuple[int, int, int, bool]]:
+    """Return (slot, device, slots, training or not) of everything that is paid for, in order of time."""
+    done, last = Trainings.of(timeline), timeline.last_slot
+    begun = (done.start < last) & (done.start < done.departure)
+    until = np.minimum(done.ready, done.departure)
+    columns = (done.start, done.device, until - done.start)
+    paid = [(*row, True) for row in zip(*(column[begun].tolist() for column in columns), strict=True)]
+    _, device, _, start, end = timeline.lost.T
+    until = np.minimum(end, departures(timeline.fleet, device, start))
+    sent = ((timeline.start, timeline.device, timeline.end - timeline.start), (start, device, until - start))
+    for table in sent:
+        paid += [(*row, False) for row in zip(*(column.tolist() for column in table), strict=True)]
+    return sorted(paid)

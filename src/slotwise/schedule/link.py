@@ -1,0 +1,145 @@
+"""Link: how long an uplink or a broadcast takes, and whether it is lost; what the schedule asks of the radio.
+
+A link is a pure function: the same (device, slot, attempt) always has the same answer, in any order of
+questions, so that a schedule stays a value. Everything random in it depends on a seed of its own. The
+schedule asks it and knows nothing of distances, fading or rates; `FleetLink` is the link of the paper, with
+fixed slots and losses drawn by number.
+
+Devices are numbered from 1; arrays over devices have device n in entry n−1. Slots are numbered from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.fleet import Fleet
+from slotwise.scenario import Scenario
+
+Floats = NDArray[np.floating[Any]]
+Integers = NDArray[np.integer[Any]]
+
+
+class Transmission(NamedTuple):
+    """One attempt to send an update: it occupies its sub-channel for ``slots``, at least 1."""
+
+    slots: int
+    lost: bool = False  # it took its slots, and no intact update arrived
+
+
+@runtime_checkable
+class Link(Protocol):
+    """The radio conditions of N devices, as functions of device and slot.
+
+    A link must be deterministic and cheap to ask: `uplink` is asked once for each uplink,
+    `broadcast` once for each round, `snr_db` once for each choice of a selection that looks at the channel.
+    A link whose fading is constant in blocks of slots may also be a `BlockLink`, which is simulated faster.
+    """
+
+    @property
+    def planned_slots(self) -> Sequence[int]:
+        """Slots of an uplink of each device that plans assume, at least 1: a typical value or a quantile.
+
+        Just-in-time delivery plans with them, and a device keeps the energy of so many slots for its uplink.
+        """
+        ...
+
+    @property
+    def planned_broadcast_slots(self) -> int:
+        """Slots of a broadcast that plans assume."""
+        ...
+
+    def uplink(self, device: int, slot: int, attempt: int) -> Transmission:
+        """Return what becomes of an uplink that starts in ``slot``.
+
+        ``attempt`` is the number of uplinks that the device has started before in the whole run, lost ones
+        included; a link whose losses follow from the SNR ignores it. It must be finite: an update that
+        cannot be carried is lost after some slots.
+        """
+        ...
+
+    def broadcast(self, receivers: Sequence[int], slot: int) -> int:
+        """Return the slots of a broadcast that starts in ``slot``, at least 1; ``receivers`` may be empty."""
+        ...
+
+    def snr_db(self, slot: int) -> Floats:
+        """Return the SNR of the uplink of every device in ``slot``, in dB: float64, shape [N].
+
+        That is all a selection sees of the channel. A link without SNR returns equal numbers.
+        """
+        ...
+
+
+@runtime_checkable
+class BlockLink(Link, Protocol):
+    """A link that is constant in blocks of ``coherence_slots``: block b is slots [b·c, (b+1)·c).
+
+    The tables say the same as the methods of `Link`, to the bit, for many blocks at once. In a block a slot
+    carries ``bits[b, n−1]`` bits of device n. An uplink that starts in slot s
+
+    - with ``fixed_slots`` > 0 takes so many slots, and is lost if ``bits`` is 0 in any of them;
+    - with ``fixed_slots`` = 0 takes the slots until the sum of their bits reaches ``update_bits``, and is
+      lost if ``give_up_slots`` slots do not suffice (it then takes just these).
+    """
+
+    @property
+    def coherence_slots(self) -> int:
+        """Slots of a block, at least 1."""
+        ...
+
+    @property
+    def fixed_slots(self) -> int:
+        """Slots of every uplink; 0 if the rate adapts to the channel."""
+        ...
+
+    @property
+    def update_bits(self) -> int:
+        """Bits of one update, if the rate adapts."""
+        ...
+
+    @property
+    def give_up_slots(self) -> int:
+        """Slots after which an uplink is given up as lost, if the rate adapts."""
+        ...
+
+    def tables(self, first_block: int, blocks: int) -> tuple[Floats, Integers]:
+        """Return (snr_db, bits) of ``blocks`` blocks from ``first_block`` on: float64 and int64, [blocks, N].
+
+        ``snr_db[b]`` equals ``snr_db(slot)`` of every slot of the block.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class FleetLink:
+    """Fixed slots for each device and losses drawn for each attempt: what scenario and fleet say."""
+
+    fleet: Fleet
+    planned_broadcast_slots: int
+
+    @classmethod
+    def of(cls, scenario: Scenario, fleet: Fleet | None = None) -> FleetLink:
+        """Return the link of a scenario whose devices may be unequal."""
+        return cls(fleet or Fleet.equal(scenario), scenario.link_slots)
+
+    @property
+    def planned_slots(self) -> Sequence[int]:
+        """The fleet's link slots."""
+        return self.fleet.link_slots
+
+    def uplink(self, device: int, slot: int, attempt: int) -> Transmission:  # noqa: ARG002
+        """Return the device's link slots; the attempt decides whether it is lost."""
+        fleet = self.fleet
+        return Transmission(fleet.link_slots[device - 1], fleet.loses(device, attempt))
+
+    def broadcast(self, receivers: Sequence[int], slot: int) -> int:  # noqa: ARG002
+        """Return the scenario's link slots."""
+        return self.planned_broadcast_slots
+
+    def snr_db(self, slot: int) -> Floats:  # noqa: ARG002
+        """Return zeros: all channels are equally good."""
+        return np.zeros(self.fleet.devices)

@@ -1,0 +1,23 @@
+"""Random selection: all waiting devices are equally likely (McMahan et al., 2017, for participants)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slotwise.fleet.chances import chance
+from slotwise.schedule.selection import Waiting
+
+_RANDOM_SELECTION = 7  # 1 to 6 are the purposes that slotwise.fleet draws numbers for
+
+
+@dataclass(frozen=True)
+class RandomSelection:
+    """Choose at random, as a function of the seed, the round and the last sender."""
+
+    seed: int = 0
+    depends_on_seed: ClassVar[bool] = True
+
+    def __call__(self, waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:
+        """Choose the update whose device draws the lowest number."""
+        key = (self.seed, _RANDOM_SELECTION, round_number, last_sender)
+        return min(waiting, key=lambda update: (chance(*key, update.device), update.device))

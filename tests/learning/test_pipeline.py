@@ -1,0 +1,94 @@
+"""UpdatePipeline: updates in the order of the channel, computed a bounded number ahead."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotwise.aggregation import Vector
+from slotwise.learning.pipeline import PORTION_SECONDS, PORTIONS_PER_WORKER, UpdatePipeline
+from slotwise.learning.task import Evaluation, TrainingStart
+from slotwise.learning.workers import Job, Trained
+from slotwise.scenario import Scenario
+from slotwise.schedule import Timeline, simulate
+
+
+class NumberedWorkers:
+    """Answer at once with the number of the training, or not before they are told to."""
+
+    def __init__(self, count: int, seconds: float, *, at_once: bool = True) -> None:
+        self.count, self._seconds, self._at_once = count, seconds, at_once
+        self.portions: list[list[TrainingStart]] = []
+
+    def train(self, jobs: Sequence[Job]) -> Future[Trained]:
+        self.portions.append([start for _, start in jobs])
+        future: Future[Trained] = Future()
+        if self._at_once:
+            updates = [np.float32([start.device, start.training]) for _, start in jobs]
+            future.set_result(Trained(updates, self._seconds * len(jobs)))
+        return future
+
+    def evaluate(self, model: Vector) -> Future[Evaluation]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+def models(timeline: Timeline) -> dict[int, Vector]:
+    """All models: none has to be waited for."""
+    return {version: np.float32([version]) for version in range(timeline.rounds + 1)}
+
+
+@given(
+    devices=st.integers(1, 12),
+    workers=st.integers(1, 4),
+    seconds=st.sampled_from([0.0, PORTION_SECONDS / 7, PORTION_SECONDS]),
+    data=st.data(),
+)
+def test_updates_come_in_the_order_of_the_uplinks(
+    devices: int, workers: int, seconds: float, data: st.DataObject
+) -> None:
+    group_size = data.draw(st.integers(1, devices))
+    timeline = simulate(Scenario(devices=devices, group_size=group_size, compute_slots=3), "async", rounds=9)
+    first = data.draw(st.integers(0, len(timeline)))
+    pipeline = UpdatePipeline(timeline, NumberedWorkers(workers, seconds), models(timeline), first)
+    pipeline.start()
+    found = [pipeline.pop().tolist() for _ in range(first, len(timeline))]
+    wanted = np.stack([timeline.device, timeline.training], axis=1)[first:]
+    assert found == wanted.tolist()
+
+
+def test_few_trainings_are_started_however_large_a_round_is() -> None:
+    timeline = simulate(Scenario(devices=100, group_size=100, compute_slots=2), "async", rounds=1)
+    workers = NumberedWorkers(2, 1.0, at_once=False)
+    UpdatePipeline(timeline, workers, models(timeline), 0).start()
+    started = [start.device for portion in workers.portions for start in portion]
+    assert started == list(range(1, 2 * PORTIONS_PER_WORKER + 1))
+
+
+def test_trainings_of_later_rounds_start_before_the_first_round_is_complete() -> None:
+    # Staleness is parallelism: with S = 1 and eight devices that all have w_0, all eight can train at once.
+    timeline = simulate(Scenario(devices=8, group_size=1, compute_slots=2), "async", rounds=20)
+    workers = NumberedWorkers(2, 1.0, at_once=False)
+    UpdatePipeline(timeline, workers, {0: np.zeros(1, np.float32)}, 0).start()
+    assert len(workers.portions) == 8
+
+
+@pytest.mark.parametrize(("seconds", "sizes"), [(PORTION_SECONDS, {1}), (PORTION_SECONDS / 100, {5})])
+def test_short_trainings_are_given_to_workers_together_and_in_equal_parts(
+    seconds: float, sizes: set[int]
+) -> None:
+    timeline = simulate(Scenario(devices=10, group_size=10, compute_slots=2), "sync", rounds=4)
+    workers, known = NumberedWorkers(2, seconds), {0: np.zeros(1, np.float32)}
+    pipeline = UpdatePipeline(timeline, workers, known, 0)
+    for version in range(4):
+        known[version] = np.zeros(1, np.float32)
+        pipeline.start()
+        for _ in range(10):
+            pipeline.pop()
+    after_the_first_round = [portion for portion in workers.portions if portion[0].round > 0]
+    assert {len(portion) for portion in after_the_first_round} == sizes
