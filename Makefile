@@ -14,7 +14,7 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(VENV)/bin/pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[research]'
 	touch $@
 
 # The CPU build of PyTorch, pinned: other specs may pull gigabytes of GPU libraries.
@@ -43,7 +43,7 @@ check: $(VENV)/installed-dev
 $(VENV)-flower/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-flower
 	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[flower,pandas,ray]' \
+	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[flower,research,pandas,ray]' \
 	  'pytest>=8' 'hypothesis>=6.100'
 	$(VENV)-flower/bin/python -m pip check
 	touch $@

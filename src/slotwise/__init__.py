@@ -34,10 +34,11 @@ if TYPE_CHECKING:
         model_average,
     )
     from slotwise.batch import BatchResults, BatchSpec, run_batch
+    from slotwise.battery_balance import BatteryBalance
     from slotwise.costs import Costs, Powers
     from slotwise.data import Dataset, load_mnist, load_npz_folder
     from slotwise.errors import ConflictError, InputError, UserError
-    from slotwise.fleet import Absence, Fleet, FleetConfig
+    from slotwise.fleet import Absence, Batteries, Fleet, FleetConfig
     from slotwise.learning import (
         Diverged,
         Evaluation,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from slotwise.learning.torch_samples import TorchSamples
     from slotwise.learning.torch_task import TorchTask
     from slotwise.live import ServerConfig, serve
+    from slotwise.live.calibration import Calibration, calibrate
     from slotwise.observer import Observer, Observers
     from slotwise.paper.reproduction import reproduce
     from slotwise.planning import Plan, plan
@@ -78,10 +80,13 @@ if TYPE_CHECKING:
         simulate,
     )
     from slotwise.tracking import tracker
+    from slotwise.web.timeline_view import timeline_view
+    from slotwise.web.web_server import explore
 
 _MODULES = {
     "scenario": ("Scenario", "compute_slots"),
-    "fleet": ("Fleet", "FleetConfig", "Absence"),
+    "fleet": ("Fleet", "FleetConfig", "Absence", "Batteries"),
+    "battery_balance": ("BatteryBalance",),
     "planning": ("plan", "Plan"),
     "radio": ("RadioConfig", "RadioLink", "read_trace", "write_trace"),
     "schedule": ("simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay"),
@@ -137,12 +142,15 @@ _MODULES = {
     "recommendation.answer": ("Recommendation",),
     "paper.reproduction": ("reproduce",),
     "live": ("serve", "ServerConfig"),
+    "web.timeline_view": ("timeline_view",),
+    "web.web_server": ("explore",),
+    "live.calibration": ("calibrate", "Calibration"),
     "errors": ("UserError", "InputError", "ConflictError"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [  # noqa: RUF022  (grouped by use)
-    "Scenario", "compute_slots", "Fleet", "FleetConfig", "Absence",
+    "Scenario", "compute_slots", "Fleet", "FleetConfig", "Absence", "Batteries", "BatteryBalance",
     "RadioConfig", "RadioLink", "read_trace", "write_trace",
     "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
     "Delivery", "Selection", "Waiting", "Scheduler", "Costs", "Powers",
@@ -154,6 +162,8 @@ __all__ = [  # noqa: RUF022  (grouped by use)
     "TrimmedMean", "coordinate_median", "Krum", "MultiKrum", "NormClipping",
     "RunConfig", "run", "resume", "RunResult", "RunFolder", "BatchSpec", "run_batch", "BatchResults",
     "plot_curves", "recommend", "Recommendation", "reproduce", "serve", "ServerConfig",
+    "explore", "timeline_view",
+    "calibrate", "Calibration",
     "UserError", "InputError", "ConflictError",
 ]  # fmt: skip
 

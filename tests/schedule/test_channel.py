@@ -149,6 +149,19 @@ def test_sub_channels_of_equal_devices_need_no_events(
         assert fast.broadcast_end.tolist() == simulate(several, "async", rounds=25).broadcast_end.tolist()
 
 
+@given(scenario=scenarios(), channels=st.integers(2, 8), data=st.data())
+def test_just_in_time_on_sub_channels_costs_nothing(
+    scenario: Scenario, channels: int, data: st.DataObject
+) -> None:
+    several = replace(scenario, sub_channels=channels, deadline=None)
+    fleet = data.draw(faultless_fleets(scenario))
+    plain, delayed = (simulate(several, name, fleet=fleet, rounds=15) for name in ("async", "idfl"))
+    assert delayed.start.tolist() == plain.start.tolist()
+    assert delayed.device.tolist() == plain.device.tolist()
+    assert (delayed.staleness <= plain.staleness).all()
+    assert delayed == simulate(several, "idfl", fleet=fleet, rounds=15, event_by_event=True)
+
+
 def test_a_round_on_sub_channels_takes_its_share_of_slots() -> None:
     scenario = Scenario(devices=100, group_size=10, compute_slots=1, link_slots=2, sub_channels=4)
     assert scenario.communication_slots == 2 * (3 + 1)

@@ -94,17 +94,17 @@ def next_model(
     if not contributions:
         return model, state
     # Later updates may still start from these models: a rule that wrote to them would change the past.
-    arrived = [contribution._replace(start=_read_only(contribution.start)) for contribution in contributions]
+    arrived = [contribution._replace(start=read_only(contribution.start)) for contribution in contributions]
     rule: Callable[..., Any] = aggregation
     found: Any
     if keeps_state(rule):
-        kept = MappingProxyType({name: _read_only(array) for name, array in state.items()})
-        found = rule(_read_only(model), arrived, kept)
+        kept = MappingProxyType({name: read_only(array) for name, array in state.items()})
+        found = rule(read_only(model), arrived, kept)
         if not isinstance(found, tuple) or len(found) != 2:
             raise _wrong(rule, "must return a model and a state", found)
         found, state = found[0], _checked_state(rule, found[1])
     else:
-        found = rule(_read_only(model), arrived)
+        found = rule(read_only(model), arrived)
     if isinstance(found, np.ndarray) and found.dtype == np.float32 and found.shape == model.shape:
         return np.ascontiguousarray(found), state
     raise _wrong(rule, f"must return a float32 array of length {len(model)}", found)
@@ -127,7 +127,8 @@ def _wrong(rule: Callable[..., Any], wanted: str, found: object) -> UserError:
     return UserError(f"aggregation {name}: {wanted}; it returned {describe_value(found)}")
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written to."""
     view = array.view()
     view.flags.writeable = False
     return view

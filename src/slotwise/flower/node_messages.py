@@ -59,7 +59,9 @@ class NodeMessages:
 
     def __init__(self, grid: Grid, timeout: float, nodes_changed: Callable[[frozenset[int]], None]) -> None:
         """Count a node as lost if it does not answer a message within ``timeout`` seconds."""
-        self._grid, self._timeout, self._nodes_changed = grid, timeout, nodes_changed
+        self.timeout = timeout
+        """Seconds after which a node that does not answer is lost."""
+        self._grid, self._nodes_changed = grid, nodes_changed
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._outbox: list[tuple[Message, _Sent]] = []
         self._sent: dict[str, _Sent] = {}
@@ -95,7 +97,7 @@ class NodeMessages:
 
     def send(self, node: int, content: RecordDict, message_type: str, group: str) -> Future[Message]:
         """Send a message; the future has the reply, or the exception NodeLost."""
-        lifetime = 2 * self._timeout  # the SuperLink must not give up first
+        lifetime = 2 * self.timeout  # the SuperLink must not give up first
         message = self._grid.create_message(content, message_type, node, group, lifetime)
         sent = _Sent(node, Future(), time.monotonic())
         with self._lock:
@@ -157,10 +159,10 @@ class NodeMessages:
     def _expire(self) -> None:
         now = time.monotonic()
         for identifier, sent in list(self._sent.items()):
-            gone, late = sent.node not in self._nodes, now - sent.at > self._timeout
+            gone, late = sent.node not in self._nodes, now - sent.at > self.timeout
             if gone or late:
                 del self._sent[identifier]
-                self._lose(sent, "it has left" if gone else f"no answer in {self._timeout:g} s")
+                self._lose(sent, "it has left" if gone else f"no answer in {self.timeout:g} s")
 
     def _lose(self, sent: _Sent, reason: str) -> None:
         self._unanswered += 1

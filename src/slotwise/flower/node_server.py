@@ -27,7 +27,8 @@ from slotwise.learning.flower.app_messages import ROUND, MessageForm
 from slotwise.learning.flower.app_task import EvaluateFunction
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import Topics
-from slotwise.live.server.live_run import LiveOutcome, ServerConfig, live_plan, run_live
+from slotwise.live.server.live_run import LiveOutcome, run_live
+from slotwise.live.server.server_config import LARGEST_PACKET, ServerConfig, live_plan
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
 from slotwise.observer import Observer
@@ -90,7 +91,11 @@ def serve(
     chosen = config if isinstance(config, RunConfig) else RunConfig.from_options(config)
     if not 0 < message_timeout < inf:
         raise InputError("message_timeout", message_timeout, "a finite number of seconds above 0")
-    server = ServerConfig(**options)
+    # In memory nothing is sent in parts, and how long a training may take is the timeout of its message.
+    usual: dict[str, Any] = {"clip_norm": "off", "packet_kib": LARGEST_PACKET}
+    if options.get("slot_ms") is None:
+        usual["longest_training"] = 2 * message_timeout
+    server = ServerConfig(**{**usual, **options})
     live_plan(chosen)
     chosen.rule.rule()
     if not isinstance(arrays, ArrayRecord):

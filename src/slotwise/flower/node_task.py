@@ -23,7 +23,7 @@ from slotwise.learning.flower.app_task import EvaluateFunction
 from slotwise.learning.flower.array_layout import ArrayLayout
 from slotwise.learning.task import Evaluation, TrainingStart
 
-NOT_EVALUATED = Evaluation(float("nan"), float("nan"))
+EVALUATION_TIMEOUTS = 5  # of a message, until an evaluation without any answer is given up
 
 
 class NodeTask:
@@ -84,10 +84,16 @@ class NodeTask:
                 raise UserError(f"evaluate_fn must return a MetricRecord; it returned {type(found).__name__}")
             return evaluation_of({k: float(v) for k, v in found.items() if not isinstance(v, list)})
         assert self.messages is not None
-        while (
-            not self._nodes() and not self.messages.ended
-        ):  # the first model is evaluated when there are nodes
+        until = time.monotonic() + EVALUATION_TIMEOUTS * self.messages.timeout
+        # The first model is evaluated when there are nodes; and a node may be lost meanwhile.
+        while not self.messages.ended and time.monotonic() < until:
+            if metrics := self._evaluate_on_nodes(model):
+                return evaluation_of(metrics)
             time.sleep(NODES_POLL)
+        raise UserError("no node has answered an evaluate message")
+
+    def _evaluate_on_nodes(self, model: Vector) -> dict[str, float]:
+        """Return the metrics of the nodes that answer, weighted by num-examples."""
         total, sums = 0, dict[str, float]()
         for node in sorted(set(self._nodes().values())):
             try:
@@ -98,7 +104,7 @@ class NodeTask:
             total += samples
             for name, value in metrics.items():
                 sums[name] = sums.get(name, 0.0) + samples * value
-        return evaluation_of({name: value / total for name, value in sums.items()}) if sums else NOT_EVALUATED
+        return {name: value / total for name, value in sums.items()}
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays by name."""

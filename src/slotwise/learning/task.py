@@ -134,6 +134,8 @@ class CheckedTask:
             raise UserError(f"task {name}: must be a slotwise.learning.Task; {found}")
         self.initial_model, self.named_arrays = task.initial_model, task.named_arrays
         self.evaluate_devices = getattr(task, "evaluate_devices", None)
+        self.trains_together = callable(getattr(task, "local_updates", None))
+        """True if the task computes several updates in one call."""
         model = task.initial_model()
         vector = isinstance(model, np.ndarray) and model.dtype == np.float32 and model.ndim == 1
         if not vector or not model.size:
@@ -157,10 +159,9 @@ class CheckedTask:
 
     def local_updates(self, model: Vector, starts: Sequence[TrainingStart]) -> list[Vector | TrainingResult]:
         """Return the results of several local trainings on one model."""
-        together = getattr(self.task, "local_updates", None)
-        if together is None:
+        if not self.trains_together:
             return [self.local_update(model, start) for start in starts]
-        found = [self._checked_result(result) for result in together(model, starts)]
+        found = [self._checked_result(result) for result in self.task.local_updates(model, starts)]
         if len(found) != len(starts):
             raise self._wrong("local_updates", f"{len(starts)} updates", found)
         return found

@@ -15,7 +15,7 @@ from typing import Any, get_origin
 
 from slotwise.aggregation import AggregationConfig
 from slotwise.data import FACTS, DatasetConfig
-from slotwise.data.dataset_config import FOUND_IN_FOLDER
+from slotwise.data.facts import FOUND_IN_FOLDER
 from slotwise.errors import ConflictError, InputError, NoEffectError, UserError, refuse_unknown_name
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_file import options_of_file
@@ -39,6 +39,7 @@ from slotwise.scenario import (
     whole,
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
+from slotwise.schedule.policies.synchronous import BOOKED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,8 +306,8 @@ class RunConfig:
         """
         fleet = self.make_fleet()
         events = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
+        events = events or bool(self.channel.group_size_changes) or self.policy.participation not in BOOKED
         events = events or self.radio.radio_link is not None
-        events = events or bool(self.channel.group_size_changes)
         refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
         policy = self.policy.policy(self.seed)
         return simulate(self.channel, policy, rounds=rounds, fleet=fleet, link=self.make_link())

@@ -20,7 +20,7 @@ from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training, TrainingStart
 from slotwise.learning.attack import Attacked
-from slotwise.learning.engine import follow
+from slotwise.learning.engine import follow, unfitting
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.flower_project import FlowerProject
 from slotwise.learning.flower_task import flower_task
@@ -264,13 +264,7 @@ def _opened(folder: RunFolder, config: RunConfig, observer: Observer) -> Iterato
 
 def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: RunFolder) -> None:
     """Refuse a checkpoint of another configuration: files in the folder were exchanged."""
-    if resume is None:
-        return
-    size = len(task.initial_model())
-    rest = timeline.version[timeline.round >= resume.rounds]
-    needed = {*rest[rest <= resume.rounds].tolist(), resume.rounds}
-    fits = resume.rounds <= timeline.rounds and needed <= resume.models.keys()
-    if not fits or any(len(model) != size for model in resume.models.values()):
+    if resume is not None and unfitting(resume, timeline, len(task.initial_model())):
         raise UserError(f"{folder.path}: its checkpoint and its run.json belong to different runs")
 
 

@@ -46,13 +46,16 @@ def equal_devices_timeline(
     ends = np.array([end for end, _ in played], dtype=np.int64)
     offsets = np.cumsum([0, *islice(sizes_again, len(ends) + 1)], dtype=np.int64)
     devices = queue(int(offsets[-1]))  # senders and receivers are the same queue, cut at different places
+    order: Column | slice = slice(None)
+    if scenario.sub_channels > 1:
+        order = np.lexsort((devices[: len(start)], start))
     return Timeline(
         scenario=scenario,
         schedule=name,
         delay=delay,
         round=np.repeat(table[:, 0].astype(np.int32), uplinks),
-        device=devices[: len(start)],
-        version=np.repeat(table[:, 1].astype(np.int32), uplinks),
+        device=devices[: len(start)][order],
+        version=np.repeat(table[:, 1].astype(np.int32), uplinks)[order],
         start=start,
         end=start + link,
         broadcast_start=ends - link,

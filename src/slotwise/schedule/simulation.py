@@ -128,10 +128,7 @@ def simulate(
     scenario.check_horizon(rounds)
     if fleet is not None:
         fleet.check_size(scenario)
-        # Over a link, equal devices too may lose uplinks, so their retransmission matters.
-        if link is None and fleet.faultless:
-            fleet = replace(fleet, retransmission=Fleet.retransmission)
-        fleet = None if link is None and fleet.is_equal_to(scenario) else fleet
+        fleet = None if fleet.is_equal_to(scenario, lossy_link=link is not None) else fleet
     refuse_unseen_channel(chosen, link)
     timeline = None
     if not event_by_event and link is None:
