@@ -26,6 +26,7 @@ class Contribution(NamedTuple):
         device: Number of the device, from 1.
         round: k, the round in which the update is applied.
         samples: n_k, the samples that the device holds.
+        metrics: Numbers that the device reports with its update, by name.
     """
 
     update: Vector
@@ -34,6 +35,7 @@ class Contribution(NamedTuple):
     device: int = 0
     round: int = 0
     samples: int = 1
+    metrics: Mapping[str, float] = MappingProxyType({})
 
 
 RuleState = Mapping[str, NDArray[Any]]

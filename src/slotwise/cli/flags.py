@@ -126,6 +126,7 @@ def run_flags(
 
     usual = RunConfig().options() | dict(defaults or {})
     shorthands = {"samples_per_slot": "channel", "bits_per_slot": "channel", "fleet_file": "fleet"}
+    shorthands |= dict.fromkeys(("cycles_per_sample", "cpu_ghz", "cpu_slot_ms", "cpu_kappa"), "fleet")
     shorthands |= {"radio_placement_file": "radio", "radio_schemes_file": "radio"}
     found: list[Flag] = []
     for group in groups or tuple(PANELS):
@@ -193,7 +194,7 @@ def refuse_with(other: str, given: Mapping[str, Any], hint: str = "") -> None:
 def refuse_idle(options: Mapping[str, Any]) -> None:
     """Refuse options of local training where nothing is trained, unless compute slots follow from them."""
     for name in ("local_steps", "batch_size"):
-        if name in options and "samples_per_slot" not in options:
+        if name in options and not {"samples_per_slot", "cycles_per_sample"} & options.keys():
             raise NoEffectError(name, options[name], "without samples_per_slot, as nothing is trained")
 
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning.randomness import Purpose, generator
+from slotwise.user_code import describe_error
 
 Buffers = Literal["local", "average", "refuse"]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -98,7 +99,7 @@ class FlatModule:
     """
 
     def __init__(self, module: nn.Module, layout: Layout) -> None:
-        self.module = copy.deepcopy(module)
+        self.module = copy_module(module)
         self._layout = layout
         own = dict(self.module.named_parameters())
         self.device = next(iter(own.values())).device
@@ -165,6 +166,26 @@ class FlatModule:
     def eval(self) -> None:
         """Switch all layers to evaluation."""
         self.module.eval()
+
+
+def copy_module(module: nn.Module) -> nn.Module:
+    """Return a copy of a module; a UserError if it cannot be copied, or is compiled by TorchScript.
+
+    TorchScript keeps weights of its own, so that a copy would not use the flat tensor.
+    """
+    scripted = [name for name, layer in module.named_modules() if isinstance(layer, torch.jit.ScriptModule)]
+    if scripted:
+        place = f"layer {scripted[0]}" if scripted[0] else "the module"
+        raise UserError(
+            f"TorchTask: {place} is compiled by TorchScript; give the Python module it was made of"
+        )
+    try:
+        return copy.deepcopy(module)
+    except Exception as error:  # each thread needs a copy
+        raise UserError(
+            f"TorchTask: the module cannot be copied: {describe_error(error)}; keep only layers, parameters"
+            " and buffers in it (for weight_norm, that of torch.nn.utils.parametrizations)"
+        ) from error
 
 
 def named_buffers(module: nn.Module) -> dict[str, Buffer]:

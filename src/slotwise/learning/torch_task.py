@@ -7,7 +7,6 @@ than parallel operations. Images are kept channels-last, which the CPU's kernels
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -32,7 +31,14 @@ except ModuleNotFoundError:
     raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'") from None
 
 from slotwise.learning.torch_checks import Checks, check_module
-from slotwise.learning.torch_module import Buffers, FlatModule, Layout, draw_parameters, keep_freed_memory
+from slotwise.learning.torch_module import (
+    Buffers,
+    FlatModule,
+    Layout,
+    copy_module,
+    draw_parameters,
+    keep_freed_memory,
+)
 from slotwise.learning.torch_objective import Loss, Mean, Metric, Objective, count_correct
 from slotwise.learning.torch_randomness import SeededOperations
 from slotwise.learning.torch_samples import ArrayBatches, Batch, Batches, Rows, TorchSamples, arrange
@@ -214,7 +220,7 @@ def _descend(flat: FlatModule, rate: float) -> None:
 def _make_module(module: object, seed: int) -> nn.Module:
     """Return a copy of the module, or the one that a function makes."""
     if isinstance(module, nn.Module):
-        return copy.deepcopy(module)
+        return copy_module(module)
     if not callable(module):
         allowed = "a torch.nn.Module or a function that makes one"
         raise UserError(f"TorchTask: module = {module!r}: must be {allowed}")

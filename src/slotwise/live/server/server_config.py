@@ -115,6 +115,9 @@ def live_plan(config: RunConfig) -> Timeline:
     for name in SIMULATED_FAULTS:
         if options[name]:
             raise InputError(name, options[name], "omitted: in a live run, faults are real")
+    if config.model.flower_app is not None:
+        allowed = "omitted: devices on MQTT train no Flower app; slotwise.flower.serve uses Flower's nodes"
+        raise InputError("flower_app", config.model.flower_app, allowed)
     if config.channel.sub_channels > 1:
         raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
     if config.attackers():
