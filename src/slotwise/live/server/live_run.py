@@ -376,7 +376,7 @@ class _LiveRun:
         return LiveOutcome(status, state, comparison, self._trouble)
 
     def _describe(self, status: Status, **more: Any) -> None:
-        kept = {"live_run": self._run_id, "live_options": self._options.kept()}
+        kept: dict[str, Any] = {"live_run": self._run_id, "live_options": self._options.kept()}
         self._folder.write_description(self._config, status, **kept, **more)
 
 
