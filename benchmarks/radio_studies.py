@@ -2,7 +2,7 @@
 
     python benchmarks/radio_studies.py [outage] [selection] [batteries] [--runs runs/radio-studies]
 
-Runs are kept, so a second call only draws. The figures and tables go to docs/results/radio.
+Runs are kept, so a second call only draws. Figures and results go to docs/results/radio; tables are printed.
 """
 
 from __future__ import annotations
@@ -97,11 +97,16 @@ def selection(folder: Path, results: BatchResults) -> Figure:
     """Draw loss against slots, and updates of every device against its distance."""
     drawn, (left, right) = figure("training loss", "updates of a device against its distance (three seeds)")
     made = configs(folder, results)
-    for style, (key, rows) in enumerate(results.by_combination().items()):
+    same: dict[tuple[float, ...], list[str]] = {}  # selections that give the same run, by its final losses
+    for key, rows in results.by_combination().items():
+        same.setdefault(tuple(seeds_mean(rows, "final_loss")), []).append(key[1])
+    chosen = {" = ".join(names): names[0] for names in same.values()}
+    for style, (label, name) in enumerate(chosen.items()):
+        rows = next(rows for key, rows in results.by_combination().items() if key[1] == name)
         curves = [np.array([(p.slot, p.loss) for p in row.curve]) for row in rows]
         slots = np.linspace(0, min(curve[-1, 0] for curve in curves), 60)
         mean = np.mean([np.interp(slots, *curve.T) for curve in curves], axis=0)
-        left.plot(slots, mean, color=COLOURS[style], marker=MARKERS[style], markevery=8, label=key[1])
+        left.plot(slots, mean, color=COLOURS[style], marker=MARKERS[style], markevery=8, label=label)
         for row in rows:
             config = made[row.run]
             heard = np.bincount(config.simulate().device, minlength=config.channel.devices + 1)[1:]
@@ -116,23 +121,34 @@ def selection(folder: Path, results: BatchResults) -> Figure:
 
 
 def batteries(folder: Path, results: BatchResults) -> Figure:
-    """Draw final loss and the joules until a target against the probability of harvesting."""
+    """Draw final loss and the joules until a target against the probability of harvesting, and one curve."""
     del folder
     groups = results.by_combination()
-    drawn, panels = figure("final training loss", "joules of an update", f"joules until the loss is {TARGET}")
-    cases = list(dict.fromkeys(key[0] for key in groups))
-    for style, case in enumerate(cases):
+    titles = (
+        "final training loss",
+        "loss against joules, probability 0.1",
+        f"joules until the loss is {TARGET}",
+    )
+    drawn, panels = figure(*titles)
+    for style, case in enumerate(dict.fromkeys(key[0] for key in groups)):
         draw_means(panels[0], groups, "final_loss", case, style)
         rows = {float(key[1]): rows for key, rows in groups.items() if key[0] == case}
-        each = [np.mean([r.statistics.joules / r.statistics.updates for r in rows[x]]) for x in rows]
-        panels[1].plot(list(rows), each, marker=MARKERS[style], color=COLOURS[style], label=case)
+        curves = [np.array([(p.joules, p.loss) for p in row.curve]) for row in rows[0.1]]
+        spent = np.linspace(0, min(curve[-1, 0] for curve in curves), 60)
+        mean = np.mean([np.interp(spent, *curve.T) for curve in curves], axis=0)
+        panels[1].plot(spent, mean, marker=MARKERS[style], markevery=8, color=COLOURS[style], label=case)
         until = [joules_until(rows[x]) for x in rows]
         panels[2].plot(list(rows), until, marker=MARKERS[style], color=COLOURS[style], label=case)
-    panels[0].set_yscale("log")
-    panels[1].set_ylim(bottom=0)
-    for axes in panels:
+    for axes in (panels[0], panels[2]):
         axes.set_xlabel("probability of harvesting 1 J in a slot")
         axes.set_xscale("log")
+        axes.set_xticks(sorted(rows), [f"{x:g}" for x in sorted(rows)])
+        axes.minorticks_off()
+    panels[1].set_xlabel("joules of all devices")
+    panels[0].set_yscale("log")
+    panels[1].set_yscale("log")
+    panels[2].set_ylim(bottom=0)
+    for axes in panels:
         axes.legend(fontsize=8)
     return drawn
 
@@ -205,8 +221,8 @@ def main() -> None:
         results = run_batch(SPECS / f"{name}.toml", folder)
         STUDIES[name](folder, results).savefig(RESULTS / f"{name}.png", dpi=130)
         shutil.copy(folder / "results.csv", RESULTS / f"{name}.csv")
-        (RESULTS / f"{name}-table.md").write_text(table(results, folder, name), encoding="utf-8")
-        print(f"wrote {RESULTS / name}.png, .csv and -table.md")
+        print(table(results, folder, name))
+        print(f"wrote {RESULTS / name}.png and .csv")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,23 @@ def test_the_compose_file_calls_slotwise_as_it_is() -> None:
         check(words)
 
 
+def test_no_container_shares_a_volume_and_each_has_a_health_check_and_a_memory_limit() -> None:
+    yaml = pytest.importorskip("yaml")
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    named = [volume for service in services.values() for volume in service["volumes"] if volume[0] != "."]
+    assert len(named) == len(set(named)) == 4
+    for service in services.values():
+        assert service["healthcheck"]["test"]
+        assert service["mem_limit"]
+
+
+@pytest.mark.parametrize("unit", ["slotwise-server.service", "slotwise-device@.service"])
+def test_units_limit_memory_and_do_not_silence_the_log(unit: str) -> None:
+    text = (DEPLOY / unit).read_text()
+    assert "MemoryMax=" in text
+    assert "--quiet" not in text
+
+
 def test_each_container_has_its_own_credentials_and_no_others() -> None:
     yaml = pytest.importorskip("yaml")
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]

@@ -9,7 +9,7 @@ def test_show_lists_every_device(slotwise):
     code, out, err = slotwise("radio", "show", "--devices", 5, "--radio-shadowing-db", 4)
     assert (code, err) == (0, "")
     assert "distance" in out
-    assert "of 5 devices" in out
+    assert "5 devices:" in out
     code, out, _ = slotwise("radio", "show", "--devices", 5, "--json")
     table = json.loads(out)
     assert table["device"] == [1, 2, 3, 4, 5]

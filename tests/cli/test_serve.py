@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from slotwise.cli.serve import HOPELESS, report
-from slotwise.live.server.live_run import LiveOutcome, ServerConfig, live_scheduler
+from slotwise.live.server.live_run import LiveOutcome
+from slotwise.live.server.server_config import ServerConfig, live_scheduler
 from slotwise.live.server.serving import config_like, new_live_folder
 from slotwise.live.server.state import LiveState
 from slotwise.runs import RunConfig, RunFolder
@@ -36,6 +37,14 @@ BAD = {
     ),
     "certificates without TLS": (["serve", "--out", "OUT", "--ca", "ca.crt", *NOWHERE], "--ca"),
     "clip": (["serve", "--out", "OUT", "--clip-norm", "-1"], "--clip-norm"),
+    "clip word": (["serve", "--out", "OUT", "--clip-norm", "on"], "--clip-norm"),
+    "longest training": (["serve", "--out", "OUT", "--longest-training", "0"], "--longest-training"),
+    "longest training of paced slots": (
+        ["serve", "--out", "OUT", "--longest-training", "9", "--slot-ms", "5"],
+        "--longest-training",
+    ),
+    "cool-down": (["serve", "--out", "OUT", "--cool-down", "inf"], "--cool-down"),
+    "log level": (["serve", "--out", "OUT", "--log-level", "loud"], "--log-level"),
     "timeout": (["serve", "--out", "OUT", "--timeout", "0"], "--timeout"),
     "timeout by its old name": (["serve", "--out", "OUT", "--patience", "0"], "--timeout"),
     "wait": (["serve", "--out", "OUT", "--wait", "0"], "--wait"),
@@ -170,13 +179,12 @@ def ended(status, trouble=None):
 @pytest.mark.parametrize(
     ("outcome", "code", "hint"),
     [
-        (ended("interrupted", "no devices left"), HOPELESS, "rejections.log"),
         (ended("interrupted", "superseded"), HOPELESS, "--name"),
         (ended("interrupted"), 130, "--resume"),
         (ended("diverged"), HOPELESS, "learning_rate"),
         (ended("finished"), 0, ""),
     ],
-    ids=["no devices left", "superseded", "interrupted", "diverged", "finished"],
+    ids=["superseded", "interrupted", "diverged", "finished"],
 )
 def test_the_end_of_a_run_is_reported_with_its_exit_code_and_what_may_help(
     capsys, tmp_path, outcome, code, hint
@@ -205,3 +213,13 @@ def test_a_speed_or_a_fleet_replaces_what_was_simulated(tmp_path):
     table.write_text("device,compute_slots\n1,2\n2,5\n")
     served = like(fleet_file=table)
     assert (served.channel.devices, served.fleet.device_compute_slots) == (2, (2, 5))
+
+
+def test_options_of_a_page_that_there_is_not_are_refused(slotwise, tmp_path) -> None:
+    code, _, errors = slotwise("serve", "--page-listen", "127.0.0.1:9999", "--out", tmp_path / "run")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "--page-listen" in errors
+    code, _, errors = slotwise("serve", "--page", "--page-listen", "0.0.0.0:9999", "--out", tmp_path / "run")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "--page-token-file" in errors
+    assert not (tmp_path / "run").exists()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from slotwise.data import FACTS, DataName, DatasetConfig, FetchedName, load_mnist
-from slotwise.data.dataset_config import PartitionName
+from slotwise.data.facts import PartitionName
 from slotwise.errors import InputError
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.runs import RunConfig

@@ -79,6 +79,9 @@ def prepare(
     participation="round-robin",
     timeout=5.0,
     return_timeout=3.0,
+    clip_norm="off",
+    longest_training=None,
+    cool_down=None,
 ):
     plan = simulate(scenario, schedule, fleet=fleet, rounds=rounds, participation=participation)
     if state is None:
@@ -90,7 +93,10 @@ def prepare(
         fleet or Fleet.equal(scenario),
         FleetLink.of(scenario, fleet),
         mean,
+        clip_norm=clip_norm,
         timeout=timeout,
+        longest_training=longest_training,
+        cool_down=cool_down,
         return_timeout=return_timeout,
         announcement={"devices": str(scenario.devices)},
     )

@@ -59,7 +59,7 @@ def accepts(port):
 class Mosquitto:
     """A broker process that can be killed and started again on the same port."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *settings):
         program = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
         if program is None:
             if os.environ.get("SLOTWISE_REQUIRE_MOSQUITTO"):
@@ -68,9 +68,8 @@ class Mosquitto:
         self.port = free_port()
         self.address = f"mqtt://127.0.0.1:{self.port}"
         config = folder / "mosquitto.conf"
-        config.write_text(
-            f"listener {self.port} 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\nlog_dest none\n"
-        )
+        usual = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", "set_tcp_nodelay true"]
+        config.write_text("\n".join([*usual, "log_dest none", *settings, ""]))
         self._command = [program, "-c", str(config)]
         self.start()
 

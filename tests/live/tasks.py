@@ -12,16 +12,17 @@ from slotwise.learning import Evaluation, TrainingStart
 from slotwise.schedule import IntentionalDelay
 
 SIZE = 500
+LARGE = 60_000
 
 
 class Arithmetic:
     """Updates that tell device, training and model apart."""
 
-    def __init__(self, seconds: float = 0.0) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float = 0.0, size: int = SIZE) -> None:
+        self._seconds, self._numbers = seconds, size
 
     def initial_model(self) -> Vector:
-        return np.linspace(1, 2, SIZE, dtype=np.float32)
+        return np.linspace(1, 2, self._numbers, dtype=np.float32)
 
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         time.sleep(self._seconds)
@@ -38,6 +39,11 @@ class Arithmetic:
 
 def make(parameters):
     return Arithmetic()
+
+
+def make_large(parameters):
+    """A model that does not fit into one packet of 64 KiB."""
+    return Arithmetic(size=LARGE)
 
 
 def make_policy(seed):

@@ -11,7 +11,8 @@ from tasks import Arithmetic
 
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import Topics
-from slotwise.live.server.live_run import ServerConfig, run_live
+from slotwise.live.server.live_run import run_live
+from slotwise.live.server.server_config import ServerConfig
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport.broker import parse_address
 from slotwise.live.transport.mqtt import connected_channel

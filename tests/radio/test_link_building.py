@@ -175,8 +175,9 @@ def test_options_out_of_range_or_without_effect_are_refused(options, parameter):
         ({"radio_distances_m": (9000.0,) * 20}, "radio_distances_m"),
         ({"radio_link": "fixed-rate", "radio_threshold_db": 150.0}, "radio_power_dbm"),
         ({"radio_link": "fixed-rate", "radio_bits": 10**12}, "radio_bits"),
+        ({"radio_bits": 10**12}, "radio_give_up_slots"),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 def test_devices_that_can_never_send_are_refused(options, parameter):
     with pytest.raises(InputError) as caught:

@@ -17,6 +17,7 @@ from slotwise import (
     Scenario,
     Synchronous,
     Timeline,
+    UserError,
     simulate,
     theory,
 )
@@ -149,6 +150,19 @@ def test_sub_channels_of_equal_devices_need_no_events(
         assert fast.broadcast_end.tolist() == simulate(several, "async", rounds=25).broadcast_end.tolist()
 
 
+@given(scenario=scenarios(), channels=st.integers(2, 8), data=st.data())
+def test_just_in_time_on_sub_channels_costs_nothing(
+    scenario: Scenario, channels: int, data: st.DataObject
+) -> None:
+    several = replace(scenario, sub_channels=channels, deadline=None)
+    fleet = data.draw(faultless_fleets(scenario))
+    plain, delayed = (simulate(several, name, fleet=fleet, rounds=15) for name in ("async", "idfl"))
+    assert delayed.start.tolist() == plain.start.tolist()
+    assert delayed.device.tolist() == plain.device.tolist()
+    assert (delayed.staleness <= plain.staleness).all()
+    assert delayed == simulate(several, "idfl", fleet=fleet, rounds=15, event_by_event=True)
+
+
 def test_a_round_on_sub_channels_takes_its_share_of_slots() -> None:
     scenario = Scenario(devices=100, group_size=10, compute_slots=1, link_slots=2, sub_channels=4)
     assert scenario.communication_slots == 2 * (3 + 1)
@@ -205,3 +219,24 @@ def test_a_device_that_can_never_pay_takes_no_part_any_more() -> None:
     with pytest.raises(InputError) as caught:
         simulate(scenario, "async", fleet=replace(fleet, batteries=replace(battery, capacity=(2.9,))))
     assert caught.value.parameter == "battery_joules"
+
+
+def test_more_sub_channels_than_uplinks_change_nothing() -> None:
+    scenario = Scenario(devices=6, group_size=2, compute_slots=3, sub_channels=2)
+    timelines = [simulate(replace(scenario, sub_channels=c), rounds=9) for c in (2, 10**9)]
+    assert timelines[0].start.tolist() == timelines[1].start.tolist()
+
+
+def test_a_link_without_its_methods_is_refused() -> None:
+    scenario = Scenario(devices=4, group_size=2, compute_slots=1)
+    with pytest.raises(UserError, match="uplink"):
+        simulate(scenario, "async", rounds=2, link=object())  # type: ignore[arg-type]
+
+
+def test_devices_that_cannot_pay_for_a_round_are_refused() -> None:
+    empty = Batteries(capacity=(9.0,), initial=(0.0,), computing=(1.0,), sending=(0.0,))
+    fleet = Fleet(compute_slots=(2, 2), link_slots=(1, 1), batteries=empty)
+    for deadline in (None, 50):
+        scenario = Scenario(devices=2, group_size=1, compute_slots=2, deadline=deadline)
+        with pytest.raises(InputError):
+            simulate(scenario, "async", fleet=fleet, rounds=3)

@@ -13,7 +13,7 @@ from typing import NoReturn
 from cyclopts import App, Parameter
 from cyclopts.exceptions import CycloptsError, UnknownOptionError, UnusedCliTokensError
 
-from slotwise.errors import InputError, UserError
+from slotwise.errors import InputError, UserError, missing_package
 
 # Exit codes. HOPELESS: it would end like this again, so service managers must not restart it.
 SOME_FAILED, USAGE_ERROR, HOPELESS, INTERRUPTED = 1, 2, 3, 130
@@ -27,6 +27,7 @@ COMMANDS = {
         "timeline_command",
         "Show the exact schedule: who sends and receives in every slot.",
     ),
+    "explore": ("explore_command", "Explore schedules, trainings and results in a web browser."),
     "train": ("train", "Train a model along the schedule, exactly as the devices and the server would."),
     "radio": ("radio", "Show the cell of a radio model, or export its channels as a trace."),
     "show": ("show", "Tabulate and draw runs, or a batch."),
@@ -36,6 +37,7 @@ COMMANDS = {
     "serve": ("serve", "Run a plan with real devices: grant the channel, collect updates, broadcast models."),
     "device": ("device", "Be one device: train what the server assigns, send when it grants the channel."),
     "fleet": ("device", "Be many devices at once, each with its own connection, for a trial on one machine."),
+    "calibrate": ("calibrate", "Measure the devices of a live run, to plan the next one."),
     "enroll": ("enroll", "Write keys, passwords and access rules for a mosquitto broker with TLS."),
     "data": ("data", "Get data sets. MNIST comes with slotwise; CIFAR-10 has to be fetched once."),
     "bench": ("bench", "Measure this machine against a plain PyTorch loop and its own matrix product."),
@@ -107,6 +109,9 @@ def run(arguments: list[str]) -> int:
             _drop_output()
             return 0
         return _refuse("a function of yours called sys.exit")
+    except ModuleNotFoundError as error:
+        missing = missing_package(error)
+        return _report_crash(error) if missing is None else _refuse(missing)
     except Exception as error:
         return _report_crash(error)
 

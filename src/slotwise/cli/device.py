@@ -14,12 +14,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from slotwise.cli.app import HOPELESS, INTERRUPTED
+from slotwise.cli.closed_stderr import stderr_may_close
 from slotwise.cli.flags import OUTPUT, PANELS, Flag, command, flags_of, panel, whole_number
-from slotwise.cli.live_display import HOPELESS, INTERRUPTED, stderr_may_close
 from slotwise.live.device.device_host import DeviceConfig, Excluded, run_device, run_fleet
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.machine import available_cores
-from slotwise.report.progress import stop_on_signals
 from slotwise.scenario import option_names, whole
 
 BROKER, DEVICES = panel("Broker"), panel("Devices")
@@ -86,6 +86,8 @@ def _finish(run: Callable[[], bool]) -> int:
 
 def _spread(processes: int, options: dict[str, Any]) -> int:
     """Run the same command once for each process, with its share of the devices and of the cores."""
+    from slotwise.report.progress import stop_on_signals  # noqa: PLC0415  (slow to import)
+
     devices, first = whole("devices", options.get("devices", 20)), options.get("first", 1)
     processes = min(processes, devices)
     workers = max(1, whole("workers", options.get("workers", available_cores())) // processes)

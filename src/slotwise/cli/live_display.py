@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr
-from typing import Any, Self, TextIO, cast
+from typing import Self
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -14,24 +10,28 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from slotwise.learning import History, Point
-from slotwise.live.server.inbox import READY_TWICE, Rejection
 from slotwise.live.server.live_results import Comparison
+from slotwise.log_event import Level, LogEvent
 from slotwise.observer import Observer
 from slotwise.report.percent import percent
 from slotwise.report.progress import Stop
 from slotwise.schedule import Timeline
 
-HOPELESS = 3  # exit code of a run that would end like this again: service managers must not restart it
-INTERRUPTED = 130
-MAX_REPORTED = 1000  # different rejections
-
 
 class LiveDisplay(Observer):
-    """A progress bar: first the devices that are connected, then the rounds."""
+    """A progress bar: first the devices that are connected, then the rounds; and the log above it.
 
-    def __init__(self, stopping: Stop, *, quiet: bool) -> None:
-        self._stopping, self._quiet, self._rounds = stopping, quiet, 0
+    Without a ``level``, the log has warnings next to a progress bar or if ``quiet``, and information too if
+    it is read from a file or a journal.
+    """
+
+    def __init__(
+        self, stopping: Stop, *, quiet: bool, level: Level | None = None, as_json: bool = False
+    ) -> None:
+        self._stopping, self._rounds, self._as_json = stopping, 0, as_json
         self._console = Console(stderr=True)
+        has_bar = self._console.is_terminal and not (quiet or as_json)
+        self._level: Level = level or ("warning" if quiet or has_bar else "info")
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -41,10 +41,9 @@ class LiveDisplay(Observer):
             TimeRemainingColumn(),
             TextColumn("{task.fields[text]}"),
             console=self._console,
-            disable=quiet,
+            disable=not has_bar,
         )
         self._row = self._bar.add_task("devices", total=None, text="")
-        self._reported: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +54,12 @@ class LiveDisplay(Observer):
 
     def notice(self, message: str) -> None:
         """Print a line above the bar."""
-        self._console.print(message, markup=False, highlight=False, soft_wrap=True)
+        if self._as_json:
+            message = LogEvent("info", "notice", {"message": message}).json()
+        self._print(message)
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def devices_connected(self, present: int, expected: int) -> None:
         """Show how many devices are connected."""
@@ -75,14 +79,10 @@ class LiveDisplay(Observer):
         """Show the newest loss and accuracy."""
         self._bar.update(self._row, text=f"loss {point.loss:.3f} acc {percent(point.accuracy)}")
 
-    def message_rejected(self, topic: str, reason: str) -> None:
-        """Print the first rejection of each kind that matters; all of them are in rejections.log."""
-        text = str(Rejection(topic, reason))
-        if self._quiet or reason == READY_TWICE or text in self._reported:
-            return
-        if len(self._reported) < MAX_REPORTED:
-            self._reported.add(text)
-            self.notice(f"rejected: {text}")
+    def logged(self, event: LogEvent) -> None:
+        """Print an event, if it is important enough."""
+        if event.is_at_least(self._level):
+            self._print(event.json() if self._as_json else event.text())
 
     def wants_stop(self) -> bool:
         """Return whether Ctrl-C was pressed."""
@@ -126,42 +126,17 @@ def comparison_lines(comparison: Comparison) -> list[str]:
     if comparison.late:
         worst = sorted(comparison.late.items(), key=lambda item: (-item[1], item[0]))[:10]
         lines.append("late: " + ", ".join(f"device {device} ({_times(count)})" for device, count in worst))
+    clipped = {device: norms.clipped for device, norms in comparison.norms.items() if norms.clipped}
+    if clipped:
+        worst = sorted(clipped.items(), key=lambda item: (-item[1], item[0]))[:10]
+        lines.append("clipped: " + ", ".join(f"device {device} ({_times(count)})" for device, count in worst))
+    lines += [
+        f"model {rollback.version} begins with model {rollback.good} again, as those between were bad"
+        for rollback in comparison.rollbacks
+    ]
     lines += [f"rejected {_times(count)}: {reason}" for reason, count in comparison.rejected.items()]
     return lines
 
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
-
-
-class _ClosableStream:
-    """A stream that discards output after the first write error."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        self._attempt(lambda: self._stream.write(text))
-        return len(text)
-
-    def flush(self) -> None:
-        self._attempt(self._stream.flush)
-
-    def _attempt(self, action: Callable[[], object]) -> None:
-        try:
-            action()
-        except OSError:
-            # Redirect the file itself: the rest of the buffer would fail again when the interpreter exits.
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, self._stream.fileno())
-            os.close(null)
-
-
-@contextmanager
-def stderr_may_close() -> Iterator[None]:
-    """Keep a run going when the reader of its standard error is gone."""
-    with redirect_stderr(cast(TextIO, _ClosableStream(sys.stderr))):
-        yield

@@ -4,39 +4,39 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slotwise.cli.flags import NO_PROGRESS, OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
-from slotwise.cli.live_display import (
-    HOPELESS,
-    INTERRUPTED,
-    LiveDisplay,
-    comparison_lines,
-    comparison_table,
-    stderr_may_close,
-)
-from slotwise.errors import InputError
+from slotwise.cli.app import HOPELESS, INTERRUPTED
+from slotwise.cli.closed_stderr import stderr_may_close
+from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
+from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table
+from slotwise.errors import InputError, NoEffectError
 from slotwise.fleet.fleet_config import BATTERY_OPTIONS
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig, resume_live
 from slotwise.live import serve as serve_live
-from slotwise.live.server.live_run import SIMULATED_FAULTS, LiveOutcome, Trouble, live_plan
+from slotwise.live.server.live_run import LiveOutcome, Trouble
+from slotwise.live.server.server_config import SIMULATED_FAULTS, live_plan
 from slotwise.live.server.serving import config_like
 from slotwise.live.transport.broker import BrokerOptions
+from slotwise.log_event import Level
+from slotwise.observer import Observer, Observers
 from slotwise.report.percent import percent
 from slotwise.report.progress import stop_on_signals
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig, RunFolder, read_toml
 from slotwise.runs.toml_options import blaming_file
 from slotwise.scenario import option_names
+from slotwise.web.live_page import PageOptions, live_page
 
-BROKER, SERVER = panel("Broker"), panel("Server")
+BROKER, SERVER, PAGE = panel("Broker"), panel("Server"), panel("Page")
 SERVER_FLAGS = tuple(
     replace(flag, alias="--patience") if flag.name == "timeout" else flag
     for flag in flags_of(ServerConfig, SERVER)
@@ -51,15 +51,24 @@ FILE_FLAGS = (
     Flag("like", Path, "Run what was simulated in this folder; flags override its options.", OUTPUT),
     Flag("config", Path, "TOML file with any option of slotwise train; flags override it.", OUTPUT),
 )
+LOG_LEVEL = Parameter(
+    help="Least important events that are logged. Default: info; warning with a progress bar or --quiet.",
+    group=OUTPUT,
+)
+QUIET = Parameter(help="No progress bar, and log warnings and errors only.", group=OUTPUT)
 _TROUBLES: dict[Trouble, str] = {
     "superseded": "another server was started on this channel, and devices follow the newer one; resume when "
     "it has ended, or with another --name",
-    "no devices left": "every device is excluded after bad or missing updates in a row; rejections.log has "
-    "the reasons",
 }
 
 
-@command(*FILE_FLAGS, *SERVER_FLAGS, *flags_of(BrokerOptions, BROKER), *RUN_FLAGS)
+@command(
+    *FILE_FLAGS,
+    *SERVER_FLAGS,
+    *flags_of(BrokerOptions, BROKER),
+    *flags_of(PageOptions, PAGE, defaults={"page_listen": None}),
+    *RUN_FLAGS,
+)
 def serve(
     options: dict[str, Any],
     *,
@@ -70,7 +79,12 @@ def serve(
     as_fast_as_possible: Annotated[
         bool, Parameter(help="A slot lasts until its events have happened (the default).", group=SERVER)
     ] = False,
-    quiet: Annotated[bool, NO_PROGRESS] = False,
+    page: Annotated[
+        bool, Parameter(help="Show the run in a web page, read-only, with /metrics and /healthz.", group=PAGE)
+    ] = False,
+    log_json: Annotated[bool, Parameter(help="Log as JSON, one object a line.", group=OUTPUT)] = False,
+    log_level: Annotated[Level | None, LOG_LEVEL] = None,
+    quiet: Annotated[bool, QUIET] = False,
 ) -> int:
     """Run a plan with real devices: grant the channel, collect updates, broadcast models.
 
@@ -94,8 +108,13 @@ def serve(
             resume, out, like, config, run = out, None, None, None, {}
     if like is not None:
         refuse_with("like", {"config": config})
-    with stderr_may_close(), stop_on_signals() as stopping, LiveDisplay(stopping, quiet=quiet) as display:
-        how: dict[str, Any] = {"broker": BrokerOptions(**broker), "observer": display, **server}
+    with (
+        stderr_may_close(),
+        stop_on_signals() as stopping,
+        LiveDisplay(stopping, quiet=quiet, level=log_level, as_json=log_json) as display,
+        _with_page(page, options, display) as observer,
+    ):
+        how: dict[str, Any] = {"broker": BrokerOptions(**broker), "observer": observer, **server}
         if resume is not None:
             refuse_with("resume", {"out": out, "like": like, "config": config, **run})
             outcome = resume_live(resume, **how)
@@ -108,6 +127,19 @@ def serve(
                 live_plan(chosen)
             outcome = serve_live(chosen, out, **how)
     return report(out if resume is None else resume, outcome, options)
+
+
+@contextmanager
+def _with_page(page: bool, options: Mapping[str, Any], display: Observer) -> Iterator[Observer]:
+    """Yield the observer of the run: the display and, if there is one, the page."""
+    given = {name: options[name] for name in option_names(PageOptions) if name in options}
+    if not page:
+        for name, value in given.items():
+            raise NoEffectError(name, value, "without page")
+        yield display
+        return
+    with live_page(PageOptions(**given), notices=display) as shown:
+        yield Observers(display, shown)
 
 
 def report(place: Path, outcome: LiveOutcome | None, options: Mapping[str, Any]) -> int:
@@ -132,13 +164,10 @@ def report(place: Path, outcome: LiveOutcome | None, options: Mapping[str, Any])
         print(f"slotwise: {reason}", file=sys.stderr)
         return HOPELESS
     if outcome.trouble is not None:
-        paced = comparison is not None and comparison.slot_ms is not None
-        hint = "; slots may be too short (--slot-ms)" if paced else ""
-        print(f"slotwise: {_TROUBLES[outcome.trouble]}{hint}", file=sys.stderr)
-    if outcome.trouble != "no devices left":
-        again = ["slotwise", "serve", "--resume", str(place)]
-        for name in (*option_names(BrokerOptions), "listen"):
-            if name in options:
-                again += ["--" + name.replace("_", "-"), str(options[name])]
-        print(f"resume with: {shlex.join(again)}", file=sys.stderr)
+        print(f"slotwise: {_TROUBLES[outcome.trouble]}", file=sys.stderr)
+    again = ["slotwise", "serve", "--resume", str(place)]
+    for name in (*option_names(BrokerOptions), "listen"):
+        if name in options:
+            again += ["--" + name.replace("_", "-"), str(options[name])]
+    print(f"resume with: {shlex.join(again)}", file=sys.stderr)
     return INTERRUPTED if outcome.trouble is None else HOPELESS

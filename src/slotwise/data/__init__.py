@@ -1,13 +1,32 @@
-"""Data sets, and their partition among devices."""
+"""Data sets, and their partition among devices.
 
-from slotwise.data.cifar10 import cifar10_path, fetch_cifar10, import_cifar10, load_cifar10
-from slotwise.data.dataset import DataError, Dataset, load_mnist
-from slotwise.data.dataset_cache import dataset_path
-from slotwise.data.dataset_config import DatasetConfig, PartitionName
-from slotwise.data.facts import FACTS, TITLES, DataFacts, DataName, FetchedName
-from slotwise.data.fetching import fetch_dataset, import_dataset
-from slotwise.data.npz_folder import load_npz_folder
-from slotwise.data.partitions import dirichlet, iid, k_labels, natural, one_label, skewed_sizes
+Names are imported when they are first used: devices with data of their own load none of it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slotwise.data.cifar10 import cifar10_path, fetch_cifar10, import_cifar10, load_cifar10
+    from slotwise.data.dataset import DataError, Dataset, load_mnist
+    from slotwise.data.dataset_cache import dataset_path
+    from slotwise.data.dataset_config import DatasetConfig
+    from slotwise.data.facts import FACTS, TITLES, DataFacts, DataName, FetchedName, PartitionName
+    from slotwise.data.fetching import fetch_dataset, import_dataset
+    from slotwise.data.npz_folder import load_npz_folder
+    from slotwise.data.partitions import dirichlet, iid, k_labels, natural, one_label, skewed_sizes
+
+_MODULES = {
+    "cifar10": ("cifar10_path", "fetch_cifar10", "import_cifar10", "load_cifar10"),
+    "dataset": ("DataError", "Dataset", "load_mnist"),
+    "dataset_cache": ("dataset_path",),
+    "dataset_config": ("DatasetConfig",),
+    "facts": ("FACTS", "TITLES", "DataFacts", "DataName", "FetchedName", "PartitionName"),
+    "fetching": ("fetch_dataset", "import_dataset"),
+    "npz_folder": ("load_npz_folder",),
+    "partitions": ("dirichlet", "iid", "k_labels", "natural", "one_label", "skewed_sizes"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "FACTS", "TITLES", "DataError", "DataFacts", "DataName", "Dataset", "DatasetConfig", "FetchedName",
@@ -15,3 +34,12 @@ __all__ = [
     "import_cifar10", "import_dataset", "k_labels", "load_cifar10", "load_mnist", "load_npz_folder",
     "natural", "one_label", "skewed_sizes",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name from the module that defines it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'slotwise.data' has no attribute {name!r}")
+    value = getattr(import_module(f"slotwise.data.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

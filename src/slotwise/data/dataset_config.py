@@ -11,7 +11,7 @@ from typing import Literal
 from slotwise.data.cifar10 import load_cifar10
 from slotwise.data.dataset import DataError, Dataset, load_mnist
 from slotwise.data.dataset_cache import dataset_path, load_cached, missing_notice, stored_hash
-from slotwise.data.facts import FACTS, DataFacts, DataName
+from slotwise.data.facts import FACTS, FOLDER_FACTS, DataFacts, DataName, PartitionName
 from slotwise.data.npz_folder import folder_facts, folder_hash, load_npz_folder
 from slotwise.data.partitions import (
     Generator,
@@ -28,11 +28,8 @@ from slotwise.data.partitions import (
 from slotwise.errors import InputError
 from slotwise.scenario import LARGEST_SEED, check_fields, refuse_unused, whole
 
-PartitionName = Literal["one-label", "k-labels", "dirichlet", "iid", "natural"]
 InputScale = Literal["standard", "unit"]
 PARTITION_OPTIONS = {"labels_per_device": "k-labels", "concentration": "dirichlet"}  # and their partitions
-FOLDER_FACTS = ("folder_shape", "folder_classes")  # found in a data folder and never given
-FOUND_IN_FOLDER = ("device_samples", *FOLDER_FACTS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,25 @@ from collections.abc import Callable, Iterable
 from math import ceil
 from typing import Any
 
+FROZEN = 5.0  # seconds without a call: the process was stopped, because it looks at the clock all the time
+
 
 class Clock:
     """Real time. Tests use a subclass whose time passes without waiting."""
 
+    def __init__(self) -> None:
+        self._last, self._stopped = time.monotonic(), 0.0
+
     def now(self) -> float:
-        """Return seconds since a fixed moment."""
-        return time.monotonic()
+        """Return seconds since a fixed moment, without those in which this process was stopped.
+
+        A server that was stopped (SIGSTOP, a suspended machine) must not blame its devices for that time.
+        """
+        moment = time.monotonic()
+        if moment - self._last > FROZEN:
+            self._stopped += moment - self._last
+        self._last = moment
+        return moment - self._stopped
 
     async def sleep(self, seconds: float) -> None:
         """Wait for a number of seconds."""

@@ -19,16 +19,18 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
-from slotwise.aggregation import Vector
 from slotwise.errors import InputError
 
+if TYPE_CHECKING:
+    from slotwise.aggregation import Vector
+
 FromDevice = Literal["here", "gone", "ready", "update"]
-ToDevice = Literal["call", "work", "grant", "rest", "out"]
+ToDevice = Literal["call", "work", "grant", "rest", "out", "incompatible"]
 ToAll = Literal["call", "model", "end"]
 
 ROOT = "slotwise"

@@ -47,5 +47,7 @@ def cell_summary(columns: dict[str, NDArray[Any]]) -> str:
     parts = [f"mean SNR {columns['snr_db'].mean():.1f} dB", f"outage {columns['outage'].mean():.1%}"]
     if "slots_50%" in columns:
         slots = columns["slots_50%"]
-        parts.append(f"an uplink takes {slots.min():,} to {slots.max():,} slots (medians)")
-    return f"of {len(columns['device']):,} devices: " + ", ".join(parts)
+        span = f"{slots.min():,}" + (f" to {slots.max():,}" if slots.max() > slots.min() else "")
+        parts.append(f"median slots of an uplink {span}")
+    count = len(columns["device"])
+    return f"{count:,} device{'s' * (count != 1)}: " + ", ".join(parts)

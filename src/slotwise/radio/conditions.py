@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotwise.radio.draws import FADING, PLANNING, Floats, States, device_states, mixed_all
 from slotwise.radio.fading import Fading
 from slotwise.radio.link_budget import linear
 from slotwise.radio.traces import Trace
+
+Integers = NDArray[np.int64]
 
 
 class Conditions(Protocol):
@@ -26,8 +29,10 @@ class Conditions(Protocol):
         """The number of devices N."""
         ...
 
-    def snr(self, first_block: int, blocks: int, *, planning: bool = False) -> Floats:
-        """Return linear SNRs [blocks, N].
+    def snr(
+        self, first_block: int, blocks: int, *, places: Integers | None = None, planning: bool = False
+    ) -> Floats:
+        """Return linear SNRs [blocks, N], or [blocks, P] of the devices at ``places`` (device n is at n−1).
 
         With ``planning`` they have the same distribution, but are not those that will happen.
         """
@@ -46,10 +51,15 @@ class ModelConditions:
             for planning in (False, True)
         }
 
-    def snr(self, first_block: int, blocks: int, *, planning: bool = False) -> Floats:
-        """Return linear SNRs [blocks, N]."""
+    def snr(
+        self, first_block: int, blocks: int, *, places: Integers | None = None, planning: bool = False
+    ) -> Floats:
+        """Return linear SNRs [blocks, N], or of the devices at ``places``."""
         numbers = np.arange(first_block, first_block + blocks, dtype=np.uint64)[:, None]
-        return self._mean * self.fading.gains(mixed_all(self._states[planning][None, :], numbers))
+        states, mean = self._states[planning], self._mean
+        if places is not None:
+            states, mean = states[places], mean[places]
+        return mean * self.fading.gains(mixed_all(states[None, :], numbers))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +75,17 @@ class TraceConditions:
         """The number of devices N."""
         return self.trace.devices
 
-    def snr(self, first_block: int, blocks: int, *, planning: bool = False) -> Floats:  # noqa: ARG002
+    def snr(
+        self,
+        first_block: int,
+        blocks: int,
+        *,
+        places: Integers | None = None,
+        planning: bool = False,  # noqa: ARG002
+    ) -> Floats:
         """Return linear SNRs [blocks, N]; plans know the trace itself, as it is all there is."""
         values = self.trace.rows(first_block, blocks)
+        values = values if places is None else values[:, places]
         if self.trace.quantity == "snr_db":
             return linear(values)
         # Half a bit more than the trace has, so that rounding down gives its bits exactly.

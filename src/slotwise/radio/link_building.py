@@ -148,19 +148,24 @@ def _slots_of_a_row(radio: RadioConfig, trace: Trace, deadline: int | None) -> i
 
 
 def _refuse_unreachable(radio: RadioConfig, link: RadioLink) -> None:
-    """Raise an InputError if a device could never send an update, or never receive a model."""
+    """Raise an InputError if a device could hardly ever send an update, or receive a model."""
     snr = link.conditions.snr(0, CHECKED_BLOCKS, planning=True)
     up, down = (bits.mean(axis=0) for bits in (link.uplink_bits(snr), link.broadcast_bits(snr)))
-    if link.fixed_slots:
-        down = np.ones(link.devices)
-    enough = link.update_bits / link.give_up_slots if not link.fixed_slots else 0.0
-    for bits, needed, verb in ((up, enough, "send an update"), (down, 0.0, "receive a model")):
-        bad = np.flatnonzero((bits <= 0) | (bits < needed))
-        if len(bad):
-            device, mean = int(bad[0]) + 1, float(10 * np.log10(np.maximum(snr[:, bad[0]].mean(), 1e-30)))
-            others = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-            what = f"device {device}{others}, with a mean SNR of {mean:.1f} dB, can hardly ever {verb}"
+    received = np.ones(link.devices) if link.fixed_slots else down
+    for name, bits, verb in (
+        ("radio_power_dbm", up, "send an update"),
+        ("radio_server_power_dbm", received, "receive a model"),
+    ):
+        silent = np.flatnonzero(bits <= 0)
+        if len(silent):
+            mean = 10 * np.log10(max(float(snr[:, silent[0]].mean()), 1e-30))
+            others = f" (and {len(silent) - 1} more)" if len(silent) > 1 else ""
+            what = f"device {silent[0] + 1}{others}, with a mean SNR of {mean:.1f} dB, can hardly ever {verb}"
             if radio.radio_trace is not None:
                 raise InputError("radio_trace", radio.radio_trace, f"one with better channels: {what}")
-            name = "radio_power_dbm" if bits is up else "radio_server_power_dbm"
             raise InputError(name, f"{getattr(radio, name):g}", f"higher, or devices nearer: {what}")
+    slots = link.update_bits / up
+    if not link.fixed_slots and slots.max() > link.give_up_slots:
+        device = int(slots.argmax())
+        what = f"an update of {link.update_bits:,} bits takes device {device + 1} {slots[device]:,.0f} slots"
+        raise InputError("radio_give_up_slots", link.give_up_slots, f"larger: {what} on average")

@@ -61,7 +61,7 @@ class RadioLink:
 
     def __init__(self, conditions: Conditions, rate: Rate, settings: LinkSettings) -> None:
         self.conditions, self.rate, self.settings = conditions, rate, settings
-        self._tiles: dict[int, tuple[Floats, Integers, Integers]] = {}
+        self._tiles: dict[int, tuple[Floats, Integers]] = {}
         self._tile_blocks = max(1, _TILE // conditions.devices)
 
     @property
@@ -119,10 +119,13 @@ class RadioLink:
             return 1
         places, missing = np.asarray(receivers, dtype=np.int64) - 1, self.settings.broadcast_bits
         start, end, each = slot, slot + MOST_BROADCAST_SLOTS, self.conditions.coherence_slots
+        first, rates = slot // each, self._worst(places, slot // each, 1)
         while slot < end:
             block = slot // each
             span = min((block + 1) * each, end) - slot
-            bits = int(self._block(block)[2][places].min())
+            if block - first >= len(rates):
+                first, rates = block, self._worst(places, block, min(64, 4 * len(rates)))
+            bits = rates[block - first]
             if bits * span >= missing:
                 return slot - start - (-missing // bits)
             missing -= bits * span
@@ -163,14 +166,19 @@ class RadioLink:
         efficiency = self.rate.efficiency(snr * self.settings.broadcast_gain)
         return np.floor(efficiency * self.settings.broadcast_scale).astype(np.int64)
 
-    def _block(self, block: int) -> tuple[Floats, Integers, Integers]:
-        """Return SNR in dB, bits of an uplink and bits of a broadcast of all devices in a block."""
+    def _worst(self, places: Integers, first_block: int, blocks: int) -> list[int]:
+        """Return the bits that a slot of a broadcast carries to its worst receiver, block by block."""
+        snr = self.conditions.snr(first_block, blocks, places=places).min(axis=1)
+        return [int(bits) for bits in self.broadcast_bits(snr)]
+
+    def _block(self, block: int) -> tuple[Floats, Integers]:
+        """Return SNR in dB and bits of an uplink of all devices in a block."""
         number, place = divmod(block, self._tile_blocks)
         tile = self._tiles.get(number)
         if tile is None:
             if len(self._tiles) >= _TILES_KEPT:
                 del self._tiles[next(iter(self._tiles))]
             snr = self.conditions.snr(number * self._tile_blocks, self._tile_blocks)
-            tile = decibels(snr), self.uplink_bits(snr), self.broadcast_bits(snr)
+            tile = decibels(snr), self.uplink_bits(snr)
             self._tiles[number] = tile
-        return tile[0][place], tile[1][place], tile[2][place]
+        return tile[0][place], tile[1][place]

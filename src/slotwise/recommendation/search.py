@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slotwise.batch.specification import checked_seeds
 from slotwise.costs import Powers
-from slotwise.data.dataset_config import FOUND_IN_FOLDER
+from slotwise.data.facts import FOUND_IN_FOLDER
 from slotwise.errors import InputError
 from slotwise.files import write_atomically
 from slotwise.machine import available_cores
@@ -122,6 +122,7 @@ def toml_of(config: RunConfig) -> str:
     """Return all options of a run as a TOML file for `slotwise train --config`."""
     lines = []
     unused = {*config.unused(), *(["compute_slots"] if config.fleet.has_own_speeds else [])}
+    unused.add("radio_trace_sha256")  # found in the file
     if config.dataset.data_folder is not None:
         unused |= {*FOUND_IN_FOLDER}
     for name, value in config.options().items():

@@ -15,12 +15,13 @@ from typing import Any, get_origin
 
 from slotwise.aggregation import AggregationConfig
 from slotwise.data import FACTS, DatasetConfig
-from slotwise.data.dataset_config import FOUND_IN_FOLDER
+from slotwise.data.facts import FOUND_IN_FOLDER
 from slotwise.errors import ConflictError, InputError, NoEffectError, UserError, refuse_unknown_name
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_file import options_of_file
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.flower_project import devices_of
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.model_config import DEFAULT_LAYERS, ModelConfig
 from slotwise.learning.networks import RESNETS, Resnet8
@@ -28,6 +29,7 @@ from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_
 from slotwise.radio import RadioConfig, RadioLink, make_link
 from slotwise.radio.placement import read_distances
 from slotwise.radio.rates import read_schemes
+from slotwise.runs.cpu_options import cpu_options
 from slotwise.scenario import (
     Scenario,
     checked,
@@ -38,6 +40,7 @@ from slotwise.scenario import (
     whole,
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
+from slotwise.schedule.policies.synchronous import BOOKED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +82,10 @@ class RunConfig:
             self.rule.check_group_size(size)
         self.attackers()
         self.dataset.check_devices(self.channel.devices)
-        for name, reason in self._unused_data().items():
-            if getattr(self.dataset, name) != getattr(DatasetConfig, name):
-                raise NoEffectError(name, getattr(self.dataset, name), reason)
+        for name, reason in self._unused_with_own_task().items():
+            part: Any = self.dataset if name in option_names(DatasetConfig) else self.training
+            if getattr(part, name) != getattr(type(part), name):
+                raise NoEffectError(name, getattr(part, name), reason)
         self._check_radio()
 
     def unused(self) -> dict[str, str]:
@@ -89,7 +93,7 @@ class RunConfig:
 
         A class of options declares its own in a method of the same name.
         """
-        found = self._unused_data() | self._unused_link()
+        found = self._unused_with_own_task() | self._unused_link()
         for group in GROUPS:
             part = getattr(self, group)
             found |= part.unused() if hasattr(part, "unused") else {}
@@ -117,12 +121,15 @@ class RunConfig:
             group = groups.get(name, self.fleet)
             if getattr(group, name) != getattr(type(group), name):
                 raise NoEffectError(name, getattr(group, name), reason)
-        if self.radio.radio_link is not None and self.model.task is not None:
+        if self.radio.radio_link is not None and self.model.is_own:
             for name in ("radio_bits", "radio_broadcast_bits"):
                 if getattr(self.radio, name) is None and name not in self.radio.unused():
                     raise InputError(name, "missing", "given with a task of your own")
 
-    def _unused_data(self) -> dict[str, str]:
+    def _unused_with_own_task(self) -> dict[str, str]:
+        if self.model.flower_app is not None:  # it has its own data and its own training
+            names = (*option_names(DatasetConfig), *option_names(LocalTraining))
+            return dict.fromkeys((name for name in names if name != "seed"), "with flower_app")
         return {} if self.model.task is None else {"input_scale": "with a task of your own"}
 
     @classmethod
@@ -142,10 +149,11 @@ class RunConfig:
         chosen = {name: value for name, value in options.items() if name not in SHORTHANDS}
         case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
         case = _without_outdated(case, chosen)
-        chosen |= _devices_of_folder(chosen)
+        chosen |= _devices_of_folder(chosen) | _devices_of_flower_app(chosen)
         chosen |= shorthand.radio(options, chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
+        chosen |= cpu_options(options, {**case, **chosen})
         config = cls().with_options(**{**case, **chosen})
         for name, reason in config.unused().items():
             if name in options:
@@ -282,7 +290,7 @@ class RunConfig:
 
     def message_bits(self) -> tuple[int, int]:
         """Return the bits of an update and of a model; 0 for a task of your own, whose size is not known."""
-        if self.model.task is not None:
+        if self.model.is_own:
             return 0, 0
         network = self.network()
         arrays = len(network.parameter_shapes)
@@ -300,8 +308,8 @@ class RunConfig:
         """
         fleet = self.make_fleet()
         events = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
+        events = events or bool(self.channel.group_size_changes) or self.policy.participation not in BOOKED
         events = events or self.radio.radio_link is not None
-        events = events or bool(self.channel.group_size_changes)
         refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
         policy = self.policy.policy(self.seed)
         return simulate(self.channel, policy, rounds=rounds, fleet=fleet, link=self.make_link())
@@ -364,6 +372,12 @@ class Shorthand:
             model's size. Instead of --link-slots.
         fleet_file: CSV file with a row for each device: device, compute_slots and optionally link_slots,
             leaves, returns, uplink_loss.
+        cycles_per_sample: CPU cycles of one sample: compute slots = ceil(H·B·cycles / (cycles of a slot)),
+            with --cpu-ghz and --cpu-slot-ms. Instead of --compute-slots.
+        cpu_ghz: Frequency f of the CPU in GHz.
+        cpu_slot_ms: Milliseconds of a slot.
+        cpu_kappa: Effective capacitance: a cycle takes kappa·f² joules, which batteries pay. Instead of
+            --computing-joules.
         radio_placement_file: CSV file with a row for each device: device, and distance_m or x_m and y_m.
         radio_schemes_file: CSV file of modulation and coding schemes: snr_db and efficiency, ascending.
     """
@@ -371,6 +385,10 @@ class Shorthand:
     samples_per_slot: float | None = None
     bits_per_slot: int | None = None
     fleet_file: Path | None = None
+    cycles_per_sample: float | None = None
+    cpu_ghz: float | None = None
+    cpu_slot_ms: float | None = None
+    cpu_kappa: float | None = None
     radio_placement_file: Path | None = None
     radio_schemes_file: Path | None = None
 
@@ -406,8 +424,9 @@ class Shorthand:
         for name in REPLACED_BY["bits_per_slot"]:
             if name in options:
                 raise ConflictError("bits_per_slot", name)
-        if options.get("task") is not None:
-            raise ConflictError("bits_per_slot", "task", "give the slots of the link instead")
+        for name in ("task", "flower_app"):
+            if options.get(name) is not None:
+                raise ConflictError("bits_per_slot", name, "give the slots of the link instead")
         names = ("data", "data_folder", "devices", "network", "channels", "hidden", "backend", "bits")
         given = {name: chosen[name] for name in names if name in chosen}
         sized = RunConfig().with_options(group_size=1, **given)
@@ -443,6 +462,7 @@ GROUPS = tuple(name for name in option_names(RunConfig) if name not in {"bits", 
 # The options that a shorthand determines.
 REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "samples_per_slot": ("compute_slots",),
+    "cycles_per_sample": ("compute_slots", "computing_joules"),
     "bits_per_slot": ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"),
     "data_folder": ("devices", *FOUND_IN_FOLDER),
     "radio_placement_file": ("radio_distances_m", "radio_radius_m", "radio_nearest_m", "radio_placement"),
@@ -479,6 +499,13 @@ def _devices_of_folder(options: Mapping[str, Any]) -> dict[str, Any]:
             raise ConflictError(name, "data_folder")
     found = DatasetConfig(data_folder=options["data_folder"])
     return {"devices": options.get("devices", len(found.device_samples))}
+
+
+def _devices_of_flower_app(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the number of nodes in the default federation of a Flower project, if it has one."""
+    folder = options.get("flower_app")
+    found = None if folder is None or "devices" in options else devices_of(str(folder))
+    return {} if found is None else {"devices": found}
 
 
 @cache

@@ -20,8 +20,10 @@ from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training, TrainingStart
 from slotwise.learning.attack import Attacked
-from slotwise.learning.engine import follow
+from slotwise.learning.engine import follow, unfitting
 from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.flower_project import FlowerProject
+from slotwise.learning.flower_task import flower_task
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.task import CheckedTask
 from slotwise.machine import available_cores
@@ -181,7 +183,7 @@ def execute(
     checked = CheckedTask.of(task)
     checked.check_devices(timeline.scenario.devices)
     if create:
-        own = more or config.model.task or config.training.local_step
+        own = more or config.model.is_own or config.training.local_step
         if own or config.rule.aggregation not in RULES:
             _try_once(checked, rule, timeline)
         folder = RunFolder.create(folder.path, config, overwrite=overwrite, **more)
@@ -223,8 +225,10 @@ def _try_once(task: CheckedTask, rule: Aggregation, timeline: Timeline) -> None:
     model = task.initial_model()
     senders = timeline.device[timeline.uplinks(0)].tolist() if timeline.rounds else []
     if senders:
-        update = task.local_update(model, TrainingStart(senders[0], 0))
-        sent = [Contribution(update, 0, model, n, 0, task.sample_count(n)) for n in senders]
+        result = task.train(model, TrainingStart(senders[0], 0))
+        sent = [
+            Contribution(result.update, 0, model, n, 0, task.sample_count(n), result.metrics) for n in senders
+        ]
         with np.errstate(over="ignore", invalid="ignore"):
             next_model(rule, model, sent)
     task.evaluate(model)
@@ -262,13 +266,7 @@ def _opened(folder: RunFolder, config: RunConfig, observer: Observer) -> Iterato
 
 def _check_fits(resume: History | None, timeline: Timeline, task: Task, folder: RunFolder) -> None:
     """Refuse a checkpoint of another configuration: files in the folder were exchanged."""
-    if resume is None:
-        return
-    size = len(task.initial_model())
-    rest = timeline.version[timeline.round >= resume.rounds]
-    needed = {*rest[rest <= resume.rounds].tolist(), resume.rounds}
-    fits = resume.rounds <= timeline.rounds and needed <= resume.models.keys()
-    if not fits or any(len(model) != size for model in resume.models.values()):
+    if resume is not None and unfitting(resume, timeline, len(task.initial_model())):
         raise UserError(f"{folder.path}: its checkpoint and its run.json belong to different runs")
 
 
@@ -341,6 +339,15 @@ def build_task(
             raise
         except (Exception, SystemExit) as error:
             raise UserError(f"task {name} failed: {describe_error(error)}") from error
+    elif config.model.flower_app is not None:
+        task = flower_task(
+            config.model.flower_app,
+            devices=config.channel.devices,
+            seed=config.seed,
+            model_seed=config.model_seed,
+            run_config=config.model.flower_config,
+            evaluate=config.model.flower_evaluate,
+        )
     else:
         network = config.network()  # what does not fit is refused before data is loaded
         refuse_too_much_memory(config)
@@ -378,8 +385,10 @@ def _as_sent(task: Task, config: RunConfig) -> Task:
 def check_task(config: RunConfig) -> None:
     """Refuse a network or sizes that do not fit, or a task or rule that cannot be imported; load no data."""
     config.rule.rule()
-    if config.model.task is None:
+    if config.model.flower_app is not None:
+        FlowerProject.read(config.model.flower_app, config.model.flower_config)
+    elif config.model.task is not None:
+        load_function("task", config.model.task, 1)
+    else:
         config.network()
         refuse_too_much_memory(config)
-    else:
-        load_function("task", config.model.task, 1)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from slotwise.data.dataset_config import FOLDER_FACTS
+from slotwise.data.facts import FOLDER_FACTS
 from slotwise.errors import ConflictError, InputError, UserError, refuse_unknown_name
 from slotwise.files import load_toml
 from slotwise.runs.config import RENAMED, known_options

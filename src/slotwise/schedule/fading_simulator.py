@@ -26,7 +26,7 @@ from slotwise.schedule.selections.proportional_fair import spectral_efficiency
 from slotwise.schedule.timeline import Record, Timeline
 
 SELECTED: tuple[Selection, ...] = (best_channel, proportional_fair, largest_age)
-_TABLE = 2_000_000  # entries of the table of a link that is asked for at once
+_TABLE = 65_536  # entries of the table of a link that is asked for at once; they fit the cache
 _ROWS = 4096  # rows that are made room for at first
 _NO_LIMIT = 2**62
 
@@ -48,7 +48,7 @@ def fading_timeline(
     played = _Simulation(scenario, policy, devices, link).play(delivery, rounds)
     if played is None:
         return None
-    own = None if devices.is_equal_to(scenario) else devices
+    own = None if devices.is_equal_to(scenario, lossy_link=True) else devices
     timeline = Timeline.of(scenario, policy.name, delivery.delay, played.record, own)
     k, device, version, start, end = played.uplinks.T
     narrow = {"round": k, "device": device, "version": version}

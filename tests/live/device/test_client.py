@@ -185,15 +185,19 @@ def test_a_device_that_a_run_has_no_place_for_waits_for_another_run():
     with_device(scenario)
 
 
-@pytest.mark.parametrize("kind", ["out", "end"])
-def test_a_device_ends_when_it_is_told_to(kind):
+@pytest.mark.parametrize("back", [False, True])
+def test_an_excluded_device_waits_for_a_call_or_the_end(back):
     async def scenario(peer):
-        topic = TOPICS.to_device(1, "out") if kind == "out" else TOPICS.to_all("end")
-        await peer.send(topic, Label("run", 1))
+        await peer.send(TOPICS.to_device(1, "out"), Label("run", 1), seconds="60")
+        if back:
+            await peer.send(TOPICS.to_device(1, "call"), Label("run", 1))
+            assert (await peer.receives("here")).fields["holds"] == ""
+            await peer.send(TOPICS.to_device(1, "rest"), Label("run", 1), holds="")
+        await peer.send(TOPICS.to_all("end"), Label("run", 1))
         await peer.running
 
     _, device = with_device(scenario)
-    assert device.excluded == (kind == "out")
+    assert device.excluded == (not back)
 
 
 def test_a_device_without_a_part_in_a_run_says_nothing_when_it_reconnects():

@@ -15,7 +15,8 @@ from slotwise.errors import InputError
 from slotwise.learning import train
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.live.device.client import Device
-from slotwise.live.server.live_run import ServerConfig, live_plan, run_live
+from slotwise.live.server.live_run import run_live
+from slotwise.live.server.server_config import ServerConfig, live_plan
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
 from slotwise.observer import Observer

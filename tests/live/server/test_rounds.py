@@ -12,8 +12,8 @@ from tasks import Broken
 from live import FOREVER, TOPICS, planned_updates, play, prepare, simulated_models
 from slotwise.fleet import Fleet
 from slotwise.live.protocol import Label, encode
+from slotwise.live.server.aggregator import NotFinite
 from slotwise.live.server.inbox import READY_TWICE, Rejection
-from slotwise.live.server.rounds import NoDevicesLeft
 from slotwise.live.server.state import Snapshot, decode_state, encode_state
 from slotwise.live.transport import Connected
 from slotwise.scenario import Scenario
@@ -176,10 +176,11 @@ def test_a_damaged_state_is_no_state():
 def test_overdue_and_excluded_devices_are_saved():
     live = prepare(WORKED_EXAMPLE, "idfl")
     live.state.overdue[3] = 2
-    while not live.state.presence.strike(4):
-        pass
+    live.state.penalties.add(4, points=3.5)
+    live.state.penalties.add(5)
     state = restored(saved(live.state), "idfl")
-    assert (state.overdue, state.presence.excluded) == ({3: 2}, {4})
+    assert (state.overdue, state.penalties.excluded) == ({3: 2}, {4})
+    assert state.penalties.points == {4: 3.5, 5: 1.0}
 
 
 def test_all_silent_devices_of_an_instant_time_out_together():
@@ -302,14 +303,12 @@ def test_more_devices_than_a_topic_has_seats_train_as_simulated():
     assert_as_simulated(play(prepare(scenario, "idfl", rounds=8)))
 
 
-def test_a_run_whose_devices_are_all_excluded_ends():
+def test_a_run_in_which_nobody_can_train_has_diverged_and_excludes_nobody():
     live = prepare(WORKED_EXAMPLE, "async")
-    with pytest.raises(NoDevicesLeft):
+    with pytest.raises(NotFinite):
         play(live, task=Broken())
-    assert live.state.presence.excluded == {1, 2, 3, 4, 5, 6}
+    assert not live.state.penalties.excluded
     assert not live.updates
-    told = {frame.label.device for topic, frame in live.wire if topic.endswith("/out")}
-    assert told == {1, 2, 3, 4, 5, 6}
 
 
 # Slots of a fixed length

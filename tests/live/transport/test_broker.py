@@ -3,7 +3,14 @@ from pathlib import Path
 import pytest
 
 from slotwise.errors import InputError, UserError
-from slotwise.live.transport.broker import Broker, listen_address, parse_address, read_credentials
+from slotwise.live.transport.broker import (
+    Broker,
+    BrokerOptions,
+    listen_address,
+    parse_address,
+    public_address_warning,
+    read_credentials,
+)
 
 
 @pytest.mark.parametrize(
@@ -71,3 +78,34 @@ def test_other_listen_addresses_are_refused(listen):
     with pytest.raises(InputError) as error:
         listen_address(listen)
     assert error.value.parameter == "listen"
+
+
+@pytest.mark.parametrize(
+    ("listen", "public"),
+    [
+        ("127.0.0.1:1883", False),
+        ("localhost:1883", False),
+        ("[::1]:1883", False),
+        ("0.0.0.0:1883", True),
+        ("[::]:1883", True),
+        ("192.168.1.5:1883", True),
+        ("broker.lan:1883", True),
+    ],
+)
+def test_an_embedded_broker_that_others_can_reach_is_warned_about(listen, public):
+    assert (public_address_warning(listen) is not None) == public
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
+def test_secrets_that_everybody_can_read_are_warned_about(tmp_path, mode):
+    credentials, key = tmp_path / "device-1.toml", tmp_path / "device-1.key"
+    credentials.write_text('broker = "mqtts://host"\ncertificate = "device-1.crt"\nkey = "device-1.key"\n')
+    key.write_text("secret")
+    for path in (credentials, key):
+        path.chmod(mode)
+    warnings = BrokerOptions(credentials=credentials).warnings()
+    assert len(warnings) == (2 if mode == 0o644 else 0)
+    password = tmp_path / "password"
+    password.write_text("secret")
+    password.chmod(mode)
+    assert len(BrokerOptions(broker="mqtt://host", password_file=password).warnings()) == (mode == 0o644)

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slotwise.aggregation import Vector
 from slotwise.errors import UserError
-from slotwise.learning import Task, TrainingStart
-from slotwise.learning.quantisation import Packing, packing_of
+from slotwise.live.parts import SMALLEST_PART, UNLIMITED, Assembly, Place, checksum, frames, received_of
 from slotwise.live.protocol import BadFrame, Frame, FromDevice, Label, Topics, Work, decode, digest, encode
 from slotwise.live.transport import Channel, Connected, Message
+from slotwise.live.versions import FIRST_WITH_VERSIONS, Versions, own_versions
 
-TaskMaker = Callable[[Mapping[str, str]], Awaitable[Task]]
+if TYPE_CHECKING:
+    from slotwise.aggregation import Vector
+    from slotwise.learning.quantisation import Packing
+    from slotwise.learning.task import Task, TrainingStart
+
+TaskMaker = Callable[[Mapping[str, str]], Awaitable["Task"]]  # from the fields of the announcement
+
+
+class NotUnderstood(Exception):
+    """An announcement that this version of slotwise does not understand; the device waits for another."""
 
 
 class Device:
     """Device ``number``: one client of the channel, from the announcement of a run to its end.
 
-    It counts finished ``trainings`` and ``ignored`` messages, and knows whether the server has excluded it.
+    It counts finished ``trainings`` and ``ignored`` messages, and knows whether the server has excluded
+    it for now.
     """
 
     def __init__(
@@ -38,6 +49,7 @@ class Device:
         self.number, self._topics, self._channel = number, topics, channel
         self._make_task, self._executor = make_task, executor
         self._boot, self._notice = boot, notice
+        self._versions = own_versions()
         self.trainings, self.ignored, self.excluded = 0, 0, False
         self._run_id = ""
         self._task: Task | None = None
@@ -46,7 +58,10 @@ class Device:
         self._work: Work | None = None
         self._model: Vector | None = None
         self._update: Vector | bytes | None = None  # as it is sent
+        self._seconds = 0.0  # that its training took
         self._grant: Frame | None = None
+        self._part_bytes = UNLIMITED
+        self._download: Assembly | None = None  # a model that comes in parts
         self._training: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -79,7 +94,7 @@ class Device:
         async for arrival in self._channel.arrivals():
             if isinstance(arrival, Connected):
                 if self._task is not None:
-                    await self._send_here()
+                    await self._send_here(broken=True)
                 continue
             if not arrival.payload:
                 continue  # a retained message was removed
@@ -93,11 +108,24 @@ class Device:
                 await self._take_call(frame)
             elif frame.label.run != self._run_id:
                 self.ignored += 1
-            elif kind in ("end", "out"):
-                self.excluded = kind == "out"
+            elif kind == "end":
                 return
+            elif kind == "out":
+                self._take_exclusion(frame)
+            elif kind == "incompatible":
+                self._stand_aside(f"the server speaks {Versions.in_fields(frame.fields)}")
             else:
+                self.excluded = False
                 await self._take_order(kind, frame)
+
+    def _take_exclusion(self, frame: Frame) -> None:
+        """Drop the work and wait: the server calls when the device may return."""
+        self._drop_work()
+        if not self.excluded:
+            seconds = frame.fields.get("seconds", "")
+            about = f" for {seconds} s" if re.fullmatch("[0-9]{1,10}", seconds) else ""
+            self._notice(f"device {self.number}: excluded by the server{about}; waiting")
+        self.excluded = True
 
     async def _take_call(self, frame: Frame) -> None:
         """Answer a call; for a new run, make its task first, which only a call to all devices describes."""
@@ -105,16 +133,41 @@ class Device:
             if "devices" not in frame.fields:
                 return
             self._drop_work()
-            self._run_id, self._task = frame.label.run, None
+            self._run_id, self._task, self._download = frame.label.run, None, None
             devices = frame.fields["devices"]
             if re.fullmatch("[0-9]{1,10}", devices) and self.number > int(devices):
                 about = f"the run only has devices 1 to {devices}"
                 self._notice(f"device {self.number}: {about}; waiting for another")
                 return
-            self._task = await self._make_task(frame.fields)
+            server = Versions.in_fields(frame.fields)
+            if not self._versions.understands(server):
+                if server.protocol >= FIRST_WITH_VERSIONS:  # it compares them, and its operator can see it
+                    await self._send_here()
+                self._stand_aside(f"the server speaks {server}")
+                return
+            try:
+                self._task = await self._make_task(frame.fields)
+            except NotUnderstood as error:
+                self._stand_aside(f"the server speaks {server}, and {error}")
+                return
+            from slotwise.learning.quantisation import packing_of  # noqa: PLC0415  (not before a run needs it)
+
             self._size, self._packing = len(self._task.initial_model()), packing_of(self._task)
+        announced = frame.fields.get("part_bytes", "")
+        if re.fullmatch("[0-9]{1,9}", announced):
+            self._part_bytes = max(SMALLEST_PART, int(announced))
         if self._task is not None:
             await self._send_here()
+
+    def _stand_aside(self, reason: str) -> None:
+        """Take no part in this run; a service that ended instead would be restarted again and again.
+
+        The run may be announced again by another version of the server.
+        """
+        self._drop_work()
+        self._run_id, self._task = "", None
+        about = f"{reason}; this device speaks {self._versions}"
+        self._notice(f"device {self.number}: {about}; waiting for another run")
 
     async def _take_order(self, kind: str, frame: Frame) -> None:
         if kind == "model":
@@ -124,7 +177,7 @@ class Device:
                     await self._begin(Work(frame.label.version, int(training)), frame)
                     return
         elif kind == "work":
-            if frame.work != self._work or frame.vector is not None:
+            if frame.work != self._work or frame.vector is not None or frame.packed is not None:
                 await self._begin(frame.work, frame)
             elif self._update is not None:
                 await self._send_ready(frame.work)
@@ -139,10 +192,17 @@ class Device:
 
     async def _begin(self, work: Work, frame: Frame) -> None:
         """Begin a training on the model in a message, unless it is under way already."""
-        model = frame.vector
+        from slotwise.learning.task import TrainingStart  # noqa: PLC0415
+
         if self._task is None:
             self.ignored += 1
             return
+        if frame.packed is not None:
+            whole = await self._assembled(work, frame)
+            if whole is None:
+                return
+            frame = whole
+        model = frame.vector
         if model is None:
             self._drop_work()
             await self._send_here()  # holding nothing, so that the answer has the model
@@ -157,6 +217,7 @@ class Device:
                 await self._send_ready(work)
             return
         self._drop_work()
+        self._download = None
         self._work, self._model = work, model
         slot = frame.fields.get("slot", "0")
         known = int(slot) if re.fullmatch("[0-9]{1,18}", slot) else 0
@@ -164,20 +225,47 @@ class Device:
         self._training = asyncio.create_task(self._train(self._task, work, model, start))
         self._training.add_done_callback(self._note_failure)
 
+    async def _assembled(self, work: Work, frame: Frame) -> Frame | None:
+        """Add a part of a model; return the message with the whole model after the last part."""
+        place, piece = Place.in_fields(frame.fields), frame.packed or b""
+        if place is None:
+            self.ignored += 1
+            return None
+        if place.total != 4 * self._size:
+            return frame._replace(vector=np.empty(place.total // 4, dtype=np.float32))  # to be refused
+        if work == self._work and self._model is not None and digest(self._model) == place.checksum:
+            return frame._replace(vector=self._model) if place.offset + len(piece) == place.total else None
+        if self._download is None or not self._download.is_of(work, place):
+            self._download = Assembly(work, place)
+        download = self._download
+        if not download.add(place, piece):
+            if download.is_new_gap(place):
+                await self._send_here(broken=True)
+            return None
+        if download.received < place.total:
+            return None
+        self._download, numbers = None, download.complete
+        if numbers is None:  # damaged: from the start
+            await self._send_here(broken=True)
+            return None
+        return frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32))
+
     async def _train(self, task: Task, work: Work, model: Vector, start: TrainingStart) -> None:
-        loop = asyncio.get_running_loop()
+        loop, began = asyncio.get_running_loop(), time.monotonic()
         update = await loop.run_in_executor(self._executor, self._compute, task, model, start)
         if self._work != work:
             return  # the server has assigned something else
         self.trainings += 1
-        self._update = update
+        self._update, self._seconds = update, time.monotonic() - began
         await self._send_ready(work)
         if self._grant is not None:
             await self._send_update(self._update, self._grant)
 
     def _compute(self, task: Task, model: Vector, start: TrainingStart) -> Vector | bytes:
         """Return the update as it is sent."""
-        update = np.asarray(task.local_update(model, start), dtype=np.float32)
+        from slotwise.learning.task import update_of  # noqa: PLC0415  (a device that waits needs no task)
+
+        update = np.asarray(update_of(task.local_update(model, start)), dtype=np.float32)
         return update if self._packing is None else self._packing.pack(update)
 
     @property
@@ -185,17 +273,25 @@ class Device:
         """The work this device has, with a checksum of its model."""
         return "" if self._model is None else f"{self._work}:{digest(self._model)}"
 
-    async def _send_here(self) -> None:
-        frame = encode(Label(self._run_id, self.number), boot=self._boot, holds=self._holds)
-        await self._publish("here", frame)
+    async def _send_here(self, *, broken: bool = False) -> None:
+        """Say that this device is here and what it has; ``broken``: a transfer does not go on by itself."""
+        fields = {"boot": self._boot, "holds": self._holds, **self._versions.fields()}
+        if self._download is not None:
+            fields |= {"partial": str(self._download), **({"broken": "1"} if broken else {})}
+        await self._publish("here", encode(Label(self._run_id, self.number), **fields))
 
     async def _send_ready(self, work: Work) -> None:
         label = Label(self._run_id, self.number, work.version, *work)
-        await self._publish("ready", encode(label))
+        await self._publish("ready", encode(label, seconds=f"{self._seconds:.6f}"))
 
     async def _send_update(self, update: Vector | bytes, grant: Frame) -> None:
         self._grant = None
-        await self._publish("update", encode(grant.label, update, grant=grant.fields.get("grant", "")))
+        first = 0
+        if partial := grant.fields.get("partial"):  # parts that have come, of this update or of another
+            first = received_of(partial, grant.work, checksum(update))
+        fields = {"grant": grant.fields.get("grant", "")}
+        for frame in frames(grant.label, update, fields, self._part_bytes, first):
+            await self._publish("update", frame)
 
     async def _publish(self, kind: FromDevice, frame: bytes) -> None:
         topic = self._topics.from_device(self.number, kind)

@@ -12,37 +12,35 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from slotwise.aggregation import AggregationConfig
-from slotwise.data import DataName, PartitionName
-from slotwise.data.dataset_config import FOUND_IN_FOLDER
-from slotwise.errors import InputError, UserError
-from slotwise.learning import Task, TrainingStart
-from slotwise.learning.attack import AttackConfig
-from slotwise.live.device.client import Device
+from slotwise.data.facts import FOUND_IN_FOLDER, DataName, PartitionName
+from slotwise.errors import InputError, UserError, missing_package
+from slotwise.live.device.client import Device, NotUnderstood
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
 from slotwise.machine import available_cores
-from slotwise.runs import RunConfig
-from slotwise.runs.execution import build_task
 from slotwise.scenario import option_names, whole
 from slotwise.user_code import load_function
 
+if TYPE_CHECKING:
+    from slotwise.learning.task import Task
+
 LAST_WILL_TIMEOUT = 5.0  # seconds
 MAX_KEEPALIVE = 65535  # MQTT has two bytes for it
+OPTION_NAME_LIMIT = 40  # characters of an unknown option that are shown
 
 Notice = Callable[[str], None]  # called with lines about the connection and the run
 
 
 class Excluded(UserError):
-    """The server has excluded devices after bad or missing updates."""
+    """Devices were excluded by the server, after bad or missing updates, when the run ended."""
 
     def __init__(self, devices: Sequence[int]) -> None:
         self.devices = tuple(devices)
         named = f"device{'s' * (len(devices) > 1)} {', '.join(map(str, devices))}"
-        super().__init__(f"{named}: excluded by the server after bad or missing updates in a row")
+        super().__init__(f"{named}: excluded by the server after bad or missing updates when the run ended")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +87,11 @@ def run_device(
     """Be device ``number`` (from 1) until the run is over; ``options`` are fields of `DeviceConfig`.
 
     It waits for broker (default: mqtt://127.0.0.1:1883) and server, and survives their restarts. Returns
-    False if SIGINT or SIGTERM came before the end; raises `Excluded` if the server has excluded the device.
+    False if SIGINT or SIGTERM came before the end; raises `Excluded` if the device was excluded then.
     """
     login = _login(broker or BrokerOptions(), whole("id", number))
+    for warning in (broker or BrokerOptions()).warnings():
+        notice(f"warning: {warning}")
     return _run({number: login}, DeviceConfig(**options), 1, notice)
 
 
@@ -221,12 +221,12 @@ class _DeviceHost:
         return self._made[1]
 
     def _build(self, announced: str) -> Task:
-        try:
-            # No code is taken from the network: neither a task nor a rule, nor an order to attack.
-            dropped = {*option_names(AggregationConfig), *option_names(AttackConfig), "task"}
-            table = {name: value for name, value in json.loads(announced).items() if name not in dropped}
-        except (ValueError, TypeError, AttributeError, RecursionError):
-            raise UserError("cannot read the server's announcement: is it of another version?") from None
+        # Imported when a run needs it: a device that waits for one takes little memory.
+        from slotwise.learning.task import TrainingStart  # noqa: PLC0415
+        from slotwise.runs.config import RunConfig  # noqa: PLC0415
+        from slotwise.runs.execution import build_task  # noqa: PLC0415
+
+        table = _announced_options(announced)
         given = {name: getattr(self._config, name) for name in ("data", "partition", "data_folder", "task")}
         own = {name: value for name, value in given.items() if value is not None}
         # A path from the network must not decide what is read, and a folder is no use to other runs.
@@ -236,12 +236,43 @@ class _DeviceHost:
         if table.get("data_folder") is not None and "data_folder" not in own:
             for name in ("data_folder", *FOUND_IN_FOLDER):
                 table.pop(name, None)
-        config = RunConfig.from_saved({**table, **own})
+        try:
+            config = RunConfig.from_saved({**table, **own})
+        except UserError as error:
+            if own:  # it may be these that are wrong
+                raise
+            raise NotUnderstood(f"its announcement is refused here: {error}") from None
         step = config.training.local_step
         if step != self._config.local_step:  # a name from the network must not decide what code runs
             needed = "no local_step" if step is None else f"local_step {step}"
             raise UserError(f"the run has {needed}: start the device with the same")
-        task = build_task(config, devices=[n for n in self._numbers if n <= config.channel.devices])
-        if config.model.task is None:  # compile the kernels before this device says that it is here
-            task.local_update(task.initial_model(), TrainingStart(1, 0))
+        try:
+            task = build_task(config, devices=[n for n in self._numbers if n <= config.channel.devices])
+            if config.model.task is None:  # compile the kernels before this device says that it is here
+                task.local_update(task.initial_model(), TrainingStart(1, 0))
+        except ModuleNotFoundError as error:
+            if (missing := missing_package(error)) is None:
+                raise
+            raise NotUnderstood(f"the run needs a built-in network here, and {missing}") from None
         return task
+
+
+def _announced_options(announced: str) -> dict[str, Any]:
+    """Return the options of an announced run that a device uses.
+
+    A server of a later version sends options that this one does not know only if the run uses them.
+    """
+    from slotwise.aggregation import AggregationConfig  # noqa: PLC0415
+    from slotwise.learning.attack import AttackConfig  # noqa: PLC0415
+    from slotwise.runs.config import RENAMED, known_options  # noqa: PLC0415
+
+    try:
+        # No code is taken from the network: neither a task nor a rule, nor an order to attack.
+        dropped = {*option_names(AggregationConfig), *option_names(AttackConfig), "task"}
+        table = {name: value for name, value in json.loads(announced).items() if name not in dropped}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise NotUnderstood("its announcement cannot be read") from None
+    if unknown := set(table) - {*known_options(), *RENAMED}:
+        names = ", ".join(sorted(ascii(name[:OPTION_NAME_LIMIT])[1:-1] for name in unknown))
+        raise NotUnderstood(f"the run uses options that this version does not have: {names}")
+    return table

@@ -12,39 +12,36 @@ from slotwise.schedule import Joined, Left
 
 Change = Joined | Left
 
-MAX_STRIKES = 3  # bad or missing updates in a row after which a device is excluded
-
 
 class Presence:
-    """Owner of who is connected, and who is excluded for the rest of the run.
+    """Owner of who is connected.
 
     A device identifies each of its starts by a random ``boot`` text. A last will says that a connection is
     lost, not that the device is: a broker that is stopped in order publishes the last wills of all clients,
     and a link may break for a moment. So a last will only counts when the device does not return in time.
 
     Attributes:
-        connected, excluded: devices.
+        connected: devices.
         changes: Joined and Left events that the Scheduler has not been told yet.
         boots: of the devices that have sent ``here`` to this server.
+        protocols: versions of the protocol that these devices speak.
     """
 
-    def __init__(
-        self, connected: Iterable[int] = (), changes: Iterable[Change] = (), excluded: Iterable[int] = ()
-    ) -> None:
-        self.connected, self.changes, self.excluded = set(connected), list(changes), set(excluded)
+    def __init__(self, connected: Iterable[int] = (), changes: Iterable[Change] = ()) -> None:
+        self.connected, self.changes = set(connected), list(changes)
         self.boots: dict[int, str] = {}
+        self.protocols: dict[int, int] = {}
         self._wills: dict[int, float] = {}  # when the last will of a device came
-        self._strikes: Counter[int] = Counter()
 
     def take_changes(self) -> list[Change]:
         """Return `changes` and forget them."""
         changes, self.changes = self.changes, []
         return changes
 
-    def connect(self, device: int, boot: str) -> None:
+    def connect(self, device: int, boot: str, protocol: int = 1) -> None:
         """Note that a device has said that it is here."""
         self._wills.pop(device, None)
-        self.boots[device] = boot
+        self.boots[device], self.protocols[device] = boot, protocol
         if device not in self.connected:
             self.connected.add(device)
             self.changes.append(Joined(device))
@@ -74,17 +71,6 @@ class Presence:
     def expired(self, before: float) -> list[int]:
         """Return the devices whose last will came before a moment and that have not returned."""
         return [device for device, since in self._wills.items() if since <= before]
-
-    def strike(self, device: int) -> bool:
-        """Note a bad or missing update; return whether the device is excluded now."""
-        self._strikes[device] += 1
-        if self._strikes[device] >= MAX_STRIKES:
-            self.excluded.add(device)
-        return device in self.excluded
-
-    def clear_strikes(self, device: int) -> None:
-        """Note a good update."""
-        self._strikes.pop(device, None)
 
 
 class Assignments:
@@ -133,12 +119,16 @@ class Grant(NamedTuple):
 
 
 class EndedGrant(NamedTuple):
-    """A grant whose slots are over; what came was an update, a bad one (spoiled), or nothing (silent)."""
+    """A grant whose slots are over; what came was an update, a bad one (spoiled), or nothing (silent).
+
+    ``finite`` is False if the bad one was a vector with numbers that are not finite.
+    """
 
     grant: Grant
     update: Vector | None
     spoiled: bool
     silent: bool
+    finite: bool = True
 
 
 class ChannelGrant:
@@ -154,12 +144,13 @@ class ChannelGrant:
         self.update: Vector | None = None
         self._grant: Grant | None = None
         self._awaited = self._spoiled = False
+        self._finite = True
 
     def begin(self, label: Label, slot: int, *, awaited: bool) -> Grant:
         """Grant the channel; no update is ``awaited`` if the device has left meanwhile."""
         self.count += 1
         self._grant = Grant(label, str(self.count), slot)
-        self._awaited, self._spoiled, self.update = awaited, False, None
+        self._awaited, self._spoiled, self._finite, self.update = awaited, False, True, None
         return self._grant
 
     def for_device(self, device: int) -> Grant | None:
@@ -176,9 +167,9 @@ class ChannelGrant:
         """Take the update that was granted."""
         self.update = update
 
-    def spoil(self) -> None:
+    def spoil(self, *, finite: bool = True) -> None:
         """Note that the granted device has sent a bad update."""
-        self._spoiled = True
+        self._spoiled, self._finite = True, self._finite and finite
 
     def abandon(self, device: int) -> None:
         """Stop waiting for the update of a device that left, unless it has come."""
@@ -189,6 +180,6 @@ class ChannelGrant:
         """Release the channel and return what came."""
         assert self._grant is not None
         spoiled = self._awaited and self._spoiled and self.update is None
-        ended = EndedGrant(self._grant, self.update, spoiled, self.is_waiting)
+        ended = EndedGrant(self._grant, self.update, spoiled, self.is_waiting, self._finite)
         self._grant, self.update, self._awaited = None, None, False
         return ended

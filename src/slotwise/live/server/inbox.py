@@ -10,14 +10,21 @@ import numpy as np
 from slotwise.aggregation import Vector
 from slotwise.learning.quantisation import Packing
 from slotwise.live.clock import Clock, Signal
-from slotwise.live.protocol import BadFrame, Frame, Topics, decode
-from slotwise.live.server.device_state import MAX_STRIKES
+from slotwise.live.parts import SMALLEST_PART, Place
+from slotwise.live.protocol import BadFrame, Frame, Topics, decode, digest
+from slotwise.live.server.event_log import EventLog
+from slotwise.live.server.rate_limit import RateLimit
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Message
+from slotwise.live.versions import Versions, own_versions
 
 TEXT_LIMIT = 1 << 12  # bytes of a message without numbers
 TOPIC_LIMIT = 100  # characters of a topic that are logged
 READY_TWICE = "ready reported twice"  # harmless: a device that is asked again answers again
+EXCLUDED = "excluded after bad or missing updates"
+NO_GRANT = "update without a grant"
+# Rejected messages of a device that are logged, at once and per second; updates beyond that are not decoded.
+FLOOD_BURST, FLOOD_RATE = 200, 10.0
 
 
 class Rejection(NamedTuple):
@@ -26,9 +33,14 @@ class Rejection(NamedTuple):
     topic: str
     reason: str
 
+    @property
+    def printable_topic(self) -> str:
+        """The topic, which the sender chose, without line feeds and escape sequences."""
+        return ascii(self.topic[:TOPIC_LIMIT])[1:-1]
+
     def __str__(self) -> str:
-        """Return one line; the sender chose the topic, which may hold line feeds and escape sequences."""
-        return f"{ascii(self.topic[:TOPIC_LIMIT])[1:-1]}: {self.reason}"
+        """Return one line."""
+        return f"{self.printable_topic}: {self.reason}"
 
 
 class Reply(NamedTuple):
@@ -36,28 +48,46 @@ class Reply(NamedTuple):
 
     device: int
     holds: str = ""
+    compatible: bool = True
+    partial: str = ""  # the part of a model that it has received
+    receiving: bool = False  # and goes on receiving
 
 
 class Rejected(Exception):
     """Raised for a message that does not count.
 
-    ``spoils``: it was sent as the update that the channel waits for. ``reply``: the sender needs an answer.
+    ``spoils``: it was sent as the update that the channel waits for; ``finite`` is False if its numbers are
+    not. ``reply``: the sender needs an answer. ``incompatible``: the sender speaks other versions of the
+    protocol, and is told so.
     """
 
-    def __init__(self, reason: str, *, spoils: bool = False, reply: bool = False) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        spoils: bool = False,
+        finite: bool = True,
+        reply: bool = False,
+        incompatible: bool = False,
+    ) -> None:
         super().__init__(reason)
-        self.reason, self.spoils, self.reply = reason, spoils, reply
+        self.reason, self.spoils, self.finite = reason, spoils, finite
+        self.reply, self.incompatible = reply or incompatible, incompatible
 
 
 class UpdateCheck(NamedTuple):
     """Requirements on an update."""
 
     size: int  # numbers of the model
-    clip_norm: float | None = None  # L2 norm to which longer updates are scaled
     packing: Packing | None = None  # None for float32
 
+    @property
+    def bytes(self) -> int:
+        """Length of an update in bytes."""
+        return 4 * self.size if self.packing is None else self.packing.size
+
     def checked(self, frame: Frame) -> Vector:
-        """Return the update, unpacked, checked and clipped."""
+        """Return the update, unpacked and checked."""
         vector, packing = frame.vector, self.packing
         if packing is not None:
             if frame.packed is None or len(frame.packed) != packing.size:
@@ -68,11 +98,8 @@ class UpdateCheck(NamedTuple):
         if len(vector) != self.size:
             raise Rejected(f"not {self.size} numbers", spoils=True)
         if not np.isfinite(vector).all():
-            raise Rejected("numbers are not finite", spoils=True)
-        if self.clip_norm is None:
-            return vector
-        length = float(np.linalg.norm(vector.astype(np.float64)))
-        return vector if length <= self.clip_norm else (vector * np.float32(self.clip_norm / length))
+            raise Rejected("numbers are not finite", spoils=True, finite=False)
+        return vector
 
 
 class Inbox:
@@ -87,10 +114,16 @@ class Inbox:
         updates: UpdateCheck,
         clock: Clock,
         rejected: Callable[[Rejection], None],
+        log: EventLog | None = None,
     ) -> None:
         self.topics, self._run, self._devices, self.state = topics, run, devices, state
         self._updates, self.clock, self._rejected = updates, clock, rejected
+        self.log = log or EventLog()
+        self._versions = own_versions()
         self._alive: dict[int, float] = {}
+        self.heard: dict[int, float] = {}  # when the last message of each device came that was accepted
+        self._partials: dict[int, str] = {}  # what devices had received of their models when last asked
+        self._floods = RateLimit(FLOOD_BURST, FLOOD_RATE)
         self.changed = Signal()  # after every message
 
     def take(self, message: Message) -> Reply | None:
@@ -98,20 +131,31 @@ class Inbox:
         reply = None
         try:
             reply = self._take(message)
+            self._note_heard(message.topic)
         except Rejected as error:
-            self.reject(message.topic, error.reason)
-            if error.spoils:
-                self.state.grant.spoil()
             sender = self.topics.sender(message.topic)
+            if sender is None or self._floods.allows(sender[0], self.clock.now()):
+                self.reject(message.topic, error.reason)
+            else:
+                self.state.rejected[error.reason] += 1
+            if error.spoils:
+                self.state.grant.spoil(finite=error.finite)
             if error.reply and sender is not None:
-                reply = Reply(sender[0])
+                reply = Reply(sender[0], compatible=not error.incompatible)
         self.changed.notify()
         return reply
+
+    def _note_heard(self, topic: str) -> None:
+        sender = self.topics.sender(topic)
+        if sender is not None and sender[1] != "gone":  # a last will is a message of the broker
+            self.heard[sender[0]] = self.clock.now()
 
     def reject(self, topic: str, reason: str) -> None:
         """Count and report a rejection."""
         self.state.rejected[reason] += 1
-        self._rejected(Rejection(topic, reason))
+        rejection = Rejection(topic, reason)
+        self._rejected(rejection)
+        self.log.rejected(rejection.printable_topic, reason, harmless=reason == READY_TWICE)
 
     def confirmed_since(self, device: int, moment: float) -> bool:
         """Return whether a device has confirmed since ``moment`` that it computes what it was assigned."""
@@ -125,14 +169,12 @@ class Inbox:
         device, kind = sender
         if device > self._devices:
             raise Rejected("unknown device number")
-        if device in self.state.presence.excluded:
-            reason = f"excluded after {MAX_STRIKES} bad or missing updates in a row"
-            raise Rejected(reason, reply=kind == "here")
+        if device in self.state.penalties.excluded:
+            raise Rejected(EXCLUDED, reply=kind == "here")
         spoils = kind == "update" and self.state.grant.for_device(device) is not None
-        limit = TEXT_LIMIT
-        if kind == "update":
-            packing = self._updates.packing
-            limit += 4 * self._updates.size if packing is None else packing.size
+        if kind == "update" and not spoils and self._floods.used(device, self.clock.now()) >= FLOOD_BURST - 1:
+            raise Rejected(NO_GRANT)
+        limit = TEXT_LIMIT + (self._updates.bytes if kind == "update" else 0)
         if len(message.payload) > limit:
             raise Rejected("message too large", spoils=spoils)
         try:
@@ -159,29 +201,79 @@ class Inbox:
                 raise Rejected("ready with work that was not assigned")
             if not self.state.assignments.set_ready(device, frame.work):
                 raise Rejected(READY_TWICE)
+            self.state.times.end(device, self.clock.now())
+            self.state.timings.ready(device, frame.work, frame.fields.get("seconds", ""))
         elif kind == "update":
-            self._take_update(device, frame)
+            return self._take_update(device, frame)
         else:
             raise Rejected("not the topic of a device")
         return None
 
     def _take_here(self, device: int, frame: Frame) -> Reply:
         presence, boot = self.state.presence, frame.fields.get("boot", "")
+        theirs = Versions.in_fields(frame.fields)
+        if not self._versions.understands(theirs):
+            self.state.disconnect(device)  # it may have been replaced by another version during the run
+            reason = f"device speaks {theirs}, this server {self._versions}"
+            raise Rejected(reason, incompatible=True)
         if presence.has_restarted(device, boot):
             self.state.disconnect(device)
-        holds = frame.fields.get("holds", "")
+            self.log.info("left", device=device, reason="restarted")
+        holds, partial = frame.fields.get("holds", ""), frame.fields.get("partial", "")
         work = self.state.assignments.work.get(device)
-        if work is not None and holds.startswith(f"{work}:"):
+        receiving = work is not None and partial.startswith(f"{work}:")
+        if work is not None and (receiving or holds.startswith(f"{work}:")):
             self._alive[device] = self.clock.now()
-        presence.connect(device, boot)
-        return Reply(device, holds)
+        if device not in presence.connected:
+            self.log.info("joined", device=device, round=self.state.round, protocol=theirs.protocol)
+        presence.connect(device, boot, theirs.protocol)
+        # A transfer goes on by itself if more has come since the device was last asked.
+        moving = receiving and "broken" not in frame.fields and self._partials.get(device) != partial
+        self._partials[device] = partial
+        return Reply(device, holds, partial=partial, receiving=moving)
 
-    def _take_update(self, device: int, frame: Frame) -> None:
+    def _take_update(self, device: int, frame: Frame) -> Reply | None:
         grant = self.state.grant.for_device(device)
         if grant is None:
-            raise Rejected("update without a grant")
+            raise Rejected(NO_GRANT)
         if frame.label != grant.label or frame.fields.get("grant") != grant.number:
             raise Rejected("update for an earlier grant")
         if self.state.grant.update is not None:
             raise Rejected("update sent twice")
+        if "offset" in frame.fields:
+            whole = self._add_part(device, frame)
+            if whole is None:
+                return self._missing_part(device, frame)
+            frame = whole
         self.state.grant.receive(self._updates.checked(frame))
+        self.state.timings.received()
+        self.state.uploads.drop(device)
+        return None
+
+    def _add_part(self, device: int, frame: Frame) -> Frame | None:
+        """Add a part of an update; return the whole update with the last one."""
+        place, piece, size = Place.in_fields(frame.fields), frame.packed or b"", self._updates.bytes
+        if place is None or place.total != size or place.offset + len(piece) > size:
+            raise Rejected(f"not a part of {size} bytes", spoils=True)
+        if len(piece) < min(SMALLEST_PART, size - place.offset) or not piece:
+            raise Rejected(f"part of less than {SMALLEST_PART} bytes", spoils=True)
+        assembly = self.state.uploads.assembly(device, frame.work, place)
+        assembly.add(place, piece)
+        if assembly.received < size:
+            return None
+        numbers = assembly.complete
+        self.state.uploads.drop(device)
+        if numbers is None:
+            raise Rejected("wrong checksum", spoils=True)
+        if self._updates.packing is not None:
+            return frame._replace(packed=numbers)
+        return frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32), packed=None)
+
+    def _missing_part(self, device: int, frame: Frame) -> Reply | None:
+        """Ask a device, once, to go on from what has come, if parts are missing before this one."""
+        place = Place.in_fields(frame.fields)
+        assert place is not None
+        assembly = self.state.uploads.assembly(device, frame.work, place)
+        if place.offset < assembly.received or not assembly.is_new_gap(place):
+            return None
+        return Reply(device, f"{frame.work}:{digest(self.state.models[frame.work.version])}")

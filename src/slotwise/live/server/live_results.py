@@ -7,12 +7,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
+from math import isfinite
 
 from slotwise.learning import Point, Task
 from slotwise.learning.task import CheckedTask
 from slotwise.live.clock import Signal
+from slotwise.live.server.model_health import DeviceNorms, Rollback
 from slotwise.live.server.state import LiveState
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline
@@ -61,6 +63,8 @@ class Comparison:
     seconds: float
     rejected: dict[str, int]  # number of messages by reason
     slot_ms: float | None = None  # None if slots have no fixed length
+    norms: dict[int, DeviceNorms] = field(default_factory=dict)  # of each device's updates, and clip counts
+    rollbacks: tuple[Rollback, ...] = ()  # models that repeat an earlier one
 
     @property
     def round_ms(self) -> tuple[float | None, float]:
@@ -98,6 +102,8 @@ def compare(plan: Timeline, measured: Timeline, state: LiveState, slot_ms: float
         state.seconds,
         dict(state.rejected.most_common()),
         slot_ms,
+        dict(sorted(state.health.norms.items())),
+        tuple(state.health.rollbacks),
     )
 
 
@@ -108,13 +114,29 @@ def _updates(timeline: Timeline) -> list[tuple[int, int, int]]:
 
 
 class Evaluator:
-    """Evaluates the models of the rounds ``due`` in a thread of its own."""
+    """Evaluates the models of the rounds ``due`` in a thread of its own.
+
+    ``evaluated`` is called with the points, ``bad`` with the models whose loss is not finite: there is no
+    point for them, as in a simulation.
+    """
 
     def __init__(
-        self, task: Task, state: LiveState, due: Collection[int], evaluated: Callable[[Point], None]
+        self,
+        task: Task,
+        state: LiveState,
+        due: Collection[int],
+        evaluated: Callable[[Point], None],
+        bad: Callable[[int], None],
     ) -> None:
-        self._task, self._state, self._due, self._evaluated = CheckedTask.of(task), state, due, evaluated
+        self._task, self._state, self._due = CheckedTask.of(task), state, due
+        self._evaluated, self._bad = evaluated, bad
         self._changed = Signal()
+        self._newest_bad = -1
+
+    @property
+    def last_is_bad(self) -> bool:
+        """True if the newest model was evaluated and its loss is not finite."""
+        return self._newest_bad == self._state.round
 
     def note_model(self) -> None:
         """Remember the newest model if it is to be evaluated."""
@@ -144,6 +166,12 @@ class Evaluator:
     async def _evaluate(self, pool: ThreadPoolExecutor, version: int) -> None:
         evaluate, model = self._task.evaluate, self._state.unevaluated[version]
         found = await asyncio.get_running_loop().run_in_executor(pool, evaluate, model)
+        if not isfinite(found.loss):
+            self._newest_bad = max(version, self._newest_bad)
+            del self._state.unevaluated[version]
+            self._changed.notify()
+            self._bad(version)
+            return
         slot = staleness = 0
         if version:
             slot = self._state.complete_at(version)

@@ -7,18 +7,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slotwise.aggregation import Aggregation
+from slotwise.aggregation.norm_bound import ClipNorm
 from slotwise.fleet import Fleet
 from slotwise.live.clock import Timeout
+from slotwise.live.parts import UNLIMITED
 from slotwise.live.protocol import FromDevice
-from slotwise.live.server.inbox import Inbox
+from slotwise.live.server.inbox import Inbox, Reply
 from slotwise.live.server.outbox import Announcement, Outbox
+from slotwise.live.server.penalties import COOL_DOWN
+from slotwise.live.server.rate_limit import RateLimit
 from slotwise.live.transport import Channel, Connected
 from slotwise.observer import Observer
 from slotwise.schedule.link import Link
 
 ANSWER_TIMEOUT = 5.0  # seconds within which a device that computes for long must confirm that it still does
-RETURN_TIMEOUT = 3.0  # seconds after a last will; clients retry twice a second, a server answers in one
-LAST_WILL_POLL = 0.1  # seconds
+RETURN_TIMEOUT = 3.0  # seconds after a last will; clients retry after two at most, a server answers in one
+HOUSEKEEPING_INTERVAL = 0.1  # seconds
+# Answers to a device at once, and per second: each may have a whole model. Further ones are sent later.
+ANSWER_BURST, ANSWER_RATE = 20, 0.5
 
 
 @dataclass(frozen=True)
@@ -30,10 +36,19 @@ class RunSpec:
     fleet: Fleet  # the slots of every device's training
     link: Link  # the slots of uplinks and broadcasts
     aggregation: Aggregation
+    clip_norm: ClipNorm = "auto"
     sample_count: Callable[[int], int] = lambda _: 1  # samples that a device holds
     timeout: float = 60.0  # seconds of silence after which a device counts as disconnected
+    longest_training: float | None = None  # seconds; None: a multiple of what the device's trainings took
+    cool_down: float | None = None  # seconds in which a penalty point expires; None: many timeouts
     return_timeout: float = RETURN_TIMEOUT  # seconds within which a device may return after its last will
     announcement: dict[str, str] = field(default_factory=dict)  # what devices are told about the run
+    part_bytes: int = UNLIMITED  # numbers of a message beyond this length are sent in parts
+
+    @property
+    def seconds_per_point(self) -> float:
+        """The seconds in which a penalty point expires."""
+        return COOL_DOWN * self.timeout if self.cool_down is None else self.cool_down
 
 
 class DeviceMonitor:
@@ -49,9 +64,14 @@ class DeviceMonitor:
     def __init__(self, spec: RunSpec, channel: Channel, inbox: Inbox, observer: Observer) -> None:
         self.spec, self.channel, self._inbox, self._observer = spec, channel, inbox, observer
         self.state, self.clock, self._topics = inbox.state, inbox.clock, inbox.topics
-        self.outbox = Outbox(spec.run, self.state, channel, self._topics)
+        self.outbox = Outbox(spec.run, self.state, channel, self._topics, spec.part_bytes)
         self.timeout = Timeout(spec.timeout, lambda: channel.connected, inbox.changed, self.clock)
-        self.announcement = Announcement(spec.run, spec.announcement, channel, self._topics, self.clock)
+        told = {"part_bytes": str(spec.part_bytes), **spec.announcement}
+        self.announcement = Announcement(spec.run, told, channel, self._topics, self.clock)
+        self.log = inbox.log
+        self._answers = RateLimit(ANSWER_BURST, ANSWER_RATE)
+        self._deferred: dict[int, Reply] = {}  # answers that have to wait
+        self._connection = channel.connections  # the last one that `listen` knows of
 
     async def gather(self, wanted: int, seconds: float) -> None:
         """Wait for ``wanted`` devices, or after ``seconds`` for one at least."""
@@ -80,45 +100,84 @@ class DeviceMonitor:
 
     async def listen(self) -> None:
         """Read and answer the messages of devices, until a newer server supersedes this one."""
-        expiring = asyncio.create_task(self._expire_last_wills())
+        housekeeping = asyncio.create_task(self._keep_house())
         try:
             async for arrival in self.channel.arrivals():
                 if isinstance(arrival, Connected):
                     self.timeout.restart()
+                    self._connection = arrival.number
                     self.state.presence.restart_last_wills(self.clock.now())
+                    self.state.times.restart(self.clock.now())
                     await self.announcement.connected(arrival.number, self.state.round)
                 elif arrival.topic == self.announcement.topic:
                     await self.announcement.receive(arrival, self.state.round)
                 elif (reply := self._inbox.take(arrival)) is not None:
-                    await self.outbox.answer(reply)
+                    self._deferred[reply.device] = reply
+                    await self._answer_deferred()
+                if housekeeping.done():
+                    housekeeping.result()
         finally:
-            expiring.cancel()
+            housekeeping.cancel()
 
-    async def _expire_last_wills(self) -> None:
-        """Disconnect devices that have not returned after their last will, without end."""
+    async def _keep_house(self) -> None:
+        """Without end: expire last wills and penalties, and send answers that had to wait."""
         while True:
-            await self.clock.sleep(LAST_WILL_POLL)
-            if self.channel.connected:
-                for device in self.state.presence.expired(self.clock.now() - self.spec.return_timeout):
-                    self._disconnect(device)
+            await self.clock.sleep(HOUSEKEEPING_INTERVAL)
+            now = self.clock.now()
+            returning = self.state.penalties.expire(now, self.spec.seconds_per_point)
+            if not self.channel.connected:
+                self.state.penalties.excluded.update(returning)  # told when there is a connection
+                continue
+            for device in self.state.presence.expired(now - self.spec.return_timeout):
+                self._disconnect(device, "connection lost")
+            for device in returning:
+                self.log.info("readmitted", device=device)
+                await self.outbox.tell(device, "call")
+            await self._answer_deferred()
 
-    def _disconnect(self, device: int) -> None:
+    async def _answer_deferred(self) -> None:
+        """Answer devices, but none of them more often than is allowed."""
+        for device in [n for n in self._deferred if self._answers.allows(n, self.clock.now())]:
+            await self.outbox.answer(self._deferred.pop(device))
+
+    def _disconnect(self, device: int, reason: str, **fields: float) -> None:
+        if device in self.state.presence.connected:
+            self.log.info("left", device=device, reason=reason, **fields)
         self.state.disconnect(device)
         self._inbox.changed.notify()
 
-    async def strike(self, device: int) -> None:
-        """Count a bad or missing update; several in a row exclude the device."""
-        if self.state.presence.strike(device):
-            self._disconnect(device)
-            await self.outbox.tell(device, "out")
+    async def penalise(self, device: int, reason: str, *, points: float = 1.0) -> None:
+        """Count a bad or missing update; too many exclude the device for a while."""
+        if self.state.penalties.add(device, points):
+            seconds = self.state.penalties.seconds_left(device, self.spec.seconds_per_point)
+            self.log.warning("excluded", device=device, reason=reason, seconds=round(seconds, 1))
+            self._disconnect(device, "excluded")
+            await self.outbox.tell(device, "out", seconds=f"{seconds:.0f}")
 
-    async def give_up(self, device: int, kind: FromDevice) -> None:
-        """Count a silent device as disconnected until it answers a call."""
-        reason = f"missing after {self.spec.timeout:g} s: the device counts as disconnected"
+    async def give_up(self, device: int, kind: FromDevice, waited: float | None = None) -> None:
+        """Count a device that was waited for in vain as disconnected until it answers a call.
+
+        ``waited`` are the seconds of a training that it says is still going on; None if it is silent.
+        """
+        seconds = self.spec.timeout if waited is None else waited
+        about = f"missing after {seconds:g} s" if waited is None else "training has not ended in time"
+        reason = f"{about}: the device counts as disconnected"
         self._inbox.reject(self._topics.from_device(device, kind), reason)
-        self._disconnect(device)
-        if device not in self.state.presence.excluded:
+        self._disconnect(device, f"no {kind} after {seconds:.3g} s", waited=seconds)
+        await self.penalise(device, f"no {kind} after {seconds:.3g} s", points=seconds / self.spec.timeout)
+        if device not in self.state.penalties.excluded:
             await self.outbox.tell(device, "call")
+
+    def longest_training(self, device: int) -> float:
+        """Return the seconds after which a training of a device is given up."""
+        longest = self.spec.longest_training
+        return self.state.times.limit(device, self.spec.timeout) if longest is None else longest
+
+    def trains_too_long(self, device: int) -> bool:
+        """Return whether a device has trained for longer than it may."""
+        if not self.channel.connected or self.channel.connections != self._connection:
+            return False  # the device could not have reported anything
+        return self.state.times.waited(device, self.clock.now()) > self.longest_training(device)
 
     async def still_computes(self, device: int) -> bool:
         """Ask a device whether it still computes; if it does, the timeout begins again."""

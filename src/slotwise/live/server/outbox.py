@@ -9,11 +9,13 @@ from contextlib import suppress
 
 from slotwise.aggregation import Vector
 from slotwise.live.clock import Clock
-from slotwise.live.protocol import BadFrame, Label, ToDevice, Topics, Work, decode, digest, encode
+from slotwise.live.parts import UNLIMITED, frames, received_of
+from slotwise.live.protocol import SEATS, BadFrame, Label, ToDevice, Topics, Work, decode, digest, encode
 from slotwise.live.server.device_state import Grant
 from slotwise.live.server.inbox import Reply
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Channel, Message
+from slotwise.live.versions import FIRST_WITH_PARTS, PROTOCOL, own_versions
 
 RETAINED_MESSAGE_TIMEOUT = 1.0  # seconds; a broker sends its retained messages at once after a subscription
 RECONNECT_POLL = 0.05  # seconds
@@ -27,36 +29,63 @@ class Superseded(Exception):
 class Outbox:
     """Sends models and grants, and tells single devices what to do."""
 
-    def __init__(self, run: str, state: LiveState, channel: Channel, topics: Topics) -> None:
+    def __init__(
+        self, run: str, state: LiveState, channel: Channel, topics: Topics, part_bytes: int = UNLIMITED
+    ) -> None:
         self._run, self._state, self._channel, self._topics = run, state, channel, topics
+        self._part_bytes = part_bytes
 
     async def broadcast(self, version: int, receivers: Sequence[int], slot: int) -> None:
         """Publish a model once for all its receivers, who compute from ``slot`` on."""
-        trainings = self._state.assignments.delivered
-        named = ",".join(f"{device}:{trainings[device]}" for device in receivers)
+        model, fields = self._state.models[version], {"slot": str(slot)}
+        self._state.timings.model_sent(receivers, version)
         label = Label(self._run, round=max(0, version - 1), version=version)
-        frame = encode(label, self._state.models[version], slot=str(slot), receivers=named)
-        for topic in self._topics.to_receivers(receivers):
-            await self._channel.publish(topic, frame, acknowledged=False)
+        if 4 * len(model) <= self._part_bytes:
+            frame = encode(label, model, receivers=self._named(receivers), **fields)
+            for topic in self._topics.to_receivers(receivers):
+                await self._channel.publish(topic, frame, acknowledged=False)
+            return
+        whole = [device for device in receivers if not self._takes_parts(device)]
+        for group, size in ((whole, UNLIMITED), ([n for n in receivers if n not in whole], self._part_bytes)):
+            for at in range(0, len(group), SEATS):  # the receivers are in the header of every part
+                some = group[at : at + SEATS]
+                for topic in self._topics.to_receivers(some):
+                    named = {**fields, "receivers": self._named(some)}
+                    for frame in frames(label, model, named, size):
+                        await self._channel.publish(topic, frame, acknowledged=False)
+
+    def _named(self, receivers: Sequence[int]) -> str:
+        """Return the receivers of a broadcast, each with the number of its training."""
+        trainings = self._state.assignments.delivered
+        return ",".join(f"{device}:{trainings[device]}" for device in receivers)
+
+    def _takes_parts(self, device: int) -> bool:
+        # One that has not sent ``here`` to this server asks for what it lacks when it does.
+        return self._state.presence.protocols.get(device, PROTOCOL) >= FIRST_WITH_PARTS
 
     async def grant(self, grant: Grant) -> None:
         """Grant a device the channel."""
         topic = self._topics.to_device(grant.label.device, "grant")
-        frame = encode(grant.label, grant=grant.number, slot=str(grant.slot))
+        self._state.timings.granted(grant.number)
+        work = Work(grant.label.version, grant.label.training)
+        resumed = self._state.uploads.resume_fields(grant.label.device, work)
+        frame = encode(grant.label, grant=grant.number, slot=str(grant.slot), **resumed)
         await self._channel.publish(topic, frame, acknowledged=False)
 
     async def tell(
         self, device: int, kind: ToDevice, numbers: Vector | None = None, work: Work = NO_WORK, **fields: str
     ) -> None:
-        """Send one device a message; ``call`` asks it to say that it is here, ``out`` that it is excluded."""
+        """Send one device a message; ``call`` asks it to say that it is here, ``out`` excludes it for now."""
         frame = encode(Label(self._run, device, self._state.round, *work), numbers, **fields)
         await self._channel.publish(self._topics.to_device(device, kind), frame)
 
     async def answer(self, reply: Reply) -> None:
         """Tell a device what to do: its work, to wait for a model, to say that it is here, or to leave."""
-        state, (device, holds) = self._state, reply
+        state, device, holds = self._state, reply.device, reply.holds
         work = state.assignments.work.get(device)
-        if device in state.presence.excluded:
+        if not reply.compatible:
+            await self.tell(device, "incompatible", None, NO_WORK, **own_versions().fields())
+        elif device in state.penalties.excluded:
             await self.tell(device, "out")
         elif device not in state.presence.connected:
             await self.tell(device, "call")
@@ -66,7 +95,13 @@ class Outbox:
             model, answered = state.models[work.version], Label(self._run, device, state.round, *work)
             held = holds == f"{work}:{digest(model)}"
             slot = str(state.complete_at(work.version))
-            await self.tell(device, "work", None if held else model, work, slot=slot)
+            if held or not self._takes_parts(device) or 4 * len(model) <= self._part_bytes:
+                await self.tell(device, "work", None if held else model, work, slot=slot)
+            elif not reply.receiving:
+                first = received_of(reply.partial, work, digest(model))
+                for frame in frames(answered, model, {"slot": slot}, self._part_bytes, first):
+                    topic = self._topics.to_device(device, "work")
+                    await self._channel.publish(topic, frame, acknowledged=False)
             grant = state.grant.for_device(device)
             if grant is not None and grant.label == answered:  # not a grant for work that the device has lost
                 await self.grant(grant)
@@ -86,7 +121,7 @@ class Announcement:
     ) -> None:
         self._run, self._channel, self._topics, self._clock = run, channel, topics, clock
         self._boot = secrets.token_hex(8)
-        self._fields = {**fields, "boot": self._boot}
+        self._fields = {**fields, **own_versions().fields(), "boot": self._boot}
         self._connection = 0
         self._made_in = 0  # the connection in which the run was announced; 0 before
         self._echo_due = False  # announced, and not delivered back by the broker yet

@@ -10,23 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import numpy as np
-
-from slotwise.aggregation import Contribution, next_model
 from slotwise.live.clock import SlotClock
 from slotwise.live.protocol import Label, Work
+from slotwise.live.server.aggregator import Aggregator
 from slotwise.live.server.monitor import DeviceMonitor
 from slotwise.live.server.state import Late
 from slotwise.schedule import Deliver, Delivered, Event, Grant, Left, Lost, Ready, Sent
 from slotwise.schedule.timeline import Uplink
-
-
-class NotFinite(Exception):
-    """The model is not finite any more."""
-
-
-class NoDevicesLeft(Exception):
-    """Every device is excluded for the rest of the run."""
 
 
 class RoundDriver:
@@ -39,11 +29,16 @@ class RoundDriver:
         self._outbox, self._timeout = devices.outbox, devices.timeout
         self._uplinks: list[Uplink] = []  # of the current round
         self._lost: list[Uplink] = []
-        self._contributions: list[Contribution] = []
+        self.aggregator = Aggregator(devices)
         self._overdue_since: dict[int, float] = {}
         self._silent_since: dict[int, float] = {}  # devices that were granted the channel and sent nothing
         self._connection = self._channel.connections
         self._began = self._clock.now()
+
+    @property
+    def current(self) -> tuple[list[Uplink], list[Uplink]]:
+        """Uplinks and lost uplinks of the round that is not complete yet."""
+        return self._uplinks, self._lost
 
     async def play(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Play rounds until all are done, or until ``stop()``, called after each, is true."""
@@ -58,9 +53,12 @@ class RoundDriver:
             planned_slot, planned = state.agenda.pop()
             slot = self._slots.reached(planned_slot)
             self._timeout.restart()
-            happened = await asyncio.gather(*(self._outcome(event, slot) for event in planned))
+            await self.aggregator.check_evaluations()
+            outcomes = await asyncio.gather(*(self._outcome(event, slot) for event in planned))
+            happened = [event for event in outcomes if event is not None]
+            happened += [self._forget(event) for event in self.aggregator.take_rebooked()]
             state.slot = slot
-            action = state.scheduler.step([event for event in happened if event is not None], slot)
+            action = state.scheduler.step(happened, slot)
             if isinstance(action, Grant):
                 await self._grant(action, slot)
             elif isinstance(action, Deliver):
@@ -72,8 +70,6 @@ class RoundDriver:
         """Wait for the next slot in which something happens, planned or not."""
         await asyncio.sleep(0)
         while True:
-            if len(self._state.presence.excluded) == self._spec.fleet.devices:
-                raise NoDevicesLeft
             self._schedule_unplanned()
             if not self._channel.connected or self._channel.connections != self._connection:
                 # Count overdue devices from the reconnect on: no device could have sent anything before.
@@ -97,13 +93,21 @@ class RoundDriver:
         if not self._slots.paced and state.agenda.next_slot is not None:
             slot = state.agenda.next_slot
         for event in state.presence.take_changes():
-            state.agenda.add(slot, event)
-            if isinstance(event, Left):
-                for table in (state.overdue, self._overdue_since, self._silent_since):
-                    table.pop(event.device, None)
+            state.agenda.add(slot, self._forget(event))
         for device in [n for n in state.overdue if state.assignments.is_ready(n)]:
-            state.late.append(Late(device, state.round, "training"))
+            self._note_late(device, state.round, "training")
             state.agenda.add(slot, Ready(device, slot, state.overdue.pop(device)))
+
+    def _forget(self, event: Event) -> Event:
+        """Return the event, after forgetting how long a device that left has been waited for."""
+        if isinstance(event, Left):
+            for table in (self._state.overdue, self._overdue_since, self._silent_since):
+                table.pop(event.device, None)
+        return event
+
+    def _note_late(self, device: int, round_number: int, what: str) -> None:
+        self._state.late.append(Late(device, round_number, what))
+        self._devices.log.info("late", device=device, round=round_number, what=what)
 
     async def _outcome(self, event: Event, slot: int) -> Event | None:
         """Return what has become of a planned event."""
@@ -118,10 +122,13 @@ class RoundDriver:
         def settled() -> bool:
             return assignments.is_ready(device) or assignments.work.get(device) != work
 
+        def over() -> bool:
+            return settled() or self._devices.trains_too_long(device)
+
         waiting = not self._slots.paced
         while waiting:
-            await self._timeout.until(settled)
-            waiting = not settled() and await self._devices.still_computes(device)
+            await self._timeout.until(over)
+            waiting = not over() and await self._devices.still_computes(device)
         if assignments.work.get(device) != work:
             return None  # it has left since
         if assignments.is_ready(device):
@@ -130,7 +137,9 @@ class RoundDriver:
             self._state.overdue[device] = event.version
             self._overdue_since[device] = self._clock.now()
         else:
-            await self._devices.give_up(device, "ready")
+            too_long = self._devices.trains_too_long(device)
+            waited = self._state.times.waited(device, self._clock.now()) if too_long else None
+            await self._devices.give_up(device, "ready", waited)
         return None
 
     async def _uplink_outcome(self, event: Sent, slot: int) -> Event:
@@ -141,26 +150,24 @@ class RoundDriver:
         ended = state.grant.end()
         label = ended.grant.label
         uplink = (label.round, device, label.version, ended.grant.slot, slot)
+        state.timings.turn_ended(label, ended.grant.number, lost=ended.update is None)
         if ended.update is None:
             self._lost.append(uplink)
-            if ended.spoiled:
-                await self._devices.strike(device)
+            if ended.spoiled and not ended.finite:
+                await self.aggregator.take_not_finite(device, label.version)
+            elif ended.spoiled:
+                await self._devices.penalise(device, "bad update")
             elif ended.silent:
                 since = self._silent_since.setdefault(device, self._clock.now())
                 if self._slots.paced:  # the device may only be late
-                    state.late.append(Late(device, label.round, "uplink"))
+                    self._note_late(device, label.round, "uplink")
                 if not self._slots.paced or self._clock.now() - since >= self._spec.timeout:
                     self._silent_since.pop(device, None)
-                    await self._devices.strike(device)
                     await self._devices.give_up(device, "update")
             return Lost(device, slot)
         self._silent_since.pop(device, None)
         self._uplinks.append(uplink)
-        age = label.round - label.version
-        samples = self._spec.sample_count(device)
-        start = state.models[label.version]
-        self._contributions.append(Contribution(ended.update, age, start, device, label.round, samples))
-        state.presence.clear_strikes(device)
+        self.aggregator.add(label, ended.update)
         state.assignments.deliver(device)
         return Sent(device)
 
@@ -177,18 +184,11 @@ class RoundDriver:
     async def _end_round(self, delivery: Deliver, slot: int) -> None:
         """Apply the updates of a round and broadcast the next model; from now on the round is complete."""
         state, end = self._state, slot + self._spec.link.broadcast(delivery.receivers, slot)
-        with np.errstate(over="ignore", invalid="ignore"):
-            before = state.models[delivery.version - 1]
-            model, rule_state = next_model(
-                self._spec.aggregation, before, self._contributions, state.rule_state
-            )
-        if not np.isfinite(model).all():
-            raise NotFinite
-        state.models[delivery.version], state.rule_state = model, rule_state
+        state.models[delivery.version] = await self.aggregator.next_model(delivery.version)
         state.record.broadcasts.append((slot, end))
         state.record.uplinks.extend(self._uplinks)
         state.record.lost.extend(self._lost)
-        self._uplinks, self._lost, self._contributions = [], [], []
+        self._uplinks, self._lost = [], []
         state.round_seconds.append(round(self._clock.now() - self._began, 6))
         await self._hand_out(delivery, end)
         state.forget_models()
@@ -206,5 +206,6 @@ class RoundDriver:
             state.agenda.add(ready, Ready(device, ready, version))
         for device in reached:
             state.assignments.assign(device, version)
+            state.times.begin(device, self._clock.now())
         state.record.receivers.append(list(receivers))
         await self._outbox.broadcast(version, reached, slot)

@@ -13,8 +13,10 @@ from typing import Any
 from slotwise.errors import ConflictError, UserError
 from slotwise.live.clock import Clock
 from slotwise.live.protocol import DEFAULT_NAME, Topics
-from slotwise.live.server.live_run import END_TIMEOUT, KEPT, LiveOutcome, ServerConfig, live_plan, run_live
+from slotwise.live.server.event_log import EventLog
+from slotwise.live.server.live_run import END_TIMEOUT, LiveOutcome, run_live
 from slotwise.live.server.outbox import publish_end_again
+from slotwise.live.server.server_config import KEPT, ServerConfig, live_plan
 from slotwise.live.transport.broker import (
     PORT,
     Broker,
@@ -22,6 +24,7 @@ from slotwise.live.transport.broker import (
     channel_name,
     embedded_broker,
     listen_address,
+    public_address_warning,
 )
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
@@ -47,6 +50,7 @@ def serve(
     """
     login, server = _server(options, broker)
     live_plan(config)
+    _warn(broker, login, server, observer)
     return _run(RunFolder.check_new(Path(out)), config, server, login, observer or Observer())
 
 
@@ -67,9 +71,12 @@ def resume_live(
     kept = dict(description.get("live_options", {}))
     if "patience" in kept:  # its name in folders of earlier builds
         kept["timeout"] = kept.pop("patience")
+    if "clip_norm" in kept and kept["clip_norm"] is None:  # as earlier builds wrote it
+        kept["clip_norm"] = "off"
     kept = {name: value for name, value in kept.items() if name in KEPT and value is not None}
     login, server = _server(options, broker, {"wait": RESUMED_WAIT, **kept})
     watching = observer or Observer()
+    _warn(broker, login, server, observer)
     if folder.status == "finished":
         if login is not None:
             _end_again(folder, login, server, watching)
@@ -95,6 +102,17 @@ def _server(
     name = channel_name(options.get("name"), login)
     named = {} if name is None else {"name": name}
     return login, ServerConfig(**{**(kept or {}), **options, **named})
+
+
+def _warn(
+    options: BrokerOptions | None, login: Broker | None, server: ServerConfig, observer: Observer | None
+) -> None:
+    """Log what is unsafe about the way to the broker."""
+    log = EventLog(observer)
+    for warning in (options or BrokerOptions()).warnings():
+        log.warning("unsafe", reason=warning)
+    if login is None and (public := public_address_warning(server.listen)) is not None:
+        log.warning("unsafe", reason=public)
 
 
 def _run(

@@ -16,8 +16,13 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import NO_STATE, RuleState, Vector
 from slotwise.learning import Point
+from slotwise.live.parts import Uploads
 from slotwise.live.protocol import Work
 from slotwise.live.server.device_state import Assignments, ChannelGrant, Presence
+from slotwise.live.server.model_health import ModelHealth
+from slotwise.live.server.penalties import Penalties
+from slotwise.live.server.timings import Timings
+from slotwise.live.server.training_times import TrainingTimes
 from slotwise.runs.checkpoints import RULE_STATE, rule_state_in
 from slotwise.schedule import (
     Agenda,
@@ -59,6 +64,11 @@ class LiveState:
     presence: Presence = field(default_factory=Presence)
     assignments: Assignments = field(default_factory=Assignments)
     grant: ChannelGrant = field(default_factory=ChannelGrant)
+    penalties: Penalties = field(default_factory=Penalties)
+    health: ModelHealth = field(default_factory=ModelHealth)
+    times: TrainingTimes = field(default_factory=TrainingTimes)
+    uploads: Uploads = field(default_factory=Uploads)  # not saved: devices send lost parts again
+    timings: Timings = field(default_factory=Timings)  # not saved: a file of its own
     record: Record = field(default_factory=lambda: Record([], [], [], []))
     points: list[Point] = field(default_factory=list)  # evaluated models
     unevaluated: dict[int, Vector] = field(default_factory=dict)  # models that will be evaluated
@@ -85,11 +95,13 @@ class LiveState:
         """Count a device as disconnected: its work is lost, and its update is no longer awaited."""
         self.presence.disconnect(device)
         self.assignments.drop(device)
+        self.uploads.drop(device)
         self.grant.abandon(device)
 
     def forget_models(self) -> None:
-        """Drop the models that no device computes on."""
-        needed = {*(work.version for work in self.assignments.work.values()), self.round}
+        """Drop the models that no device computes on and that no roll-back needs."""
+        used = (work.version for work in self.assignments.work.values())
+        needed = {*used, self.round, *self.health.vouched()}
         self.models = {version: model for version, model in self.models.items() if version in needed}
 
 
@@ -115,7 +127,9 @@ class Snapshot(NamedTuple):
             "rejected": dict(state.rejected),
             "late": list(state.late),
             "overdue": dict(state.overdue),
-            "barred": sorted(state.presence.excluded),
+            "barred": sorted(state.penalties.excluded),
+            "penalties": dict(state.penalties.points),
+            "health": state.health.saved(),
             "grants": state.grant.count,
             "round_seconds": list(state.round_seconds),
             **{name: list(rows) for name, rows in state.record._asdict().items()},
@@ -151,7 +165,9 @@ class Snapshot(NamedTuple):
             slot=document["slot"],
             models=dict(self.models),
             rule_state=self.rule_state,
-            presence=Presence(connected, changes, document["barred"]),
+            presence=Presence(connected, changes),
+            penalties=Penalties(_by_number(document.get("penalties", {})), document["barred"]),
+            health=ModelHealth(document.get("health")),
             assignments=Assignments(work, _by_number(document["sent"])),
             grant=ChannelGrant(document["grants"]),
             record=Record(*(list(document[name]) for name in Record._fields)),

@@ -6,12 +6,14 @@ import asyncio
 import logging
 import re
 import ssl
+import stat
 import time
 import tomllib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from ipaddress import ip_address
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -86,9 +88,8 @@ class BrokerOptions:
 
     def login(self, client: str, default: str | None = None) -> Broker | None:
         """Return the broker for ``client`` ("server" or "device-7"), ``default``, or None."""
-        for module in ("aiomqtt", "amqtt"):
-            if find_spec(module) is None:
-                raise UserError(f"{module} is not installed: pip install 'slotwise[mqtt]'")
+        if find_spec("aiomqtt") is None:
+            raise UserError("aiomqtt is not installed: pip install 'slotwise[device]' or 'slotwise[mqtt]'")
         address = self.broker or (None if self.credentials else default)
         given = [name for name in ("user", "password_file", "ca") if getattr(self, name) is not None]
         if given and self.credentials is not None:
@@ -104,6 +105,9 @@ class BrokerOptions:
         elif address is None:
             if given:
                 raise InputError(given[0], getattr(self, given[0]), "given together with broker")
+            if find_spec("amqtt") is None:
+                hint = "pip install 'slotwise[mqtt]', or name a broker"
+                raise UserError(f"amqtt, the embedded broker, is not installed: {hint}")
             return None
         else:
             password = None if self.password_file is None else _password(self.password_file)
@@ -116,6 +120,17 @@ class BrokerOptions:
         if re.fullmatch("server|device-[0-9]+", owner) and owner != client:
             raise InputError("credentials", owner, f"those of {client}")
         return broker
+
+    def warnings(self) -> list[str]:
+        """Return what is unsafe about the files: secrets that every user of this machine can read."""
+        secrets = [path for path in (self.credentials, self.password_file) if path is not None]
+        if self.credentials is not None and (key := read_credentials(self.credentials).key) is not None:
+            secrets.append(key)
+        return [
+            f"{path} can be read by every user of this machine: chmod 600 {path}"
+            for path in secrets
+            if path.is_file() and path.stat().st_mode & stat.S_IROTH
+        ]
 
 
 def parse_address(address: str) -> Broker:
@@ -137,6 +152,18 @@ def listen_address(listen: str) -> tuple[str, int]:
     if matched is None or not 0 < int(matched[3]) < 65536:
         raise InputError("listen", listen, "HOST:PORT, as in 127.0.0.1:1883 or [::1]:1883")
     return matched[1] or matched[2], int(matched[3])
+
+
+def public_address_warning(listen: str) -> str | None:
+    """Return a warning if the embedded broker, which accepts everyone, can be reached from other machines."""
+    host, _ = listen_address(listen)
+    try:
+        local = ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    if local:
+        return None
+    return f"the embedded broker accepts everyone who reaches {listen}; docs/deployment.md has one with TLS"
 
 
 def channel_name(name: str | None, broker: Broker | None) -> str | None:
@@ -180,7 +207,7 @@ def _password(path: Path) -> str:
 
 def _common_name(certificate: Path | None) -> str:
     """Return the owner of a certificate; one that cannot be read is reported when it is used."""
-    if certificate is None:
+    if certificate is None or find_spec("cryptography") is None:  # a small device may not have it
         return ""
     from cryptography import x509  # noqa: PLC0415
 

@@ -20,6 +20,7 @@ from aiomqtt import Client, MqttCodeError, MqttError, Will
 
 from slotwise.errors import UserError
 from slotwise.live.transport import KEEPALIVE, Arrival, Connected, Message
+from slotwise.live.transport.backoff import Backoff
 from slotwise.live.transport.broker import Broker
 
 _SILENT_LOGGER = logging.Logger("slotwise.mqtt")  # reconnects are handled here
@@ -28,7 +29,6 @@ SHORT, MANY = 5.0, 5  # so many connections in a row, each of less than so many 
 FAILURE = 0x80  # return codes of a refused subscription begin here
 PUBLISH_TIMEOUT = 600.0  # seconds; a large model takes long on a slow link
 PUBLISH_RETRY = 0.05  # seconds
-RETRY_INTERVAL = 0.5  # seconds between two attempts to connect
 REJECTED = (4, 5, 134, 135)  # wrong user or password, not authorised; in MQTT 3.1.1 and in paho
 # Without TCP_NODELAY a grant may wait 40 ms for the acknowledgement of the message before.
 NO_DELAY = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
@@ -58,7 +58,7 @@ async def _try_connecting(
     make_client: Callable[..., Client], broker: Broker, timeout: float, notice: Callable[[str], None]
 ) -> None:
     """Connect once and disconnect; a broker that does not answer is retried for ``timeout`` seconds."""
-    until = time.monotonic() + timeout
+    until, backoff = time.monotonic() + timeout, Backoff()
     while True:
         first_error, logger = _FirstError(), logging.Logger("slotwise.mqtt")
         logger.addHandler(first_error)
@@ -78,9 +78,10 @@ async def _try_connecting(
             if time.monotonic() >= until:
                 raise UserError(f"cannot reach a broker at {broker} ({error})") from None
             notice(f"waiting for the broker at {broker} ({error})")
+            pause = min(backoff.next(error, 0.0), max(0.0, until - time.monotonic()))
         else:
             return
-        await asyncio.sleep(RETRY_INTERVAL)
+        await asyncio.sleep(pause)
 
 
 def rejection(error: Exception, broker: Broker) -> str | None:
@@ -239,7 +240,7 @@ class MqttChannel:
 
     async def stay_connected(self) -> None:
         """Connect again and again, until cancelled."""
-        short = 0
+        short, backoff = 0, Backoff()
         while True:
             began, before, reason = time.monotonic(), self.connections, None
             try:
@@ -255,7 +256,8 @@ class MqttChannel:
                 self._outages.lost(self._identifier, why)
             if short == MANY:
                 self._notice("connections do not last; is there another client with the same number?")
-            await asyncio.sleep(RETRY_INTERVAL)
+            lasted = time.monotonic() - began if self.connections > before else 0.0
+            await asyncio.sleep(backoff.next(reason, lasted))
 
     async def _one_connection(self) -> None:
         inbox = self._inbox

@@ -89,13 +89,19 @@ class Interval(NamedTuple):
 
 def activities(timeline: Timeline, window: Window | None = None) -> list[Interval]:
     """Return the intervals of every device with a slot in the window, at full length, by device and slot."""
+    every = activity_table(timeline, window).T.tolist()
+    return [Interval(device, Activity(kind), *rest) for device, kind, *rest in every]
+
+
+def activity_table(timeline: Timeline, window: Window | None = None) -> Column:
+    """Return the intervals of `activities` as a table with a row for each field of `Interval`."""
     known = np.concatenate([*_known(timeline)], axis=1)
     known[3] = np.minimum(known[3], timeline.last_slot)
     known = _sorted(known[:, known[2] < known[3]])
     every = _sorted(np.concatenate([known, _gaps(timeline, known)], axis=1))
     if window is not None:
         every = every[:, (every[2] < window.end) & (every[3] > window.first)]
-    return [Interval(device, Activity(kind), *rest) for device, kind, *rest in every.T.tolist()]
+    return every
 
 
 def activity_kinds(timeline: Timeline) -> list[Activity]:

@@ -1,0 +1,325 @@
+"""Attacks of one device on a live run, each with its outcome: attacks.py.
+
+Ten devices train IID MNIST; device 1, which is the first to send, attacks. The server has its default
+options, but for a shorter timeout where it has to wait. Server and devices are in one process, on the
+in-memory channel, so nothing but the server's own checks protects the run. The campaign fails if an attack
+excludes an honest device, pushes the accuracy below 80 % of that of the run without an attack, or makes the
+server wait for longer than docs/live.md says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slotwise.learning import Task, TrainingStart
+from slotwise.live import ServerConfig
+from slotwise.live.device.client import Device
+from slotwise.live.protocol import Label, Topics, decode, encode
+from slotwise.live.server.live_run import LiveOutcome, run_live
+from slotwise.live.server.penalties import COOL_DOWN, LIMIT
+from slotwise.live.server.serving import new_live_folder
+from slotwise.live.transport import MemoryBroker, Message
+from slotwise.log_event import LogEvent
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig
+from slotwise.runs.execution import build_task
+
+ATTACKER = 1
+TIMEOUT = 2.0  # seconds, where the server waits
+LEAST_SHARE = 0.8  # of the accuracy without an attack
+OPTIONS = {"devices": 10, "partition": "iid", "compute_slots": 10, "samples_per_device": 600}
+TOPICS = Topics("attacks")
+
+Spoil = Callable[
+    [np.ndarray, int], np.ndarray
+]  # the update that the attacker sends, from its own and a count
+
+
+def constant(size: float) -> Spoil:
+    return lambda update, _: np.full_like(update, size)
+
+
+def scaled(factor: float) -> Spoil:
+    return lambda update, _: (factor * update.astype(np.float64)).clip(-3e38, 3e38).astype(np.float32)
+
+
+def noise(size: float) -> Spoil:
+    def spoil(update: np.ndarray, count: int) -> np.ndarray:
+        drawn = np.random.default_rng(count).standard_normal(len(update))  # the attacker's, not the run's
+        return (size * drawn).astype(np.float32)
+
+    return spoil
+
+
+def once(spoil: Spoil, at: int) -> Spoil:
+    return lambda update, count: spoil(update, count) if count == at else update
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What device 1 does, and how the server is configured."""
+
+    name: str
+    spoil: Spoil | None = None  # of its updates
+    silent: Callable[[int], bool] = lambda _: (
+        False
+    )  # whether it withholds an update, by the count of its grants
+    endless: bool = False  # its trainings do not end
+    floods: Callable[[str], tuple[str, bytes]] | None = None  # a message that it repeats, for a run
+    options: dict[str, Any] = field(default_factory=dict)  # of the run
+    server: dict[str, Any] = field(default_factory=dict)
+    timeout: float | None = None  # shorter than the default, where the server waits
+
+    @property
+    def waits(self) -> bool:
+        """True if the attack makes the server wait."""
+        return self.timeout is not None
+
+
+def greeting(run: str) -> tuple[str, bytes]:
+    return TOPICS.from_device(ATTACKER, "here"), encode(Label(run, ATTACKER), boot="again")
+
+
+def garbage(run: str) -> tuple[str, bytes]:
+    del run
+    return TOPICS.from_device(ATTACKER, "update"), bytes(range(256)) * 40
+
+
+def anothers_name(run: str) -> tuple[str, bytes]:
+    return TOPICS.from_device(ATTACKER, "update"), encode(Label(run, 2), np.ones(10, dtype=np.float32))
+
+
+NAN = float("nan")
+ATTACKS = (
+    Attack("none"),
+    Attack("one update of -1e20", once(constant(-1e20), 3)),
+    Attack("one update of -1e20, the first", once(constant(-1e20), 0)),
+    Attack("one update of -1e20, no norm bound", once(constant(-1e20), 3), server={"clip_norm": "off"}),
+    Attack("one of 3e38, no norm bound", once(constant(3e38), 3), server={"clip_norm": "off"}),
+    *(Attack(f"all updates times {factor:g}", scaled(factor)) for factor in (-1.0, -10.0, -1e6, 1e30)),
+    *(Attack(f"all updates noise of {size:g}", noise(size)) for size in (1.0, 1e10)),
+    *(Attack(f"all updates {size:g} everywhere", constant(size)) for size in (-1e-2, -1e20, 1e20)),
+    Attack("all updates 1e20 everywhere, S=1", constant(1e20), options={"group_size": 1}),
+    Attack("all updates zero", scaled(0.0)),
+    Attack("all updates NaN", constant(NAN)),
+    *(
+        Attack(
+            f"all updates times -1e6, {rule}", scaled(-1e6), options={"group_size": 5, "aggregation": rule}
+        )
+        for rule in ("trimmed-mean", "median", "norm-clipping")
+    ),
+    Attack(
+        "all updates times -1e6, krum",
+        scaled(-1e6),
+        options={"group_size": 5, "aggregation": "krum", "byzantine": 1},
+    ),
+    Attack("never finishes a training", endless=True, timeout=TIMEOUT),
+    Attack("one good update, two silences", silent=lambda count: count % 3 != 0, timeout=TIMEOUT),
+    Attack("four good updates, one silence", silent=lambda count: count % 5 == 4, timeout=TIMEOUT),
+    Attack("1,000 greetings", floods=greeting),
+    Attack("1,000 malformed updates", floods=garbage),
+    Attack("1,000 updates in another's name", floods=anothers_name),
+)
+
+
+class AttackersChannel:
+    """The channel of the attacker: spoils or withholds what is published as an update."""
+
+    def __init__(self, channel: Any, attack: Attack) -> None:
+        self._channel, self._attack = channel, attack
+        self._sent = self._grants = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
+
+    async def publish(self, topic: str, payload: bytes, **how: Any) -> None:
+        """Publish, or do not."""
+        if topic.endswith("/update"):
+            self._grants += 1
+            if self._attack.silent(self._grants - 1):
+                return
+            frame = decode(payload)
+            if self._attack.spoil is not None and frame.vector is not None:
+                update = self._attack.spoil(frame.vector, self._sent)
+                payload = encode(frame.label, update, **frame.fields)
+            self._sent += 1
+        await self._channel.publish(topic, payload, **how)
+
+
+class Endless:
+    """A task whose trainings do not end."""
+
+    def __init__(self, task: Task, over: asyncio.Event) -> None:
+        self._task, self._over, self._loop = task, over, asyncio.get_running_loop()
+        self.initial_model, self.evaluate, self.named_arrays = (
+            task.initial_model,
+            task.evaluate,
+            task.named_arrays,
+        )
+
+    def local_update(self, model: np.ndarray, start: TrainingStart) -> np.ndarray:  # noqa: ARG002
+        """Wait for the end of the campaign's run."""
+        asyncio.run_coroutine_threadsafe(self._over.wait(), self._loop).result()
+        return model
+
+
+class Counting(Observer):
+    """Counts what the server reports."""
+
+    def __init__(self) -> None:
+        self.excluded: set[int] = set()
+        self.rolled_back, self.waited = 0, 0.0
+
+    def logged(self, event: LogEvent) -> None:
+        """Note who was excluded."""
+        if event.event == "excluded":
+            self.excluded.add(int(event.fields["device"]))
+        self.rolled_back += event.event == "rolled_back"
+        self.waited += event.fields.get("waited", 0.0)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Outcome of one attack."""
+
+    outcome: LiveOutcome
+    observer: Counting
+    models_sent: int  # to the attacker alone
+    attack: Attack
+
+    @property
+    def accuracy(self) -> float:
+        """The last test accuracy."""
+        return self.outcome.state.points[-1].accuracy
+
+    @property
+    def seconds(self) -> float:
+        """The length of the run."""
+        return self.outcome.state.seconds
+
+    def problems(self, clean: Result) -> list[str]:
+        """Return what must not happen with default options."""
+        found = []
+        if self.outcome.status != "finished":
+            found.append(self.outcome.status)
+        if self.observer.excluded - {ATTACKER}:
+            found.append("honest devices excluded")
+        if self.accuracy < LEAST_SHARE * clean.accuracy and not self.attack.server:
+            found.append(f"accuracy below {LEAST_SHARE:.0%}")
+        if self.waited > self.longest_wait:
+            found.append(f"waited for more than {self.longest_wait:.0f} s")
+        return found
+
+    @property
+    def waited(self) -> float:
+        """The seconds that the server has waited in vain."""
+        return self.observer.waited
+
+    @property
+    def longest_wait(self) -> float:
+        """The bound in docs/live.md: 3 timeouts, 1/20 of the run, and the wait that excludes the device."""
+        timeout = self.attack.timeout or 60.0
+        return LIMIT * timeout + self.seconds / COOL_DOWN + (20 * timeout if self.attack.endless else timeout)
+
+
+async def played(attack: Attack, deadline: int, folder: Path) -> Result:
+    """Return the outcome of a run with an attack."""
+    options = {"group_size": 2, **OPTIONS, "deadline": deadline, "evaluate_every": deadline, **attack.options}
+    config = RunConfig.from_options(options)
+    task, broker, over = build_task(config), MemoryBroker(), asyncio.Event()
+    server = ServerConfig(name=TOPICS.name, timeout=attack.timeout or 60.0, **attack.server)
+    observer = Counting()
+    run = new_live_folder(folder, config, server)
+    pool, models_sent = ThreadPoolExecutor(2), 0
+
+    async def be(number: int) -> None:
+        async def make(fields: object) -> Any:
+            del fields
+            return Endless(task, over) if attack.endless and number == ATTACKER else task
+
+        async with broker.connect(Device.last_will(TOPICS, number, "boot")) as channel:
+            attacks = number == ATTACKER
+            used: Any = AttackersChannel(channel, attack) if attacks else channel
+            own = ThreadPoolExecutor(1) if attacks and attack.endless else pool
+            await Device(number, TOPICS, used, make, own, "boot").run()
+
+    async def beside() -> None:
+        nonlocal models_sent
+        run_id = str(run.description()["live_run"])
+        async with broker.connect() as channel:
+            await channel.subscribe(TOPICS.to_device(ATTACKER, "work"))
+            for count in range(1000 if attack.floods else 0):
+                if count % 100 == 0:
+                    await asyncio.sleep(0.1)  # not before the run has begun
+                await channel.publish(*(attack.floods or greeting)(run_id))
+            async for arrival in channel.arrivals():
+                models_sent += isinstance(arrival, Message) and len(arrival.payload) > 10_000
+
+    tasks = [asyncio.create_task(be(n)) for n in range(1, config.channel.devices + 1)]
+    tasks.append(asyncio.create_task(beside()))
+    try:
+        async with broker.connect() as channel:
+            outcome = await run_live(run, config, task, channel, server=server, observer=observer)
+    finally:
+        over.set()
+        for one in tasks:
+            one.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+        pool.shutdown()
+    return Result(outcome, observer, models_sent, attack)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--deadline", type=int, default=600, help="slots of a run")
+    parser.add_argument(
+        "--only", default="", help="attacks whose name contains this, and the run without one"
+    )
+    options = parser.parse_args()
+    chosen = [attack for attack in ATTACKS if attack.name == "none" or options.only in attack.name]
+    print(f"{'attack of device 1':<42} {'status':<9} {'acc':>6} {'share':>6} {'s':>6}  notes")
+    results: dict[int, Result] = {}
+    failed = False
+    for attack in chosen:
+        size = attack.options.get("group_size", 2)
+        if size not in results and attack.name != "none":  # a clean run with the same group size
+            with tempfile.TemporaryDirectory() as folder:
+                clean = Attack(f"none, S={size}", options={"group_size": size})
+                results[size] = asyncio.run(played(clean, options.deadline, Path(folder) / "run"))
+        with tempfile.TemporaryDirectory() as folder:
+            result = asyncio.run(played(attack, options.deadline, Path(folder) / "run"))
+        results.setdefault(size, result)
+        problems = result.problems(results[size])
+        failed = failed or bool(problems)
+        state, seen = result.outcome.state, result.observer
+        norms = state.health.norms.get(ATTACKER)
+        notes = [f"clipped {norms.clipped} of {norms.updates}"] if norms and norms.clipped else []
+        notes += [f"excluded {', '.join(map(str, sorted(seen.excluded)))}"] if seen.excluded else []
+        notes += [f"rolled back {seen.rolled_back}"] if seen.rolled_back else []
+        if attack.waits:
+            notes.append(f"waited {result.waited:.0f} s of at most {result.longest_wait:.0f}")
+        notes += [f"{result.models_sent} models sent again"] if attack.floods else []
+        notes += [f"FAILED: {problem}" for problem in problems]
+        share = result.accuracy / results[size].accuracy
+        print(
+            f"{attack.name:<42} {result.outcome.status:<9} {result.accuracy:>6.1%} {share:>6.0%} "
+            f"{result.seconds:>6.1f}  {'; '.join(notes)}",
+            flush=True,
+        )
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,318 @@
+"""Random faults in live runs: chaos.py --faults 200 --seed 1.
+
+Runs with six devices in three processes, alternately on mosquitto and on the embedded broker, all behind TCP
+proxies. Every second or so there is a fault: kill -9, SIGTERM or SIGSTOP of devices, server or broker; cut,
+delayed or truncated connections, one or all. Who was killed is started again. A run is right if it ends with
+all planned rounds, no update is applied twice, and its timeline.json replays to the run's model to the bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from slotwise.learning import Evaluation, TrainingStart
+from slotwise.live import replay
+from slotwise.live.server.server_config import live_plan
+from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs.run_folder import model_sha256
+from tcp_proxy import TcpProxy
+
+HERE = Path(__file__).resolve().parent
+PROCESSES, DEVICES_EACH = 3, 2
+PLAN = {"devices": PROCESSES * DEVICES_EACH, "group-size": 2, "compute-slots": 4, "deadline": 400}
+TIMEOUTS = [
+    "--timeout",
+    "4",
+    "--cool-down",
+    "10",
+    "--wait",
+    "60",
+]  # short, so that faults do not take minutes
+BROKERS = ("mosquitto", "embedded")
+RESTARTED = (-signal.SIGKILL, -signal.SIGTERM, 130)  # exit codes of a server that was killed or stopped
+
+
+class Arithmetic:
+    """A task whose updates tell device, training and model apart."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def initial_model(self) -> np.ndarray:
+        """Return 2,000 different numbers."""
+        return np.linspace(1, 2, 2000, dtype=np.float32)
+
+    def local_update(self, model: np.ndarray, start: TrainingStart) -> np.ndarray:
+        """Return an update that depends on everything."""
+        time.sleep(self._seconds)
+        step = 1e-3 * start.device * model + 1e-4 * start.training + 1e-5 * start.round + 1e-6 * start.slot
+        return step.astype(np.float32)
+
+    def evaluate(self, model: np.ndarray) -> Evaluation:
+        """Return the mean as the loss."""
+        return Evaluation(float(model.mean()), 0.0)
+
+    def named_arrays(self, model: np.ndarray) -> Mapping[str, np.ndarray]:
+        """Return the model as one array."""
+        return {"model": model}
+
+
+def make_task(config: RunConfig) -> Arithmetic:
+    del config
+    return Arithmetic(float(os.environ.get("CHAOS_TRAINING", "0")))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Figures:
+    """What has happened in all runs so far."""
+
+    faults: Counter[str] = field(default_factory=Counter)
+    runs: int = 0
+    completed: int = 0
+    hung: int = 0
+    wrong: int = 0
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items()))
+        ends = f"completed {self.completed}  hung {self.hung}  wrong {self.wrong}"
+        return f"{kinds}\nfaults {sum(self.faults.values())}  runs {self.runs}  {ends}"
+
+
+class Trial:
+    """One run with its broker, proxies and processes."""
+
+    def __init__(self, folder: Path, broker: str, random: Random, faults: Counter[str]) -> None:
+        self.folder, self.out, self._kind, self._random = folder, folder / "run", broker, random
+        self._faults = faults
+        self._port = free_port()
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._thawing: set[asyncio.Task[None]] = set()
+        self.stack = AsyncExitStack()
+
+    async def start(self) -> None:
+        """Start everything."""
+        self._near = await self.stack.enter_async_context(TcpProxy(free_port(), self._port))
+        self._far = await self.stack.enter_async_context(TcpProxy(free_port(), self._port))
+        if self._kind == "mosquitto":
+            lines = f"listener {self._port} 127.0.0.1", "allow_anonymous true", "set_tcp_nodelay true"
+            (self.folder / "mosquitto.conf").write_text("\n".join(lines) + "\n")
+            await self._start_broker()
+        await self._start_server()
+        for index in range(PROCESSES):
+            await self._start_devices(f"devices {index}")
+
+    async def close(self) -> None:
+        """End everything."""
+        for process in self._processes.values():
+            _signal(process, signal.SIGCONT)
+            _signal(process, signal.SIGKILL)
+            await process.wait()
+        await self.stack.aclose()
+
+    async def play(self, faults: int) -> str:
+        """Inject so many faults, or fewer if the run ends before; return what is wrong, or nothing."""
+        while faults and (code := self._processes["server"].returncode) is None:
+            await asyncio.sleep(self._random.uniform(0.1, 1.0))
+            faults -= await self._fault()
+        while (code := await self._processes["server"].wait()) in RESTARTED:
+            await self._start_server()
+        return f"the server ended with code {code}" if code else check(self.out)
+
+    # Faults
+
+    async def _fault(self) -> bool:
+        """Inject one; return whether there was anything to disturb."""
+        server, proxy = self._processes["server"], self._random.choice([self._near, self._far])
+        everyone, seconds = self._random.random() < 0.5, self._random.uniform(0.2, 6.0)
+        kinds: dict[str, Callable[[], Awaitable[bool]]] = {
+            "cut": lambda: _done(proxy.cut(self._random, everyone=everyone)),
+            "delay": lambda: _done(proxy.delay(self._random, seconds, everyone=everyone)),
+            "truncate": lambda: _done(proxy.truncate(self._random, everyone=everyone)),
+        }
+        parties = ["devices 0", "devices 1", "devices 2", "server"]
+        parties += ["broker"] if self._kind == "mosquitto" else []
+        party = self._random.choice(parties)
+        who = party.split()[0]
+        kinds |= {
+            f"kill {who}": lambda: self._end(party, signal.SIGKILL),
+            f"terminate {who}": lambda: self._end(party, signal.SIGTERM),
+            f"stop {who}": lambda: self._freeze(party, seconds),
+        }
+        if server.returncode is not None:
+            return False
+        kind = self._random.choice(list(kinds))
+        happened = await kinds[kind]()
+        self._faults[kind] += happened
+        return happened
+
+    async def _end(self, party: str, number: signal.Signals) -> bool:
+        process = self._processes[party]
+        if process.returncode is not None:
+            return False
+        _signal(process, number)
+        _signal(process, signal.SIGCONT)  # a stopped process does not end before
+        await process.wait()
+        if party == "broker":
+            await self._start_broker()
+        elif party == "server":
+            if process.returncode in RESTARTED:  # else it was at its end
+                await self._start_server()
+        else:
+            await self._start_devices(party)
+        return True
+
+    async def _freeze(self, party: str, seconds: float) -> bool:
+        process = self._processes[party]
+        if process.returncode is not None:
+            return False
+        _signal(process, signal.SIGSTOP)
+
+        async def thaw() -> None:
+            await asyncio.sleep(seconds)
+            _signal(process, signal.SIGCONT)
+
+        task = asyncio.create_task(thaw())
+        self._thawing.add(task)
+        task.add_done_callback(self._thawing.discard)
+        return True
+
+    # Processes
+
+    async def _start_broker(self) -> None:
+        program = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
+        if program is None:
+            sys.exit("mosquitto is not installed (Debian: apt install mosquitto)")
+        command = [program, "-c", str(self.folder / "mosquitto.conf")]
+        await self._spawn("broker", command)
+
+    async def _start_server(self) -> None:
+        """Start the server as a service does: the same command begins the run and resumes it."""
+        plan = [word for name, value in PLAN.items() for word in (f"--{name}", str(value))]
+        options = ["--out", str(self.out), "--go-on", "--task", "chaos:make_task", *plan]
+        embedded = ["--listen", f"127.0.0.1:{self._port}"]
+        where = embedded if self._kind == "embedded" else self._broker_at(self._near)
+        steady = ["--quiet", "--checkpoint-every", "0"]
+        await self._spawn("server", _slotwise("serve", *options, *where, *TIMEOUTS, *steady))
+
+    async def _start_devices(self, party: str) -> None:
+        first = 1 + DEVICES_EACH * int(party.split()[1])
+        numbers = ["--first", str(first), "--devices", str(DEVICES_EACH), "--timeout", "600"]
+        where = self._broker_at(self._far)
+        await self._spawn(party, _slotwise("fleet", *numbers, *where, "--task", "chaos:make_task", "--quiet"))
+
+    def _broker_at(self, proxy: TcpProxy) -> list[str]:
+        return ["--broker", f"mqtt://127.0.0.1:{proxy.port}"]
+
+    async def _spawn(self, party: str, command: list[str]) -> None:
+        with (self.folder / f"{party.replace(' ', '-')}.log").open("ab") as log:
+            self._processes[party] = await asyncio.create_subprocess_exec(
+                *command, cwd=HERE, stdout=log, stderr=log, env={**os.environ, "CHAOS_TRAINING": "0.05"}
+            )
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """Send a signal; unlike `Process.send_signal` it does not take the exit code away from the event loop."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+
+
+async def _done(count: int) -> bool:
+    return count > 0
+
+
+def _slotwise(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from slotwise.cli import main; main()", *arguments]
+
+
+def check(out: Path) -> str:
+    """Return what is wrong with a run, or nothing."""
+    folder = RunFolder.open(out)
+    description, planned = folder.description(), live_plan(folder.parameters()).rounds
+    if (description["status"], description["rounds"]) != ("finished", planned):
+        return f"{description['status']} after {description['rounds']} of {planned} rounds"
+    rounds = json.loads((out / "timeline.json").read_text())["rounds"]
+    applied = [(uplink["device"], uplink["version"]) for entry in rounds for uplink in entry["uplinks"]]
+    if len(set(applied)) != len(applied):
+        return "an update was applied twice"
+    if model_sha256(replay(out)) != description["model_sha256"]:
+        return "the timeline does not replay to the model of the run"
+    return ""
+
+
+async def campaign(
+    faults: int, seed: int, each: int, limit: float, brokers: tuple[str, ...], keep: Path
+) -> Figures:
+    """Play runs until there were so many faults."""
+    figures = Figures()
+    while (left := faults - sum(figures.faults.values())) > 0:
+        number = figures.runs
+        figures.runs += 1
+        folder, kind = keep / f"{number:03}", brokers[number % len(brokers)]
+        folder.mkdir(parents=True)
+        trial = Trial(folder, kind, Random(f"{seed}-{number}"), figures.faults)
+        began, before = time.monotonic(), sum(figures.faults.values())
+        try:
+            await trial.start()
+            problem = await asyncio.wait_for(trial.play(min(each, left)), limit)
+        except TimeoutError:
+            figures.hung += 1
+            problem = f"hung for {limit:.0f} s"
+        else:
+            figures.completed += not problem
+            figures.wrong += bool(problem)
+        finally:
+            await trial.close()
+        count = sum(figures.faults.values()) - before
+        print(
+            f"run {number} on {kind}: {count} faults, {time.monotonic() - began:.0f} s: {problem or 'right'}",
+            flush=True,
+        )
+        if not problem:
+            shutil.rmtree(folder)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--faults", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--each", type=int, default=12, help="faults in one run, at most")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds after which a run hangs")
+    parser.add_argument("--broker", choices=[*BROKERS, "both"], default="both")
+    parser.add_argument("--keep", type=Path, help="folder for the runs that went wrong")
+    options = parser.parse_args()
+    brokers = BROKERS if options.broker == "both" else (options.broker,)
+    keep = options.keep or Path(tempfile.mkdtemp(prefix="chaos-"))
+    figures = asyncio.run(campaign(options.faults, options.seed, options.each, options.limit, brokers, keep))
+    print(figures)
+    if figures.hung or figures.wrong:
+        sys.exit(f"see {keep}")
+    shutil.rmtree(keep)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Disk and memory of a small device: benchmarks/device_footprint.py [--keep FOLDER].
+
+Installs slotwise[device] into a new environment, starts a mosquitto broker and three devices that wait for a
+run, and then a run with a numpy task of their own; prints megabytes (of 1,000,000 bytes). The exit code is 1
+if a device has more than 160 MB installed or 50 MB resident while it waits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MOST_INSTALLED, MOST_RESIDENT = 160.0, 50.0  # MB
+NOT_NEEDED = ("numba", "matplotlib", "plotly", "amqtt")
+TIMEOUT = 120.0  # seconds
+TASK = """
+import numpy as np
+
+class LeastSquares:
+    def initial_model(self):
+        return np.zeros(1000, dtype=np.float32)
+    def local_update(self, model, start):
+        return (0.1 * (model - start.device)).astype(np.float32)
+    def evaluate(self, model):
+        return float(np.square(model - 2).mean()), float("nan")
+    def named_arrays(self, model):
+        return {"w": model}
+
+def make(config):
+    return LeastSquares()
+"""
+
+
+def install(folder: Path) -> Path:
+    """Return the folder of programs of a new environment with slotwise[device]."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    pip = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, f"{ROOT}[device]"], check=True)
+    return folder / "bin"
+
+
+def megabytes(path: Path) -> float:
+    """Return the size of all files below a folder."""
+    files = (file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
+    return sum(file.stat().st_size for file in files) / 1e6
+
+
+def status(process: subprocess.Popen[bytes], name: str) -> float:
+    """Return a size in the status of a process; 0 if it has just ended."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(name)), 0.0)
+
+
+def wait_for(log: Path, text: str) -> None:
+    """Wait until a process has written a text."""
+    until = time.monotonic() + TIMEOUT
+    while text not in log.read_text():
+        if time.monotonic() > until:
+            raise SystemExit(f"no {text!r} in: {log.read_text()}")
+        time.sleep(0.05)
+
+
+def measure(programs: Path, folder: Path) -> tuple[float, float]:
+    """Return the memory of a device that waits, and the most that it takes in a run."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (folder / "footprint_task.py").write_text(TASK)
+    (folder / "broker.conf").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nlog_dest none\n")
+    mosquitto = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
+    if mosquitto is None:
+        raise SystemExit("mosquitto is not installed (Debian: apt install mosquitto)")
+    common = ["--broker", f"mqtt://127.0.0.1:{port}", "--task", "footprint_task:make"]
+    started = [subprocess.Popen([mosquitto, "-c", folder / "broker.conf"])]
+    try:
+        for number in (1, 2, 3):
+            with (folder / f"device-{number}.log").open("wb") as log:
+                command = [programs / "slotwise", "device", "--id", str(number), *common]
+                started.append(subprocess.Popen(command, cwd=folder, stderr=log))
+        for number in (1, 2, 3):
+            wait_for(folder / f"device-{number}.log", "connected to")
+        idle = max(status(device, "VmRSS") for device in started[1:])
+        channel = ["--devices", "3", "--group-size", "1", "--compute-slots", "2", "--deadline", "2000"]
+        command = [programs / "slotwise", "serve", *common, *channel, "--out", folder / "run", "--quiet"]
+        server = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+        started.append(server)
+        busy = 0.0
+        while server.poll() is None:
+            for device in started[1:4]:
+                if device.poll() is None:
+                    busy = max(busy, status(device, "VmHWM"))
+            time.sleep(0.02)
+        if server.returncode:
+            raise SystemExit(f"the run failed with exit code {server.returncode}")
+        return idle, busy
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--keep", type=Path, help="folder for the environment, which is kept")
+    keep = parser.parse_args().keep
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        programs = install((keep or folder / "environment").absolute())
+        packages = next((programs.parent / "lib").glob("python*/site-packages"))
+        found = [name for name in NOT_NEEDED if (packages / name).exists()]
+        installed = megabytes(programs.parent)
+        sizes = [(megabytes(path), path.name) for path in packages.iterdir() if path.is_dir()]
+        idle, busy = measure(programs, folder)
+    largest = ", ".join(f"{name} {size:.0f}" for size, name in sorted(sizes, reverse=True)[:7])
+    print(f"installed: {installed:.0f} MB ({largest})")
+    print(f"resident: {idle:.1f} MB while it waits for a run, {busy:.1f} MB at most in a run of its own task")
+    if found or installed > MOST_INSTALLED or idle > MOST_RESIDENT:
+        sys.exit(f"too much: {MOST_INSTALLED:g} MB, {MOST_RESIDENT:g} MB and none of {found} are allowed")
+
+
+if __name__ == "__main__":
+    main()

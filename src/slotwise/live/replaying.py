@@ -1,0 +1,69 @@
+"""replay: computes the models of a live run again, from its files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from slotwise.aggregation import Contribution, RuleState, Vector, next_model
+from slotwise.aggregation.norm_bound import NormBounded, only_norms
+from slotwise.errors import UserError
+from slotwise.learning import Task, TrainingStart
+from slotwise.learning.task import CheckedTask, update_of
+from slotwise.live.server.model_health import Rollback
+from slotwise.runs import RunFolder
+from slotwise.runs.execution import build_task
+from slotwise.schedule import Timeline
+
+
+def replay(path: Path | str, task: Task | None = None) -> Vector:
+    """Return the last model of a live run, computed along its timeline.json as the server did.
+
+    It is the model of the run to the bit if all devices sent what ``task`` (default: that of the run) gives.
+    Bounds on norms and roll-backs are repeated.
+    """
+    folder = RunFolder.open(path)
+    description, config = folder.description(), folder.parameters()
+    if "live_run" not in description:
+        raise UserError(f"{path}: a simulated run; its model does not have to be replayed")
+    timeline_file = folder.path / "timeline.json"
+    if not timeline_file.is_file():
+        raise UserError(f"{path}: no round is complete, so there is nothing to replay")
+    timeline = Timeline.from_json(timeline_file.read_text(encoding="utf-8"))
+    live = json.loads((folder.path / "live.json").read_text(encoding="utf-8"))
+    rollbacks = {entry[0]: Rollback(*entry) for entry in live.get("rollbacks", [])}
+    rule = NormBounded(config.rule.rule(), description["live_options"]["clip_norm"] or "off")
+    return _last_model(timeline, build_task(config) if task is None else task, rule, rollbacks)
+
+
+def _last_model(
+    timeline: Timeline, task: Task, rule: NormBounded, rollbacks: Mapping[int, Rollback]
+) -> Vector:
+    sample_count = CheckedTask.of(task).sample_count
+    models: dict[int, Vector] = {0: task.initial_model()}
+    rule_state: RuleState = {}
+    last_use = np.arange(timeline.rounds + 1)  # round in which each model is used for the last time
+    np.maximum.at(last_use, timeline.version, timeline.round)
+    for rollback in rollbacks.values():
+        last_use[rollback.good] = max(last_use[rollback.good], rollback.version - 1)
+    for k in range(timeline.rounds):
+        contributions = []
+        rows = timeline.uplinks(k)
+        columns = (timeline.device, timeline.version, timeline.training)
+        for device, version, training in zip(*(c[rows].tolist() for c in columns), strict=True):
+            slot = int(timeline.broadcast_end[version - 1]) if version else 0
+            start = TrainingStart(device, training, version, slot)
+            update = update_of(task.local_update(models[version], start))
+            samples = sample_count(device)
+            contributions.append(Contribution(update, k - version, models[version], device, k, samples))
+        base = models[k]
+        if k + 1 in rollbacks:
+            _, good, below = rollbacks[k + 1]
+            base, rule_state = models[good], only_norms(rule_state)
+            contributions = [c for c in contributions if k - c.staleness < below]
+        models[k + 1], rule_state = next_model(rule, base, contributions, rule_state)
+        models = {version: model for version, model in models.items() if last_use[version] > k}
+    return models[timeline.rounds]

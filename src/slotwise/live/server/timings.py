@@ -1,0 +1,103 @@
+"""Timings: how long trainings and transfers of a live run really took, for `slotwise calibrate`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from math import nan
+from pathlib import Path
+from typing import NamedTuple
+
+from slotwise.live.protocol import Label, Work
+
+FILE = "timings.csv"
+FILE_LIMIT = 64 << 20  # bytes; further trainings are not recorded
+
+
+class Timing(NamedTuple):
+    """One turn of a device; seconds are NaN if they are not known.
+
+    Attributes:
+        device, round, version, training: those of the update.
+        compute_seconds: of the training, as measured by the device.
+        ready_seconds: from the broadcast of the model to the message that the training is finished.
+        uplink_seconds: from the grant of the channel to the whole update.
+        lost: 1 if no good update has come, otherwise 0.
+    """
+
+    device: int
+    round: int
+    version: int
+    training: int
+    compute_seconds: float
+    ready_seconds: float
+    uplink_seconds: float
+    lost: int
+
+    def row(self) -> str:
+        """Return the line of the file."""
+        return ",".join(_text(value) for value in self)
+
+
+class Timings:
+    """Stop watch of a live run: it times the turns of devices, and keeps them until they are written."""
+
+    def __init__(self, now: Callable[[], float] = lambda: nan) -> None:
+        self._now = now
+        self._sent: dict[int, tuple[int, float]] = {}  # version of the model, and when it was sent
+        self._ready: dict[int, tuple[Work, float, float]] = {}  # computed what, in how many seconds, by when
+        self._granted: dict[str, float] = {}  # when the last grant was made, by its number
+        self._received = nan
+        self._turns: list[Timing] = []
+
+    def model_sent(self, devices: Iterable[int], version: int) -> None:
+        """Note that a model was broadcast."""
+        now = self._now()
+        self._sent |= dict.fromkeys(devices, (version, now))
+
+    def ready(self, device: int, work: Work, seconds: str) -> None:
+        """Note that a training is finished; ``seconds`` is what the device says of it."""
+        said = float(seconds) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", seconds) else nan
+        self._ready[device] = (work, said, self._now())
+
+    def granted(self, number: str) -> None:
+        """Note that the channel was granted, unless this only repeats it."""
+        if number not in self._granted:
+            self._granted, self._received = {number: self._now()}, nan
+
+    def received(self) -> None:
+        """Note that the granted update is there."""
+        self._received = self._now()
+
+    def turn_ended(self, label: Label, number: str, *, lost: bool) -> None:
+        """Record the turn of a device that was granted the channel."""
+        work, said, by = self._ready.get(label.device, (None, nan, nan))
+        version, sent = self._sent.get(label.device, (-1, nan))
+        known = work == Work(label.version, label.training)
+        self._turns.append(
+            Timing(
+                label.device,
+                label.round,
+                label.version,
+                label.training,
+                said if known else nan,
+                by - sent if known and version == label.version else nan,
+                nan if lost else self._received - self._granted.get(number, nan),
+                int(lost),
+            )
+        )
+
+    def write(self, folder: Path) -> None:
+        """Append the turns since the last call to the file in the folder of a run."""
+        turns, self._turns = self._turns, []
+        with (folder / FILE).open("a", encoding="utf-8") as file:
+            if not file.tell():
+                file.write(",".join(Timing._fields) + "\n")
+            if file.tell() < FILE_LIMIT:
+                file.writelines(f"{turn.row()}\n" for turn in turns)
+
+
+def _text(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return "" if value != value else f"{value:.6f}"  # noqa: PLR0124  (NaN)

@@ -1,0 +1,34 @@
+"""Backoff: how long to wait before the next attempt to connect."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+
+FIRST = 0.5  # seconds before the first retry, at most
+LONGEST = 30.0
+# A broker that is not there refuses connections, which costs nobody anything; when it is back, devices must
+# return within seconds to keep their work. One that accepts and closes them, or its proxy, needs a rest.
+LONGEST_REFUSED = 2.0
+STEADY = 5.0  # seconds; after a connection that has lasted as long, waiting begins anew
+_RANDOM_STEPS = 1 << 20
+
+
+class Backoff:
+    """Waiting times that double from one failure to the next, each shortened at random by up to a half.
+
+    The randomness keeps the devices of a fleet from coming back all at once.
+    """
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    def next(self, error: Exception | None, lasted: float) -> float:
+        """Return the seconds to wait after a connection that lasted so long and ended with ``error``."""
+        if lasted >= STEADY:
+            self._failures = 0
+        refused = os.strerror(errno.ECONNREFUSED) in str(error)
+        longest = min(FIRST * 2.0 ** min(self._failures, 30), LONGEST_REFUSED if refused else LONGEST)
+        self._failures += 1
+        return longest * (1 - secrets.randbelow(_RANDOM_STEPS) / (2 * _RANDOM_STEPS))
