@@ -110,6 +110,14 @@ def next_model(
     raise _wrong(rule, f"must return a float32 array of length {len(model)}", found)
 
 
+def check_group_sizes(rule: Aggregation, sizes: Sequence[int]) -> None:
+    """Refuse sizes of rounds that do not fit a rule with a method ``check_group_size``."""
+    check = getattr(rule, "check_group_size", None)
+    if check is not None:
+        for size in sizes:
+            check(size)
+
+
 def _checked_state(rule: Callable[..., Any], state: object) -> RuleState:
     """Return a rule's state as arrays that a checkpoint can keep."""
     if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):

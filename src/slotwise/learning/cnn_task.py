@@ -46,7 +46,7 @@ class CnnTask:
         self.samples, self.architecture, self.training = samples, architecture, training
         self.devices, self._local_step = len(samples), local_step
         self._model_seed = training.seed if model_seed is None else model_seed
-        Optimizer(training)  # a step of the user's that cannot be imported is refused here
+        Optimizer(training, local_step)  # a step of the user's that cannot be imported is refused here
         dataset = samples.dataset
         self._network = FastCnn(architecture, offset=offset or dataset.offset, scale=scale or dataset.scale)
 
@@ -167,7 +167,8 @@ class FastCnn:
         """Do several trainings from one model, see `train`; `batches` is [trainings, steps, batch]."""
         steps = read_only(batches, np.int64)
         if steps.ndim != 3 or steps.shape[2] == 0:
-            raise ValueError(f"batches must be [steps, batch], at least one sample, not {list(steps.shape)}")
+            wanted = "[trainings, steps, batch], at least one sample"
+            raise ValueError(f"batches must be {wanted}, not {list(steps.shape)}")
         if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
             raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
         start, pixels, answers = self._checked(model, images, labels, steps)

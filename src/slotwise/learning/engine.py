@@ -20,11 +20,12 @@ from slotwise.aggregation import (
     Contribution,
     RuleState,
     Vector,
+    check_group_sizes,
     mean,
     next_model,
 )
 from slotwise.aggregation.rule import read_only
-from slotwise.errors import UserError
+from slotwise.errors import InputError, UserError
 from slotwise.learning.pipeline import UpdatePipeline
 from slotwise.learning.task import (
     NO_METRICS,
@@ -193,6 +194,7 @@ class Training:
         resume: History | None = None,
     ) -> None:
         self._timeline, self._task, self._aggregation = timeline, CheckedTask.of(task), rule_of(aggregation)
+        check_group_sizes(self._aggregation, timeline.scenario.group_sizes)
         self._workers: Workers = ThreadWorkers(self._task, workers)
         self._task.check_devices(timeline.scenario.devices)
         self._due = evaluation_rounds(timeline, evaluate_every)
@@ -355,6 +357,9 @@ def rule_of(aggregation: Aggregation | str) -> Aggregation:
     """Return the rule of a name, with its default options; a rule is returned as it is, if it can be one."""
     if isinstance(aggregation, str):
         return AggregationConfig(aggregation=aggregation).rule()
+    if isinstance(aggregation, type):
+        name = aggregation.__name__
+        raise InputError("aggregation", f"the class {name}", f"an object of it, as in {name}()")
     check_arguments("aggregation", aggregation, 2, 3)
     return aggregation
 

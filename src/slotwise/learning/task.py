@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
-from slotwise.user_code import describe_value
+from slotwise.user_code import check_arguments, describe_value
 
 NO_METRICS: Mapping[str, float] = MappingProxyType({})
 METRIC_NAME = "[A-Za-z][A-Za-z0-9_./-]*"
@@ -128,6 +128,9 @@ class CheckedTask:
     def __init__(self, name: str, task: Any) -> None:
         """Check ``task``, which messages call ``name``."""
         self.name, self.task = name, task
+        self._metrics: frozenset[str] | None = None  # names in the first evaluation
+        if isinstance(task, type):
+            raise UserError(f"task {name}: must be an object, and {task.__name__} is a class; call it")
         missing = [method for method in METHODS if not callable(getattr(task, method, None))]
         if missing:
             found = f"{describe_value(task)} has no {', '.join(missing)}"
@@ -144,7 +147,12 @@ class CheckedTask:
         if not np.isfinite(model).all():
             raise UserError(f"task {name}: initial_model must return finite numbers")
         self.size = model.size
-        named = sum(array.size for array in task.named_arrays(model).values())
+        if getattr(task, "local_updates", None) is not None:
+            check_arguments(f"task {name}: local_updates", task.local_updates, 2)
+        arrays = task.named_arrays(model)
+        if not isinstance(arrays, Mapping) or not all(isinstance(a, np.ndarray) for a in arrays.values()):
+            raise self._wrong("named_arrays", "a dict of numpy arrays by name", arrays)
+        named = sum(array.size for array in arrays.values())
         if named != self.size:
             covered = f"they have {named} of {self.size} numbers"
             raise UserError(f"task {name}: named_arrays must cover the model; {covered}")
@@ -162,9 +170,13 @@ class CheckedTask:
         """Return the results of several local trainings on one model."""
         if not self.trains_together:
             return [self.local_update(model, start) for start in starts]
-        found = [self._checked_result(result) for result in self.task.local_updates(model, starts)]
+        returned = self.task.local_updates(model, starts)
+        if not isinstance(returned, Iterable):
+            raise self._wrong("local_updates", "a list of updates", returned)
+        found = [self._checked_result(result) for result in returned]
         if len(found) != len(starts):
-            raise self._wrong("local_updates", f"{len(starts)} updates", found)
+            wrong = f"must return {len(starts)} updates; it returned {len(found)}"
+            raise UserError(f"task {self.name}: local_updates {wrong}")
         return found
 
     def _checked_result(self, found: Any) -> Vector | TrainingResult:
@@ -190,22 +202,39 @@ class CheckedTask:
         found: Any = with_states(model, states or {}) if with_states else self.task.evaluate(model)
         try:
             loss, accuracy, *more = found
-            metrics = {str(name): float(value) for name, value in dict(*more).items()}
-            evaluation = Evaluation(float(loss), float(accuracy), metrics)
+            metrics = dict(*more)
+            evaluation = Evaluation(float(loss), float(accuracy))
         except (TypeError, ValueError):
-            raise self._wrong("evaluate", "a slotwise.learning.Evaluation", found) from None
-        for name in metrics:  # each is a column of history.csv
-            if not re.fullmatch(METRIC_NAME, name) or name in RESERVED:
+            wanted = "a slotwise.learning.Evaluation: a loss, an accuracy and perhaps a dict of metrics"
+            raise self._wrong("evaluate", wanted, found) from None
+        return evaluation._replace(metrics=self._checked_metrics(metrics))
+
+    def _checked_metrics(self, metrics: Mapping[Any, Any]) -> Mapping[str, float]:
+        """Return metrics as floats; their names, columns of history.csv, must always be the same."""
+        for name in metrics:
+            if not re.fullmatch(METRIC_NAME, str(name)) or name in RESERVED:
                 allowed = f"letters, digits and _ . / -, and not {', '.join(RESERVED)}"
                 raise UserError(f"task {self.name}: evaluate names a metric {name!r}; allowed are {allowed}")
-        return evaluation
+        names = frozenset(map(str, metrics))
+        self._metrics = names if self._metrics is None else self._metrics
+        if names != self._metrics:
+            change = f"{', '.join(sorted(self._metrics)) or 'none'}; now {', '.join(sorted(names)) or 'none'}"
+            always = "must return the same metrics each time (NaN for one that is not known)"
+            raise UserError(f"task {self.name}: evaluate {always}; it returned first {change}")
+        try:
+            return {str(name): float(value) for name, value in metrics.items()}
+        except (TypeError, ValueError):
+            found = ", ".join(f"{name} is {describe_value(value)}" for name, value in metrics.items())
+            raise UserError(f"task {self.name}: evaluate must return numbers as metrics; {found}") from None
 
     def sample_count(self, device: int) -> int:
         """Return the number of samples that a device holds; 1 if the task does not say."""
         count = getattr(self.task, "sample_count", None)
         found: Any = 1 if count is None else count(device)
+        if not isinstance(found, Integral) or isinstance(found, bool):
+            raise self._wrong("sample_count", "a whole number", found)
         if not _is_count(found):
-            raise self._wrong("sample_count", "a whole number of at least 1", found)
+            raise UserError(f"task {self.name}: sample_count must return at least 1; it returned {found}")
         return int(found)
 
     def _check_result(self, result: TrainingResult) -> None:

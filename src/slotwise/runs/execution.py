@@ -129,7 +129,7 @@ def resume(
         raise UserError(f"{run_folder.path}: it trains a {task_object} made in Python; resume it with task=…")
     recorded = run_folder.description().get("data_sha256")
     if recorded is not None and recorded != config.dataset.content_hash:
-        changed = f"the data set {config.dataset.data} has changed since the run began"
+        changed = f"the data set {config.dataset.source} has changed since the run began"
         raise UserError(f"{run_folder.path}: {changed}; start a new one")
     with run_folder.held():
         history, damaged = run_folder.checkpoints.load()
