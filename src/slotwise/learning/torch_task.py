@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
-from slotwise.learning.local_training import DeviceSamples, LocalTraining
+from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training
 from slotwise.learning.optimizer import Optimizer, Step, with_own_step
 from slotwise.learning.task import Evaluation, TrainingStart
 from slotwise.scenario import LARGEST_SEED, whole
@@ -99,6 +99,7 @@ class TorchTask:
             UserError: module, loss, metrics and samples do not fit together.
         """
         data = _batches(samples, offset, scale)
+        check_training(training, samples)
         _check_choice("initial", initial, ("module", "seed"))
         _check_choice("buffers", buffers, ("local", "average", "refuse"))
         seed = training.seed if model_seed is None else whole("model_seed", model_seed, 0, LARGEST_SEED)
