@@ -168,8 +168,14 @@ def test_a_seed_out_of_range_is_refused(seed) -> None:
 
 def test_the_caller_s_threads_and_generator_are_left_alone() -> None:
     threads, state = torch.get_num_threads(), torch.get_rng_state()
-    TorchTask(nn.Sequential(LINEAR, nn.Dropout()), linear_samples(), TRAINING)
-    assert torch.get_num_threads() == threads
+    torch.set_num_threads(2)
+    try:
+        task = TorchTask(nn.Sequential(LINEAR, nn.Dropout()), linear_samples(), TRAINING)
+        task.local_update(task.initial_model(), TrainingStart(1, 0))
+        task.evaluate(task.initial_model())
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
     assert torch.equal(torch.get_rng_state(), state)
 
 

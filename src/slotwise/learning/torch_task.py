@@ -38,6 +38,7 @@ from slotwise.learning.torch_module import (
     copy_module,
     draw_parameters,
     keep_freed_memory,
+    one_thread,
 )
 from slotwise.learning.torch_objective import Loss, Mean, Metric, Objective, count_correct
 from slotwise.learning.torch_randomness import SeededOperations
@@ -127,6 +128,7 @@ class TorchTask:
         """Return the number of samples that a device holds."""
         return self.samples.count(device)
 
+    @one_thread()
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         """Return w_start − w_end of H steps on the device's samples."""
         flat = self._worker_module()
@@ -144,6 +146,7 @@ class TorchTask:
             take_step()
         return flat.update(model, self.training.divisor)
 
+    @one_thread()
     @torch.no_grad()
     def evaluate(self, model: Vector) -> Evaluation:
         """Return the mean loss over the union of the devices' samples; accuracy and metrics of the test."""
@@ -193,7 +196,6 @@ class TorchTask:
     def _worker_module(self) -> FlatModule:
         """Return this thread's copy of the module."""
         if not hasattr(self._local, "module"):
-            torch.set_num_threads(1)  # a setting of the thread, so each worker makes it
             keep_freed_memory()
             self._local.module = FlatModule(self._module, self._layout)
         found: FlatModule = self._local.module
