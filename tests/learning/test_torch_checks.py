@@ -100,6 +100,8 @@ WRONG = {
     "target size": (nn.Linear(FEATURES, 1), {"loss": nn.functional.mse_loss}, REAL, "target size"),
     "metric shape": (LINEAR, {"metrics": {"odd": lambda outputs, targets: outputs.T}}, None, "metric odd"),
     "metric fails": (LINEAR, {"metrics": {"odd": lambda outputs, targets: {}["x"]}}, None, "KeyError"),
+    "metrics in a list": (LINEAR, {"metrics": [lambda outputs, targets: 1.0]}, None, "metrics = a list"),
+    "metric is no function": (LINEAR, {"metrics": {"odd": 3}}, None, "metric odd"),
     "metric name": (LINEAR, {"metrics": {"loss": lambda outputs, targets: 1.0}}, None, "taken"),
 }
 
@@ -166,8 +168,14 @@ def test_a_seed_out_of_range_is_refused(seed) -> None:
 
 def test_the_caller_s_threads_and_generator_are_left_alone() -> None:
     threads, state = torch.get_num_threads(), torch.get_rng_state()
-    TorchTask(nn.Sequential(LINEAR, nn.Dropout()), linear_samples(), TRAINING)
-    assert torch.get_num_threads() == threads
+    torch.set_num_threads(2)
+    try:
+        task = TorchTask(nn.Sequential(LINEAR, nn.Dropout()), linear_samples(), TRAINING)
+        task.local_update(task.initial_model(), TrainingStart(1, 0))
+        task.evaluate(task.initial_model())
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
     assert torch.equal(torch.get_rng_state(), state)
 
 

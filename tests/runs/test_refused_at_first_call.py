@@ -112,3 +112,10 @@ def test_the_state_before_sys_exit_is_saved(tmp_path: Path) -> None:
     saved, _ = folder.checkpoints.load()
     assert saved is not None
     assert saved.rounds > 0
+
+
+def test_what_is_no_configuration_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="config = a dict"):
+        run({"devices": 4}, tmp_path / "run")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="channel = a int: must be a Scenario"):
+        RunConfig(channel=3)  # type: ignore[arg-type]

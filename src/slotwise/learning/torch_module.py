@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from math import prod
 from typing import Any, Literal, NamedTuple
@@ -217,6 +219,19 @@ def draw_parameters(module: nn.Module, seed: int) -> None:
                 bound = 1.0 / float(np.sqrt(parameter[0].numel()))
             numbers = draw.uniform(-bound, bound, parameter.numel()).astype(np.float32)
             parameter.copy_(torch.from_numpy(numbers).view(parameter.shape))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one intra-op thread, a setting of each thread; restore that of the main thread."""
+    before = torch.get_num_threads()
+    if before > 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if before > 1 and threading.current_thread() is threading.main_thread():
+            torch.set_num_threads(before)
 
 
 @cache

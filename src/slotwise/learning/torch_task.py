@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
-from slotwise.learning.local_training import DeviceSamples, LocalTraining
+from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training
 from slotwise.learning.optimizer import Optimizer, Step, with_own_step
 from slotwise.learning.task import Evaluation, TrainingStart
 from slotwise.scenario import LARGEST_SEED, whole
@@ -38,6 +38,7 @@ from slotwise.learning.torch_module import (
     copy_module,
     draw_parameters,
     keep_freed_memory,
+    one_thread,
 )
 from slotwise.learning.torch_objective import Loss, Mean, Metric, Objective, count_correct
 from slotwise.learning.torch_randomness import SeededOperations
@@ -99,6 +100,7 @@ class TorchTask:
             UserError: module, loss, metrics and samples do not fit together.
         """
         data = _batches(samples, offset, scale)
+        check_training(training, samples)
         _check_choice("initial", initial, ("module", "seed"))
         _check_choice("buffers", buffers, ("local", "average", "refuse"))
         seed = training.seed if model_seed is None else whole("model_seed", model_seed, 0, LARGEST_SEED)
@@ -126,6 +128,7 @@ class TorchTask:
         """Return the number of samples that a device holds."""
         return self.samples.count(device)
 
+    @one_thread()
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         """Return w_start − w_end of H steps on the device's samples."""
         flat = self._worker_module()
@@ -143,6 +146,7 @@ class TorchTask:
             take_step()
         return flat.update(model, self.training.divisor)
 
+    @one_thread()
     @torch.no_grad()
     def evaluate(self, model: Vector) -> Evaluation:
         """Return the mean loss over the union of the devices' samples; accuracy and metrics of the test."""
@@ -192,7 +196,6 @@ class TorchTask:
     def _worker_module(self) -> FlatModule:
         """Return this thread's copy of the module."""
         if not hasattr(self._local, "module"):
-            torch.set_num_threads(1)  # a setting of the thread, so each worker makes it
             keep_freed_memory()
             self._local.module = FlatModule(self._module, self._layout)
         found: FlatModule = self._local.module

@@ -41,6 +41,7 @@ from slotwise.scenario import (
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
 from slotwise.schedule.policies.synchronous import BOOKED
+from slotwise.user_code import describe_value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +75,10 @@ class RunConfig:
     evaluate_every: int | None = None
 
     def __post_init__(self) -> None:
+        for name in GROUPS:
+            kind = type(getattr(RunConfig, name))
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(name, describe_value(getattr(self, name)), f"a {kind.__name__}")
         whole("bits", self.bits, FEWEST_BITS, UNQUANTISED)
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)

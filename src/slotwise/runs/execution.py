@@ -35,7 +35,7 @@ from slotwise.runs.memory import refuse_too_much_memory
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
-from slotwise.user_code import describe_error, load_function
+from slotwise.user_code import describe_error, describe_value, load_function
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
 
@@ -83,6 +83,8 @@ def run(
         UserError: an option is wrong; nothing has been written then.
         Diverged: the training diverged; its state is saved.
     """
+    if not isinstance(config, RunConfig):
+        raise InputError("config", describe_value(config), "a RunConfig")
     check_interval(checkpoint_every)
     workers = available_cores() if workers is None else whole("workers", workers)
     folder = RunFolder.check_new(Path(out), overwrite=overwrite)
