@@ -73,7 +73,8 @@ class Case:
 
 
 MNIST = {"devices": 20, "deadline": 1500, "evaluate_every": 30}
-CIFAR10 = {"data": "cifar10", "deadline": 1000, "evaluate_every": 40}
+CIFAR10 = {"data": "cifar10", "partition": "iid", "deadline": 1000, "evaluate_every": 40}
+SMALL_NETWORK = {"channels": (8,), "hidden": (), "batch_size": 16, "samples_per_device": 100}
 CONVEX = {"devices": 20, "compute_slots": 10, "deadline": 4000, "evaluate_every": 80}
 LOGISTIC = "examples.own_task.logistic:make_task"
 TWO_CLASSES = {"compute_distribution": "two-classes:5:40:0.5", "jitter": 0.3}
@@ -83,9 +84,9 @@ CASES = {
     for case in (
         Case("paper", {"deadline": 50_000}, PAPER, (1, 2)),
         Case("small", {**MNIST, "compute_slots": 10}, DIVISORS, (0, 1, 2)),
-        Case("cifar10", CIFAR10, FEW, (0, 1)),
+        Case("cifar10", {**CIFAR10, **SMALL_NETWORK}, FEW, (0, 1)),
         Case("convex", {**CONVEX, "task": LOGISTIC}, DIVISORS, (0, 1, 2)),
-        Case("unequal", {**MNIST, **TWO_CLASSES}, FEW, (0, 1, 2)),
+        Case("unequal", {**MNIST, **TWO_CLASSES}, FEW, (0, 1)),
     )
 }
 

@@ -51,8 +51,8 @@ def test_links_and_paths_of_a_page_exist(page: Path) -> None:
     assert [p for p in named if not any((base / p).exists() for base in (ROOT, ROOT / "src/slotwise"))] == []
 
 
-PAGES = ("python", "own-model", "data", "recommend")
-EXECUTED = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in PAGES)]
+NAMES = ("python", "own-model", "data", "radio", "recommend", "explorer")
+EXECUTED = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in NAMES)]
 
 
 @pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)

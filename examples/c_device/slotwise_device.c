@@ -5,7 +5,7 @@
  *   ./slotwise_device HOST PORT NAME NUMBER [CA CERTIFICATE KEY]
  *
  * It takes part in the run that a server announces on channel NAME, as device NUMBER, and ends with the run:
- * exit code 0, or 3 if the server has excluded it. The server and other devices run the same task in Python:
+ * exit code 0, or 3 if it was excluded then. The server and other devices run the same task in Python:
  * slotwise serve --task logistic_task:make. Updates have the same bits, if both use the same exp().
  *
  * ./slotwise_device --decode prints the message on standard input; the tests use it.
@@ -433,9 +433,15 @@ static void take_grant(Device *d, const Frame *frame)
 static void take_order(Device *d, const char *kind, const Frame *frame)
 {
     char answered[TEXT], held[64];
-    if (!strcmp(kind, "end") || !strcmp(kind, "out")) {
+    if (!strcmp(kind, "end")) {
         d->over = true;
-        d->excluded = !strcmp(kind, "out");
+        return;
+    }
+    d->excluded = !strcmp(kind, "out");
+    if (d->excluded) {
+        if (!field(frame, "seconds", answered)) *answered = 0;
+        fprintf(stderr, "excluded by the server for %s s; waiting\n", *answered ? answered : "some");
+        d->has_work = false; /* the server calls when this device may return */
     } else if (!strcmp(kind, "incompatible")) {
         fprintf(stderr, "the server does not speak protocol %d; waiting for another run\n", PROTOCOL);
         d->in_run = d->has_work = false;
@@ -556,6 +562,6 @@ int main(int count, char **arguments)
     mosquitto_loop(d.client, 0, 1);
     mosquitto_destroy(d.client);
     mosquitto_lib_cleanup();
-    if (d.excluded) fprintf(stderr, "excluded by the server\n");
+    if (d.excluded) fprintf(stderr, "excluded by the server at the end of the run\n");
     return d.excluded ? 3 : 0;
 }

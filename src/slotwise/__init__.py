@@ -34,13 +34,24 @@ if TYPE_CHECKING:
         model_average,
     )
     from slotwise.batch import BatchResults, BatchSpec, run_batch
+    from slotwise.battery_balance import BatteryBalance
     from slotwise.costs import Costs, Powers
     from slotwise.data import Dataset, load_mnist, load_npz_folder
     from slotwise.errors import ConflictError, InputError, UserError
-    from slotwise.fleet import Absence, Fleet, FleetConfig
-    from slotwise.learning import Diverged, Evaluation, History, Point, Task, TrainingStart, train
+    from slotwise.fleet import Absence, Batteries, Fleet, FleetConfig
+    from slotwise.learning import (
+        Diverged,
+        Evaluation,
+        History,
+        Point,
+        Task,
+        TrainingResult,
+        TrainingStart,
+        train,
+    )
     from slotwise.learning.cnn_task import CnnTask
     from slotwise.learning.fastcnn.architecture import Architecture
+    from slotwise.learning.flower_task import flower_task
     from slotwise.learning.local_training import DeviceSamples, LocalTraining
     from slotwise.learning.optimizer import StepContext
     from slotwise.learning.torch_samples import TorchSamples
@@ -50,6 +61,7 @@ if TYPE_CHECKING:
     from slotwise.observer import Observer, Observers
     from slotwise.paper.reproduction import reproduce
     from slotwise.planning import Plan, plan
+    from slotwise.radio import RadioConfig, RadioLink, read_trace, write_trace
     from slotwise.recommendation.answer import Recommendation
     from slotwise.recommendation.search import recommend
     from slotwise.report.notebook_display import plot_curves
@@ -68,11 +80,15 @@ if TYPE_CHECKING:
         simulate,
     )
     from slotwise.tracking import tracker
+    from slotwise.web.timeline_view import timeline_view
+    from slotwise.web.web_server import explore
 
 _MODULES = {
     "scenario": ("Scenario", "compute_slots"),
-    "fleet": ("Fleet", "FleetConfig", "Absence"),
+    "fleet": ("Fleet", "FleetConfig", "Absence", "Batteries"),
+    "battery_balance": ("BatteryBalance",),
     "planning": ("plan", "Plan"),
+    "radio": ("RadioConfig", "RadioLink", "read_trace", "write_trace"),
     "schedule": ("simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay"),
     "schedule.policy": ("Delivery",),
     "schedule.selection": ("Selection", "Waiting"),
@@ -81,7 +97,17 @@ _MODULES = {
     "data": ("Dataset", "load_mnist", "load_npz_folder"),
     "learning.local_training": ("DeviceSamples", "LocalTraining"),
     "learning.optimizer": ("StepContext",),
-    "learning": ("train", "Task", "TrainingStart", "Evaluation", "History", "Point", "Diverged"),
+    "learning": (
+        "train",
+        "Task",
+        "TrainingStart",
+        "TrainingResult",
+        "Evaluation",
+        "History",
+        "Point",
+        "Diverged",
+    ),
+    "learning.flower_task": ("flower_task",),
     "learning.torch_task": ("TorchTask",),
     "learning.torch_samples": ("TorchSamples",),
     "learning.cnn_task": ("CnnTask",),
@@ -116,23 +142,27 @@ _MODULES = {
     "recommendation.answer": ("Recommendation",),
     "paper.reproduction": ("reproduce",),
     "live": ("serve", "ServerConfig"),
+    "web.timeline_view": ("timeline_view",),
+    "web.web_server": ("explore",),
     "live.calibration": ("calibrate", "Calibration"),
     "errors": ("UserError", "InputError", "ConflictError"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [  # noqa: RUF022  (grouped by use)
-    "Scenario", "compute_slots", "Fleet", "FleetConfig", "Absence",
+    "Scenario", "compute_slots", "Fleet", "FleetConfig", "Absence", "Batteries", "BatteryBalance",
+    "RadioConfig", "RadioLink", "read_trace", "write_trace",
     "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
     "Delivery", "Selection", "Waiting", "Scheduler", "Costs", "Powers",
-    "train", "Task", "TrainingStart", "Evaluation", "History", "Point", "Diverged",
-    "TorchTask", "TorchSamples", "CnnTask", "Architecture", "LocalTraining", "StepContext",
+    "train", "Task", "TrainingStart", "TrainingResult", "Evaluation", "History", "Point", "Diverged",
+    "flower_task", "TorchTask", "TorchSamples", "CnnTask", "Architecture", "LocalTraining", "StepContext",
     "Observer", "Observers", "tracker", "Dataset", "DeviceSamples", "load_mnist", "load_npz_folder",
     "Contribution", "RuleState", "Vector", "mean", "fedavg", "model_average", "StalenessWeightedMean",
     "FedAsync", "FedBuff", "DelayAdaptive", "ServerMomentum", "FedAdam", "FedYogi", "FedAdagrad",
     "TrimmedMean", "coordinate_median", "Krum", "MultiKrum", "NormClipping",
     "RunConfig", "run", "resume", "RunResult", "RunFolder", "BatchSpec", "run_batch", "BatchResults",
     "plot_curves", "recommend", "Recommendation", "reproduce", "serve", "ServerConfig",
+    "explore", "timeline_view",
     "calibrate", "Calibration",
     "UserError", "InputError", "ConflictError",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from slotwise.batch.job import Job, JobProgress
     from slotwise.learning.engine import History, Point
     from slotwise.live.server.live_status import LiveStatus
+    from slotwise.live.server.live_view import LiveView
     from slotwise.log_event import LogEvent
     from slotwise.runs import RunConfig, RunFolder
     from slotwise.schedule import Timeline
@@ -70,6 +71,9 @@ class Observer:
 
     def status_changed(self, status: LiveStatus) -> None:
         """The state of a live run, every few seconds; status.json in its folder has the same."""
+
+    def live_started(self, view: LiveView) -> None:
+        """A live run begins; ``view`` may be read in its event loop at any time."""
 
     def wants_stop(self) -> bool:
         """Return whether to stop early, with a checkpoint."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
@@ -16,6 +16,7 @@ from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario, whole
 from slotwise.schedule import POLICIES, Schedule, automatic_delay, completed_rounds, simulate
 from slotwise.schedule.equal_devices import round_ends
+from slotwise.schedule.link import Link
 from slotwise.schedule.policies.intentional_delay import refuse_too_many_groups
 from slotwise.schedule.simulation import most_uplinks, refuse_too_many_uplinks
 
@@ -76,11 +77,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """One group size within one deadline, for unequal devices; intentional delay is just in time."""
+    """One group size within one deadline, simulated: unequal devices, or links over the radio.
+
+    Intentional delay is just in time.
+    """
 
     scenario: Scenario
     schedules: Mapping[str, Outcome]
     costs: CostsBySchedule = field(default_factory=dict, repr=False, compare=False)
+    over_radio: bool = False
 
     @property
     def fits(self) -> bool:
@@ -109,6 +114,7 @@ def plan(
     deadline: int,
     group_sizes: Iterable[int] | None = None,
     fleet: Fleet | FleetConfig | None = None,
+    link: Callable[[Scenario], Link | None] | None = None,
     seed: int = 0,
     usage: bool | None = False,
     powers: Powers | None = None,
@@ -123,6 +129,7 @@ def plan(
         deadline: T, the slots available for training.
         group_sizes: values of S; all divisors of N by default.
         fleet: the devices, if they are unequal: every schedule is then simulated.
+        link: returns the link of a scenario, such as `RunConfig.make_link`; every schedule is then simulated.
         seed: seed of a FleetConfig.
         usage: True computes the costs of every schedule, None those of idfl alone and only if that takes at
             most a few seconds, False none.
@@ -145,16 +152,16 @@ def plan(
     if unequal is None and usage is None and size > QUICKLY_COUNTED:
         counted = ()
     for scenario in scenarios:
-        if counted or unequal:
-            refuse_too_many_uplinks(scenario, fleet=unequal)
+        if counted or unequal or link:
+            refuse_too_many_uplinks(scenario, fleet=unequal, events=link is not None)
         elif not scenario.divides:  # no closed form
             refuse_too_many_groups(scenario)
-    table = PlanTable(_plan(scenario, unequal, counted, powers) for scenario in scenarios)
+    table = PlanTable(_plan(one, unequal, link and link(one), counted, powers) for one in scenarios)
     if not any(row.fits for row in table):
         shortest = min(map(theory.sync_round_slots, scenarios))
         allowed = f"at least {shortest}, the slots of the shortest first round"
-        if unequal:
-            allowed = "long enough for a first round of the fleet to end"
+        if unequal or link:
+            allowed = "long enough for a first round to end"
         raise InputError("deadline", deadline, allowed)
     return table
 
@@ -166,14 +173,14 @@ def divisors(number: int) -> list[int]:
 
 
 def _plan(
-    scenario: Scenario, fleet: Fleet | None, counted: Sequence[str], powers: Powers | None
+    scenario: Scenario, fleet: Fleet | None, link: Link | None, counted: Sequence[str], powers: Powers | None
 ) -> Plan | FleetPlan:
     """Use closed forms for equal devices if S divides N, and the exact schedule otherwise."""
-    simulated: Sequence[str] = counted if fleet is None else SCHEDULES
-    outcomes = {name: _outcome(scenario, name, fleet, powers) for name in simulated}
+    simulated: Sequence[str] = counted if fleet is None and link is None else SCHEDULES
+    outcomes = {name: _outcome(scenario, name, fleet, link, powers) for name in simulated}
     costs = {name: outcomes[name].costs for name in counted}
-    if fleet is not None:
-        return FleetPlan(scenario, outcomes, costs)
+    if fleet is not None or link is not None:
+        return FleetPlan(scenario, outcomes, costs, over_radio=link is not None)
     if scenario.divides:
         rounds, delay = theory.rounds_within(scenario, scenario.deadline or 0), theory.free_delay(scenario)
         return Plan(scenario, theory.round_slots(scenario), rounds, delay, costs)
@@ -185,9 +192,11 @@ def _plan(
     return Plan(scenario, theory.round_slots(scenario), rounds, delay, costs)
 
 
-def _outcome(scenario: Scenario, schedule: str, fleet: Fleet | None, powers: Powers | None) -> Outcome:
+def _outcome(
+    scenario: Scenario, schedule: str, fleet: Fleet | None, link: Link | None, powers: Powers | None
+) -> Outcome:
     try:
-        timeline = simulate(scenario, POLICIES[schedule](), fleet=fleet)
+        timeline = simulate(scenario, POLICIES[schedule](), fleet=fleet, link=link)
     except InputError as error:
         if error.parameter != "deadline":
             raise

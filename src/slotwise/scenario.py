@@ -150,6 +150,8 @@ def parse_group_sizes(text: str) -> list[tuple[int, int]]:
 def _checked_changes(changes: Any) -> tuple[tuple[int, int], ...]:
     """Return (slot, size) of each change as integers; slots must ascend."""
     before, found = 0, []
+    if not isinstance(changes, list | tuple):
+        raise InputError("group_size_changes", changes, "pairs of a slot and a group size")
     for change in changes:
         if not isinstance(change, list | tuple) or len(change) != 2:
             raise InputError("group_size_changes", change, "pairs of a slot and a group size")
@@ -225,7 +227,8 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         return value if number is None else number
     elif origin is tuple:
         if not isinstance(value, list | tuple):
-            raise InputError(name, quoted, "a list of whole numbers")
+            numbers = "numbers" if float in get_args(hint) else "whole numbers"
+            raise InputError(name, quoted, f"a list of {numbers}")
         return tuple(int(item) if _integer(item) is not None else item for item in value)
     elif hint is float:
         return _float(name, value, quoted)

@@ -28,6 +28,15 @@ WITHOUT_EFFECT = [
     ("train --partition k-labels --concentration 0.5", "concentration"),
     ("train --retransmission next-turn", "retransmission"),
     ("train --uplink-loss 0 --retransmission at-once", "retransmission"),
+    ("train --cycles-per-sample 9 --compute-slots 9", "cycles_per_sample"),
+    ("train --cpu-ghz 1", "cpu_ghz"),
+    ("train --cpu-slot-ms 1", "cpu_slot_ms"),
+    ("train --cpu-kappa 1e-28", "cpu_kappa"),
+    ("train --battery-initial 0.5", "battery_initial"),
+    ("train --computing-joules 1", "computing_joules"),
+    ("train --sending-joules 1", "sending_joules"),
+    ("train --harvest-joules 1", "harvest_joules"),
+    ("train --battery-joules 999 --computing-joules 1 --harvest-probability 0.5", "harvest_probability"),
     ("train --fleet-seed 1", "fleet_seed"),
     ("train --compute-distribution constant:9 --fleet-seed 0", "fleet_seed"),
     ("train --mean-away 9", "mean_present"),
@@ -43,6 +52,13 @@ WITHOUT_EFFECT = [
     ("train --task a:b --input-scale standard", "input_scale"),
     ("train --task a:b --bits-per-slot 1000", "bits_per_slot"),
     ("train --task a:b --network mlp", "network"),
+    ("train --flower-app . --network cnn", "network"),
+    ("train --flower-app . --local-steps 5", "local_steps"),
+    ("train --flower-app . --data mnist", "data"),
+    ("train --flower-app . --bits-per-slot 1000", "bits_per_slot"),
+    ("train --flower-app . --task a:b", "flower_app"),
+    ("train --flower-config a=1", "flower_config"),
+    ("train --flower-evaluate a:b", "flower_evaluate"),
     ("train --network logistic --hidden 9", "hidden"),
     ("train --network mlp --channels 9", "channels"),
     ("train --aggregation fedavgm --adaptive-rate 0.01", "adaptive_rate"),
@@ -89,13 +105,31 @@ WITHOUT_EFFECT = [
     ("serve --user me", "user"),
     ("serve --broker mqtt://127.0.0.1 --listen 127.0.0.1:1883", "listen"),
 ]
+# Every option of the radio is refused without one, also with its default value.
+WITHOUT_EFFECT += [
+    (f"train --{flag.name.replace('_', '-')} {1 if flag.default is None else flag.default}", flag.name)
+    for flag in run_flags("radio")
+    if flag.name != "radio_link"
+]
+WITHOUT_EFFECT += [
+    ("timeline --radio-link rate-adaptive --link-slots 1", "link_slots"),
+    ("timeline --radio-link rate-adaptive --uplink-slots 1", "uplink_slots"),
+    ("timeline --radio-link rate-adaptive --radio-band own", "radio_band"),
+    ("timeline --radio-link rate-adaptive --radio-threshold-db 1", "radio_threshold_db"),
+    ("timeline --radio-link fixed-rate --radio-rate cqi", "radio_rate"),
+    ("timeline --radio-link fixed-rate --radio-threshold-db 1 --radio-gap-db 2", "radio_gap_db"),
+    ("timeline --radio-link rate-adaptive --radio-placement ring --radio-nearest-m 10", "radio_nearest_m"),
+    ("timeline --radio-link rate-adaptive --radio-rician-k-db 6", "radio_rician_k_db"),
+    ("timeline --radio-link rate-adaptive --radio-exponent 3", "radio_exponent"),
+]
 # Options of a run that always have an effect.
 ALWAYS = (
     *("devices", "group_size", "compute_slots", "link_slots", "deadline", "schedule", "selection"),
+    *("sub_channels", "battery_joules"),
     *("compute_distribution", "jitter", "uplink_loss", "fleet_file", "partition", "samples_per_device"),
     *("data_seed", "model_seed", "task", "local_steps", "batch_size", "learning_rate", "update", "seed"),
     *("aggregation", "evaluate_every", "bits", "rate_decay", "local_step"),
-    *("attack", "data", "data_folder", "device_samples", "sample_skew"),
+    *("attack", "data", "data_folder", "device_samples", "sample_skew", "radio_link"),
 )
 
 

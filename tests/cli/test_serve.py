@@ -213,3 +213,13 @@ def test_a_speed_or_a_fleet_replaces_what_was_simulated(tmp_path):
     table.write_text("device,compute_slots\n1,2\n2,5\n")
     served = like(fleet_file=table)
     assert (served.channel.devices, served.fleet.device_compute_slots) == (2, (2, 5))
+
+
+def test_options_of_a_page_that_there_is_not_are_refused(slotwise, tmp_path) -> None:
+    code, _, errors = slotwise("serve", "--page-listen", "127.0.0.1:9999", "--out", tmp_path / "run")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "--page-listen" in errors
+    code, _, errors = slotwise("serve", "--page", "--page-listen", "0.0.0.0:9999", "--out", tmp_path / "run")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "--page-token-file" in errors
+    assert not (tmp_path / "run").exists()

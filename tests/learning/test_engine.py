@@ -1,4 +1,6 @@
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -6,9 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slotwise.aggregation import Aggregation, Contribution, RuleState, Vector, mean, model_average
-from slotwise.errors import InputError
-from slotwise.learning import History, Point, Task, Training, TrainingStart, train
+from slotwise.aggregation import (
+    Aggregation,
+    Contribution,
+    FedAdam,
+    Krum,
+    RuleState,
+    TrimmedMean,
+    Vector,
+    mean,
+    model_average,
+)
+from slotwise.errors import InputError, UserError
+from slotwise.learning import Evaluation, History, Point, Task, Training, TrainingStart, train
 from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.observer import Observer
 from slotwise.scenario import Scenario
@@ -410,9 +422,82 @@ def test_a_rule_may_be_given_by_its_name(least_squares: MakeTask) -> None:
     assert named.model.tobytes() == train(timeline, task, aggregation=model_average).model.tobytes()
 
 
-@pytest.mark.parametrize("rule", ["nosuch", 3, lambda model: model], ids=["name", "number", "arguments"])
+@pytest.mark.parametrize("rule", ["krum", Krum(), TrimmedMean(0.4)], ids=["name", "krum", "trimmed mean"])
+def test_a_rule_that_does_not_fit_the_group_size_is_refused(rule: Any, least_squares: MakeTask) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=5)
+    with pytest.raises(InputError) as caught:
+        train(timeline, least_squares(6, 0), aggregation=rule)
+    assert caught.value.parameter == "group_size"
+
+
+@pytest.mark.parametrize(
+    "rule", ["nosuch", 3, lambda model: model, FedAdam], ids=["name", "number", "arguments", "class"]
+)
 def test_what_is_no_rule_is_refused(rule: Any, least_squares: MakeTask) -> None:
     timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=5)
     with pytest.raises(InputError) as caught:
         train(timeline, least_squares(6, 0), aggregation=rule)
     assert caught.value.parameter == "aggregation"
+
+
+def test_a_task_cannot_write_to_the_models_it_is_given(least_squares: MakeTask) -> None:
+    class Writing:
+        """Writes to the model it starts from, or evaluates."""
+
+        def __init__(self, where: str) -> None:
+            self._task, self._where = least_squares(6, 0), where
+            self.initial_model, self.named_arrays = self._task.initial_model, self._task.named_arrays
+
+        def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+            model *= 2 if self._where == "local_update" else 1
+            return model
+
+        def evaluate(self, model: Vector) -> Evaluation:
+            model *= 2
+            return Evaluation(1.0, 1.0)
+
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=4)
+    for where in ("local_update", "evaluate"):
+        with pytest.raises(ValueError, match="read-only"):
+            train(timeline, Writing(where), workers=2)
+
+
+def test_a_round_whose_rule_failed_can_be_applied_again(least_squares: MakeTask) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "idfl", rounds=12)
+    failures = [RuntimeError("now"), KeyboardInterrupt()]
+
+    def fragile(model: Vector, contributions: Sequence[Contribution]) -> Vector:
+        if contributions[0].round == 5 and failures:
+            raise failures.pop()
+        return mean(model, contributions)
+
+    with Training(timeline, least_squares(6, 0), aggregation=fragile, workers=2) as training:
+        while not training.finished:
+            with suppress(RuntimeError, KeyboardInterrupt):
+                training.advance()
+    assert np.array_equal(training.model, train(timeline, least_squares(6, 0)).model)
+
+
+def test_a_training_that_was_stopped_keeps_its_points_and_applies_no_more_rounds(
+    least_squares: MakeTask,
+) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "idfl", rounds=12)
+    with Training(timeline, least_squares(6, 0), evaluate_every=1) as training:
+        for _ in range(3):
+            training.advance()
+        training.stop()
+        assert [point.round for point in training.history().points] == [0, 1, 2, 3]
+        with pytest.raises(UserError, match="stopped"):
+            training.advance()
+
+
+def test_a_history_that_does_not_fit_is_refused(least_squares: MakeTask) -> None:
+    scenario = Scenario(devices=6, group_size=2, compute_slots=3)
+    short, long = (simulate(scenario, "idfl", rounds=rounds) for rounds in (9, 20))
+    history = train(short, least_squares(6, 0))
+    for timeline, reason in ((long, "another timeline"), (simulate(scenario, "idfl", rounds=4), "9 rounds")):
+        with pytest.raises(UserError, match=f"^resume: .*{reason}"):
+            train(timeline, least_squares(6, 0), resume=history)
+    other = replace(history, models={9: np.zeros(2, dtype=np.float32)})
+    with pytest.raises(UserError, match="numbers each"):
+        train(short, least_squares(6, 0), resume=other)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.aggregation import Vector
-from slotwise.learning.pipeline import PORTION_SECONDS, PORTIONS_PER_WORKER, UpdatePipeline
+from slotwise.learning.pipeline import PORTION_BYTES, PORTION_SECONDS, PORTIONS_PER_WORKER, UpdatePipeline
 from slotwise.learning.task import Evaluation, TrainingStart
 from slotwise.learning.workers import Job, Trained
 from slotwise.scenario import Scenario
@@ -34,6 +34,9 @@ class NumberedWorkers:
     def evaluate(self, model: Vector) -> Future[Evaluation]:
         raise NotImplementedError
 
+    def end_trainings(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -57,7 +60,13 @@ def test_updates_come_in_the_order_of_the_uplinks(
     first = data.draw(st.integers(0, len(timeline)))
     pipeline = UpdatePipeline(timeline, NumberedWorkers(workers, seconds), models(timeline), first)
     pipeline.start()
-    found = [pipeline.pop().tolist() for _ in range(first, len(timeline))]
+    found: list[list[float]] = []
+    while len(found) < len(timeline) - first:
+        place = first + len(found)
+        uplinks = slice(place, min(len(timeline), place + data.draw(st.integers(1, group_size))))
+        updates = pipeline.updates(uplinks)
+        assert all(a is b for a, b in zip(updates, pipeline.updates(uplinks), strict=True))  # still there
+        found += [update.tolist() for update in updates]
     wanted = np.stack([timeline.device, timeline.training], axis=1)[first:]
     assert found == wanted.tolist()
 
@@ -85,10 +94,35 @@ def test_short_trainings_are_given_to_workers_together_and_in_equal_parts(
     timeline = simulate(Scenario(devices=10, group_size=10, compute_slots=2), "sync", rounds=4)
     workers, known = NumberedWorkers(2, seconds), {0: np.zeros(1, np.float32)}
     pipeline = UpdatePipeline(timeline, workers, known, 0)
-    for version in range(4):
+    for version in range(timeline.rounds):
         known[version] = np.zeros(1, np.float32)
         pipeline.start()
-        for _ in range(10):
-            pipeline.pop()
+        pipeline.updates(slice(10 * version, 10 * version + 10))
     after_the_first_round = [portion for portion in workers.portions if portion[0].round > 0]
     assert {len(portion) for portion in after_the_first_round} == sizes
+
+
+def test_a_training_that_took_no_time_does_not_put_all_others_on_one_worker() -> None:
+    timeline = simulate(Scenario(devices=40, group_size=40, compute_slots=2), "sync", rounds=1)
+    workers = NumberedWorkers(4, 0.0)
+    pipeline = UpdatePipeline(timeline, workers, models(timeline), 0)
+    pipeline.start()
+    pipeline.updates(slice(0, 40))
+    assert max(map(len, workers.portions)) <= 10
+
+
+def test_portions_of_large_updates_are_small() -> None:
+    class LargeWorkers(NumberedWorkers):
+        def train(self, jobs: Sequence[Job]) -> Future[Trained]:
+            future = super().train(jobs)
+            large = np.zeros(PORTION_BYTES // 8, np.float32)  # two of them in a portion
+            answered: Future[Trained] = Future()
+            answered.set_result(Trained([large for _ in jobs], future.result().seconds))
+            return answered
+
+    timeline = simulate(Scenario(devices=40, group_size=40, compute_slots=2), "sync", rounds=2)
+    workers = LargeWorkers(2, 0.0)
+    pipeline = UpdatePipeline(timeline, workers, models(timeline), 0)
+    pipeline.start()
+    pipeline.updates(slice(0, 80))
+    assert max(map(len, workers.portions)) == 2

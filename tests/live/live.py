@@ -20,6 +20,7 @@ from slotwise.live.server.state import LiveState
 from slotwise.live.transport import MemoryBroker
 from slotwise.observer import Observer
 from slotwise.schedule import Timeline, scheduler_for, simulate
+from slotwise.schedule.link import FleetLink
 
 TOPICS = Topics("test")
 FOREVER = 1e5  # virtual seconds
@@ -90,7 +91,7 @@ def prepare(
         "run",
         plan.rounds,
         fleet or Fleet.equal(scenario),
-        scenario.link_slots,
+        FleetLink.of(scenario, fleet),
         mean,
         clip_norm=clip_norm,
         timeout=timeout,

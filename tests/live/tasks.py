@@ -19,10 +19,10 @@ class Arithmetic:
     """Updates that tell device, training and model apart."""
 
     def __init__(self, seconds: float = 0.0, size: int = SIZE) -> None:
-        self._seconds, self._size = seconds, size
+        self._seconds, self._numbers = seconds, size
 
     def initial_model(self) -> Vector:
-        return np.linspace(1, 2, self._size, dtype=np.float32)
+        return np.linspace(1, 2, self._numbers, dtype=np.float32)
 
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         time.sleep(self._seconds)

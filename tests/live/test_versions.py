@@ -16,7 +16,7 @@ from live import TOPICS, Play, planned_updates, play, prepare, simulated_models
 from slotwise.live.device.client import Device, NotUnderstood
 from slotwise.live.device.device_host import DeviceConfig, _DeviceHost
 from slotwise.live.protocol import Label, Topics, decode, encode
-from slotwise.live.server.server_config import changed_for_devices
+from slotwise.live.server.server_config import FIRST_OPTIONS, options_for_devices
 from slotwise.live.transport import MemoryBroker, Message
 from slotwise.live.versions import OLDEST, PROTOCOL, Versions, own_versions
 from slotwise.runs import RunConfig, RunFolder
@@ -198,23 +198,31 @@ def test_fields_that_are_not_known_are_ignored():
 CONFIG = RunConfig.from_options({"devices": 4, "group_size": 2, "samples_per_device": 20})
 
 
-def build(table, changed):
+def build(table):
     host = _DeviceHost(Topics("test"), DeviceConfig(), [1], 1, lambda _: None)
     try:
-        return host._build(json.dumps(table), changed)
+        return host._build(json.dumps(table))
     finally:
         host.pool.shutdown()
 
 
-def test_an_unknown_option_at_its_default_is_ignored_and_another_is_not():
-    table = {**CONFIG.options(), "warp": 9, "tilt": None}
-    changed = changed_for_devices(CONFIG)
-    assert "samples_per_device" in changed
-    assert len(build(table, ",".join(changed)).initial_model()) == 21_840
-    with pytest.raises(NotUnderstood, match="warp"):
-        build(table, ",".join([*changed, "warp"]))
+def test_devices_are_told_what_they_train_in_options_of_the_first_version():
+    told = options_for_devices(CONFIG)
+    assert set(told) == FIRST_OPTIONS
+    assert told["samples_per_device"] == 20
+    assert len(build(told).initial_model()) == 21_840
+
+
+def test_what_only_the_server_does_is_not_told_to_devices():
+    options = {"aggregation": "fedasync", "schedule": "async", "momentum": 0.5, "jitter": 0.1}
+    told = options_for_devices(RunConfig.from_options(options))
+    assert set(told) == FIRST_OPTIONS
+    assert told["momentum"] == 0.5
+
+
+def test_a_run_with_an_option_that_the_device_does_not_know_makes_it_wait():
     with pytest.raises(NotUnderstood, match="tilt, warp"):
-        build(table, None)  # of protocol 1
+        build({**options_for_devices(CONFIG), "warp": 9, "tilt": 1})
 
 
 @pytest.mark.parametrize(
@@ -222,12 +230,7 @@ def test_an_unknown_option_at_its_default_is_ignored_and_another_is_not():
 )
 def test_an_announcement_that_cannot_be_used_makes_a_device_wait(table):
     with pytest.raises(NotUnderstood):
-        build(table, "")
-
-
-def test_what_only_the_server_does_need_not_be_known_to_devices():
-    config = RunConfig.from_options({"aggregation": "fedasync", "schedule": "async", "momentum": 0.5})
-    assert changed_for_devices(config) == ["momentum"]
+        build(table)
 
 
 def test_this_build_still_understands_the_previous_version():

@@ -26,6 +26,7 @@ class Contribution(NamedTuple):
         device: Number of the device, from 1.
         round: k, the round in which the update is applied.
         samples: n_k, the samples that the device holds.
+        metrics: Numbers that the device reports with its update, by name.
     """
 
     update: Vector
@@ -34,6 +35,7 @@ class Contribution(NamedTuple):
     device: int = 0
     round: int = 0
     samples: int = 1
+    metrics: Mapping[str, float] = MappingProxyType({})
 
 
 RuleState = Mapping[str, NDArray[Any]]
@@ -92,20 +94,28 @@ def next_model(
     if not contributions:
         return model, state
     # Later updates may still start from these models: a rule that wrote to them would change the past.
-    arrived = [contribution._replace(start=_read_only(contribution.start)) for contribution in contributions]
+    arrived = [contribution._replace(start=read_only(contribution.start)) for contribution in contributions]
     rule: Callable[..., Any] = aggregation
     found: Any
     if keeps_state(rule):
-        kept = MappingProxyType({name: _read_only(array) for name, array in state.items()})
-        found = rule(_read_only(model), arrived, kept)
+        kept = MappingProxyType({name: read_only(array) for name, array in state.items()})
+        found = rule(read_only(model), arrived, kept)
         if not isinstance(found, tuple) or len(found) != 2:
             raise _wrong(rule, "must return a model and a state", found)
         found, state = found[0], _checked_state(rule, found[1])
     else:
-        found = rule(_read_only(model), arrived)
+        found = rule(read_only(model), arrived)
     if isinstance(found, np.ndarray) and found.dtype == np.float32 and found.shape == model.shape:
         return np.ascontiguousarray(found), state
     raise _wrong(rule, f"must return a float32 array of length {len(model)}", found)
+
+
+def check_group_sizes(rule: Aggregation, sizes: Sequence[int]) -> None:
+    """Refuse sizes of rounds that do not fit a rule with a method ``check_group_size``."""
+    check = getattr(rule, "check_group_size", None)
+    if check is not None:
+        for size in sizes:
+            check(size)
 
 
 def _checked_state(rule: Callable[..., Any], state: object) -> RuleState:
@@ -125,7 +135,8 @@ def _wrong(rule: Callable[..., Any], wanted: str, found: object) -> UserError:
     return UserError(f"aggregation {name}: {wanted}; it returned {describe_value(found)}")
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written to."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -90,6 +90,7 @@ def as_trained(config: RunConfig) -> RunConfig:
     if config.policy.schedule != "idfl":
         return config if config.policy.delay == "auto" else config.with_options(delay="auto")
     has_one_delay = config.policy.selection == "first-ready" and not config.channel.group_size_changes
+    has_one_delay = has_one_delay and config.radio.radio_link is None
     if config.make_fleet() is not None or not has_one_delay:
         return config
     free = free_delay(config.channel)
@@ -132,14 +133,17 @@ def run_work(config: RunConfig) -> float:
     evaluations = 1 + schedule.slots / config.slots_between_evaluations
     evaluated = config.dataset.total_samples(config.channel.devices) + TEST_IMAGES
     # The cost of a user's own task is unknown: all its samples count alike.
-    per_image = 1.0 if config.model.task is not None else float(config.network().dense_multiply_adds)
+    per_image = 1.0 if config.model.is_own else float(config.network().dense_multiply_adds)
     return (images + evaluations * evaluated * FORWARD_PART) * per_image
 
 
 def _schedule_only(config: RunConfig) -> RunConfig:
     """Return the configuration with defaults for all that the timeline does not depend on: a cache key."""
     training = LocalTraining(seed=config.seed if config.schedule_depends_on_seed else 0)
-    return RunConfig(channel=config.channel, policy=config.policy, fleet=config.fleet, training=training)
+    kept = {name: getattr(config, name) for name in ("channel", "policy", "fleet", "radio")}
+    if config.radio.radio_link is not None:  # the slots of an uplink follow from the size of the model
+        kept |= {name: getattr(config, name) for name in ("model", "dataset", "bits")}
+    return RunConfig(**kept, training=training)
 
 
 @lru_cache(CACHED_TIMELINES)

@@ -76,7 +76,7 @@ class BatchResults(Displayable):
             points = [(str(c), tuple(v), int(seed), str(run)) for c, v, seed, run in document["points"]]
             if any(len(values) != len(axes) or "/" in run for _, values, _, run in points):
                 raise ValueError
-        runs = {name: _read_run(folder.run(name), powers) for name in dict.fromkeys(p[3] for p in points)}
+        runs = {name: read_run(folder.run(name), powers) for name in dict.fromkeys(p[3] for p in points)}
         return cls(axes, tuple(PointResult(*point, *runs[point[3]]) for point in points), powers is not None)
 
     @property
@@ -143,7 +143,7 @@ def _known(value: float) -> float | None:
     return None if isnan(value) else value
 
 
-def _read_run(
+def read_run(
     run: RunFolder, powers: Powers | None
 ) -> tuple[str, tuple[MeasuredPoint, ...], PointStatistics | None]:
     """Return the status of a run, its evaluations with updates and joules until then, and its statistics."""

@@ -24,6 +24,7 @@ from slotwise.files import load_toml
 from slotwise.learning.local_training import LocalTraining
 from slotwise.runs import RunConfig
 from slotwise.runs.config import SHORTHANDS, refuse_unknown
+from slotwise.runs.cpu_options import SPEEDS
 from slotwise.runs.execution import check_task
 from slotwise.runs.toml_options import in_words_of, toml_options
 from slotwise.scenario import option_names, whole
@@ -34,7 +35,7 @@ CASE_NAME = "at most 60 letters, digits, dots, dashes and underscores, a letter 
 NAMES = {"schedule", "selection", "aggregation"}
 # Different ways to say the same thing: one in a case replaces all of them at the top of the file.
 ALTERNATIVES = (
-    {"compute_slots", "samples_per_slot", "compute_distribution", "device_compute_slots", "fleet_file"},
+    {*SPEEDS, "cycles_per_sample"},
     {"link_slots", "bits_per_slot"},
 )
 Options = Mapping[str, Any]

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slotwise.cli.flags import Flag, command, field_help, flags_of, panel, refuse_with, whole_numbers
+from slotwise.cli.flags import Flag, command, flags_of, panel, refuse_with, whole_numbers
 from slotwise.errors import InputError, UserError
 from slotwise.live.enroll.enrolment import Enrolment
+from slotwise.option_text import field_help
 from slotwise.runs import RunConfig
 from slotwise.scenario import whole
 

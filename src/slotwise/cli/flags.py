@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import wraps
-from pathlib import Path
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from cyclopts import Group, Parameter, Token
 
 from slotwise.data.facts import FOLDER_FACTS
 from slotwise.errors import ConflictError, InputError, NoEffectError
+from slotwise.fleet.fleet_config import PER_DEVICE_JOULES
+from slotwise.option_text import field_help, from_text
 from slotwise.scenario import field_types, option_names
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ PANELS = {
     "channel": panel("Devices and channel"),
     "policy": panel("Schedule"),
     "fleet": panel("Fleet"),
+    "radio": panel("Radio"),
     "dataset": panel("Data"),
     "model": panel("Model"),
     "training": panel("Local training"),
@@ -44,8 +45,10 @@ OUTPUT = panel("Output")
 # Fields that only files can hold.
 WITHOUT_FLAG = (
     *("group_size_changes", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
-    *("device_battery_joules", "device_harvest_joules", "harvest_trace"),
+    *PER_DEVICE_JOULES,
+    "harvest_trace",
     *FOLDER_FACTS,
+    *("radio_distances_m", "radio_schemes", "radio_trace_sha256"),
 )
 # Fields that are also written as text, which their class reads.
 ALSO_TEXT: Mapping[str, Any] = {"group_size": int | str}
@@ -123,6 +126,8 @@ def run_flags(
 
     usual = RunConfig().options() | dict(defaults or {})
     shorthands = {"samples_per_slot": "channel", "bits_per_slot": "channel", "fleet_file": "fleet"}
+    shorthands |= dict.fromkeys(("cycles_per_sample", "cpu_ghz", "cpu_slot_ms", "cpu_kappa"), "fleet")
+    shorthands |= {"radio_placement_file": "radio", "radio_schemes_file": "radio"}
     found: list[Flag] = []
     for group in groups or tuple(PANELS):
         found += flags_of(type(getattr(RunConfig(), group)), PANELS[group], defaults=usual)
@@ -189,7 +194,7 @@ def refuse_with(other: str, given: Mapping[str, Any], hint: str = "") -> None:
 def refuse_idle(options: Mapping[str, Any]) -> None:
     """Refuse options of local training where nothing is trained, unless compute slots follow from them."""
     for name in ("local_steps", "batch_size"):
-        if name in options and "samples_per_slot" not in options:
+        if name in options and not {"samples_per_slot", "cycles_per_sample"} & options.keys():
             raise NoEffectError(name, options[name], "without samples_per_slot, as nothing is trained")
 
 
@@ -197,13 +202,6 @@ def refuse_idle_seed(options: Mapping[str, Any], config: RunConfig) -> None:
     """Refuse a seed where nothing is drawn from it for the schedule."""
     if "seed" in options and not config.schedule_depends_on_seed:
         raise NoEffectError("seed", options["seed"], "if nothing is drawn from it")
-
-
-def field_help(owner: type) -> dict[str, str]:
-    """Return the descriptions in the Attributes section of a class docstring."""
-    section = (inspect.getdoc(owner) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in entries}
 
 
 def _is_list(hint: Any) -> bool:
@@ -224,30 +222,3 @@ def whole_number(hint: Any, tokens: Sequence[Token]) -> int:  # noqa: ARG001
 def whole_numbers(hint: Any, tokens: Sequence[Token]) -> list[int]:  # noqa: ARG001
     """Convert a flag that may be repeated into the list of its numbers."""
     return [_convert(int, [token]) for token in tokens]
-
-
-def from_text(name: str, text: str, hint: Any) -> Any:
-    """Convert text to a type, or raise an InputError that says what is allowed."""
-    is_union = get_origin(hint) in (Union, UnionType)
-    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if is_union else [hint]
-    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
-    if text in words:
-        return text
-    if int in kinds and re.fullmatch(r"[+-]?[0-9]+", text):
-        return int(text)
-    if float in kinds:
-        try:
-            return float(text)
-        except ValueError:
-            raise InputError(name, text, "a number") from None
-    for kind in kinds:
-        if get_origin(kind) is tuple:
-            try:
-                return tuple(int(part) for part in text.split(",") if part.strip())
-            except ValueError:
-                raise InputError(name, text, "whole numbers separated by commas") from None
-        if kind in (str, Path):
-            return kind(text)
-    allowed: list[str] = [*words, *(["a whole number"] if int in kinds else [])]
-    *first, last = allowed
-    raise InputError(name, text, f"{', '.join(first)} or {last}" if first else last)

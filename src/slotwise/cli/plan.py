@@ -23,7 +23,11 @@ from slotwise.planning import plan as make_plan
 from slotwise.report.tables import plan_tables, table_console
 from slotwise.runs.config import RunConfig
 
-FLAGS = [flag for flag in run_flags("channel", "fleet") if flag.name not in ("group_size", "bits_per_slot")]
+FLAGS = [
+    flag
+    for flag in run_flags("channel", "fleet", "radio")
+    if flag.name not in ("group_size", "bits_per_slot")
+]
 SPEED = run_flags("training", only=("local_steps", "batch_size", "seed"))
 
 GROUP_SIZE = Parameter(
@@ -44,8 +48,8 @@ def plan(
 ) -> None:
     """Show what every group size costs: rounds, staleness, the free intentional delay, slots and joules.
 
-    The defaults are the MNIST case of the paper (50 compute slots). With a fleet every schedule is simulated,
-    and intentional delay is just in time for each device.
+    The defaults are the MNIST case of the paper (50 compute slots). With a fleet or a radio every schedule is
+    simulated, and intentional delay is just in time for each device.
     """
     refuse_idle(options)
     powers = take_powers(options)
@@ -60,6 +64,7 @@ def plan(
         deadline=config.deadline,
         group_sizes=group_size,
         fleet=config.make_fleet(),
+        link=None if config.radio.radio_link is None else config.make_link,
         usage=usage if usage or as_json else None,
         powers=powers,
     )

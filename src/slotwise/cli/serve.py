@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,8 @@ from slotwise.cli.app import HOPELESS, INTERRUPTED
 from slotwise.cli.closed_stderr import stderr_may_close
 from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
 from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table
-from slotwise.errors import InputError
+from slotwise.errors import InputError, NoEffectError
+from slotwise.fleet.fleet_config import BATTERY_OPTIONS
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig, resume_live
@@ -25,19 +27,21 @@ from slotwise.live.server.server_config import SIMULATED_FAULTS, live_plan
 from slotwise.live.server.serving import config_like
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.log_event import Level
+from slotwise.observer import Observer, Observers
 from slotwise.report.percent import percent
 from slotwise.report.progress import stop_on_signals
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig, RunFolder, read_toml
 from slotwise.runs.toml_options import blaming_file
 from slotwise.scenario import option_names
+from slotwise.web.live_page import PageOptions, live_page
 
-BROKER, SERVER = panel("Broker"), panel("Server")
+BROKER, SERVER, PAGE = panel("Broker"), panel("Server"), panel("Page")
 SERVER_FLAGS = tuple(
     replace(flag, alias="--patience") if flag.name == "timeout" else flag
     for flag in flags_of(ServerConfig, SERVER)
 )
-SIMULATED_ONLY = (*SIMULATED_FAULTS, *option_names(AttackConfig))
+SIMULATED_ONLY = (*SIMULATED_FAULTS, *BATTERY_OPTIONS, *option_names(AttackConfig))
 RUN_FLAGS = tuple(
     flag for flag in run_flags() if flag.name not in (*SIMULATED_ONLY, *option_names(ServerConfig))
 )
@@ -58,7 +62,13 @@ _TROUBLES: dict[Trouble, str] = {
 }
 
 
-@command(*FILE_FLAGS, *SERVER_FLAGS, *flags_of(BrokerOptions, BROKER), *RUN_FLAGS)
+@command(
+    *FILE_FLAGS,
+    *SERVER_FLAGS,
+    *flags_of(BrokerOptions, BROKER),
+    *flags_of(PageOptions, PAGE, defaults={"page_listen": None}),
+    *RUN_FLAGS,
+)
 def serve(
     options: dict[str, Any],
     *,
@@ -68,6 +78,9 @@ def serve(
     ] = False,
     as_fast_as_possible: Annotated[
         bool, Parameter(help="A slot lasts until its events have happened (the default).", group=SERVER)
+    ] = False,
+    page: Annotated[
+        bool, Parameter(help="Show the run in a web page, read-only, with /metrics and /healthz.", group=PAGE)
     ] = False,
     log_json: Annotated[bool, Parameter(help="Log as JSON, one object a line.", group=OUTPUT)] = False,
     log_level: Annotated[Level | None, LOG_LEVEL] = None,
@@ -99,8 +112,9 @@ def serve(
         stderr_may_close(),
         stop_on_signals() as stopping,
         LiveDisplay(stopping, quiet=quiet, level=log_level, as_json=log_json) as display,
+        _with_page(page, options, display) as observer,
     ):
-        how: dict[str, Any] = {"broker": BrokerOptions(**broker), "observer": display, **server}
+        how: dict[str, Any] = {"broker": BrokerOptions(**broker), "observer": observer, **server}
         if resume is not None:
             refuse_with("resume", {"out": out, "like": like, "config": config, **run})
             outcome = resume_live(resume, **how)
@@ -113,6 +127,19 @@ def serve(
                 live_plan(chosen)
             outcome = serve_live(chosen, out, **how)
     return report(out if resume is None else resume, outcome, options)
+
+
+@contextmanager
+def _with_page(page: bool, options: Mapping[str, Any], display: Observer) -> Iterator[Observer]:
+    """Yield the observer of the run: the display and, if there is one, the page."""
+    given = {name: options[name] for name in option_names(PageOptions) if name in options}
+    if not page:
+        for name, value in given.items():
+            raise NoEffectError(name, value, "without page")
+        yield display
+        return
+    with live_page(PageOptions(**given), notices=display) as shown:
+        yield Observers(display, shown)
 
 
 def report(place: Path, outcome: LiveOutcome | None, options: Mapping[str, Any]) -> int:

@@ -32,7 +32,9 @@ from slotwise.runs.config import RunConfig
 # The worked example of the paper.
 EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
 FLAGS = [
-    flag for flag in run_flags("channel", "policy", "fleet", defaults=EXAMPLE) if flag.name != "bits_per_slot"
+    flag
+    for flag in run_flags("channel", "policy", "fleet", "radio", defaults=EXAMPLE)
+    if flag.name != "bits_per_slot"
 ]
 SPEED = run_flags("training", only=("local_steps", "batch_size", "seed"))
 
@@ -74,9 +76,10 @@ def timeline(
         rounds = 2 * config.channel.groups
     refuse_idle_seed(options, config)
     result = config.simulate(rounds)
+    bits = config.update_bits
     window = None if slots is None else window_of(slots, result)
     if out is not None:
-        write_gantt(result, out, window)
+        write_gantt(result, out, window, update_bits=bits)
     costs = Costs.of(result, powers)
     if as_json and (per_device or powers is not None):
         print(json.dumps(result.as_dict() | {"usage": costs_as_dict(costs, per_device)}))
@@ -87,7 +90,9 @@ def timeline(
     else:
         console = Console()
         ascii_only = not console.encoding.startswith("utf")
-        chart = gantt_text(result, width=console.width, window=window, ascii_only=ascii_only)
+        chart = gantt_text(
+            result, width=console.width, window=window, ascii_only=ascii_only, update_bits=bits
+        )
         console.print(chart, no_wrap=True, overflow="ignore", crop=False)
         console = table_console()
         console.print()

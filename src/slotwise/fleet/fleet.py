@@ -117,13 +117,13 @@ class Fleet:
         """The probability with which the device with the worst link loses an uplink."""
         return max(self.device_uplink_loss, default=self.uplink_loss)
 
-    def is_equal_to(self, scenario: Scenario) -> bool:
+    def is_equal_to(self, scenario: Scenario, *, lossy_link: bool = False) -> bool:
         """Return whether these are the scenario's equal devices, without faults.
 
-        Another retransmission than the usual makes a difference where a link loses uplinks.
+        Over a link that may lose uplinks the retransmission makes a difference, too.
         """
         alike = set(self.compute_slots) == {scenario.compute_slots}
-        usual = self.faultless and self.retransmission == Fleet.retransmission
+        usual = self.faultless and (not lossy_link or self.retransmission == Fleet.retransmission)
         return usual and alike and set(self.link_slots) == {scenario.link_slots}
 
     def check_size(self, scenario: Scenario) -> None:

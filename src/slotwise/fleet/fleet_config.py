@@ -39,6 +39,8 @@ class FleetConfig:
         harvest_joules: Joules that a device harvests in a slot.
         harvest_probability: Probability of harvesting them, drawn for each device and slot.
         device_battery_joules: Capacities of devices 1 to N, one by one.
+        device_computing_joules: Joules of a slot of computing of devices 1 to N, one by one.
+        device_sending_joules: Joules of a slot of sending of devices 1 to N, one by one.
         device_harvest_joules: Harvests of devices 1 to N in a slot, one by one.
         harvest_trace: Joules that every device harvests in slots 0, 1, and so on; nothing afterwards.
         fleet_seed: Random seed of everything drawn for the fleet. Default: that of the run.
@@ -63,6 +65,8 @@ class FleetConfig:
     harvest_joules: float = 0.0
     harvest_probability: float = 1.0
     device_battery_joules: tuple[float, ...] = ()
+    device_computing_joules: tuple[float, ...] = ()
+    device_sending_joules: tuple[float, ...] = ()
     device_harvest_joules: tuple[float, ...] = ()
     harvest_trace: tuple[float, ...] = ()
     fleet_seed: int | None = None
@@ -92,6 +96,11 @@ class FleetConfig:
         return bool(random) or self.mean_present is not None or self.harvest_probability < 1
 
     @property
+    def has_losses(self) -> bool:
+        """True if uplinks are lost with a given probability."""
+        return any((self.uplink_loss, *self.device_uplink_loss))
+
+    @property
     def has_batteries(self) -> bool:
         """True if devices have batteries."""
         return self.battery_joules is not None or bool(self.device_battery_joules)
@@ -103,8 +112,7 @@ class FleetConfig:
 
     def unused(self) -> dict[str, str]:
         """Return the options without effect on this fleet, with the reason."""
-        losses = any((self.uplink_loss, *self.device_uplink_loss))
-        found = {} if losses else {"retransmission": "without uplink losses"}
+        found: dict[str, str] = {}
         if not self.has_batteries:
             found |= dict.fromkeys(BATTERY_OPTIONS, "without batteries")
         elif not (self.harvest_joules or self.device_harvest_joules):
@@ -145,12 +153,17 @@ class FleetConfig:
 
     def _batteries(self, devices: int, seed: int) -> Batteries:
         """Return the batteries; their errors name the options."""
-        for name in ("device_battery_joules", "device_harvest_joules"):
+        for name in PER_DEVICE_JOULES:
+            usual = name.removeprefix("device_")
+            if getattr(self, name) and getattr(self, usual):
+                raise ConflictError(usual, name)
             if getattr(self, name) and len(getattr(self, name)) != devices:
                 raise InputError(name, f"{len(getattr(self, name))} numbers", f"{devices}, one a device")
         if not 0 <= self.battery_initial <= 1:
             raise InputError("battery_initial", self.battery_initial, "a share from 0 to 1")
-        if not (self.computing_joules or self.sending_joules):
+        computing = self.device_computing_joules or (self.computing_joules,)
+        sending = self.device_sending_joules or (self.sending_joules,)
+        if not any((*computing, *sending)):
             raise InputError("computing_joules", 0, "above 0, or sending_joules: batteries pay for nothing")
         capacity = self.device_battery_joules or (self.battery_joules or 0.0,)
         names = {"capacity": "battery_joules", "initial": "battery_initial", "trace": "harvest_trace"}
@@ -158,8 +171,8 @@ class FleetConfig:
             return Batteries(
                 capacity=capacity,
                 initial=tuple(self.battery_initial * joules for joules in capacity),
-                computing=(self.computing_joules,),
-                sending=(self.sending_joules,),
+                computing=computing,
+                sending=sending,
                 harvest=self.device_harvest_joules or (self.harvest_joules,),
                 probability=self.harvest_probability,
                 trace=self.harvest_trace,
@@ -175,7 +188,10 @@ class FleetConfig:
 
 BATTERY_OPTIONS = (
     *("battery_initial", "computing_joules", "sending_joules", "harvest_joules", "harvest_probability"),
-    *("device_harvest_joules", "harvest_trace"),
+    *("device_computing_joules", "device_sending_joules", "device_harvest_joules", "harvest_trace"),
+)
+PER_DEVICE_JOULES = (
+    *("device_battery_joules", "device_computing_joules", "device_sending_joules", "device_harvest_joules"),
 )
 MOST_DEVICES = 1_000_000
 CONFLICTS = (

@@ -20,12 +20,22 @@ from slotwise.aggregation import (
     Contribution,
     RuleState,
     Vector,
+    check_group_sizes,
     mean,
     next_model,
 )
-from slotwise.errors import UserError
+from slotwise.aggregation.rule import read_only
+from slotwise.errors import InputError, UserError
 from slotwise.learning.pipeline import UpdatePipeline
-from slotwise.learning.task import NO_METRICS, CheckedTask, Evaluation, Task
+from slotwise.learning.task import (
+    NO_METRICS,
+    CheckedTask,
+    DeviceState,
+    Evaluation,
+    Task,
+    TrainingResult,
+    update_of,
+)
 from slotwise.learning.workers import ThreadWorkers, Workers
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer
@@ -65,12 +75,14 @@ class History(Displayable):
         models: The models needed to resume, by version; the newest is w_rounds.
         rounds: Rounds applied.
         rule_state: State of the aggregation rule after them.
+        device_states: What devices keep between trainings, by device; those that keep nothing are missing.
     """
 
     points: tuple[Point, ...]
     models: Mapping[int, Vector]
     rounds: int
     rule_state: RuleState = field(default_factory=dict)
+    device_states: Mapping[int, DeviceState] = field(default_factory=dict)
 
     @property
     def model(self) -> Vector:
@@ -155,7 +167,11 @@ def follow(
             for point in training.new_points():
                 observer.evaluated(point)
             after_round(training)
+        training.stop()
         return training.history()
+    except KeyboardInterrupt:
+        training.stop()
+        raise
     finally:
         for point in training.unreported_points():
             observer.evaluated(point)
@@ -178,11 +194,15 @@ class Training:
         resume: History | None = None,
     ) -> None:
         self._timeline, self._task, self._aggregation = timeline, CheckedTask.of(task), rule_of(aggregation)
+        check_group_sizes(self._aggregation, timeline.scenario.group_sizes)
         self._workers: Workers = ThreadWorkers(self._task, workers)
         self._task.check_devices(timeline.scenario.devices)
         self._due = evaluation_rounds(timeline, evaluate_every)
+        if resume is not None and (wrong := unfitting(resume, timeline, self._task.size)):
+            raise UserError(f"resume: {wrong}")
         start = resume or History((), {0: task.initial_model()}, 0)
-        self._rule_state = start.rule_state
+        self._rule_state, self._device_states = start.rule_state, dict(start.device_states)
+        self._stopped = False
         self._points = list(start.points)
         self._reported = len(start.points)
         self._pending: deque[tuple[int, Future[Evaluation]]] = deque()
@@ -197,7 +217,7 @@ class Training:
             self._last_uses[round_number].append(version)
         self._models = dict(start.models)
         first = int(timeline.round_offsets[start.rounds])
-        self._updates = UpdatePipeline(timeline, self._workers, self._models, first)
+        self._updates = UpdatePipeline(timeline, self._workers, self._models, first, self._device_states)
         self._updates.start()
         if all(point.round != self.rounds for point in self._points):  # also after an interrupt before it
             self._evaluate_if_due()
@@ -228,27 +248,51 @@ class Training:
 
         Raises:
             Diverged: the new model is not finite.
+            UserError: the training was stopped, or has finished.
         """
+        if self.finished or self._stopped:
+            ended = "finished" if self.finished else "been stopped"
+            raise UserError(f"training: no round {self.rounds}: it has {ended}")
         k, uplinks = self.rounds, self._timeline.uplinks(self.rounds)
+        timeline, count = self._timeline, self._task.sample_count
         sent = zip(
-            self._timeline.device[uplinks].tolist(), self._timeline.version[uplinks].tolist(), strict=True
+            self._updates.updates(uplinks),  # kept until the round is applied
+            timeline.device[uplinks].tolist(),
+            timeline.version[uplinks].tolist(),
+            strict=True,
         )
-        contributions = []
-        for device, version in sent:
-            update, samples = self._updates.pop(), self._task.sample_count(device)
-            contributions.append(Contribution(update, k - version, self._models[version], device, k, samples))
+        contributions, states = [], dict[int, DeviceState]()
+        for found, device, version in sent:
+            samples, metrics = None, NO_METRICS
+            if isinstance(found, TrainingResult):
+                samples, metrics = found.samples, found.metrics
+                if found.state or device in self._device_states:
+                    states[device] = found.state
+            samples = count(device) if samples is None else samples
+            start = self._models[version]
+            contributions.append(
+                Contribution(update_of(found), k - version, start, device, k, samples, metrics)
+            )
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
             model, rule_state = next_model(self._aggregation, self.model, contributions, self._rule_state)
         if not np.isfinite(model).all():
             raise Diverged(k, "model", self.history())
         # In this order an interrupt (Ctrl-C) leaves the state of a complete round.
         self._models[k + 1], self._rule_state = model, rule_state
+        self._device_states.update(states)
         self.rounds = k + 1
         for version in self._last_uses.pop(k, ()):
             self._models.pop(version, None)
+        self._updates.drop(uplinks.stop)
         self._updates.start()
         self._evaluate_if_due()
         return k
+
+    def stop(self) -> None:
+        """Drop local trainings that have not begun; after this no round can be applied."""
+        self._stopped = not self.finished
+        self._updates.cancel()
+        self._workers.end_trainings()
 
     def new_points(self) -> list[Point]:
         """Return the evaluations that have finished since the last call.
@@ -268,11 +312,14 @@ class Training:
     def history(self) -> History:
         """Return everything up to the last applied round, after waiting for its evaluations."""
         self._collect(wait=True)
-        return History(tuple(self._points), dict(self._models), self.rounds, self._rule_state)
+        models, states = dict(self._models), dict(self._device_states)
+        return History(tuple(self._points), models, self.rounds, self._rule_state, states)
 
     def _evaluate_if_due(self) -> None:
         if self.rounds in self._due:
-            self._pending.append((self.rounds, self._workers.evaluate(self.model)))
+            states = (dict(self._device_states),) if self._device_states else ()
+            evaluation = self._workers.evaluate(read_only(self.model), *states)
+            self._pending.append((self.rounds, evaluation))
 
     def _collect(self, *, wait: bool) -> None:
         """Append finished evaluations to the points, in order."""
@@ -293,10 +340,26 @@ class Training:
             self._pending.popleft()
 
 
+def unfitting(history: History, timeline: Timeline, size: int) -> str:
+    """Return why a history cannot be resumed along a timeline, or an empty string."""
+    if history.rounds > timeline.rounds:
+        return f"the history has {history.rounds} rounds, and the timeline {timeline.rounds}"
+    rest = timeline.version[timeline.round >= history.rounds]
+    missing = {*rest[rest <= history.rounds].tolist(), history.rounds} - history.models.keys()
+    if missing:
+        return f"the history is of another timeline: model {min(missing)}, which this one needs, is not in it"
+    if any(model.shape != (size,) for model in history.models.values()):
+        return f"the models of the history must have {size} numbers each, as those of the task"
+    return ""
+
+
 def rule_of(aggregation: Aggregation | str) -> Aggregation:
     """Return the rule of a name, with its default options; a rule is returned as it is, if it can be one."""
     if isinstance(aggregation, str):
         return AggregationConfig(aggregation=aggregation).rule()
+    if isinstance(aggregation, type):
+        name = aggregation.__name__
+        raise InputError("aggregation", f"the class {name}", f"an object of it, as in {name}()")
     check_arguments("aggregation", aggregation, 2, 3)
     return aggregation
 

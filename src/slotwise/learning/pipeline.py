@@ -2,8 +2,8 @@
 
 Staleness is parallelism. An update depends only on the model it starts on, so every uplink whose model exists
 can be computed, up to staleness + 1 rounds ahead. Uplinks are computed in the order of the channel and a
-bounded number ahead: enough to keep all workers busy, few enough not to hold the updates of a thousand
-devices in memory.
+bounded number ahead: enough to keep all workers busy, few enough not to hold the updates of many devices in
+memory.
 """
 
 from __future__ import annotations
@@ -12,47 +12,81 @@ from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future
 
-from slotwise.aggregation import Vector
-from slotwise.learning.task import TrainingStart
+from slotwise.aggregation.rule import Vector, read_only
+from slotwise.learning.task import NO_DEVICE_STATE, DeviceState, TrainingResult, TrainingStart, update_of
 from slotwise.learning.workers import Job, Trained, Workers
 from slotwise.schedule import Timeline
 
 PORTIONS_PER_WORKER = 4
-PORTION_SECONDS = 0.005  # short trainings go to a worker together: waking it costs about as much as one
+# Short trainings go to a worker together, because waking it costs about as much as one of them.
+PORTION_SECONDS = 0.005
+PORTION_BYTES = 16 << 20  # of updates
 
 
 class UpdatePipeline:
     """Updates of a timeline, one after another. Results do not depend on how far ahead they are computed."""
 
     def __init__(
-        self, timeline: Timeline, workers: Workers, models: Mapping[int, Vector], first: int
+        self,
+        timeline: Timeline,
+        workers: Workers,
+        models: Mapping[int, Vector],
+        first: int,
+        states: Mapping[int, DeviceState] | None = None,
     ) -> None:
-        """Begin with uplink ``first``; ``models`` is the engine's table of the models that exist."""
-        self._timeline, self._workers, self._models, self._next = timeline, workers, models, first
-        self._started: deque[Future[Trained]] = deque()
-        self._finished: deque[Vector] = deque()
-        self._most = 1  # trainings of a portion, from the time that the latest ones took
+        """Begin with uplink ``first``.
 
-    def pop(self) -> Vector:
-        """Return the update of the next uplink."""
-        if not self._finished:
+        ``models`` is the engine's table of the models that exist, ``states`` that of what devices keep.
+        """
+        self._states = {} if states is None else states
+        self._timeline, self._workers, self._models = timeline, workers, models
+        self._first = self._next = first  # uplinks: the first whose update is kept, the next to start
+        self._started: deque[Future[Trained]] = deque()
+        self._finished: deque[Vector | TrainingResult] = deque()
+        self._most = 1  # trainings of a portion
+
+    def updates(self, uplinks: slice) -> list[Vector | TrainingResult]:
+        """Return the results of consecutive uplinks; those before them are dropped, these are kept."""
+        self.drop(uplinks.start)
+        count = uplinks.stop - uplinks.start
+        while len(self._finished) < count:
             updates, seconds = self._started[0].result()
-            self._started.popleft()
             self._finished.extend(updates)
-            self._most = max(1, int(PORTION_SECONDS * len(updates) / max(seconds, 1e-6)))
+            self._started.popleft()
+            self._choose_portion(len(updates), seconds, update_of(updates[0]).nbytes)
             self.start()
-        return self._finished.popleft()
+        return [self._finished[number] for number in range(count)]
+
+    def drop(self, uplink: int) -> None:
+        """Drop the updates of all uplinks before this one."""
+        while self._first < uplink and self._finished:
+            self._finished.popleft()
+            self._first += 1
 
     def start(self) -> None:
         """Start the next local trainings, up to the first that waits for a model of a later round."""
         while len(self._started) < PORTIONS_PER_WORKER * self._workers.count:
-            idle = max(1, self._workers.count - len(self._started))
-            jobs = self._next_jobs(self._most * idle)
+            idle = self._workers.count - len(self._started)
+            share = idle if idle > 0 else self._workers.count
+            jobs = self._next_jobs(self._most * share)
             if not jobs:
                 return
-            jobs = jobs[: -(-len(jobs) // idle)]
+            jobs = jobs[: -(-len(jobs) // share)]
             self._started.append(self._workers.train(jobs))
             self._next += len(jobs)
+
+    def cancel(self) -> None:
+        """Start no more trainings, and drop those that have not begun."""
+        self._next = len(self._timeline)
+        for future in self._started:
+            future.cancel()
+
+    def _choose_portion(self, count: int, seconds: float, update_bytes: int) -> None:
+        """Choose how many trainings go to a worker together, from those of the last portion."""
+        by_time = int(PORTION_SECONDS * count / max(seconds, 1e-6))
+        by_size = PORTION_BYTES // max(1, update_bytes)
+        # Devices differ: one that took no time says little about the next.
+        self._most = max(1, min(by_time, by_size, 2 * self._most))
 
     def _next_jobs(self, most: int) -> list[Job]:
         """Return the next local trainings whose models exist, at most ``most``."""
@@ -64,5 +98,7 @@ class UpdatePipeline:
             if model is None:
                 break
             slot = int(timeline.broadcast_end[version - 1]) if version else 0
-            jobs.append(Job(model, TrainingStart(device, training, version, slot)))
+            # A model reaches a device after the round of its last update, so that training's state is known.
+            state = self._states.get(device, NO_DEVICE_STATE)
+            jobs.append(Job(read_only(model), TrainingStart(device, training, version, slot, state)))
         return jobs

@@ -96,7 +96,7 @@ def check_fleet_file(path: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationConfig:
-    """Options of `calibrate`.
+    """Options of the measurement of a fleet.
 
     Attributes:
         slot_ms: Milliseconds of a slot. Default: those of the run or, if its slots had no fixed length, a

@@ -70,7 +70,7 @@ class Experiment:
     evaluate_every: int | None = None
     reading: Reading = UPDATES
 
-    def config(self, schedule: Schedule, group_size: int, seed: int = 0, **options: Any) -> RunConfig:
+    def config(self, schedule: Schedule, group_size: int | str, seed: int = 0, **options: Any) -> RunConfig:
         """Return the configuration of one curve; ``options`` are those in which it differs from others."""
         own = {name: getattr(self, name) for name in ("data", "partition", "deadline", "evaluate_every")}
         chosen = {"schedule": schedule, "group_size": group_size, "seed": seed}
@@ -133,6 +133,34 @@ class Readings(Experiment):
                 yield own.config(schedule, size, seed)
             for (compute, link), schedule in product(self.slots, BOTH):
                 yield own.config(schedule, 1, seed, compute_slots=compute, link_slots=link)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remedies(Experiment):
+    """Beyond the paper: steps that shrink with the staleness, and group sizes that shrink over time.
+
+    Steps are as long as 1/d of those of the paper (Mishchenko, Bach, Even and Woodworth, NeurIPS 2022,
+    arXiv:2206.07638; Koloskova, Stich and Jaggi, NeurIPS 2022, arXiv:2206.08307).
+    """
+
+    deadline: int = 50_000
+    sizes: tuple[int, ...] = (1, 5, 10)
+    shrinking: str = "50@0, 10@10000, 5@30000"
+
+    def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: D102
+        yield from self.labelled(seed).values()
+
+    def labelled(self, seed: int) -> dict[str, RunConfig]:
+        """Return the configurations by their labels; those of the paper are at the end."""
+        adaptive = {"aggregation": "delay-adaptive", "delay_threshold": 1.0}
+        found = {}
+        for schedule in BOTH:
+            for size in self.sizes:
+                found[f"{schedule} S={size}, steps/d"] = self.config(schedule, size, seed, **adaptive)
+            found[f"{schedule} S={self.shrinking}"] = self.config(schedule, self.shrinking, seed)
+        for size in self.sizes:
+            found[f"idfl S={size}"] = self.config("idfl", size, seed)
+        return found
 
 
 class TableRow(NamedTuple):
@@ -207,6 +235,7 @@ PAPER: tuple[Experiment, ...] = (
         **CIFAR10,
     ),
     Readings(name="readings", study="readings"),
+    Remedies(name="remedies", study="remedies"),
 )
 
 # A first look in a couple of minutes on two cores: four group sizes, both ways to average.

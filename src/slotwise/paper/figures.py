@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from slotwise.batch.job import Run, distinct, free_delay
 from slotwise.data import TITLES
 from slotwise.paper.evidence import Results, seed_curves
-from slotwise.paper.experiments import BOTH, MODELS, Curves, Experiment, Tradeoff
+from slotwise.paper.experiments import BOTH, MODELS, Curves, Experiment, Remedies, Tradeoff
 from slotwise.report.curves import (
     BLACK,
     BLUE,
@@ -27,6 +27,7 @@ from slotwise.runs import RunConfig
 SIZE_COLOURS = {1: BLUE, 2: SKY, 5: VERMILLION, 10: GREEN, 20: BLACK}
 SIZE_COLOURS |= {25: PINK, 50: ORANGE, 100: BLACK}
 SLOTS_COLOURS = (BLUE, SKY, VERMILLION, ORANGE)  # a hue for each compute time, lighter for slow links
+PAPER_COLOURS = (SKY, ORANGE, PINK)  # of the paper's runs beside others
 SCHEDULE_TITLES = {
     "async": "Asynchronous, without intentional delay",
     "idfl": "With intentional delay (idfl)",
@@ -37,6 +38,8 @@ def figures_of(experiment: Experiment, results: Results, seeds: Sequence[int]) -
     """Return the figure of an experiment with the curves there are so far, if it has one."""
     if isinstance(experiment, Tradeoff):
         return (_tradeoff(experiment, results, seeds),)
+    if isinstance(experiment, Remedies):
+        return (_remedies(experiment, results, seeds),)
     if not isinstance(experiment, Curves):
         return ()
     if experiment.schedules == BOTH:
@@ -101,6 +104,35 @@ def _tradeoff(experiment: Tradeoff, results: Results, seeds: Sequence[int]) -> C
     )
 
 
+def _remedies(experiment: Remedies, results: Results, seeds: Sequence[int]) -> CurveFigure:
+    """Return one figure of losses against slots: remedies of async and of idfl beside the paper's idfl."""
+    labels = experiment.labelled(0)
+    paper = {label: config for label, config in labels.items() if label not in _changed(labels, BOTH)}
+    panels = []
+    for schedule in BOTH:
+        own = _changed(labels, (schedule,))
+        hues = (BLUE, VERMILLION, GREEN, BLACK)
+        lines = _lines(results, seeds, own, hues) + _lines(results, seeds, paper, PAPER_COLOURS, dashed=True)
+        panels.append(Panel(SCHEDULE_TITLES[schedule], "slot", "loss", lines))
+    return CurveFigure(
+        experiment.name,
+        f"Beyond the paper: shorter steps for old updates, group sizes that shrink: {_case(experiment)}",
+        "steps/d: every update is divided by its staleness d. S=50@0, 10@10000: S is 50 from the start "
+        "and 10 from the first round after slot 10,000. Dashed: idfl of the paper, for comparison.",
+        tuple(panels),
+    )
+
+
+def _changed(labels: Mapping[str, RunConfig], schedules: Sequence[str]) -> dict[str, RunConfig]:
+    """Return the configurations of some schedules that the paper does not have."""
+    return {
+        label: config
+        for label, config in labels.items()
+        if config.policy.schedule in schedules
+        and (config.rule.aggregation != "mean" or config.channel.group_size_changes)
+    }
+
+
 def _lines(
     results: Results,
     seeds: Sequence[int],
@@ -108,15 +140,20 @@ def _lines(
     colours: Iterable[Colour] | None = None,
     *,
     dashes: bool = False,
+    dashed: bool = False,
 ) -> tuple[Line, ...]:
-    """Return a line for each run that has a curve, by default coloured by group size; async may be dashed."""
+    """Return a line for each run that has a curve, by default coloured by group size.
+
+    All are dashed, or with ``dashes`` those of async.
+    """
     lines = []
     hues = colours or [SIZE_COLOURS.get(config.channel.group_size, BLUE) for config in labels.values()]
     for (label, config), colour in zip(labels.items(), hues, strict=True):
         started = [curve for curve in seed_curves(results, config, seeds) if curve.points]
         # A seed that diverged would cut the mean short, so it is drawn only if there is no other.
         drawn = [curve.points for curve in started if curve.status != "diverged"]
-        dashed = dashes and config.policy.schedule == "async"
+        broken = dashed or (dashes and config.policy.schedule == "async")
         curves = tuple(drawn or [curve.points for curve in started[:1]])
-        lines.append(Line(f"{label}, d={staleness(config)}", colour, dashed, curves))
+        shown = label if config.channel.group_size_changes else f"{label}, d={staleness(config)}"
+        lines.append(Line(shown, colour, broken, curves))
     return tuple(line for line in lines if line.seeds)

@@ -24,10 +24,12 @@ from slotwise.paper.experiments import (
     UPDATES,
     Curves,
     Readings,
+    Remedies,
     Tradeoff,
     worked_timelines,
 )
 from slotwise.paper.figures import figures_of
+from slotwise.paper.report_remedies import remedies_section
 from slotwise.paper.report_runs import costs_section, making_section, runs_section
 from slotwise.paper.report_verdicts import Judged, readings_section, statements_section, summary_section
 from slotwise.report import page as page_parts
@@ -71,6 +73,11 @@ def write_report(
         costs_section(runs, powers),
         _timeline_section(),
         *([readings_section(judged)] if other_readings else []),
+        *(
+            remedies_section(experiment, results, manifest.seeds(experiment.study))
+            for experiment in experiments
+            if isinstance(experiment, Remedies)
+        ),
         runs_section(results, runs, failures),
         making_section(path, manifest, results, runs, [one.base for one in requested or [mnist]], powers),
     )

@@ -122,6 +122,7 @@ def toml_of(config: RunConfig) -> str:
     """Return all options of a run as a TOML file for `slotwise train --config`."""
     lines = []
     unused = {*config.unused(), *(["compute_slots"] if config.fleet.has_own_speeds else [])}
+    unused.add("radio_trace_sha256")  # found in the file
     if config.dataset.data_folder is not None:
         unused |= {*FOUND_IN_FOLDER}
     for name, value in config.options().items():

@@ -85,6 +85,14 @@ def device_table(costs: Costs, title: str) -> Table:
     return table
 
 
+def columns_table(columns: Mapping[str, Any], title: str) -> Table:
+    """Return a table of arrays, one per column, with a row for each entry."""
+    table = _plain_table(title, columns=[name.replace("_", "\n") for name in columns])
+    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+        table.add_row(*map(_number_text, row))
+    return table
+
+
 def _summary_table(costs: Costs, title: str) -> Table:
     """Return a table of all devices together, and of the least, mean and most of a device."""
     columns = costs.columns()
@@ -145,7 +153,8 @@ def plan_title(plan: Plan | FleetPlan) -> str:
     scenario = plan.scenario
     channels = f"sub-channels {scenario.sub_channels:,}, " if scenario.sub_channels > 1 else ""
     if isinstance(plan, FleetPlan):
-        return f"{scenario.devices:,} unequal devices, {channels}deadline {scenario.deadline:,}"
+        devices = "devices over radio" if plan.over_radio else "unequal devices"
+        return f"{scenario.devices:,} {devices}, {channels}deadline {scenario.deadline:,}"
     return (
         f"{scenario.devices:,} devices, compute slots {scenario.compute_slots:,}, "
         f"link slots {scenario.link_slots:,}, {channels}deadline {scenario.deadline:,}"

@@ -21,10 +21,15 @@ from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_file import options_of_file
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.flower_project import devices_of
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.model_config import DEFAULT_LAYERS, ModelConfig
 from slotwise.learning.networks import RESNETS, Resnet8
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
+from slotwise.radio import RadioConfig, RadioLink, make_link
+from slotwise.radio.placement import read_distances
+from slotwise.radio.rates import read_schemes
+from slotwise.runs.cpu_options import cpu_options
 from slotwise.scenario import (
     Scenario,
     checked,
@@ -35,6 +40,8 @@ from slotwise.scenario import (
     whole,
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
+from slotwise.schedule.policies.synchronous import BOOKED
+from slotwise.user_code import describe_value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +52,7 @@ class RunConfig:
         channel: Devices and channel.
         policy: Schedule and delay.
         fleet: How devices differ.
+        radio: Fading channels in place of fixed slots.
         dataset: Data set and its partition.
         model: Network, or your own task.
         training: Local training, and the seed of everything random.
@@ -57,6 +65,7 @@ class RunConfig:
     channel: Scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)  # noqa: RUF009
     policy: PolicyConfig = PolicyConfig()  # noqa: RUF009
     fleet: FleetConfig = FleetConfig()  # noqa: RUF009
+    radio: RadioConfig = RadioConfig()  # noqa: RUF009
     dataset: DatasetConfig = DatasetConfig()  # noqa: RUF009
     model: ModelConfig = ModelConfig()  # noqa: RUF009
     training: LocalTraining = LocalTraining()  # noqa: RUF009
@@ -66,6 +75,10 @@ class RunConfig:
     evaluate_every: int | None = None
 
     def __post_init__(self) -> None:
+        for name in GROUPS:
+            kind = type(getattr(RunConfig, name))
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(name, describe_value(getattr(self, name)), f"a {kind.__name__}")
         whole("bits", self.bits, FEWEST_BITS, UNQUANTISED)
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
@@ -74,22 +87,54 @@ class RunConfig:
             self.rule.check_group_size(size)
         self.attackers()
         self.dataset.check_devices(self.channel.devices)
-        for name, reason in self._unused_data().items():
-            if getattr(self.dataset, name) != getattr(DatasetConfig, name):
-                raise NoEffectError(name, getattr(self.dataset, name), reason)
+        for name, reason in self._unused_with_own_task().items():
+            part: Any = self.dataset if name in option_names(DatasetConfig) else self.training
+            if getattr(part, name) != getattr(type(part), name):
+                raise NoEffectError(name, getattr(part, name), reason)
+        self._check_radio()
 
     def unused(self) -> dict[str, str]:
         """Return the options that have no effect in this configuration, each with the reason.
 
         A class of options declares its own in a method of the same name.
         """
-        found = self._unused_data()
+        found = self._unused_with_own_task() | self._unused_link()
         for group in GROUPS:
             part = getattr(self, group)
             found |= part.unused() if hasattr(part, "unused") else {}
         return found
 
-    def _unused_data(self) -> dict[str, str]:
+    def _unused_link(self) -> dict[str, str]:
+        """Return the options of channel and fleet that have no effect with this radio, with the reason."""
+        found = {}
+        if self.radio.radio_link is None and not self.fleet.has_losses:
+            found["retransmission"] = "without uplink losses"
+        if self.radio.radio_link is not None and self.channel.sub_channels == 1:
+            found["radio_band"] = "with one sub-channel"
+        if self.radio.radio_link == "rate-adaptive":
+            found |= dict.fromkeys(("link_slots", "uplink_slots"), "with radio_link rate-adaptive")
+        return found
+
+    def _check_radio(self) -> None:
+        """Refuse options that say in another way what the radio says, or have no effect with it."""
+        if self.radio.radio_link is not None:
+            for name in ("link_distribution", "device_link_slots", "uplink_loss", "device_uplink_loss"):
+                if getattr(self.fleet, name):
+                    raise ConflictError(name, "radio_link")
+        for name, reason in self._unused_link().items():
+            groups: Any = {"link_slots": self.channel, "radio_band": self.radio}
+            group = groups.get(name, self.fleet)
+            if getattr(group, name) != getattr(type(group), name):
+                raise NoEffectError(name, getattr(group, name), reason)
+        if self.radio.radio_link is not None and self.model.is_own:
+            for name in ("radio_bits", "radio_broadcast_bits"):
+                if getattr(self.radio, name) is None and name not in self.radio.unused():
+                    raise InputError(name, "missing", "given with a task of your own")
+
+    def _unused_with_own_task(self) -> dict[str, str]:
+        if self.model.flower_app is not None:  # it has its own data and its own training
+            names = (*option_names(DatasetConfig), *option_names(LocalTraining))
+            return dict.fromkeys((name for name in names if name != "seed"), "with flower_app")
         return {} if self.model.task is None else {"input_scale": "with a task of your own"}
 
     @classmethod
@@ -109,9 +154,11 @@ class RunConfig:
         chosen = {name: value for name, value in options.items() if name not in SHORTHANDS}
         case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
         case = _without_outdated(case, chosen)
-        chosen |= _devices_of_folder(chosen)
+        chosen |= _devices_of_folder(chosen) | _devices_of_flower_app(chosen)
+        chosen |= shorthand.radio(options, chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
+        chosen |= cpu_options(options, {**case, **chosen})
         config = cls().with_options(**{**case, **chosen})
         for name, reason in config.unused().items():
             if name in options:
@@ -209,6 +256,8 @@ class RunConfig:
         """True if another seed may give another schedule; your own policy is called with the seed."""
         if self.policy.schedule not in POLICIES or self.policy.depends_on_seed:
             return True
+        if self.radio.depends_on_seed and self.radio.radio_seed is None:
+            return True
         return self.fleet.depends_on_seed and self.fleet.fleet_seed is None
 
     @property
@@ -219,6 +268,38 @@ class RunConfig:
     def make_fleet(self) -> Fleet | None:
         """Return the devices, or None if all are equal and without faults."""
         return None if self.fleet == RunConfig.fleet else self.fleet.fleet(self.channel, self.fleet_seed)
+
+    def make_link(self, channel: Scenario | None = None) -> RadioLink | None:
+        """Return the link over the radio, or None if uplinks and broadcasts take fixed slots.
+
+        ``channel`` replaces the run's own devices and channel.
+        """
+        if self.radio.radio_link is None:
+            return None
+        update, model = self.message_bits()
+        return make_link(
+            self.radio,
+            channel or self.channel,
+            update_bits=update,
+            broadcast_bits=model,
+            seed=self.seed,
+            uplink_slots=self.fleet.uplink_slots,
+        )
+
+    @property
+    def update_bits(self) -> int | None:
+        """Bits of an uplink of adaptive rate; None if the slots of an uplink are fixed."""
+        if self.radio.radio_link != "rate-adaptive":
+            return None
+        return self.radio.radio_bits or self.message_bits()[0]
+
+    def message_bits(self) -> tuple[int, int]:
+        """Return the bits of an update and of a model; 0 for a task of your own, whose size is not known."""
+        if self.model.is_own:
+            return 0, 0
+        network = self.network()
+        arrays = len(network.parameter_shapes)
+        return link_slots_of(network.parameters, self.bits, 1, arrays), network.parameters * UNQUANTISED
 
     def attackers(self) -> tuple[int, ...]:
         """Return the devices that attack; none without an attack."""
@@ -232,9 +313,11 @@ class RunConfig:
         """
         fleet = self.make_fleet()
         events = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
-        events = events or bool(self.channel.group_size_changes)
+        events = events or bool(self.channel.group_size_changes) or self.policy.participation not in BOOKED
+        events = events or self.radio.radio_link is not None
         refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
-        return simulate(self.channel, self.policy.policy(self.seed), rounds=rounds, fleet=fleet)
+        policy = self.policy.policy(self.seed)
+        return simulate(self.channel, policy, rounds=rounds, fleet=fleet, link=self.make_link())
 
     def network(self) -> Architecture | Resnet8:
         """Return the built-in network that is trained, for the images of the data set."""
@@ -269,7 +352,11 @@ class RunConfig:
 
 
 # Options whose values belong to that of another option: they get their defaults if it changes.
-DEPENDENT: Mapping[str, tuple[str, ...]] = {"network": ("channels", "hidden"), "data_folder": FOUND_IN_FOLDER}
+DEPENDENT: Mapping[str, tuple[str, ...]] = {
+    "network": ("channels", "hidden"),
+    "data_folder": FOUND_IN_FOLDER,
+    "radio_trace": ("radio_trace_sha256",),
+}
 EVALUATIONS = 100  # of a run, by default
 # Options of earlier versions and their names now: run.json files may have the old ones.
 RENAMED: Mapping[str, str] = {"loss": "uplink_loss"}
@@ -290,21 +377,61 @@ class Shorthand:
             model's size. Instead of --link-slots.
         fleet_file: CSV file with a row for each device: device, compute_slots and optionally link_slots,
             leaves, returns, uplink_loss.
+        cycles_per_sample: CPU cycles of one sample: compute slots = ceil(H·B·cycles / (cycles of a slot)),
+            with --cpu-ghz and --cpu-slot-ms. Instead of --compute-slots.
+        cpu_ghz: Frequency f of the CPU in GHz.
+        cpu_slot_ms: Milliseconds of a slot.
+        cpu_kappa: Effective capacitance: a cycle takes kappa·f² joules, which batteries pay. Instead of
+            --computing-joules.
+        radio_placement_file: CSV file with a row for each device: device, and distance_m or x_m and y_m.
+        radio_schemes_file: CSV file of modulation and coding schemes: snr_db and efficiency, ascending.
     """
 
     samples_per_slot: float | None = None
     bits_per_slot: int | None = None
     fleet_file: Path | None = None
+    cycles_per_sample: float | None = None
+    cpu_ghz: float | None = None
+    cpu_slot_ms: float | None = None
+    cpu_kappa: float | None = None
+    radio_placement_file: Path | None = None
+    radio_schemes_file: Path | None = None
+
+    def radio(self, options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the files of placement and schemes say."""
+        found: dict[str, Any] = {}
+        for name in ("radio_placement_file", "radio_schemes_file"):
+            path = getattr(self, name)
+            if path is None:
+                continue
+            if not isinstance(path, str | Path):
+                raise InputError(name, path, "the name of a CSV file")
+            if options.get("radio_link") is None and chosen.get("radio_link") is None:
+                raise NoEffectError(name, path, "without radio_link")
+            for other in REPLACED_BY[name]:
+                if options.get(other):
+                    raise ConflictError(name, other)
+        if self.radio_placement_file is not None:
+            found["radio_distances_m"] = read_distances(
+                Path(self.radio_placement_file), chosen.get("devices")
+            )
+            found["devices"] = len(found["radio_distances_m"])
+        if self.radio_schemes_file is not None:
+            found["radio_schemes"] = read_schemes(Path(self.radio_schemes_file))
+        return found
 
     def link(self, options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, int]:
         """Return the slots of a broadcast in 32 bits and of an uplink in fewer, from ``bits_per_slot``."""
         if self.bits_per_slot is None:
             return {}
+        if chosen.get("radio_link") is not None:
+            raise ConflictError("bits_per_slot", "radio_link")
         for name in REPLACED_BY["bits_per_slot"]:
             if name in options:
                 raise ConflictError("bits_per_slot", name)
-        if options.get("task") is not None:
-            raise ConflictError("bits_per_slot", "task", "give the slots of the link instead")
+        for name in ("task", "flower_app"):
+            if options.get(name) is not None:
+                raise ConflictError("bits_per_slot", name, "give the slots of the link instead")
         names = ("data", "data_folder", "devices", "network", "channels", "hidden", "backend", "bits")
         given = {name: chosen[name] for name in names if name in chosen}
         sized = RunConfig().with_options(group_size=1, **given)
@@ -340,8 +467,11 @@ GROUPS = tuple(name for name in option_names(RunConfig) if name not in {"bits", 
 # The options that a shorthand determines.
 REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "samples_per_slot": ("compute_slots",),
+    "cycles_per_sample": ("compute_slots", "computing_joules"),
     "bits_per_slot": ("link_slots", "uplink_slots", "link_distribution", "device_link_slots"),
     "data_folder": ("devices", *FOUND_IN_FOLDER),
+    "radio_placement_file": ("radio_distances_m", "radio_radius_m", "radio_nearest_m", "radio_placement"),
+    "radio_schemes_file": ("radio_schemes", "radio_rate", "radio_gap_db"),
     "fleet_file": (
         *("devices", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
         *("compute_distribution", "link_distribution", "mean_present", "mean_away"),
@@ -374,6 +504,13 @@ def _devices_of_folder(options: Mapping[str, Any]) -> dict[str, Any]:
             raise ConflictError(name, "data_folder")
     found = DatasetConfig(data_folder=options["data_folder"])
     return {"devices": options.get("devices", len(found.device_samples))}
+
+
+def _devices_of_flower_app(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the number of nodes in the default federation of a Flower project, if it has one."""
+    folder = options.get("flower_app")
+    found = None if folder is None or "devices" in options else devices_of(str(folder))
+    return {} if found is None else {"devices": found}
 
 
 @cache

@@ -13,6 +13,15 @@ from slotwise.errors import ConflictError, InputError, UserError, refuse_unknown
 from slotwise.files import load_toml
 from slotwise.runs.config import RENAMED, known_options
 
+# Options that name a file or a folder.
+FILES = ("fleet_file", "data_folder", "radio_trace", "radio_placement_file", "radio_schemes_file")
+
+# Flags of commands that a file cannot have: they say where results go and how they are computed, not what.
+FLAGS_ONLY = (
+    *("out", "resume", "overwrite", "config", "workers", "checkpoint_every", "track", "track_project"),
+    "quiet",
+)
+
 
 def read_toml(path: Path, table: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Read the options in a TOML file, or in ``table`` of it; names may have dashes or underscores."""
@@ -25,7 +34,7 @@ def toml_options(path: Path, table: Mapping[str, Any], others: Sequence[str] = (
     A UserError names a key that is neither an option nor one of ``others``, as it is written in the file.
     """
     options: dict[str, Any] = {}
-    for key, value in table.items():
+    for key, value in _flattened(path, table).items():
         try:
             _refuse_unknown(key, value, others)
         except UserError as error:
@@ -34,10 +43,26 @@ def toml_options(path: Path, table: Mapping[str, Any], others: Sequence[str] = (
         if name in options:
             raise UserError(f"{path}: {key} is given twice, with dashes and with underscores")
         options[name] = value
-    for name in ("fleet_file", "data_folder"):
+    for name in FILES:
         if name in options:
             options[name] = _relative_to(path.parent, options[name])
     return options
+
+
+def _flattened(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table in which ``[radio]`` is written out: its ``bandwidth-hz`` is ``radio-bandwidth-hz``."""
+    radio = table.get("radio")
+    if radio is None:
+        return dict(table)
+    if not isinstance(radio, dict):
+        raise UserError(f"{path}: radio must be a table, [radio]")
+    flat = {key: value for key, value in table.items() if key != "radio"}
+    for key, value in radio.items():
+        name = f"radio{'_' if '_' in key else '-'}{key}"
+        if name in flat:
+            raise UserError(f"{path}: {name} is given twice, at the top and in [radio]")
+        flat[name] = value
+    return flat
 
 
 def _relative_to(folder: Path, value: Any) -> Any:
@@ -51,12 +76,16 @@ def _refuse_unknown(key: str, value: Any, others: Sequence[str]) -> None:
     name = key.replace("-", "_")
     if name in RENAMED:
         raise UserError(f"unknown option {key}: it is now {RENAMED[name].replace('_', '-')}")
+    if name in FLAGS_ONLY and name not in others:
+        raise UserError(
+            f"unknown option {key}: a file cannot have it; give the flag --{name.replace('_', '-')}"
+        )
     items = value if isinstance(value, list) else [value]
     if any(isinstance(item, dict) for item in items) and name not in others:
         close = difflib.get_close_matches(key, others, 1)
         hint = f"did you mean {close[0]}?" if close else "options are written at the top, without a table"
         raise UserError(f"unknown table {key}: {hint}")
-    known = [option for option in known_options() if option not in FOLDER_FACTS]
+    known = [option for option in known_options() if option not in (*FOLDER_FACTS, "radio_trace_sha256")]
     refuse_unknown_name("option", key, (*known, *others))
 
 

@@ -46,13 +46,16 @@ def equal_devices_timeline(
     ends = np.array([end for end, _ in played], dtype=np.int64)
     offsets = np.cumsum([0, *islice(sizes_again, len(ends) + 1)], dtype=np.int64)
     devices = queue(int(offsets[-1]))  # senders and receivers are the same queue, cut at different places
+    order: Column | slice = slice(None)
+    if scenario.sub_channels > 1:
+        order = np.lexsort((devices[: len(start)], start))
     return Timeline(
         scenario=scenario,
         schedule=name,
         delay=delay,
         round=np.repeat(table[:, 0].astype(np.int32), uplinks),
-        device=devices[: len(start)],
-        version=np.repeat(table[:, 1].astype(np.int32), uplinks),
+        device=devices[: len(start)][order],
+        version=np.repeat(table[:, 1].astype(np.int32), uplinks)[order],
         start=start,
         end=start + link,
         broadcast_start=ends - link,
@@ -79,16 +82,17 @@ def _play_rounds(
     """Yield the end of each round and its uplinks, until ``rounds`` are done or the deadline is near."""
     sizes = iter(batches)
     ends: list[int] = []
+    channels = min(scenario.sub_channels, scenario.group_size)  # others are not used
     version, left, ready, slot = 0, next(sizes), scenario.compute_slots, 0
     for k in count() if rounds is None else range(rounds):
         missing, stretches = scenario.group_size, []
-        free = [slot] * scenario.sub_channels  # when each is, the first first
+        free = [slot] * channels  # when each is, the first first
         while missing:
             if not left:
                 ready = ends[version] + scenario.compute_slots
                 version, left = version + 1, next(sizes)
             start = max(free[0], ready)
-            if scenario.sub_channels == 1:
+            if channels == 1:
                 sent = min(missing, left)
                 free[0] = slot = start + sent * scenario.link_slots
             else:  # one uplink at a time, on the sub-channel that is free first

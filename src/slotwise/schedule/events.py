@@ -50,7 +50,7 @@ def event_timeline(
         link=used,
     )
     record = Drive(scheduler, devices, used).play(rounds, scenario.deadline)
-    own = None if devices.is_equal_to(scenario) else devices
+    own = None if devices.is_equal_to(scenario, lossy_link=link is not None) else devices
     return Timeline.of(scenario, policy.name, delivery.delay, record, own)
 
 

@@ -11,6 +11,7 @@ from slotwise.fleet import Fleet, Retransmission
 from slotwise.fleet.fleet_config import refuse_too_many_devices
 from slotwise.scenario import LARGEST, Scenario, check_fields, option_names, refuse_unused
 from slotwise.schedule.events import event_timeline, planned_delivery
+from slotwise.schedule.fading_simulator import fading_timeline
 from slotwise.schedule.link import Link
 from slotwise.schedule.policies import POLICIES
 from slotwise.schedule.policies.intentional_delay import Delay
@@ -127,9 +128,14 @@ def simulate(
     scenario.check_horizon(rounds)
     if fleet is not None:
         fleet.check_size(scenario)
-        fleet = None if fleet.is_equal_to(scenario) else fleet
+        fleet = None if fleet.is_equal_to(scenario, lossy_link=link is not None) else fleet
+    refuse_incomplete_link(link)
     refuse_unseen_channel(chosen, link)
-    timeline = None if event_by_event or link is not None else chosen.fast_path(scenario, fleet, rounds)
+    timeline = None
+    if not event_by_event and link is None:
+        timeline = chosen.fast_path(scenario, fleet, rounds)
+    elif not event_by_event:
+        timeline = fading_timeline(scenario, chosen, fleet, rounds, link)
     if timeline is None:
         timeline = event_timeline(scenario, chosen, fleet, rounds, link)
     if timeline.rounds:
@@ -139,6 +145,10 @@ def simulate(
     if fleet is None:
         needed = scenario.compute_slots + scenario.communication_slots  # the first group size decides
         raise InputError("deadline", scenario.deadline, f"at least {needed}, the slots of the first round")
+    if scenario.deadline is None and fleet.batteries is not None:
+        raise InputError(
+            "battery_joules", fleet.batteries.capacity[0], "such that devices can pay for a round"
+        )
     if scenario.deadline is None:
         raise InputError("absences", f"{len(fleet.absences)} in all", "such that a device is present")
     raise InputError("deadline", scenario.deadline, _allowed_deadline(scenario, chosen, fleet))
@@ -222,6 +232,14 @@ def refuse_too_many_uplinks(
         raise InputError("uplink_loss", loss, allowed)
     name, value = ("deadline", scenario.deadline) if rounds is None else ("rounds", rounds)
     raise InputError(name, value, f"smaller: this may be {found:,} uplinks, and {most:,} are the most")
+
+
+def refuse_incomplete_link(link: Link | None) -> None:
+    """Raise a UserError if an object given as a link lacks what a link has."""
+    wanted = ("uplink", "broadcast", "snr_db", "planned_slots", "planned_broadcast_slots")
+    for name in wanted if link is not None else ():
+        if not hasattr(type(link), name) and not hasattr(link, name):
+            raise UserError(f"link: a {type(link).__name__} has no {name}")
 
 
 def refuse_unseen_channel(policy: Policy, link: Link | None) -> None:

@@ -40,7 +40,8 @@ class Record(NamedTuple):
 class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key)
     """Uplinks and broadcasts of every completed round, slot by slot.
 
-    Uplink columns have one row per uplink in the order of the channel; broadcast columns one row per round.
+    Uplink columns have one row per uplink in the order of the channel (uplinks that start in the same slot
+    on several sub-channels by device); broadcast columns one row per round.
     Slots are half-open: an uplink takes [start, end). Devices are numbered from 1. Round k applies the
     updates of its uplinks to w_k and broadcasts w_{k+1}.
     """
@@ -83,6 +84,8 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
             np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 5)
             for rows in (record.uplinks, record.lost)
         )
+        if scenario.sub_channels > 1:
+            table, lost = (rows[np.lexsort((rows[:, 1], rows[:, 3], rows[:, 0]))] for rows in (table, lost))
         slots = np.array(record.broadcasts, dtype=np.int64).reshape(-1, 2)
         return cls(
             scenario=scenario,
@@ -165,7 +168,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
             receiver=self.receiver[:receivers],
             receiver_offsets=self.receiver_offsets[: kept + 2],
             lost=self.lost[self.lost[:, 0] < kept],
-            waits=self.waits[self.waits[:, 2] < self.broadcast_end[kept - 1]],
+            waits=self.waits[self.waits[:, 2] < (self.broadcast_end[kept - 1] if kept else 0)],
         )
 
     def max_staleness(self) -> int:

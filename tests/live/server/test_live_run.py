@@ -97,8 +97,9 @@ def folder(tmp_path):
         {"selection": "tasks:latest_first"},
         {"aggregation": "tasks:half_step"},
         {"aggregation": "fedasync", "schedule": "async"},
+        {"radio_link": "rate-adaptive", "radio_bits": 500_000, "radio_broadcast_bits": 800_000},
     ],
-    ids=["policy", "selection", "aggregation rule", "fedasync"],
+    ids=["policy", "selection", "aggregation rule", "fedasync", "radio"],
 )
 def test_policies_selections_and_rules_of_the_user_give_the_simulated_model(tmp_path, own):
     config = CONFIG.with_options(compute_slots=3, deadline=60, **own)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import strategies as st
 
 from slotwise.costs import usage
 from slotwise.errors import InputError
-from slotwise.fleet import Absence, Fleet
+from slotwise.fleet import Absence, Batteries, Fleet
 from slotwise.report.gantt.chart import (
     BEYOND,
     SERVER,
@@ -18,6 +19,7 @@ from slotwise.report.gantt.chart import (
     activity_kinds,
     amount,
     describe,
+    lanes,
     round_starts,
     span,
     ticks,
@@ -198,8 +200,11 @@ def test_a_device_that_leaves_while_it_receives_or_sends() -> None:
 
 
 def test_only_what_happens_needs_explaining(six_async: Timeline, unequal: Timeline) -> None:
-    assert set(Activity) - set(activity_kinds(six_async)) == {LOST, AWAY}
-    assert set(activity_kinds(unequal)) == set(Activity)
+    assert set(Activity) - set(activity_kinds(six_async)) == {LOST, AWAY, Activity.CHARGING}
+    assert set(activity_kinds(unequal)) == set(Activity) - {Activity.CHARGING}
+
+
+BATTERIES = Batteries(capacity=(40,), initial=(10,), computing=(1,), sending=(1,), harvest=(0.5,))
 
 
 @st.composite
@@ -219,7 +224,10 @@ def fleet_timelines(draw: st.DrawFn) -> Timeline:
             for i, slot in enumerate(leaves, 1)
             if slot is not None
         ),
+        retransmission=draw(st.sampled_from(["next-turn", "erasure"])),
+        batteries=draw(st.none() | st.just(BATTERIES)),
     )
+    scenario = replace(scenario, sub_channels=draw(st.integers(1, 3)))
     schedule = draw(st.sampled_from(["sync", "async", "idfl"]))
     return simulate(scenario, schedule, fleet=fleet, rounds=draw(st.integers(1, 12)))
 
@@ -232,7 +240,8 @@ def test_intervals_of_any_fleet_cover_each_device_and_add_up_to_its_usage(timeli
         assert slots[COMPUTING] == counted.computing[device - 1]
         assert slots[RECEIVING] == counted.receiving[device - 1]
         assert slots[SENDING] + slots[LOST] == counted.sending[device - 1]
-        assert slots[CHANNEL] + slots[MODEL] == counted.idle[device - 1]
+        idle = slots[CHANNEL] + slots[MODEL] + slots[Activity.CHARGING]
+        assert idle == counted.idle[device - 1]
 
 
 def test_uplinks_of_a_window(six_async: Timeline) -> None:
@@ -276,9 +285,12 @@ def test_lost_uplinks_of_a_window(unequal: Timeline, six_async: Timeline) -> Non
 
 
 @given(fleet_timelines())
-def test_the_channel_carries_one_transfer_at_a_time(timeline: Timeline) -> None:
+def test_each_sub_channel_carries_one_transfer_at_a_time(timeline: Timeline) -> None:
     found = sorted(transfers(timeline, Window(0, timeline.last_slot)), key=lambda one: one.start)
-    assert all(before.end <= after.start for before, after in pairwise(found))
+    for lane in set(lanes(found)):
+        mine = [one for one, place in zip(found, lanes(found), strict=True) if place == lane]
+        assert all(before.end <= after.start for before, after in pairwise(mine))
+    assert len(set(lanes(found))) <= timeline.scenario.sub_channels
     assert len(found) == len(timeline) + len(timeline.lost) + timeline.rounds
 
 

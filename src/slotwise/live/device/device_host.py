@@ -217,17 +217,16 @@ class _DeviceHost:
         async with self._lock:
             if self._made is None or self._made[0] != announced:
                 loop = asyncio.get_running_loop()
-                made = await loop.run_in_executor(self.pool, self._build, announced, fields.get("changed"))
-                self._made = announced, made
+                self._made = announced, await loop.run_in_executor(self.pool, self._build, announced)
         return self._made[1]
 
-    def _build(self, announced: str, changed: str | None = None) -> Task:
+    def _build(self, announced: str) -> Task:
         # Imported when a run needs it: a device that waits for one takes little memory.
         from slotwise.learning.task import TrainingStart  # noqa: PLC0415
         from slotwise.runs.config import RunConfig  # noqa: PLC0415
         from slotwise.runs.execution import build_task  # noqa: PLC0415
 
-        table = _announced_options(announced, changed)
+        table = _announced_options(announced)
         given = {name: getattr(self._config, name) for name in ("data", "partition", "data_folder", "task")}
         own = {name: value for name, value in given.items() if value is not None}
         # A path from the network must not decide what is read, and a folder is no use to other runs.
@@ -258,11 +257,10 @@ class _DeviceHost:
         return task
 
 
-def _announced_options(announced: str, changed: str | None) -> dict[str, Any]:
+def _announced_options(announced: str) -> dict[str, Any]:
     """Return the options of an announced run that a device uses.
 
-    Options that this version does not know are ignored, unless they are among those that are ``changed`` from
-    their defaults; a server of protocol 1 does not say which are.
+    A server of a later version sends options that this one does not know only if the run uses them.
     """
     from slotwise.aggregation import AggregationConfig  # noqa: PLC0415
     from slotwise.learning.attack import AttackConfig  # noqa: PLC0415
@@ -274,9 +272,7 @@ def _announced_options(announced: str, changed: str | None) -> dict[str, Any]:
         table = {name: value for name, value in json.loads(announced).items() if name not in dropped}
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise NotUnderstood("its announcement cannot be read") from None
-    unknown = set(table) - {*known_options(), *RENAMED}
-    needed = unknown if changed is None else unknown & set(changed.split(","))
-    if needed:
-        names = ", ".join(sorted(ascii(name[:OPTION_NAME_LIMIT])[1:-1] for name in needed))
+    if unknown := set(table) - {*known_options(), *RENAMED}:
+        names = ", ".join(sorted(ascii(name[:OPTION_NAME_LIMIT])[1:-1] for name in unknown))
         raise NotUnderstood(f"the run uses options that this version does not have: {names}")
-    return {name: value for name, value in table.items() if name not in unknown}
+    return table

@@ -121,6 +121,7 @@ class Inbox:
         self.log = log or EventLog()
         self._versions = own_versions()
         self._alive: dict[int, float] = {}
+        self.heard: dict[int, float] = {}  # when the last message of each device came that was accepted
         self._partials: dict[int, str] = {}  # what devices had received of their models when last asked
         self._floods = RateLimit(FLOOD_BURST, FLOOD_RATE)
         self.changed = Signal()  # after every message
@@ -130,6 +131,7 @@ class Inbox:
         reply = None
         try:
             reply = self._take(message)
+            self._note_heard(message.topic)
         except Rejected as error:
             sender = self.topics.sender(message.topic)
             if sender is None or self._floods.allows(sender[0], self.clock.now()):
@@ -142,6 +144,11 @@ class Inbox:
                 reply = Reply(sender[0], compatible=not error.incompatible)
         self.changed.notify()
         return reply
+
+    def _note_heard(self, topic: str) -> None:
+        sender = self.topics.sender(topic)
+        if sender is not None and sender[1] != "gone":  # a last will is a message of the broker
+            self.heard[sender[0]] = self.clock.now()
 
     def reject(self, topic: str, reason: str) -> None:
         """Count and report a rejection."""

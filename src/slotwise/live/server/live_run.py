@@ -22,10 +22,11 @@ from slotwise.live.server.event_log import EventLog
 from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
 from slotwise.live.server.live_files import LiveFiles
 from slotwise.live.server.live_results import Comparison, Evaluator
+from slotwise.live.server.live_view import LiveView
 from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
 from slotwise.live.server.outbox import Superseded
 from slotwise.live.server.rounds import RoundDriver
-from slotwise.live.server.server_config import ServerConfig, changed_for_devices, live_plan, live_scheduler
+from slotwise.live.server.server_config import ServerConfig, live_plan, live_scheduler, options_for_devices
 from slotwise.live.server.state import LiveState, Snapshot
 from slotwise.live.server.status_writer import StatusWriter
 from slotwise.live.server.timings import Timings
@@ -34,6 +35,7 @@ from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import Status
 from slotwise.schedule import Scheduler
+from slotwise.schedule.link import FleetLink
 from slotwise.user_code import describe_error
 
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
@@ -107,6 +109,7 @@ class _LiveRun:
         )
         self._evaluator.note_model()
         self._observer.run_started(self._plan, None)
+        self._observer.live_started(LiveView(self._plan, state, self._inbox, rounds, self._status))
         listening = asyncio.create_task(devices.listen())
         evaluating = asyncio.create_task(self._evaluator.run())
         reporting = asyncio.create_task(self._status.run())
@@ -146,12 +149,11 @@ class _LiveRun:
     async def _connect(self, channel: Channel, return_timeout: float) -> tuple[DeviceMonitor, RoundDriver]:
         config, options, run = self._config, self._options, self._files.run_id
         topics, devices = Topics(options.name), config.channel.devices
-        told = {**config.options(), "task": None}  # devices take no code from the network
         spec = RunSpec(
             run=run,
             rounds=self._plan.rounds,
             fleet=config.make_fleet() or Fleet.equal(config.channel),
-            broadcast_slots=config.channel.link_slots,
+            link=config.make_link() or FleetLink.of(config.channel, config.make_fleet()),
             aggregation=config.rule.rule(),
             clip_norm=options.clip_norm,
             sample_count=CheckedTask.of(self._task).sample_count,
@@ -160,14 +162,12 @@ class _LiveRun:
             cool_down=options.cool_down,
             return_timeout=return_timeout,
             part_bytes=1024 * options.packet_kib - HEADER_BYTES,
-            announcement={
-                "devices": str(devices),
-                "parameters": json.dumps(told),
-                "changed": ",".join(changed_for_devices(config)),
-            },
+            announcement={"devices": str(devices), "parameters": json.dumps(options_for_devices(config))},
         )
         updates = UpdateCheck(len(self._task.initial_model()), packing_of(self._task))
-        inbox = Inbox(topics, run, devices, self._state, updates, self._clock, self._reject, self._log)
+        self._inbox = inbox = Inbox(
+            topics, run, devices, self._state, updates, self._clock, self._reject, self._log
+        )
         monitor = DeviceMonitor(spec, channel, inbox, self._observer)
         rounds = RoundDriver(monitor, SlotClock(options.slot_ms, self._clock), self._round_done)
         self._status = StatusWriter(self._files.folder.path, spec, self._state, self._observer, self._clock)

@@ -18,6 +18,7 @@ from slotwise.live.server.penalties import COOL_DOWN
 from slotwise.live.server.rate_limit import RateLimit
 from slotwise.live.transport import Channel, Connected
 from slotwise.observer import Observer
+from slotwise.schedule.link import Link
 
 ANSWER_TIMEOUT = 5.0  # seconds within which a device that computes for long must confirm that it still does
 RETURN_TIMEOUT = 3.0  # seconds after a last will; clients retry after two at most, a server answers in one
@@ -32,8 +33,8 @@ class RunSpec:
 
     run: str  # its identifier
     rounds: int
-    fleet: Fleet  # the slots of every device's training and uplink
-    broadcast_slots: int
+    fleet: Fleet  # the slots of every device's training
+    link: Link  # the slots of uplinks and broadcasts
     aggregation: Aggregation
     clip_norm: ClipNorm = "auto"
     sample_count: Callable[[int], int] = lambda _: 1  # samples that a device holds

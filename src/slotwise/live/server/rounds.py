@@ -35,6 +35,11 @@ class RoundDriver:
         self._connection = self._channel.connections
         self._began = self._clock.now()
 
+    @property
+    def current(self) -> tuple[list[Uplink], list[Uplink]]:
+        """Uplinks and lost uplinks of the round that is not complete yet."""
+        return self._uplinks, self._lost
+
     async def play(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Play rounds until all are done, or until ``stop()``, called after each, is true."""
         state = self._state
@@ -172,13 +177,13 @@ class RoundDriver:
         state, (device, round_number, version) = self._state, action
         work = Work(version, state.assignments.delivered[device])
         label = Label(self._spec.run, device, round_number, *work)
-        state.agenda.add(slot + self._spec.fleet.link_slots[device - 1], Sent(device))
+        state.agenda.add(slot + self._spec.link.uplink(device, slot, 0).slots, Sent(device))
         awaited = state.assignments.work.get(device) == work  # not if it has left since
         await self._outbox.grant(state.grant.begin(label, slot, awaited=awaited))
 
     async def _end_round(self, delivery: Deliver, slot: int) -> None:
         """Apply the updates of a round and broadcast the next model; from now on the round is complete."""
-        state, end = self._state, slot + self._spec.broadcast_slots
+        state, end = self._state, slot + self._spec.link.broadcast(delivery.receivers, slot)
         state.models[delivery.version] = await self.aggregator.next_model(delivery.version)
         state.record.broadcasts.append((slot, end))
         state.record.uplinks.extend(self._uplinks)

@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from slotwise.aggregation import AggregationConfig
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
 from slotwise.errors import InputError, NoEffectError
 from slotwise.fleet import Retransmission
-from slotwise.learning.attack import AttackConfig
 from slotwise.live.protocol import DEFAULT_NAME, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import checked, option_names, whole
 from slotwise.schedule import Scheduler, Timeline, scheduler_for
-from slotwise.schedule.simulation import PolicyConfig
 
 SIMULATED_FAULTS = (
     *("jitter", "uplink_loss", "device_uplink_loss", "absences", "mean_present", "mean_away"),
@@ -34,6 +31,19 @@ KEPT = (
     "slot_ms",
     "retransmission",
     "packet_kib",
+)
+# Groups of options that decide what a device trains; and the options that devices of protocol 1 know.
+TRAINED_GROUPS = ("dataset", "model", "training")
+FIRST_OPTIONS = frozenset(
+    (
+        *("devices", "group_size", "compute_slots", "link_slots", "deadline", "bits"),
+        *("data", "partition", "samples_per_device", "sample_skew", "device_samples", "labels_per_device"),
+        *("concentration", "input_scale", "data_seed", "data_folder", "folder_shape", "folder_classes"),
+        *("task", "network", "channels", "hidden", "backend", "model_seed"),
+        *("local_steps", "batch_size", "learning_rate", "update", "optimizer", "momentum", "beta1", "beta2"),
+        *("epsilon", "weight_decay", "gradient_clip", "proximal", "rate_decay", "rate_unit", "rate_period"),
+        *("local_step", "seed"),
+    )
 )
 SMALLEST_PACKET, LARGEST_PACKET = 16, 256 << 10  # KiB; MQTT allows no larger ones
 
@@ -105,11 +115,20 @@ def live_plan(config: RunConfig) -> Timeline:
     for name in SIMULATED_FAULTS:
         if options[name]:
             raise InputError(name, options[name], "omitted: in a live run, faults are real")
+    if config.model.flower_app is not None:
+        allowed = "omitted: devices on MQTT train no Flower app; slotwise.flower.serve uses Flower's nodes"
+        raise InputError("flower_app", config.model.flower_app, allowed)
     if config.channel.sub_channels > 1:
         raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
     if config.attackers():
         raise InputError("attack", options["attack"], "none: only a simulation has attackers")
-    return config.simulate()
+    if config.radio.radio_link == "fixed-rate":
+        raise InputError("radio_link", "fixed-rate", "rate-adaptive: in a live run, losses are real")
+    plan = config.simulate()
+    if config.radio.radio_link is not None and len(plan.lost):
+        given, lost = config.radio.radio_give_up_slots, f"{len(plan.lost):,} uplinks would be given up"
+        raise InputError("radio_give_up_slots", given, f"larger: {lost}, and in a live run losses are real")
+    return plan
 
 
 def live_scheduler(
@@ -117,16 +136,26 @@ def live_scheduler(
 ) -> Scheduler:
     """Return the Scheduler of the plan; the run may begin without some of the devices."""
     policy, fleet = config.policy.policy(config.seed), config.make_fleet()
-    return scheduler_for(config.channel, policy, fleet=fleet, retransmission=retransmission, absent=absent)
+    return scheduler_for(
+        config.channel,
+        policy,
+        fleet=fleet,
+        link=config.make_link(),
+        retransmission=retransmission,
+        absent=absent,
+    )
 
 
-def changed_for_devices(config: RunConfig) -> list[str]:
-    """Return the options that a device must know to take part: those that are not at their defaults.
+def options_for_devices(config: RunConfig) -> dict[str, Any]:
+    """Return the options of a run that devices are told: those that decide what they train.
 
-    A device of an earlier version ignores the others if it does not know them. What only concerns the server
-    is left out.
+    The options of the first protocol are always among them, later ones only if they are not at their
+    defaults: a device of an earlier version does not know them, and need not as long as they are not used.
+    Devices take no code from the network, so ``task`` has no value.
     """
-    servers = {
-        name for kind in (AggregationConfig, AttackConfig, PolicyConfig) for name in option_names(kind)
+    options, changed = config.options(), config.changed_options()
+    concerned = {name for group in TRAINED_GROUPS for name in option_names(type(getattr(config, group)))}
+    told = {
+        name: options[name] for name in options if name in FIRST_OPTIONS or name in concerned & set(changed)
     }
-    return sorted(name for name in config.changed_options() if name not in servers)
+    return {**told, "task": None}

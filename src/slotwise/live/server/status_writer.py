@@ -45,17 +45,21 @@ class StatusWriter:
         self._report(state).write(self._folder)
 
     def _report(self, state: LiveState) -> LiveStatus:
+        status = self.status(state)
+        self._observer.status_changed(status)
+        return status
+
+    def status(self, state: LiveState | None = None) -> LiveStatus:
+        """Return the status, by default of the state as it is."""
         spec = self._spec
-        status = LiveStatus.of(
-            state,
+        return LiveStatus.of(
+            self._state if state is None else state,
             run=spec.run,
             phase=self.phase,
             devices=spec.fleet.devices,
             rounds=spec.rounds,
             cool_down=spec.seconds_per_point,
         )
-        self._observer.status_changed(status)
-        return status
 
     def log_round(self, log: EventLog) -> None:
         """Log a summary of the last round: every few seconds, and the first and the last, as information."""

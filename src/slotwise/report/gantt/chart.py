@@ -89,13 +89,19 @@ class Interval(NamedTuple):
 
 def activities(timeline: Timeline, window: Window | None = None) -> list[Interval]:
     """Return the intervals of every device with a slot in the window, at full length, by device and slot."""
+    every = activity_table(timeline, window).T.tolist()
+    return [Interval(device, Activity(kind), *rest) for device, kind, *rest in every]
+
+
+def activity_table(timeline: Timeline, window: Window | None = None) -> Column:
+    """Return the intervals of `activities` as a table with a row for each field of `Interval`."""
     known = np.concatenate([*_known(timeline)], axis=1)
     known[3] = np.minimum(known[3], timeline.last_slot)
     known = _sorted(known[:, known[2] < known[3]])
     every = _sorted(np.concatenate([known, _gaps(timeline, known)], axis=1))
     if window is not None:
         every = every[:, (every[2] < window.end) & (every[3] > window.first)]
-    return [Interval(device, Activity(kind), *rest) for device, kind, *rest in every.T.tolist()]
+    return every
 
 
 def activity_kinds(timeline: Timeline) -> list[Activity]:
@@ -205,9 +211,15 @@ def transfer_label(transfer: Interval) -> str:
 
 
 def shortest_uplink(timeline: Timeline) -> int:
-    """Return the slots of the fastest device's uplink."""
-    usual = min(timeline.fleet.link_slots) if timeline.fleet else timeline.scenario.link_slots
-    return min(usual, int((timeline.end - timeline.start).min(initial=usual)))
+    """Return the slots of the fastest device's uplink, or of the shortest that there is."""
+    planned = min(timeline.fleet.link_slots) if timeline.fleet else timeline.scenario.link_slots
+    return int((timeline.end - timeline.start).min(initial=planned))
+
+
+def shortest_broadcast(timeline: Timeline) -> int:
+    """Return the slots of the shortest broadcast."""
+    slots = timeline.broadcast_end - timeline.broadcast_start
+    return int(slots.min(initial=timeline.scenario.link_slots))
 
 
 def round_starts(timeline: Timeline, window: Window) -> dict[int, int]:
@@ -234,9 +246,11 @@ def ticks(numbers: Sequence[int], place: Callable[[int], float], width: Callable
     return chosen
 
 
-def describe(timeline: Timeline) -> tuple[str, str]:
-    """Return two lines of text: the scenario, and the result."""
-    scenario, fleet, lost = timeline.scenario, timeline.fleet, len(timeline.lost)
+def describe(timeline: Timeline, update_bits: int | None = None) -> tuple[str, str]:
+    """Return two lines of text: the scenario, and the result; with the bits of an update also the rates."""
+    scenario, fleet = timeline.scenario, timeline.fleet
+    if update_bits is not None:
+        return _describe_rates(timeline, update_bits), _describe_result(timeline)
     uplinks = amount(scenario.group_size, "uplink")
     if scenario.group_size_changes:
         uplinks = f"{scenario.group_size_text} uplinks"
@@ -254,7 +268,29 @@ def describe(timeline: Timeline) -> tuple[str, str]:
         jitter = f" (jitter {fleet.jitter:.0%})" if fleet.jitter else ""
         asked += f"{compute} slots to compute{jitter}, {link} per uplink, "
         asked += f"{scenario.link_slots:,} per broadcast"
-    delay = ""
+    return asked, _describe_result(timeline)
+
+
+def _describe_rates(timeline: Timeline, update_bits: int) -> str:
+    """Return the scenario with the slots that uplinks and broadcasts took, and the rates of the uplinks."""
+    scenario, fleet = timeline.scenario, timeline.fleet
+    compute = spread(np.array(fleet.compute_slots if fleet else [scenario.compute_slots]))
+    uplinks, broadcasts = timeline.end - timeline.start, timeline.broadcast_end - timeline.broadcast_start
+    return (
+        f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} a round, {compute} "
+        f"slots to compute, {spread(uplinks)} per uplink of {update_bits:,} bits "
+        f"({spread(update_bits // uplinks)} bits a slot), {spread(broadcasts)} per broadcast"
+    )
+
+
+def spread(numbers: Column) -> str:
+    """Return the smallest and the largest number as text: ``3``, ``2–12``."""
+    least, most = int(numbers.min()), int(numbers.max())
+    return f"{least:,}" if least == most else f"{least:,}–{most:,}"
+
+
+def _describe_result(timeline: Timeline) -> str:
+    lost, delay = len(timeline.lost), ""
     if timeline.schedule == "idfl":
         delay = ", just in time" if timeline.delay is None else f", delay {timeline.delay:,}"
     found = (
@@ -262,8 +298,9 @@ def describe(timeline: Timeline) -> tuple[str, str]:
         f"{amount(timeline.last_slot, 'slot')}; "
         f"staleness {timeline.max_staleness():,} at most, {timeline.mean_staleness():,.2f} on average"
     )
+    fleet = timeline.fleet
     fate = "erased" if fleet is not None and fleet.retransmission == "erasure" else "lost"
-    return asked, found + (f"; {amount(lost, 'uplink')} {fate}" if lost else "")
+    return found + (f"; {amount(lost, 'uplink')} {fate}" if lost else "")
 
 
 def amount(number: int, noun: str) -> str:

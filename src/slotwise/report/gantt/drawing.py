@@ -8,7 +8,7 @@ lightness, a lost uplink a bar of half the height, and an absence hardly more th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,6 +106,7 @@ class Picture:
     timeline: Timeline
     window: Window
     devices: int
+    update_bits: int | None = None  # if uplinks differ in their rate
 
     @property
     def kinds(self) -> list[Activity]:
@@ -120,7 +121,10 @@ class Picture:
             parts.append(f"{chart.span(*self.window)} of {last:,}")
         if self.devices < devices:
             parts.append(f"devices 1–{self.devices} of {devices:,}")
-        return [*chart.describe(self.timeline), *(["shown: " + ", ".join(parts)] if parts else [])]
+        return [
+            *chart.describe(self.timeline, self.update_bits),
+            *(["shown: " + ", ".join(parts)] if parts else []),
+        ]
 
     def round_starts(self, place: Callable[[int], float], width: Callable[[int], float]) -> dict[int, int]:
         """Return the first slots of the rounds to number: those that begin in the window and have room."""
@@ -140,8 +144,7 @@ class Picture:
             chosen = [one for one in carried if (one.device == SERVER) == broadcast]
             parts = 1 if broadcast else count
             letters = max((len(chart.transfer_label(one)) for one in chosen), default=1)
-            usual = self.timeline.scenario.link_slots
-            shortest = usual if broadcast else chart.shortest_uplink(self.timeline)
+            shortest = (chart.shortest_broadcast if broadcast else chart.shortest_uplink)(self.timeline)
             for one in chosen:
                 thickness = height / parts * LOOKS[one.kind].thickness
                 room = fit(letters, slot * shortest, thickness, smallest, largest)
@@ -184,10 +187,16 @@ def check_picture_path(path: Path) -> None:
     check_writable(path)
 
 
-def write_gantt(timeline: Timeline, path: Path, window: Window | None = None) -> None:
-    """Draw the channel and every device to an .svg, .png or .html file, atomically."""
+def write_gantt(
+    timeline: Timeline, path: Path, window: Window | None = None, *, update_bits: int | None = None
+) -> None:
+    """Draw the channel and every device to an .svg, .png or .html file, atomically.
+
+    With the bits of an update, rates are shown: in the head, and on the page for every uplink.
+    """
     check_picture_path(path)
-    picture, kind = compose(timeline, picture_window(timeline, window)), path.suffix.lower().lstrip(".")
+    picture = replace(compose(timeline, picture_window(timeline, window)), update_bits=update_bits)
+    kind = path.suffix.lower().lstrip(".")
     # Imported here: the text chart should not wait for a plotting library.
     if kind == "html":
         from slotwise.report.gantt.page_chart import gantt_page  # noqa: PLC0415

@@ -87,7 +87,7 @@ class _Drawing:
         for bar in self.picture.channel_bars(self.slot, CHANNEL, SMALLEST_FONT, FONT + 1):
             version, sender = bar.interval.version, bar.interval.device
             receivers = self.picture.timeline.receivers(version).tolist() if sender == SERVER else ()
-            title = describe_transfer(bar.interval, receivers)
+            title = describe_transfer(bar.interval, receivers, self.picture.update_bits)
             parts += self._draw(bar, 2 * AXIS + CHANNEL * bar.middle, CHANNEL * bar.share, title)
         return _svg("top", self.width, TOP, [*parts, "</g>"])
 
@@ -168,12 +168,15 @@ def describe_interval(interval: Interval) -> str:
     return f"device {device}, {span(start, end)}: {text[kind]}"
 
 
-def describe_transfer(transfer: Interval, receivers: Iterable[int] = ()) -> str:
-    """Return the description of one uplink or broadcast on the channel."""
+def describe_transfer(
+    transfer: Interval, receivers: Iterable[int] = (), update_bits: int | None = None
+) -> str:
+    """Return the description of one uplink or broadcast on the channel; with bits, also its rate."""
     device, kind, start, end, version, k = transfer
     text = f"broadcast of w{version} to {device_list(receivers) or 'no device'}; ends round {k}"
     if kind == Activity.SENDING:
         text = f"device {device} sends its update from w{version}; round {k}, staleness {k - version}"
+        text += "" if update_bits is None else f"; {update_bits // (end - start):,} bits a slot"
     elif kind == Activity.LOST:
         text = f"the update of device {device} from w{version} is lost; round {k}"
     return f"channel, {span(start, end)}: {text}"

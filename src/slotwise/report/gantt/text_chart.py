@@ -30,15 +30,25 @@ MOST_ROWS, ROWS_OF_MANY = 14, 11
 
 
 def gantt_text(
-    timeline: Timeline, *, width: int = 80, window: Window | None = None, ascii_only: bool = False
+    timeline: Timeline,
+    *,
+    width: int = 80,
+    window: Window | None = None,
+    ascii_only: bool = False,
+    update_bits: int | None = None,
 ) -> Text:
     """Return the chart, at most ``width`` columns wide; ``.plain`` is its text without colour.
 
-    Without a window, slots are shown from the first on as far as they fit.
+    Without a window, slots are shown from the first on as far as they fit. With the bits of an update the
+    head has the rates of the uplinks.
     """
     drawn = _Chart(timeline, width, window or chart.whole_window(timeline))
     parts = [
-        *(Text(line) for text in chart.describe(timeline) for line in textwrap.wrap(text, width)),
+        *(
+            Text(line)
+            for text in chart.describe(timeline, update_bits)
+            for line in textwrap.wrap(text, width)
+        ),
         Text(),
         *(line.render(drawn.label_width) for line in drawn.lines()),
         Text(),

@@ -1,0 +1,229 @@
+"""Train the three studies of docs/results/radio and write their figures and tables.
+
+    python benchmarks/radio_studies.py [outage] [selection] [batteries] [--runs runs/radio-studies]
+
+Runs are kept, so a second call only draws. Figures and results go to docs/results/radio; tables are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from slotwise import BatchResults, run_batch
+from slotwise.batch.results import PointResult
+from slotwise.radio import make_cell
+from slotwise.radio.expectations import rayleigh_outage
+from slotwise.runs import RunConfig, RunFolder
+
+ROOT = Path(__file__).parents[1]
+SPECS, RESULTS = ROOT / "examples/radio-studies", ROOT / "docs/results/radio"
+# Dark to light, with a marker each: they can be told apart in print and by colour-blind readers.
+COLOURS = ("#08306b", "#d55e00", "#5aa9dd", "#7a7a7a")
+MARKERS = ("o", "s", "^", "D")
+TARGET = 0.4  # training loss of the study of batteries
+
+Groups = dict[tuple[str, ...], list[PointResult]]
+
+
+def seeds_mean(rows: list[PointResult], name: str) -> np.ndarray:
+    """Return one statistic of every seed."""
+    return np.array([getattr(row.statistics, name) for row in rows], dtype=float)
+
+
+def draw_means(axes: Axes, groups: Groups, name: str, case: str, style: int) -> None:
+    """Draw the mean and the range of a statistic over the seeds, against the value on the axis."""
+    points = sorted((float(key[1]), seeds_mean(rows, name)) for key, rows in groups.items() if key[0] == case)
+    x = [value for value, _ in points]
+    axes.plot(x, [v.mean() for _, v in points], marker=MARKERS[style], color=COLOURS[style], label=case)
+    low, high = [v.min() for _, v in points], [v.max() for _, v in points]
+    axes.fill_between(x, low, high, color=COLOURS[style], alpha=0.15, linewidth=0)
+
+
+def figure(*titles: str) -> tuple[Figure, list[Axes]]:
+    """Return a figure with a panel for each title."""
+    drawn = Figure(figsize=(5.2 * len(titles), 4.0), layout="constrained")
+    panels = list(np.atleast_1d(drawn.subplots(1, len(titles))))
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(title, fontsize=10, loc="left")
+        axes.grid(visible=True, alpha=0.3)
+    return drawn, panels
+
+
+def configs(folder: Path, results: BatchResults) -> dict[str, RunConfig]:
+    """Return the configuration of every run."""
+    return {row.run: RunFolder.open(folder / "runs" / row.run).parameters() for row in results.rows}
+
+
+def lost_share(row: PointResult) -> float:
+    """Return the share of uplinks that were lost."""
+    lost, updates = row.statistics.lost, row.statistics.updates
+    return lost / (lost + updates)
+
+
+def outage(folder: Path, results: BatchResults) -> Figure:
+    """Draw loss and lost uplinks of a fixed rate against the slots of an uplink."""
+    groups = results.by_combination()
+    drawn, (left, right) = figure("final training loss", "share of uplinks lost")
+    cases = list(dict.fromkeys(key[0] for key in groups))
+    for style, case in enumerate(cases):
+        draw_means(left, groups, "final_loss", case, style)
+        rows = {float(key[1]): rows for key, rows in groups.items() if key[0] == case}
+        lost = [np.mean([*map(lost_share, rows[x])]) for x in rows]
+        right.plot(list(rows), lost, marker=MARKERS[style], color=COLOURS[style], label=case)
+    expected: defaultdict[int, list[float]] = defaultdict(list)
+    for name, config in configs(folder, results).items():
+        if name.startswith(cases[0]):
+            link, cell = config.make_link(), make_cell(config.radio, config.channel.devices, config.seed)
+            means = rayleigh_outage(link.settings.threshold, 10 ** (cell.snr_db / 10))
+            expected[config.channel.link_slots].append(float(means.mean()))
+    slots = sorted(expected)
+    right.plot(slots, [np.mean(expected[r]) for r in slots], "k:", label="outage of one block, mean device")
+    for axes in (left, right):
+        axes.set_xlabel("slots of an uplink (fewer: a higher rate)")
+        axes.legend(fontsize=8)
+    left.set_yscale("log")
+    return drawn
+
+
+def selection(folder: Path, results: BatchResults) -> Figure:
+    """Draw loss against slots, and updates of every device against its distance."""
+    drawn, (left, right) = figure("training loss", "updates of a device against its distance (three seeds)")
+    made = configs(folder, results)
+    same: dict[tuple[float, ...], list[str]] = {}  # selections that give the same run, by its final losses
+    for key, rows in results.by_combination().items():
+        same.setdefault(tuple(seeds_mean(rows, "final_loss")), []).append(key[1])
+    chosen = {" = ".join(names): names[0] for names in same.values()}
+    for style, (label, name) in enumerate(chosen.items()):
+        rows = next(rows for key, rows in results.by_combination().items() if key[1] == name)
+        curves = [np.array([(p.slot, p.loss) for p in row.curve]) for row in rows]
+        slots = np.linspace(0, min(curve[-1, 0] for curve in curves), 60)
+        mean = np.mean([np.interp(slots, *curve.T) for curve in curves], axis=0)
+        left.plot(slots, mean, color=COLOURS[style], marker=MARKERS[style], markevery=8, label=label)
+        for row in rows:
+            config = made[row.run]
+            heard = np.bincount(config.simulate().device, minlength=config.channel.devices + 1)[1:]
+            distance = make_cell(config.radio, config.channel.devices, config.seed).distance_m
+            right.scatter(distance, heard + 0.5, s=14, color=COLOURS[style], marker=MARKERS[style])
+    left.set_xlabel("slot")
+    left.set_yscale("log")
+    left.legend(fontsize=8)
+    right.set_yscale("log")
+    right.set_xlabel("distance in m (a device that was never heard is at 0.5)")
+    return drawn
+
+
+def batteries(folder: Path, results: BatchResults) -> Figure:
+    """Draw final loss and the joules until a target against the probability of harvesting, and one curve."""
+    del folder
+    groups = results.by_combination()
+    titles = (
+        "final training loss",
+        "loss against joules, probability 0.1",
+        f"joules until the loss is {TARGET}",
+    )
+    drawn, panels = figure(*titles)
+    for style, case in enumerate(dict.fromkeys(key[0] for key in groups)):
+        draw_means(panels[0], groups, "final_loss", case, style)
+        rows = {float(key[1]): rows for key, rows in groups.items() if key[0] == case}
+        curves = [np.array([(p.joules, p.loss) for p in row.curve]) for row in rows[0.1]]
+        spent = np.linspace(0, min(curve[-1, 0] for curve in curves), 60)
+        mean = np.mean([np.interp(spent, *curve.T) for curve in curves], axis=0)
+        panels[1].plot(spent, mean, marker=MARKERS[style], markevery=8, color=COLOURS[style], label=case)
+        until = [joules_until(rows[x]) for x in rows]
+        panels[2].plot(list(rows), until, marker=MARKERS[style], color=COLOURS[style], label=case)
+    for axes in (panels[0], panels[2]):
+        axes.set_xlabel("probability of harvesting 1 J in a slot")
+        axes.set_xscale("log")
+        axes.set_xticks(sorted(rows), [f"{x:g}" for x in sorted(rows)])
+        axes.minorticks_off()
+    panels[1].set_xlabel("joules of all devices")
+    panels[0].set_yscale("log")
+    panels[1].set_yscale("log")
+    panels[2].set_ylim(bottom=0)
+    for axes in panels:
+        axes.legend(fontsize=8)
+    return drawn
+
+
+def joules_until(rows: list[PointResult]) -> float:
+    """Return the mean joules until the loss stays below the target; NaN unless all seeds get there."""
+    found = []
+    for row in rows:
+        above = [number for number, point in enumerate(row.curve) if not point.loss < TARGET]
+        first = above[-1] + 1 if above else 0
+        found.append(row.curve[first].joules if first < len(row.curve) else float("nan"))
+    return float(np.mean(found))
+
+
+def table(results: BatchResults, folder: Path, name: str) -> str:
+    """Return a Markdown table of the means over the seeds."""
+    made = configs(folder, results)
+    head = [
+        "case",
+        *(axis.title for axis in results.axes),
+        "loss",
+        "range",
+        "accuracy",
+        "rounds",
+        "updates",
+        "lost",
+    ]
+    head += [
+        "staleness",
+        "never heard",
+        "fairness",
+        *(["joules", f"joules to {TARGET}"] * (name == "batteries")),
+    ]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for key, rows in results.by_combination().items():
+        heard = []
+        for row in rows:
+            config = made[row.run]
+            heard.append(np.bincount(config.simulate().device, minlength=config.channel.devices + 1)[1:])
+        losses = seeds_mean(rows, "final_loss")
+        fairness = np.mean([c.sum() ** 2 / (len(c) * (c.astype(float) ** 2).sum()) for c in heard])
+        cells = [*key, f"{losses.mean():.3f}", f"{losses.min():.3f}–{losses.max():.3f}"]
+        cells += [f"{seeds_mean(rows, 'final_accuracy').mean():.1%}"]
+        cells += [f"{seeds_mean(rows, name).mean():,.0f}" for name in ("rounds", "updates", "lost")]
+        cells += [f"{seeds_mean(rows, 'mean_staleness').mean():.2f}"]
+        cells += [f"{np.mean([(c == 0).sum() for c in heard]):.1f}", f"{fairness:.2f}"]
+        if name == "batteries":
+            cells += [f"{seeds_mean(rows, 'joules').mean():,.0f}", f"{joules_until(rows):,.0f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+STUDIES: dict[str, Callable[[Path, BatchResults], Figure]] = {
+    "outage": outage,
+    "selection": selection,
+    "batteries": batteries,
+}
+
+
+def main() -> None:
+    """Train, draw and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("studies", nargs="*", help=f"{', '.join(STUDIES)}; all by default")
+    parser.add_argument("--runs", type=Path, default=Path("runs/radio-studies"))
+    options = parser.parse_args()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    for name in options.studies or STUDIES:
+        folder = options.runs / name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        results = run_batch(SPECS / f"{name}.toml", folder)
+        STUDIES[name](folder, results).savefig(RESULTS / f"{name}.png", dpi=130)
+        shutil.copy(folder / "results.csv", RESULTS / f"{name}.csv")
+        print(table(results, folder, name))
+        print(f"wrote {RESULTS / name}.png and .csv")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""The radio command: show the cell of a radio model, and export its channels as a trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from cyclopts import App
+
+from slotwise.cli.flags import AsJson, Flag, command, output, refuse_idle_seed, run_flags
+from slotwise.errors import InputError
+from slotwise.files import check_writable
+from slotwise.radio import RadioLink
+from slotwise.radio.cell_report import cell_columns, cell_summary
+from slotwise.radio.traces import MOST_VALUES, write_trace
+from slotwise.report.tables import columns_table, table_console
+from slotwise.runs.config import RunConfig
+
+radio = App(name="radio", help="Show the cell of a radio model, or export its channels as a trace.")
+
+CHANNEL = ("devices", "group_size", "link_slots", "sub_channels", "deadline")
+FLAGS: tuple[Flag, ...] = (
+    *run_flags("channel", only=CHANNEL),
+    *run_flags("fleet", only=("uplink_slots",)),
+    *run_flags("radio"),
+    *run_flags("training", only=("seed",)),
+)
+
+
+@command(*FLAGS)
+def show(options: dict[str, Any], *, as_json: AsJson = False) -> None:
+    """Show distance, path loss, mean SNR and the slots of an uplink of every device.
+
+    The update is that of the paper's MNIST model, unless --radio-bits is given.
+    """
+    config, link = _config(options)
+    columns = cell_columns(config.radio, config.channel, link, config.seed)
+    if as_json:
+        print(json.dumps({name: column.tolist() for name, column in columns.items()}))
+        return
+    console = table_console()
+    console.print(columns_table(columns, f"{config.channel.devices:,} devices, uplink"))
+    console.print(cell_summary(columns))
+
+
+@command(*FLAGS)
+def export(
+    options: dict[str, Any],
+    *,
+    out: Annotated[Path, output("CSV file to write.")],
+    bits: Annotated[bool, output("Write the bits of a slot instead of the SNR in dB.")] = False,
+) -> None:
+    """Write the channels of a radio model until the deadline as a trace, which --radio-trace reads."""
+    check_writable(out)
+    config, link = _config(options)
+    blocks = -(-config.deadline // link.coherence_slots)
+    if blocks * link.devices > MOST_VALUES:
+        allowed = f"shorter: {blocks * link.devices:,} values, and {MOST_VALUES:,} are the most"
+        raise InputError("deadline", config.deadline, allowed)
+    quantity = "bits" if bits else "snr_db"
+    snr, carried = link.tables(0, blocks)
+    write_trace(out, carried.astype(np.float64) if bits else snr, quantity=quantity)
+    each = f"of {link.coherence_slots:,} slots " if link.coherence_slots > 1 else ""
+    print(f"wrote {out}: {quantity} of {link.devices:,} devices in {blocks:,} blocks {each}".rstrip())
+
+
+def _config(options: dict[str, Any]) -> tuple[RunConfig, RadioLink]:
+    """Return the configuration and its link: rate-adaptive unless another is asked for."""
+    config = RunConfig.from_options({"radio_link": "rate-adaptive", "group_size": 1, **options})
+    refuse_idle_seed(options, config)
+    link = config.make_link()
+    if link is None:
+        raise InputError("radio_link", None, "rate-adaptive or fixed-rate")
+    return config, link
+
+
+for function in (show, export):
+    radio.command(function)

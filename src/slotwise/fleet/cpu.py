@@ -1,0 +1,44 @@
+"""Time and energy of a training from the cycles of a CPU.
+
+The energy of a cycle is kappa·f², with the effective switched capacitance kappa of the chip (Burd and
+Brodersen, 1996), as in most work on energy in federated learning (for example Chen et al., 2021).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isfinite
+from typing import NamedTuple
+
+from slotwise.errors import InputError
+from slotwise.scenario import whole
+
+
+class CpuTraining(NamedTuple):
+    """One local training on a CPU."""
+
+    slots: int  # whole slots, rounded up
+    joules: float  # of the whole training: the CPU computes only for the cycles it needs
+    joules_per_slot: float  # what `Batteries` and options take
+
+
+def cpu_training(
+    *, samples: int, cycles_per_sample: float, hertz: float, kappa: float, slot_seconds: float
+) -> CpuTraining:
+    """Return the slots and the energy of a training.
+
+    Args:
+        samples: samples of one training, H·B.
+        cycles_per_sample: CPU cycles of one sample, forward and backward.
+        hertz: the frequency f of the CPU.
+        kappa: effective switched capacitance in joules per cycle and hertz squared, such as 1e-28.
+        slot_seconds: seconds of one slot.
+    """
+    given = {"cycles_per_sample": cycles_per_sample, "hertz": hertz, "slot_seconds": slot_seconds}
+    for name, value in {**given, "kappa": kappa}.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value <= 0:
+            raise InputError(name, value, "a finite number above 0")
+    cycles = whole("samples", samples) * Fraction(str(cycles_per_sample))
+    slots = -(-cycles // (Fraction(str(hertz)) * Fraction(str(slot_seconds))))
+    joules = kappa * hertz**2 * float(cycles)
+    return CpuTraining(slots, joules, joules / slots)

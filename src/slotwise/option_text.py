@@ -1,0 +1,45 @@
+"""Text of options: descriptions in class docstrings, and values written as text in flags and addresses."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from slotwise.errors import InputError
+
+
+def field_help(owner: type) -> dict[str, str]:
+    """Return the descriptions in the Attributes section of a class docstring."""
+    section = (inspect.getdoc(owner) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def from_text(name: str, text: str, hint: Any) -> Any:
+    """Convert text to a type, or raise an InputError that says what is allowed."""
+    is_union = get_origin(hint) in (Union, UnionType)
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if is_union else [hint]
+    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    if text in words:
+        return text
+    if int in kinds and re.fullmatch(r"[+-]?[0-9]+", text):
+        return int(text)
+    if float in kinds:
+        try:
+            return float(text)
+        except ValueError:
+            raise InputError(name, text, "a number") from None
+    for kind in kinds:
+        if get_origin(kind) is tuple:
+            try:
+                return tuple(int(part) for part in text.split(",") if part.strip())
+            except ValueError:
+                raise InputError(name, text, "whole numbers separated by commas") from None
+        if kind in (str, Path):
+            return kind(text)
+    allowed: list[str] = [*words, *(["a whole number"] if int in kinds else [])]
+    *first, last = allowed
+    raise InputError(name, text, f"{', '.join(first)} or {last}" if first else last)

@@ -1,0 +1,184 @@
+"""RadioLink: how long uplinks and broadcasts take over a fading channel, and which are lost.
+
+It is a `slotwise.schedule.link.BlockLink`: a pure function of seed, device and slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.radio.conditions import Conditions
+from slotwise.radio.draws import Floats
+from slotwise.radio.link_budget import decibels
+from slotwise.radio.planned_durations import broadcast_durations, quantile_of, uplink_durations
+from slotwise.radio.rates import Rate
+from slotwise.schedule.link import Transmission
+
+Integers = NDArray[np.int64]
+MOST_BROADCAST_SLOTS = 100_000  # a broadcast ends after so many slots, whatever has arrived
+_TILE = 65_536  # values that are computed together
+_TILES_KEPT = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkSettings:
+    """Sizes, limits and scales of uplinks and broadcasts: a link without its channel conditions.
+
+    Attributes:
+        fixed_slots: slots of every uplink; 0 if the rate adapts to the channel.
+        threshold: linear SNR below which an uplink of fixed rate is lost.
+        update_bits: bits of one update.
+        broadcast_bits: bits of one model.
+        broadcast_slots: slots of a broadcast of fixed rate.
+        give_up_slots: slots after which an uplink of adaptive rate is lost.
+        uplink_scale: bits of one slot of an uplink at 1 bit/s/Hz: hertz times seconds.
+        broadcast_scale: those of a broadcast.
+        broadcast_gain: linear SNR of a broadcast, divided by that of an uplink.
+        group_size: receivers of a broadcast that plans assume.
+        quantile: the quantile of random durations that plans assume.
+    """
+
+    fixed_slots: int
+    threshold: float
+    update_bits: int
+    broadcast_bits: int
+    broadcast_slots: int
+    give_up_slots: int
+    uplink_scale: float
+    broadcast_scale: float
+    broadcast_gain: float
+    group_size: int
+    quantile: float
+
+
+class RadioLink:
+    """The link of devices whose SNR is constant in blocks of slots."""
+
+    def __init__(self, conditions: Conditions, rate: Rate, settings: LinkSettings) -> None:
+        self.conditions, self.rate, self.settings = conditions, rate, settings
+        self._tiles: dict[int, tuple[Floats, Integers]] = {}
+        self._tile_blocks = max(1, _TILE // conditions.devices)
+
+    @property
+    def devices(self) -> int:
+        """The number of devices N."""
+        return self.conditions.devices
+
+    @property
+    def coherence_slots(self) -> int:
+        """Slots of a block."""
+        return self.conditions.coherence_slots
+
+    @property
+    def fixed_slots(self) -> int:
+        """Slots of every uplink; 0 if the rate adapts to the channel."""
+        return self.settings.fixed_slots
+
+    @property
+    def update_bits(self) -> int:
+        """Bits of one update."""
+        return self.settings.update_bits
+
+    @property
+    def give_up_slots(self) -> int:
+        """Slots after which an uplink of adaptive rate is given up as lost."""
+        return self.settings.give_up_slots
+
+    def tables(self, first_block: int, blocks: int) -> tuple[Floats, Integers]:
+        """Return the SNR in dB and the bits of a slot of an uplink, [blocks, N] each."""
+        snr = self.conditions.snr(first_block, blocks)
+        return decibels(snr), self.uplink_bits(snr)
+
+    def uplink(self, device: int, slot: int, attempt: int) -> Transmission:  # noqa: ARG002
+        """Return the slots of an uplink that starts in ``slot``, and whether it is lost."""
+        fixed, each, start = self.settings.fixed_slots, self.conditions.coherence_slots, slot
+        missing = self.settings.update_bits
+        end = slot + (fixed or self.settings.give_up_slots)
+        while slot < end:
+            block = slot // each
+            span = min((block + 1) * each, end) - slot
+            bits = int(self._block(block)[1][device - 1])
+            if fixed and not bits:
+                return Transmission(fixed, lost=True)
+            if not fixed and bits * span >= missing:
+                return Transmission(slot - start - (-missing // bits))
+            missing -= bits * span
+            slot += span
+        return Transmission(end - start, lost=not fixed)
+
+    def broadcast(self, receivers: Sequence[int], slot: int) -> int:
+        """Return the slots of a broadcast: fixed, or at the rate of its worst receiver slot by slot."""
+        if self.settings.fixed_slots:
+            return self.settings.broadcast_slots
+        if not len(receivers):
+            return 1
+        places, missing = np.asarray(receivers, dtype=np.int64) - 1, self.settings.broadcast_bits
+        start, end, each = slot, slot + MOST_BROADCAST_SLOTS, self.conditions.coherence_slots
+        first, rates = slot // each, self._worst(places, slot // each, 1)
+        while slot < end:
+            block = slot // each
+            span = min((block + 1) * each, end) - slot
+            if block - first >= len(rates):
+                first, rates = block, self._worst(places, block, min(64, 4 * len(rates)))
+            bits = rates[block - first]
+            if bits * span >= missing:
+                return slot - start - (-missing // bits)
+            missing -= bits * span
+            slot += span
+        return MOST_BROADCAST_SLOTS
+
+    def snr_db(self, slot: int) -> Floats:
+        """Return the SNR of the uplink of every device in ``slot``, in dB."""
+        return self._block(slot // self.conditions.coherence_slots)[0]
+
+    @cached_property
+    def planned_slots(self) -> Sequence[int]:
+        """The quantile of each device's uplink slots, drawn from the distribution of its channel."""
+        if self.fixed_slots:
+            return (self.fixed_slots,) * self.devices
+        return tuple(quantile_of(uplink_durations(self), self.settings.quantile).tolist())
+
+    @cached_property
+    def planned_broadcast_slots(self) -> int:
+        """The quantile of the slots of broadcasts to ``group_size`` devices chosen at random."""
+        if self.fixed_slots:
+            return self.settings.broadcast_slots
+        return int(quantile_of(broadcast_durations(self), self.settings.quantile)[0])
+
+    def uplink_bits(self, snr: Floats) -> Integers:
+        """Return the bits that a slot of an uplink carries at linear SNRs.
+
+        At a fixed rate a slot carries its share of the update, or nothing below the threshold.
+        """
+        settings = self.settings
+        if settings.fixed_slots:
+            share = -(-settings.update_bits // settings.fixed_slots)
+            return np.where(snr >= settings.threshold, share, 0).astype(np.int64)
+        return np.floor(self.rate.efficiency(snr) * settings.uplink_scale).astype(np.int64)
+
+    def broadcast_bits(self, snr: Floats) -> Integers:
+        """Return the bits that a slot of a broadcast carries to devices with these SNRs of the uplink."""
+        efficiency = self.rate.efficiency(snr * self.settings.broadcast_gain)
+        return np.floor(efficiency * self.settings.broadcast_scale).astype(np.int64)
+
+    def _worst(self, places: Integers, first_block: int, blocks: int) -> list[int]:
+        """Return the bits that a slot of a broadcast carries to its worst receiver, block by block."""
+        snr = self.conditions.snr(first_block, blocks, places=places).min(axis=1)
+        return [int(bits) for bits in self.broadcast_bits(snr)]
+
+    def _block(self, block: int) -> tuple[Floats, Integers]:
+        """Return SNR in dB and bits of an uplink of all devices in a block."""
+        number, place = divmod(block, self._tile_blocks)
+        tile = self._tiles.get(number)
+        if tile is None:
+            if len(self._tiles) >= _TILES_KEPT:
+                del self._tiles[next(iter(self._tiles))]
+            snr = self.conditions.snr(number * self._tile_blocks, self._tile_blocks)
+            tile = decibels(snr), self.uplink_bits(snr)
+            self._tiles[number] = tile
+        return tile[0][place], tile[1][place]

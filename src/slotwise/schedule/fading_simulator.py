@@ -1,0 +1,158 @@
+"""Fast simulation of asynchronous FL over fading links with a selection that looks at channel or age.
+
+It makes the timeline that a Scheduler makes, to the bit, for equal or unequal devices without jitter,
+absences and batteries on one channel. Every choice looks at all ready devices, in a compiled loop; broadcasts
+and bookings are Python, once a round.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from slotwise.fleet import Fleet
+from slotwise.scenario import Scenario
+from slotwise.schedule.link import BlockLink, Integers, Link
+from slotwise.schedule.policies.asynchronous import Asynchronous, FixedDelay
+from slotwise.schedule.policies.intentional_delay import IntentionalDelay
+from slotwise.schedule.policy import Policy
+from slotwise.schedule.selection import Selection
+from slotwise.schedule.selections import best_channel, largest_age, proportional_fair
+from slotwise.schedule.selections.proportional_fair import spectral_efficiency
+from slotwise.schedule.timeline import Record, Timeline
+
+SELECTED: tuple[Selection, ...] = (best_channel, proportional_fair, largest_age)
+_TABLE = 65_536  # entries of the table of a link that is asked for at once; they fit the cache
+_ROWS = 4096  # rows that are made room for at first
+_NO_LIMIT = 2**62
+
+
+def fading_timeline(
+    scenario: Scenario, policy: Policy, fleet: Fleet | None, rounds: int | None, link: Link | None
+) -> Timeline | None:
+    """Return the timeline, empty if no round fits; None if the case is not one of this module."""
+    delay = getattr(policy, "delay", 0)
+    known = isinstance(policy, Asynchronous | IntentionalDelay) and delay != "auto"
+    if not known or not isinstance(link, BlockLink) or scenario.sub_channels > 1:
+        return None
+    if policy.selection not in SELECTED or scenario.group_size_changes:
+        return None
+    devices = fleet or Fleet.equal(scenario)
+    if devices.jitter or devices.absences or devices.batteries:
+        return None
+    delivery = FixedDelay(scenario.devices, scenario.group_size, scenario.checked_delay(delay))
+    played = _Simulation(scenario, policy, devices, link).play(delivery, rounds)
+    if played is None:
+        return None
+    own = None if devices.is_equal_to(scenario, lossy_link=True) else devices
+    timeline = Timeline.of(scenario, policy.name, delivery.delay, played.record, own)
+    k, device, version, start, end = played.uplinks.T
+    narrow = {"round": k, "device": device, "version": version}
+    columns = {name: column.astype(np.int32) for name, column in narrow.items()}
+    return replace(timeline, **columns, start=start.copy(), end=end.copy(), lost=played.lost.copy())
+
+
+class Played(NamedTuple):
+    """A run: its broadcasts and receivers, and tables of uplinks and lost uplinks."""
+
+    record: Record
+    uplinks: Integers
+    lost: Integers
+
+
+class _Simulation:
+    """State of one run: arrays for the compiled loop, and the tables of the link around the present slot."""
+
+    def __init__(self, scenario: Scenario, policy: Policy, fleet: Fleet, link: BlockLink) -> None:
+        # Imported here: compiled code takes time to load, and few runs need it.
+        from slotwise.schedule import fading_kernel  # noqa: PLC0415
+
+        self.kernel, self.scenario, self.link = fading_kernel, scenario, link
+        count, self.deadline = scenario.devices, scenario.deadline or _NO_LIMIT
+        place = SELECTED.index(policy.selection)
+        self.kind = (fading_kernel.BY_CHANNEL, fading_kernel.BY_SHARE, fading_kernel.BY_AGE)[place]
+        again, self.erasure = fleet.retransmission, fleet.retransmission == "erasure"
+        bits = (link.coherence_slots, link.fixed_slots, link.update_bits, link.give_up_slots)
+        self.limits = np.array([self.deadline, *bits, self.kind, self.erasure, again == "at-once"])
+        self.compute = np.array(fleet.compute_slots, dtype=np.int64)
+        self.devices = np.zeros((4, count), dtype=np.int64)
+        self.devices[fading_kernel.READY_AT] = fading_kernel.IDLE
+        self.devices[fading_kernel.LAST_ROUND] = -1
+        self.share, self.value = np.ones(count), np.empty(count)
+        self.rows, self.lost = (np.empty((_ROWS, 5), dtype=np.int64) for _ in range(2))
+        self.state = np.array([0, 0, 0, 0, -1, -1, 0, 0], dtype=np.int64)
+        self.scores, self.bits = np.empty((0, count)), np.empty((0, count), dtype=np.int64)
+
+    def play(self, delivery: FixedDelay, rounds: int | None) -> Played | None:
+        """Play until ``rounds`` are done or the next round would end after the deadline; None if stuck."""
+        booked: defaultdict[int, list[int]] = defaultdict(list)
+        for version, devices in delivery.initial(frozenset()):
+            booked[version].extend(devices)
+        kernel, state = self.kernel, self.state
+        broadcasts, receivers = [], [booked.pop(0)]
+        self._hand_out(receivers[0], 0, 0)
+        k = uplinks = lost = 0
+        while k != rounds:
+            state[kernel.MISSING] = self.scenario.group_size
+            outcome, slot = self._play_round(), int(state[kernel.SLOT])
+            if outcome == kernel.OVER:
+                break
+            booked[k + 1 + delivery.delay] += self._senders(uplinks, lost)
+            following = sorted(booked.pop(k + 1, ()))
+            if outcome == kernel.NOBODY or (k + 1 > delivery.delay and not following):
+                return None
+            end = slot + self.link.broadcast(following, slot)
+            if end > self.deadline:
+                break
+            k, uplinks, lost = k + 1, int(state[kernel.ROWS]), int(state[kernel.LOST])
+            broadcasts.append((slot, end))
+            receivers.append(following)
+            self._hand_out(following, k, end)
+            state[kernel.ROUND], state[kernel.SLOT] = k, end
+        return Played(Record([], [], broadcasts, list(receivers)), self.rows[:uplinks], self.lost[:lost])
+
+    def _play_round(self) -> int:
+        """Run the compiled loop, and give it what it lacks, until the round is full or the run is over."""
+        kernel, given = self.kernel, 0
+        while True:
+            tables = (self.scores, self.bits, self.devices, self.share, self.value, self.rows, self.lost)
+            outcome = kernel.play_round(self.state, self.limits, *tables, given)
+            given = 0
+            if outcome == kernel.NEEDS_TABLE:
+                self._load_table(int(self.state[kernel.SLOT]))
+            elif outcome == kernel.NEEDS_ROOM:
+                self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
+                self.lost = np.concatenate([self.lost, np.empty_like(self.lost)])
+            elif outcome == kernel.NEEDS_UPLINK:  # it ends after the table
+                device, slot = int(self.state[kernel.CHOSEN]) + 1, int(self.state[kernel.SLOT])
+                slots, lost = self.link.uplink(device, slot, 0)
+                given = -slots if lost else slots
+            else:
+                return int(outcome)
+
+    def _load_table(self, slot: int) -> None:
+        """Ask the link for the blocks from that of ``slot`` on."""
+        first, blocks = slot // self.link.coherence_slots, max(4, _TABLE // self.scenario.devices)
+        if self.deadline < _NO_LIMIT:
+            blocks = min(blocks, self.deadline // self.link.coherence_slots + 1 - first)
+        snr_db, bits = self.link.tables(first, max(1, blocks))
+        scores = spectral_efficiency(snr_db) if self.kind == self.kernel.BY_SHARE else snr_db
+        self.state[self.kernel.FIRST_BLOCK] = first
+        self.scores = np.ascontiguousarray(scores, dtype=np.float64)
+        self.bits = np.ascontiguousarray(bits, dtype=np.int64)
+
+    def _senders(self, uplinks: int, lost: int) -> list[int]:
+        """Return the devices of the uplinks since those numbers of rows; those of erased ones, too."""
+        senders: list[int] = self.rows[uplinks : self.state[self.kernel.ROWS], 1].tolist()
+        if self.erasure:
+            senders += self.lost[lost : self.state[self.kernel.LOST], 1].tolist()
+        return senders
+
+    def _hand_out(self, receivers: Sequence[int], version: int, slot: int) -> None:
+        places = np.array(receivers, dtype=np.int64) - 1
+        self.devices[self.kernel.READY_AT, places] = slot + self.compute[places]
+        self.devices[self.kernel.VERSION, places] = version

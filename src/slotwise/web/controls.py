@@ -1,0 +1,225 @@
+"""Controls of the explorer, derived from the classes of options: one control for each field.
+
+A field of a class in `PLANNED` gets a control by its type; `LOOKS` only adds ranges and an order, so a new
+option appears by itself. Options that could load code or read files are not offered: a link to the page must
+not be able to do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from slotwise.costs import Powers
+from slotwise.errors import InputError, UserError, refuse_unknown_name
+from slotwise.option_text import field_help, from_text
+from slotwise.planning import SCHEDULES
+from slotwise.runs.config import GROUPS, RunConfig
+from slotwise.scenario import field_types, parse_group_sizes
+from slotwise.schedule.selections import SELECTIONS
+
+# The explorer's first case: the paper's devices and channel, with a deadline that is quick to train.
+CASE: Mapping[str, Any] = {"devices": 100, "group_size": 10, "compute_slots": 50, "deadline": 5_000}
+PLANNED = tuple(name for name in GROUPS if name in ("channel", "policy", "fleet", "radio"))  # the schedule
+TRAINED = (  # further options, of a training
+    *("data", "partition", "labels_per_device", "concentration", "samples_per_device", "network"),
+    *("local_steps", "batch_size", "learning_rate", "aggregation", "seed"),
+)
+POWER_PREFIX = "power_"
+
+
+@dataclass(frozen=True)
+class Look:
+    """Appearance of a control: range of its slider, step, and its place.
+
+    ``low`` and ``high`` bound the slider only; a larger number can be typed. ``high`` may be the name of
+    another option.
+    """
+
+    low: float = 0
+    high: float | str = 1
+    step: float = 1
+    log: bool = False
+    label: str = ""
+
+
+LOOKS: Mapping[str, Look] = {
+    "devices": Look(1, 10_000, log=True, label="Devices N"),
+    "group_size": Look(1, "devices", log=True, label="Group size S"),
+    "compute_slots": Look(1, 1_000, log=True, label="Compute slots"),
+    "link_slots": Look(1, 20, label="Link slots"),
+    "deadline": Look(50, 100_000, log=True, label="Deadline"),
+    "uplink_loss": Look(0, 0.9, 0.01, label="Uplink loss"),
+    "jitter": Look(0, 0.9, 0.01, label="Jitter of speeds"),
+    "sub_channels": Look(1, 16, label="Sub-channels"),
+}
+LABELS: Mapping[str, str] = {
+    "compute_distribution": "Speeds",
+    "link_distribution": "Uplink slots drawn",
+    "group_size_changes": "Later group sizes",
+}
+# In this order, before all others. The others are behind "more options".
+FIRST = (
+    *("schedule", "devices", "group_size", "delay", "compute_slots", "link_slots", "sub_channels"),
+    *("deadline", "compute_distribution", "jitter", "uplink_loss"),
+)
+# Text options and what they may be; those that are not here are not offered.
+CHOICES: Mapping[str, tuple[str, ...]] = {"schedule": SCHEDULES, "selection": tuple(SELECTIONS)}
+DISTRIBUTIONS = ("compute_distribution", "link_distribution")
+
+
+@dataclass(frozen=True)
+class Control:
+    """One control of the page.
+
+    Attributes:
+        name: Name of the option.
+        section: plan, more, radio, energy or training.
+        kind: number, choice, delay, distribution or changes.
+        label: Short name.
+        help: Description.
+        default: Value if the option is not given; None if it has none.
+        whole: True if only whole numbers are allowed.
+        choices: Allowed words.
+        look: Range of the slider; None without a slider.
+    """
+
+    name: str
+    section: str
+    kind: str
+    label: str
+    help: str
+    default: Any
+    whole: bool = False
+    choices: tuple[str, ...] = ()
+    look: Look | None = None
+
+
+@cache
+def controls() -> tuple[Control, ...]:
+    """Return all controls, those of the plan first."""
+    usual = RunConfig().options() | dict(CASE)
+    found = [control for group in PLANNED for control in _controls_of(RunConfig, group, usual)]
+    found.sort(key=lambda control: FIRST.index(control.name) if control.name in FIRST else len(FIRST))
+    trained = {c.name: c for group in GROUPS for c in _controls_of(RunConfig, group, usual, "training")}
+    return (*found, *_power_controls(), *(trained[name] for name in TRAINED))
+
+
+def _controls_of(owner: Any, group: str, usual: Mapping[str, Any], section: str = "") -> Iterator[Control]:
+    options = type(getattr(owner(), group))
+    texts, hints = field_help(options), field_types(options)
+    for name in (field.name for field in fields(options)):
+        place = section or ("plan" if name in FIRST else "radio" if group == "radio" else "more")
+        if section and name not in TRAINED:
+            continue
+        shape = _shape(name, hints[name])
+        if shape is not None:
+            kind, whole, choices = shape
+            look = LOOKS.get(name)
+            plain = name.removeprefix("radio_").replace("_", " ").capitalize()
+            label = look.label if look else LABELS.get(name, plain)
+            default = None if usual[name] == () else usual[name]
+            yield Control(name, place, kind, label, texts[name], default, whole, choices, look)
+
+
+def _shape(name: str, hint: Any) -> tuple[str, bool, tuple[str, ...]] | None:
+    """Return kind, whether numbers are whole, and allowed words; None if there can be no control."""
+    is_union = get_origin(hint) in (Union, UnionType)
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if is_union else [hint]
+    words = tuple(word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind))
+    if name == "delay":
+        return "delay", True, words
+    if name in DISTRIBUTIONS:
+        return "distribution", True, ()
+    if name == "group_size_changes":
+        return "changes", True, ()
+    if name == "aggregation":
+        from slotwise.aggregation import RULES  # noqa: PLC0415
+
+        return "choice", False, tuple(RULES)
+    if name in CHOICES or (words and len(kinds) == 1):
+        optional = ("",) if is_union and NoneType in get_args(hint) else ()
+        return "choice", False, (*optional, *CHOICES.get(name, words))
+    if kinds == [bool]:
+        return "choice", False, ("true", "false")
+    if kinds in ([int], [float]):
+        return "number", kinds == [int], ()
+    return None
+
+
+def _power_controls() -> Iterator[Control]:
+    texts = field_help(Powers)
+    for field in fields(Powers):
+        is_power = field.name != "slot_seconds"
+        name = f"{POWER_PREFIX}{field.name}" if is_power else field.name
+        label = f"{field.name.replace('_', ' ').capitalize()}{' (W)' if is_power else ''}"
+        yield Control(name, "energy", "number", label, texts[field.name], None)
+
+
+def parse_options(
+    given: Mapping[str, str], sections: tuple[str, ...] = ("plan", "more", "radio")
+) -> dict[str, Any]:
+    """Convert the text of options, or raise a UserError for one that is unknown or has no control."""
+    known = {control.name: control for control in controls() if control.section in sections}
+    options: dict[str, Any] = {}
+    for name, text in given.items():
+        refuse_unknown_name("option", name, known)
+        control = known[name]
+        if control.choices and control.kind == "choice" and text not in control.choices:
+            raise InputError(name, text, f"one of {', '.join(control.choices)}")
+        options[name] = text == "true" if control.choices == ("true", "false") else _value(control, text)
+    return options
+
+
+def _value(control: Control, text: str) -> Any:
+    if control.kind in ("distribution", "choice"):
+        return text
+    if control.kind == "changes":
+        return parse_group_sizes(f"1@0, {text}")[1:]
+    if control.kind == "delay" and text == "auto":
+        return text
+    return from_text(control.name, text.strip(), int if control.whole else float)
+
+
+def parse_powers(given: Mapping[str, str]) -> Powers | None:
+    """Return the powers among the options of an address; None if there are none."""
+    names = {control.name for control in controls() if control.section == "energy"}
+    values = {name: from_text(name, given[name].strip(), float) for name in names if name in given}
+    if not values:
+        return None
+    for name in ("power_computing", "power_sending", "power_receiving"):
+        if name not in values:
+            raise InputError(name, "missing", "given in watts, like the other powers")
+    try:
+        return Powers(**{name.removeprefix(POWER_PREFIX): value for name, value in values.items()})
+    except InputError as error:
+        name = error.parameter if error.parameter in values else POWER_PREFIX + error.parameter
+        raise InputError(name, error.value, error.allowed) from None
+
+
+def effective(options: Mapping[str, Any]) -> tuple[RunConfig, dict[str, Any], dict[str, str]]:
+    """Return the configuration, the options that it is made of, and those without effect with the reason.
+
+    A page keeps the value of a control that another one switches off, so such options are left out here
+    instead of being refused.
+    """
+    kept, unused = dict(options), dict[str, str]()
+    while True:
+        try:
+            return RunConfig.from_options(kept, defaults=dict(CASE)), kept, unused
+        except UserError as error:
+            reason = _reason(error)
+            name = getattr(error, "parameter", "")
+            if reason is None or name not in kept:
+                raise
+            unused[name] = reason
+            del kept[name]
+
+
+def _reason(error: UserError) -> str | None:
+    """Return why an option has no effect; None if the error is another one."""
+    allowed = str(getattr(error, "allowed", ""))
+    return allowed if allowed.startswith("omitted ") else None

@@ -1,0 +1,316 @@
+"""Contents of the explorer as JSON values: figures of a configuration, parts of its Gantt chart, group sizes.
+
+Everything is computed by the planner and the simulator, as the commands do.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from inspect import signature
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from slotwise.costs import Costs, Powers, server_usage
+from slotwise.errors import InputError
+from slotwise.planning import SCHEDULES, Plan, divisors, plan
+from slotwise.report.gantt.chart import (
+    SERVER,
+    Window,
+    activity_table,
+    describe,
+    lanes,
+    round_starts,
+    transfers,
+)
+from slotwise.runs.config import RunConfig
+from slotwise.scenario import Scenario
+from slotwise.schedule import Timeline, automatic_delay
+from slotwise.schedule.simulation import most_uplinks
+from slotwise.web.controls import CASE, effective
+
+MOST_UPLINKS, MOST_EVENTS = 3_000_000, 400_000  # of a timeline in a page: about a second
+MOST_INTERVALS = 40_000  # of one part of a Gantt chart
+KEPT_TIMELINES = 8
+EVERY_SIZE_UP_TO = 128  # devices; beyond, group sizes are sampled
+SAMPLED_SIZES, SAMPLED_FLEET_SIZES = 24, 8
+
+
+class Timelines:
+    """The last few timelines, and with them tables that are slow to make."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[RunConfig, Timeline] = OrderedDict()
+        self._tables: OrderedDict[int, tuple[Timeline, Any]] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, config: RunConfig) -> Timeline:
+        """Return the timeline of a configuration, or raise an InputError if it is too long for a page."""
+        with self._lock:
+            if config in self._kept:
+                self._kept.move_to_end(config)
+                return self._kept[config]
+        refuse_too_long(config)
+        timeline = config.simulate()
+        with self._lock:
+            self._kept[config] = timeline
+            while len(self._kept) > KEPT_TIMELINES:
+                self._kept.popitem(last=False)
+        return timeline
+
+    def table(self, timeline: Timeline, window: Window) -> Any:
+        """Return the intervals of all devices that have a slot in the window, as `activity_table` does."""
+        later = 3 * timeline.scenario.groups + 2
+        if timeline.fleet is None and timeline.max_staleness() + 1 < later:
+            # Rounds long after the window change nothing in it: what is computed there is sent before them.
+            seen = int(np.searchsorted(timeline.broadcast_end, window.end)) + later
+            return activity_table(timeline.first(seen), window)
+        with self._lock:
+            found = self._tables.get(id(timeline))
+        if found is None:
+            found = (timeline, activity_table(timeline))
+            with self._lock:
+                self._tables[id(timeline)] = found
+                while len(self._tables) > KEPT_TIMELINES:
+                    self._tables.popitem(last=False)
+        every = found[1]
+        return every[:, (every[2] < window.end) & (every[3] > window.first)]
+
+
+def refuse_too_long(config: RunConfig) -> None:
+    """Raise an InputError if a timeline is too long to be computed while a page waits."""
+    found = most_uplinks(config.channel, fleet=config.make_fleet())
+    most = MOST_UPLINKS if is_plain(config) else MOST_EVENTS
+    if found > most:
+        allowed = f"smaller: this may be {found:,} uplinks, and the explorer simulates at most {most:,}"
+        raise InputError("deadline", config.deadline, allowed)
+
+
+def is_plain(config: RunConfig) -> bool:
+    """Return whether all devices and slots are equal, so that closed forms and the fast path apply."""
+    options = config.policy.selection == "first-ready" and not config.channel.group_size_changes
+    return options and config.make_fleet() is None and getattr(config, "make_link", lambda: None)() is None
+
+
+def view(
+    timelines: Timelines, options: Mapping[str, Any], powers: Powers | None, *, brief: bool = False
+) -> dict[str, Any]:
+    """Return the figures of a configuration and, unless ``brief``, of the same with the other schedules."""
+    config, kept, unused = effective(options)
+    timeline = timelines.of(config)
+    wanted = (config.policy.schedule,) if brief else SCHEDULES
+    schedules = {name: _schedule(timelines, {**options, "schedule": name}, powers) for name in wanted}
+    return {
+        "options": config.options(),
+        "unused": {**_without_effect(config), **unused},
+        "chosen": config.policy.schedule,
+        "describe": describe(timeline),
+        "delay": _delays(config, timeline),
+        "schedules": schedules,
+        "gantt": frame(timeline),
+        "forms": forms(config, kept),
+    }
+
+
+def _without_effect(config: RunConfig) -> dict[str, str]:
+    """Return the options that have no effect with the others, with the reason."""
+    speeds = {"compute_slots": "if each device has its own speed"} if config.fleet.has_own_speeds else {}
+    return config.unused() | speeds
+
+
+def _schedule(timelines: Timelines, options: Mapping[str, Any], powers: Powers | None) -> Any:
+    """Return the figures of one schedule; None if no round ends by the deadline."""
+    try:
+        timeline = timelines.of(effective(options)[0])
+    except InputError as error:
+        if error.parameter != "deadline":
+            raise
+        return None
+    return figures(timeline, powers)
+
+
+def figures(timeline: Timeline, powers: Powers | None) -> dict[str, Any]:
+    """Return the totals of a timeline by name."""
+    costs, scenario = Costs.of(timeline, powers), timeline.scenario
+    spread = costs.joules_of_a_device
+    server = server_usage(timeline)
+    return {
+        "rounds": timeline.rounds,
+        "updates": len(timeline),
+        "lost": len(timeline.lost),
+        "mean_staleness": timeline.mean_staleness(),
+        "max_staleness": timeline.max_staleness(),
+        "delay": timeline.delay,
+        "slots": timeline.last_slot,
+        "deadline": scenario.deadline,
+        "channel_share": 1 - server.idle / max(1, timeline.last_slot),
+        "shares": costs.shares,
+        "air_slots": costs.air_slots._asdict(),
+        "joules": costs.joules,
+        "server_joules": costs.server_joules,
+        "joules_of_a_device": spread and spread._asdict(),
+    }
+
+
+def _delays(config: RunConfig, timeline: Timeline) -> dict[str, Any]:
+    """Return the delay in use, the largest allowed, and the free one; None for unequal devices."""
+    free = automatic_delay(config.channel) if is_plain(config) else None
+    return {"used": timeline.delay, "largest": config.channel.largest_delay, "free": free}
+
+
+def frame(timeline: Timeline) -> dict[str, Any]:
+    """Return the extent of the Gantt chart, and the slots that it shows at first.
+
+    They do not depend on the group size, so that the picture keeps its scale while that is changed.
+    """
+    scenario = timeline.scenario
+    uplinks = -(-scenario.devices // scenario.sub_channels)
+    usual = 2 * (_compute_slots(timeline) + scenario.link_slots * (uplinks + 1))
+    first = min(timeline.last_slot, usual, 800)
+    return {"last": timeline.last_slot, "devices": scenario.devices, "first": first}
+
+
+def _compute_slots(timeline: Timeline) -> int:
+    return int(np.mean(timeline.fleet.compute_slots)) if timeline.fleet else timeline.scenario.compute_slots
+
+
+def part(
+    timelines: Timelines, timeline: Timeline, window: Window, devices: range, most: int = MOST_INTERVALS
+) -> dict[str, Any]:
+    """Return the intervals of some devices and of the channel in a window of slots, as columns."""
+    last, devices = timeline.last_slot, range(devices.start, min(devices.stop, timeline.scenario.devices + 1))
+    window = Window(max(0, min(window.first, last - 1)), max(1, min(window.end, last)))
+    table = timelines.table(timeline, window)
+    table = table[:, (table[0] >= devices.start) & (table[0] < devices.stop)]
+    cut = table.shape[1] > most
+    table = table[:, :most]
+    carried = transfers(timeline, window)[:most]
+    uplinks = [one for one in carried if one.device != SERVER]  # they come first
+    names = ("device", "kind", "start", "end", "version", "round")
+    columns = list(zip(*carried, strict=True)) or [()] * 6
+    starts = round_starts(timeline, window)
+    return {
+        "slots": list(window),
+        "devices": [devices.start, devices.stop],
+        "cut": cut,
+        "bars": dict(zip(names, table.tolist(), strict=True)),
+        "channel": dict(zip(names, ([int(value) for value in column] for column in columns), strict=True)),
+        "lanes": timeline.scenario.sub_channels,
+        "lane": lanes(uplinks) if timeline.scenario.sub_channels > 1 else [0] * len(uplinks),
+        "rounds": [list(starts), list(starts.values())],
+    }
+
+
+def group_sizes(devices: int, chosen: int, *, equal: bool) -> list[int]:
+    """Return the group sizes to show, the most telling first: divisors, then sizes between them."""
+    first = [chosen, *divisors(devices)]
+    if equal and devices <= EVERY_SIZE_UP_TO:
+        return list(dict.fromkeys([*first, *range(1, devices + 1)]))
+    count = SAMPLED_SIZES if equal else SAMPLED_FLEET_SIZES
+    between = [round(devices ** (number / count)) for number in range(count + 1)]
+    return list(dict.fromkeys([*first, *between]))
+
+
+def sizes(options: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    """Yield rounds and staleness of every group size, in lists of a few sizes."""
+    config, _, _ = effective(options)
+    channel, plain = config.channel, is_plain(config)
+    wanted = group_sizes(channel.devices, channel.group_size, equal=plain)
+    if not plain:
+        fixed = {name: value for name, value in options.items() if name != "group_size_changes"}
+        for size in wanted:
+            yield [_simulated_size({**fixed, "group_size": size})]
+        return
+    known = signature(plan).parameters
+    scenario = {f.name: getattr(channel, f.name) for f in fields(Scenario) if f.name in known}
+    step = max(8, len(divisors(channel.devices)) + 1)
+    for start in range(0, len(wanted), step):
+        try:
+            table = plan(**scenario, group_sizes=wanted[start : start + step])
+        except InputError as error:
+            if error.parameter != "deadline":
+                raise
+            continue  # no round of these sizes fits
+        yield [_planned_size(row) for row in table if isinstance(row, Plan) and row.fits]
+
+
+def _simulated_size(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of one group size by simulation; those of a schedule without a round are missing."""
+    found: dict[str, Any] = {"group_size": options["group_size"]}
+    for name in SCHEDULES:
+        config = effective(_automatic({**options, "schedule": name}))[0]
+        try:
+            timeline = config.simulate()
+        except InputError as error:
+            if error.parameter != "deadline":
+                raise
+            continue
+        stale = {"mean_staleness": timeline.mean_staleness(), "max_staleness": timeline.max_staleness()}
+        found[name] = {"rounds": timeline.rounds, **stale}
+    return found
+
+
+def _automatic(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with the free delay in place of a number, which need not fit all group sizes."""
+    return {name: value for name, value in options.items() if name != "delay"}
+
+
+def _planned_size(row: Plan) -> dict[str, Any]:
+    known = row.figures()
+    stale = {"sync": 0, "async": known["staleness_async"], "idfl": known["staleness_idfl"]}
+    rounds = {"sync": known["sync_rounds"], "async": known["rounds"], "idfl": known["rounds"]}
+    by_schedule = {name: {"rounds": rounds[name], "max_staleness": stale[name]} for name in stale}
+    return {"group_size": known["group_size"], "delay": known["delay"], **by_schedule}
+
+
+def forms(config: RunConfig, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the configuration as a command, as TOML and as Python, each complete by itself."""
+    options = shown_options(config, given)
+    flags = [part for name, value in options.items() for part in (_flag(name), str(value))]
+    toml = "".join(f"{name.replace('_', '-')} = {json.dumps(value)}\n" for name, value in options.items())
+    table = "".join(f"    {name!r}: {value!r},\n".replace("'", '"') for name, value in options.items())
+    python = (
+        f"import slotwise as sw\n\nconfig = sw.RunConfig.from_options({{\n{table}}})\n"
+        "timeline = config.simulate()\n"
+        "print(timeline.rounds, timeline.mean_staleness(), timeline.max_staleness())\n"
+    )
+    return {"command": shlex.join(["slotwise", "timeline", *flags]), "toml": toml, "python": python}
+
+
+def shown_options(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that say everything: those of the case and those that were given."""
+    names = dict.fromkeys([*CASE, "schedule", *given])
+    if config.fleet.has_own_speeds:
+        names.pop("compute_slots", None)
+    names.pop("group_size_changes", None)  # the group size says it
+    table = config.options() | {"group_size": config.channel.group_size}
+    if config.channel.group_size_changes:
+        table["group_size"] = config.channel.group_size_text
+    return {name: table[name] for name in names}
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def uplinks_csv(timeline: Timeline) -> str:
+    """Return CSV text with a row for each uplink that arrived."""
+    names = ("round", "device", "version", "staleness", "start", "end")
+    columns = [getattr(timeline, name).tolist() for name in names]
+    return csv_text(names, zip(*columns, strict=True))
+
+
+def csv_text(names: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Return a table as CSV text."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(list(names))
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,100 @@
+"""Guard: an ASGI middleware that answers only requests of the page itself, and adds security headers.
+
+A server on this machine can be reached by any web site that a browser on it shows. So the name of the host is
+checked (DNS rebinding), and requests that the browser says come from another site are refused.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Collection
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+COOKIE = "slotwise-token"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Guard:
+    """Refuses requests of other sites, of other host names and, if there is a token, without it.
+
+    Args:
+        app: the application.
+        hosts: names that a request may address, without the port; None allows all.
+        open_paths: paths that need no token.
+        token: text that a request has to bring, in the header ``Authorization: Bearer``, in the cookie, or
+            once in the address of the page (``?token=``), which sets the cookie.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Collection[str] | None = LOOPBACK,
+        token: str | None = None,
+        open_paths: Collection[str] = (),
+    ) -> None:
+        self._app, self._hosts, self._token, self._open = app, hosts, token, open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                sent = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    sent[name] = value
+            await send(message)
+
+        refused = self._refusal(headers)
+        if refused is not None:
+            await PlainTextResponse(f"{refused}\n", 403)(scope, receive, send_with_headers)
+        elif self._token is not None and scope["path"] not in self._open and not self._has_token(headers):
+            await self._ask_for_token(scope, receive, send_with_headers)
+        else:
+            await self._app(scope, receive, send_with_headers)
+
+    def _refusal(self, headers: Headers) -> str | None:
+        host = headers.get("host", "").rsplit(":", 1)
+        name = host[0] if len(host) == 2 and host[1].isdigit() else ":".join(host)
+        if self._hosts is not None and name not in self._hosts:
+            return f"this server answers at {', '.join(self._hosts)} only"
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return "requests of other sites are refused"
+        return None
+
+    def _has_token(self, headers: Headers) -> bool:
+        given = [headers.get("authorization", "").removeprefix("Bearer ")]
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            given += [cookie.value] if cookie else []
+        except CookieError:
+            pass
+        return any(hmac.compare_digest(text.encode(), (self._token or "").encode()) for text in given)
+
+    async def _ask_for_token(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = QueryParams(scope.get("query_string", b"")).get("token", "")
+        if not hmac.compare_digest(given.encode(), (self._token or "").encode()):
+            answer = PlainTextResponse("a token is required: open the address that the server printed\n", 401)
+            await answer(scope, receive, send)
+            return
+        redirect = RedirectResponse(scope["path"], 303)  # so that the token is not kept in the history
+        secure = scope.get("scheme") == "https"
+        redirect.set_cookie(COOKIE, given, httponly=True, samesite="strict", secure=secure)
+        await redirect(scope, receive, send)

@@ -1,0 +1,200 @@
+"""The page of a live run: an observer that shows the run in a web browser, read-only."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from slotwise.errors import InputError
+from slotwise.live.server.live_status import LiveStatus
+from slotwise.live.server.live_view import LiveView
+from slotwise.live.transport.broker import listen_address
+from slotwise.observer import Observer
+from slotwise.web.live_snapshot import LiveSnapshot, SnapshotMaker
+from slotwise.web.web_server import listening, make_server, require_web
+
+PORT = 8338
+DEFAULT_LISTEN = f"127.0.0.1:{PORT}"
+SHORTEST_TOKEN = 16  # characters
+INTERVAL, INTERVAL_UNWATCHED = 0.25, 1.0  # seconds between two snapshots
+LARGEST_SHARE = 0.05  # of the time of the server, for snapshots
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions:
+    """Options of the page of a live run.
+
+    Attributes:
+        page_listen: HOST:PORT of the page. Beyond this machine it needs a token and a certificate. Default:
+            127.0.0.1:8338, or a free port if that is taken.
+        page_token_file: File with the token that readers of the page have to know, at least 16 characters.
+        page_certificate: TLS certificate of the page, a PEM file with its chain.
+        page_key: Private key of the certificate, a PEM file.
+    """
+
+    page_listen: str = DEFAULT_LISTEN
+    page_token_file: Path | None = None
+    page_certificate: Path | None = None
+    page_key: Path | None = None
+
+    def __post_init__(self) -> None:
+        host, _ = self.address
+        for one, other in (("page_certificate", "page_key"), ("page_key", "page_certificate")):
+            if getattr(self, one) is not None and getattr(self, other) is None:
+                raise InputError(other, "missing", f"given together with {one}")
+        if not is_loopback(host):
+            for name in ("page_token_file", "page_certificate", "page_key"):
+                if getattr(self, name) is None:
+                    raise InputError(
+                        name, "missing", f"given if the page listens beyond this machine ({host})"
+                    )
+        if self.page_certificate is not None and self.page_key is not None:
+            try:
+                ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+                    self.page_certificate, self.page_key, password=lambda: b""
+                )
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                allowed = f"a PEM file that fits the key {self.page_key} ({reason})"
+                raise InputError("page_certificate", self.page_certificate, allowed) from None
+        self.token()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        try:
+            return listen_address(self.page_listen)
+        except InputError as error:
+            raise InputError("page_listen", error.value, error.allowed) from None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Return whether the page is served with TLS."""
+        return self.page_certificate is not None
+
+    def token(self) -> str | None:
+        """Return the token in the file, None without a file, or raise an InputError."""
+        path = self.page_token_file
+        if path is None:
+            return None
+        try:
+            text = path.read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "not a text"
+            raise InputError("page_token_file", path, f"a file that can be read ({reason})") from None
+        if len(text) < SHORTEST_TOKEN or not text.isascii() or not text.isprintable() or " " in text:
+            allowed = f"a file with one line of at least {SHORTEST_TOKEN} letters, digits or signs"
+            raise InputError("page_token_file", path, allowed)
+        return text
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address can be reached from this machine only."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class LivePage(Observer):
+    """Takes snapshots of a live run in its event loop; the web server reads the last one in its own thread.
+
+    The run never waits for the page: a snapshot takes at most a small share of its time, and requests are
+    answered elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self.snapshot: LiveSnapshot | None = None
+        self.expected: tuple[int, int] | None = None  # devices connected and waited for, before the run
+        self.readers = 0  # open streams, as the web server says
+        self._maker: SnapshotMaker | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._tell: Any = lambda: None
+
+    def publish_with(self, tell: Any) -> None:
+        """Call ``tell`` after each snapshot."""
+        self._tell = tell
+
+    def live_started(self, view: LiveView) -> None:
+        """Begin to take snapshots."""
+        self._maker = SnapshotMaker(view)
+        self._publish(self._maker.make())
+        self._following = asyncio.get_running_loop().create_task(self._follow(self._maker))
+
+    def message_rejected(self, topic: str, reason: str) -> None:
+        """Count a rejected message."""
+        if self._maker is not None:
+            self._maker.note_rejection(topic, reason)
+
+    def status_changed(self, status: LiveStatus) -> None:
+        """Take the last snapshot when the run ends."""
+        if self._maker is not None and status.phase not in ("waiting for devices", "running"):
+            if self._following is not None:
+                self._following.cancel()
+            self._publish(self._maker.make(status))
+
+    async def _follow(self, maker: SnapshotMaker) -> None:
+        """Take snapshots without end; less often if nobody looks, or if they take long."""
+        while True:
+            began = time.perf_counter()
+            self._publish(maker.make())
+            took = time.perf_counter() - began
+            usual = INTERVAL if self.readers else INTERVAL_UNWATCHED
+            await asyncio.sleep(max(usual, took / LARGEST_SHARE))
+
+    def _publish(self, snapshot: LiveSnapshot) -> None:
+        self.snapshot = snapshot
+        self._tell()
+
+
+@contextmanager
+def live_page(options: PageOptions | None = None, *, notices: Observer | None = None) -> Iterator[LivePage]:
+    """Serve the page of a live run while the block runs; pass what it yields as an observer to `serve`.
+
+    Args:
+        options: Where to listen, token and TLS; by default on this machine only.
+        notices: Is told the address of the page.
+
+    Raises:
+        UserError: an option is wrong, the port is taken, or the extra ``web`` is not installed.
+    """
+    require_web()
+    from slotwise.web.live_app import LiveApp  # noqa: PLC0415  (needs the extra)
+
+    options = options or PageOptions()
+    host, port = options.address
+    try:
+        listener = listening(host, None if options.page_listen == DEFAULT_LISTEN else port, PORT)
+    except InputError as error:
+        raise InputError("page_listen", options.page_listen, error.allowed) from None
+    page = LivePage()
+    token = options.token()
+    tls = {"ssl_certfile": options.page_certificate, "ssl_keyfile": options.page_key}
+    with listener:
+        started = threading.Event()
+        app = LiveApp(page, token=token, any_host=not is_loopback(host))
+        server = make_server(app.app, started.set, **(tls if options.is_encrypted else {}))
+        thread = threading.Thread(
+            target=server.run, kwargs={"sockets": [listener]}, name="live page", daemon=True
+        )
+        thread.start()
+        started.wait(10)
+        if notices is not None:
+            scheme = "https" if options.is_encrypted else "http"
+            shown = f"[{host}]" if ":" in host else host
+            address = f"{scheme}://{shown}:{listener.getsockname()[1]}/"
+            hint = "" if token is None else f"?token=… (the token in {options.page_token_file})"
+            notices.notice(f"live page at {address}{hint}")
+        try:
+            yield page
+        finally:
+            server.should_exit = True
+            thread.join(10)

@@ -1,0 +1,250 @@
+"use strict";
+/* The explorer: controls on the left; cards, Gantt chart, group sizes and training on the right. */
+{
+  const TITLES = { sync: "synchronous", async: "asynchronous", idfl: "intentional delay" };
+  const SHARES = { computing: "computing", sending: "sending", receiving: "receiving", idle: "waiting-for-model" };
+  const EXAMPLE_POWERS = { power_computing: "2", power_sending: "1", power_receiving: "0.5", power_idle: "0.1", slot_seconds: "0.01" };
+  const byId = id => document.getElementById(id);
+
+  const form = new sw.Form(["plan", "more", "radio", "energy"], name => changed(name));
+  sw.form = form;
+  const gantt = new sw.Gantt(byId("gantt"), { height: innerWidth < 800 ? 420 : 590 });
+  sw.gantt = gantt;
+  const pickSize = size => {
+    const chosen = Math.max(1, Math.min(Number(form.value("devices")), Math.round(size)));
+    if (String(chosen) !== form.value("group_size")) form.give("group_size", String(chosen) === form.controls.group_size.usual ? "" : String(chosen));
+  };
+  const roundsPlot = new sw.Plot(byId("plot-rounds"), { onpick: pickSize, name: "Rounds over all group sizes" });
+  const stalenessPlot = new sw.Plot(byId("plot-staleness"), { onpick: pickSize, name: "Staleness over all group sizes" });
+  sw.plots = { rounds: roundsPlot, staleness: stalenessPlot };
+
+  const layControls = () => {
+    const section = (title, controls, ...before) => sw.el("details.more", {}, sw.el("summary", {}, title), sw.el("div", {}, ...before, ...controls.map(control => control.box)));
+    const fill = sw.el("button", { type: "button", onclick: () => { Object.assign(form.given, EXAMPLE_POWERS); form.show(); changed("power_computing"); } }, "Fill in an example");
+    const clear = sw.el("button", { type: "button", onclick: () => { for (const name in EXAMPLE_POWERS) delete form.given[name]; form.show(); changed("power_computing"); } }, "Clear");
+    const energy = section("Energy", form.of("energy"), sw.el("div.line", {}, fill, clear));
+    const reset = sw.el("button", { type: "button", id: "reset", onclick: () => { form.set({}); changed(""); } }, "Reset all");
+    byId("controls").append(...form.of("plan").map(control => control.box), section("More options", form.of("more")), ...(form.of("radio").length ? [section("Radio", form.of("radio"))] : []), energy, reset);
+    byId("controls").addEventListener("submit", event => event.preventDefault());
+    byId("controls-box").open = innerWidth >= 800;
+  };
+
+  /* State and address */
+  const planned = () => Object.fromEntries(Object.entries(form.given));
+  const remember = () => {
+    const place = new URL(location.href);
+    const tab = new URLSearchParams(place.search).get("tab");
+    place.search = new URLSearchParams({ ...(tab ? { tab } : {}), ...form.given });
+    history.replaceState(null, "", place);
+  };
+  const recall = () => {
+    const given = Object.fromEntries(new URLSearchParams(location.search));
+    form.set(given);
+  };
+
+  /* Every change: figures, chart and group sizes are asked for at once. */
+  let shown = null, streaming = null;
+  const changed = () => {
+    remember();
+    streaming?.abort();
+    askView();
+  };
+
+  const askView = sw.latest(async () => {
+    const given = planned();
+    try {
+      // Unequal devices are simulated event by event: the chart comes first, then the other schedules.
+      const brief = shown && shown.view.delay.free === null;
+      const view = await sw.ask("api/view", { ...given, ...gantt.wanted, ...(brief ? { brief: 1 } : {}) });
+      if (brief) view.schedules = { ...shown.view.schedules, ...view.schedules };
+      const plan = withoutPowers(given);
+      const source = wanted => sw.ask("api/part", { ...plan, ...wanted });
+      shown = { view, given: plan };
+      sw.view = { size: view.options.group_size };
+      form.error("", "");
+      sw.trouble("");
+      byId("explore").querySelector(".content").classList.remove("stale");
+      form.unused(view.unused);
+      if (form.controls.delay) form.controls.delay.tell(view.delay);
+      drawCards(view);
+      drawHead(view);
+      drawSizes();
+      gantt.show(view.gantt, source, view.part);
+      sw.training?.planned(view);
+      if (askView.isLast()) {
+        if (brief) await askOthers(given);
+        askSizes();
+      }
+    } catch (error) { refuse(error); }
+  });
+
+  /** Ask for the figures of all schedules. */
+  const askOthers = async given => {
+    const { schedules } = await sw.ask("api/view", given);
+    if (!askView.isLast()) return;
+    shown.view.schedules = schedules;
+    drawCards(shown.view);
+    drawSizes();
+  };
+
+  const withoutPowers = given => Object.fromEntries(Object.entries(given).filter(([name]) => form.controls[name]?.description.section !== "energy"));
+
+  const refuse = error => {
+    const here = form.error(error.parameter, error.message.replace(/^[\w ]+ = /, ""));
+    sw.trouble(here ? "" : error.message === "Failed to fetch" ? "The server does not answer: is slotwise explore still running?" : error.message);
+    byId("explore").querySelector(".content").classList.add("stale");
+  };
+
+  /* Cards */
+  const drawCards = view => {
+    const cards = Object.entries(view.schedules).map(([name, found]) => card(name, found, view.chosen === name));
+    const focused = document.activeElement?.dataset?.schedule;
+    byId("cards").replaceChildren(...cards);
+    if (focused) byId("cards").querySelector(`[data-schedule=${focused}]`)?.focus();
+  };
+
+  const card = (name, found, chosen) => {
+    const choose = () => form.give("schedule", name === form.controls.schedule.usual ? "" : name);
+    const made = sw.el("div.card", { role: "radio", tabindex: chosen ? "0" : "-1", "aria-checked": String(chosen), "data-schedule": name,
+      style: `--tone:${sw.tone(sw.boot.schedules[name])}`, onclick: choose,
+      onkeydown: event => {
+        if (event.key === " " || event.key === "Enter") { event.preventDefault(); choose(); }
+        const next = { ArrowRight: "nextSibling", ArrowDown: "nextSibling", ArrowLeft: "previousSibling", ArrowUp: "previousSibling" }[event.key];
+        if (next && made[next]) { event.preventDefault(); made[next].focus(); made[next].click(); }
+      } },
+      sw.el("h3", {}, name, sw.el("small", {}, TITLES[name] || "")));
+    if (!found) {
+      made.append(sw.el("p.quiet", {}, "No round ends by the deadline."));
+      return made;
+    }
+    const big = (value, noun, key) => sw.el("div", {}, sw.el("b", { "data-figure": key }, value), sw.el("span", {}, noun));
+    const staleness = big(sw.number(found.mean_staleness, 3), "mean staleness, at most ", "mean_staleness");
+    staleness.lastChild.append(sw.el("span", { "data-figure": "max_staleness" }, sw.whole(found.max_staleness)));
+    made.append(sw.el("div.big", {}, big(sw.whole(found.rounds), "rounds", "rounds"), staleness));
+    made.append(stack(found.shares));
+    const air = found.air_slots, spread = air.least === air.most ? sw.whole(air.most) : `${sw.whole(air.least)}–${sw.whole(air.most)}`;
+    const facts = [["Updates applied", sw.whole(found.updates), "updates"]];
+    if (found.lost) facts.push(["Uplinks lost", sw.whole(found.lost), "lost"]);
+    if (name === "idfl") facts.push(["Delay", found.delay === null ? "just in time" : sw.amount(found.delay, "round"), "delay"]);
+    facts.push(["Channel in use", sw.percent(found.channel_share, 1), "channel_share"], ["Air time of a device", spread + " slots", "air_slots"]);
+    if (found.server_joules !== null) facts.push(["Energy of the server", sw.number(found.server_joules, 4) + " J", "server_joules"]);
+    if (found.joules !== null) facts.push(["Energy of all devices", sw.number(found.joules, 4) + " J", "joules"]);
+    made.append(sw.el("dl.facts", {}, ...facts.flatMap(([term, value, key]) => [sw.el("dt", {}, term), sw.el("dd", { "data-figure": key }, value)])));
+    return made;
+  };
+
+  const stack = shares => {
+    const colour = name => sw.tone(sw.activity[SHARES[name]].colours);
+    const label = Object.entries(shares).map(([name, share]) => `${name} ${sw.percent(share, 1)}`).join(", ");
+    return sw.el("div", {},
+      sw.el("div.stack", { role: "img", "aria-label": "Time of the devices: " + label, title: label }, ...Object.entries(shares).map(([name, share]) => sw.el("i", { style: `width:${100 * share}%;background:${colour(name)}` }))),
+      sw.el("div.shares", { style: "margin-top:5px" }, ...Object.entries(shares).map(([name, share]) => sw.el("span", {}, sw.el("i", { style: `background:${colour(name)}` }), `${name} ${sw.percent(share, 1)}`))));
+  };
+
+  const drawHead = view => {
+    byId("gantt-title").textContent = view.describe[1];
+    byId("gantt-note").textContent = view.describe[0];
+  };
+
+  /* Group sizes */
+  let rows = [];
+  const askSizes = () => {
+    streaming?.abort();
+    const mine = streaming = new AbortController();
+    sw.begin();
+    readSizes(withoutPowers(planned()), mine.signal).catch(error => { if (error.name !== "AbortError") { /* the view shows it */ } }).finally(sw.end);
+  };
+
+  const readSizes = async (given, signal) => {
+    const answer = await fetch(sw.address("api/sizes", given), { signal });
+    if (!answer.ok) return;
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "", found = [];
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      text += value;
+      const lines = text.split("\n");
+      text = lines.pop();
+      for (const line of lines) { const part = JSON.parse(line); if (Array.isArray(part)) found = [...found, ...part]; }
+      rows = [...found].sort((a, b) => a.group_size - b.group_size);
+      drawSizes();
+    }
+  };
+
+  const drawSizes = () => {
+    if (!shown || !rows.length) return;
+    const { view } = shown, size = view.options.group_size;
+    const unequal = rows.some(row => row.idfl && "mean_staleness" in row.idfl);
+    const points = (name, key) => rows.filter(row => row[name] && (!unequal || row[name].rounds)).map(row => [row.group_size, row[name][key]]);
+    const line = (name, key, dash) => ({ label: name, colours: sw.boot.schedules[name], points: points(name, key), dash });
+    const dot = key => view.schedules[view.chosen] ? [{ x: size, y: view.schedules[view.chosen][key], colours: sw.boot.schedules[view.chosen] }] : [];
+    const x = { name: "group size", log: view.options.devices > 3, low: 1, high: Math.max(2, view.options.devices) };
+    const marks = [{ x: size, label: `S = ${size}` }];
+    const stale = unequal ? "mean_staleness" : "max_staleness";
+    roundsPlot.draw({ lines: [line("sync", "rounds"), line("async", "rounds"), line("idfl", "rounds", "6 4")], x, y: { name: "rounds by the deadline", low: 0 }, marks, dots: dot("rounds") });
+    stalenessPlot.draw({ lines: ["sync", "async", "idfl"].map(name => line(name, stale)), x, y: { name: unequal ? "mean staleness" : "staleness of the oldest", low: 0 }, marks, dots: dot(stale) });
+  };
+
+  /* Buttons */
+  const copy = async (button, text) => {
+    try { await navigator.clipboard.writeText(text); } catch {
+      const area = sw.el("textarea", {}, text);
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
+    const label = button.dataset.label ||= button.textContent;
+    button.textContent = "copied";
+    sw.say(label + " copied");
+    setTimeout(() => { button.textContent = label; }, 1200);
+  };
+  for (const button of byId("copies").querySelectorAll("button"))
+    button.addEventListener("click", () => {
+      if (button.dataset.form === "link") copy(button, location.href);
+      else if (shown) copy(button, shown.view.forms[button.dataset.form]);
+    });
+
+  const download = (label, name, title) => sw.el("button", { type: "button", title, onclick: () => {
+    const { first, end } = gantt.seen;
+    const window = name.startsWith("timeline") ? { from: first, to: Math.min(end, first + 2000) } : {};
+    sw.el("a", { href: sw.address("api/download/" + name, { ...shown.given, ...window }), download: name }).click();
+  } }, label);
+  byId("gantt-tools").append(...gantt.buttons(), download("SVG", "timeline.svg", "Download the slots shown as SVG"),
+    download("PNG", "timeline.png", "Download the slots shown as PNG"), download("CSV", "uplinks.csv", "Download all uplinks as CSV"));
+
+  /* Tabs */
+  const tabs = { explore: byId("tab-explore"), results: byId("tab-results") };
+  const open = (name, keep = false) => {
+    for (const [key, tab] of Object.entries(tabs)) {
+      tab.setAttribute("aria-selected", String(key === name));
+      tab.tabIndex = key === name ? 0 : -1;
+      byId(key).hidden = key !== name;
+    }
+    byId("copies").hidden = name !== "explore";
+    if (!keep) {
+      const place = new URL(location.href);
+      place.searchParams.set("tab", name);
+      history.replaceState(null, "", place);
+    }
+    if (name === "results") sw.results.open();
+    else { gantt.layout(); drawSizes(); }
+  };
+  sw.open = open;
+  for (const [name, tab] of Object.entries(tabs)) {
+    tab.addEventListener("click", () => open(name));
+    tab.addEventListener("keydown", event => {
+      if (event.key === "ArrowRight" || event.key === "ArrowLeft") { const other = name === "explore" ? "results" : "explore"; tabs[other].focus(); open(other); }
+    });
+  }
+  sw.redraws.add(() => { if (shown) drawCards(shown.view); });
+  /** Show the options of a run. */
+  sw.explore = given => { form.set(given); open("explore"); changed(""); };
+  addEventListener("popstate", () => { recall(); changed(""); });
+
+  layControls();
+  recall();
+  open(new URLSearchParams(location.search).get("tab") === "results" || (sw.boot.results && !location.search) ? "results" : "explore", true);
+  changed("");
+}

@@ -1,0 +1,176 @@
+"use strict";
+/* The results browser: a table of runs, their curves, and the timeline of each. */
+{
+  const place = document.getElementById("results");
+  const FIGURES = [["loss", "loss"], ["accuracy", "accuracy"], ["rounds", "rounds"], ["seconds", "seconds"]];
+  const USUAL = 3;  // options that are always shown, before the figures
+  const OPERATORS = { "=": (a, b) => a === b, "!=": (a, b) => a !== b, "<": (a, b) => Number(a) < Number(b), ">": (a, b) => Number(a) > Number(b),
+    "<=": (a, b) => Number(a) <= Number(b), ">=": (a, b) => Number(a) >= Number(b) };
+  let listing = null, sorted = { key: "run", down: false }, chosen = new Set(), loaded = false, timelineOf = null;
+
+  const search = sw.el("input", { type: "search", placeholder: "schedule=idfl group_size>=5 finished …", "aria-label": "Filter runs", oninput: () => drawTable() });
+  const picks = sw.el("div.filters");
+  const across = sw.el("select", { onchange: () => askCurves(), "aria-label": "Horizontal axis" }, ...["slot", "round", "updates", "joules"].map(name => sw.el("option", { value: name }, name)));
+  const note = sw.el("p.quiet");
+  const table = sw.el("table"), head = sw.el("thead"), body = sw.el("tbody");
+  table.append(head, body);
+  const answers = sw.el("div");
+  const curvesBox = sw.el("section.panel", {}, sw.el("div.panel-head", {}, sw.el("h2", {}, "Curves of the chosen runs"), sw.el("label", { class: "line quiet" }, "against", across)));
+  const pair = curvesBox.appendChild(sw.el("div.pair"));
+  const lossPlot = new sw.Plot(pair.appendChild(sw.el("div")), { height: 290, name: "Training loss of the chosen runs" });
+  const accuracyPlot = new sw.Plot(pair.appendChild(sw.el("div")), { height: 290, legend: false, name: "Test accuracy of the chosen runs" });
+  sw.resultPlots = { loss: lossPlot, accuracy: accuracyPlot };
+  const timelineBox = sw.el("section.panel", { hidden: true });
+  const timelineTitle = sw.el("h2"), tools = sw.el("div.tools"), chart = sw.el("div");
+  timelineBox.append(sw.el("div.panel-head", {}, sw.el("div", {}, timelineTitle), tools), chart);
+  const gantt = new sw.Gantt(chart, { height: 480 });
+  tools.append(...gantt.buttons(), sw.el("button", { type: "button", onclick: () => sw.explore(optionsOf(timelineOf)) }, "Open in the explorer"));
+  place.append(
+    sw.el("section.panel", {}, sw.el("div.panel-head", {}, sw.el("div", {}, sw.el("h2", {}, "Runs"), note), sw.el("div.tools", {},
+      sw.el("button", { type: "button", onclick: () => choose(visible().map(run => run.run)) }, "Choose all shown"),
+      sw.el("button", { type: "button", onclick: () => choose([]) }, "Choose none"),
+      sw.el("button", { type: "button", onclick: () => load() }, "Read again"))),
+      sw.el("div.filters", {}, sw.el("label", {}, "Filter", search), picks), sw.el("div.table-box", { tabindex: "0", role: "region", "aria-label": "Table of runs" }, table)),
+    answers, curvesBox, timelineBox);
+
+  const text = value => value === null || value === undefined ? "" : Array.isArray(value) ? value.join(",") : String(value);
+  const valueOf = (run, key) => key in run ? run[key] : run.options[key];
+
+  /** The runs that pass every word of the filter and every menu. */
+  const visible = () => {
+    const words = search.value.split(/\s+/).filter(Boolean);
+    const menus = [...picks.querySelectorAll("select")].filter(menu => menu.value !== "*");
+    const passes = run => words.every(word => {
+      const match = word.match(/^([\w-]+)(<=|>=|!=|=|<|>)(.*)$/);
+      if (!match) return run.run.includes(word) || run.status.includes(word);
+      const key = match[1].replaceAll("-", "_");
+      return (key in run || key in run.options) && OPERATORS[match[2]](text(valueOf(run, key)), match[3]);
+    }) && menus.every(menu => text(run.options[menu.dataset.option]) === menu.value);
+    const { key, down } = sorted;
+    const order = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : text(a).localeCompare(text(b), "en", { numeric: true });
+    const compare = (a, b) => {
+      const [x, y] = [valueOf(a, key), valueOf(b, key)];
+      if (x === null || x === undefined) return 1;
+      if (y === null || y === undefined) return -1;
+      return (down ? -1 : 1) * order(x, y);
+    };
+    return listing.runs.filter(passes).sort(compare);
+  };
+
+  const columns = () => [["run", "run"], ["status", "status"], ...options(listing.varied.slice(0, USUAL)), ...FIGURES, ...options(listing.varied.slice(USUAL, 14))];
+  const options = names => names.map(name => [name, name.replaceAll("_", " ")]);
+
+  const drawTable = () => {
+    const runs = visible();
+    const heading = ([key, label]) => {
+      const on = sorted.key === key, sort = () => { sorted = { key, down: on && !sorted.down }; drawTable(); };
+      return sw.el("th" + (["run", "status"].includes(key) ? ".text" : ""), { "aria-sort": on ? (sorted.down ? "descending" : "ascending") : "none", scope: "col" },
+        sw.el("button", { type: "button", "data-key": key, onclick: sort }, label + (on ? (sorted.down ? " ↓" : " ↑") : "")));
+    };
+    head.replaceChildren(sw.el("tr", {}, sw.el("th", {}, ""), ...columns().map(heading)));
+    const cell = (run, [key]) => {
+      const value = valueOf(run, key);
+      if (key === "accuracy") return sw.el("td", {}, sw.percent(value, 2));
+      if (key === "loss" || key === "seconds") return sw.el("td", {}, sw.number(value, 4));
+      if (key === "run") return sw.el("td.text", {}, sw.el("button", { type: "button", title: "Show its timeline", onclick: () => openTimeline(run) }, value));
+      const named = key === "status";
+      return sw.el("td" + (named ? ".text" : ""), {}, typeof value === "number" && !["seed"].includes(key) ? sw.number(value, 5) : text(value) || "–");
+    };
+    const line = run => {
+      const box = sw.el("input", { type: "checkbox", checked: chosen.has(run.run), "aria-label": "Choose " + run.run, onchange: () => {
+        box.checked ? chosen.add(run.run) : chosen.delete(run.run);
+        made.classList.toggle("chosen", box.checked);
+        askCurves();
+      } });
+      const made = sw.el("tr" + (chosen.has(run.run) ? ".chosen" : ""), { "data-run": run.run }, sw.el("td", {}, box), ...columns().map(column => cell(run, column)));
+      return made;
+    };
+    body.replaceChildren(...runs.slice(0, 1000).map(line));
+    if (!runs.length) body.append(sw.el("tr", {}, sw.el("td.empty", { colspan: String(columns().length + 1) }, listing.runs.length ? "No run passes the filter." : `No runs in ${listing.root} yet. Train one in the explorer.`)));
+    const kinds = [sw.amount(listing.runs.length, "run"), listing.batches.length ? sw.amount(listing.batches.length, "batch").replace("batchs", "batches") : "", listing.recommendations.length ? sw.amount(listing.recommendations.length, "recommendation") : ""];
+    note.textContent = `${listing.root}: ${kinds.filter(Boolean).join(", ")}${runs.length < listing.runs.length ? `; ${runs.length} shown` : ""}${listing.problems.length ? `; ${listing.problems.length} cannot be read: ${listing.problems[0]}` : ""}`;
+  };
+
+  const drawMenus = () => {
+    const menus = listing.varied.map(name => [name, [...new Set(listing.runs.map(run => text(run.options[name])))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }))]);
+    picks.replaceChildren(...menus.filter(([, values]) => values.length > 1 && values.length <= 30).slice(0, 8).map(([name, values]) => sw.el("label", {}, name.replaceAll("_", " "),
+      sw.el("select", { "data-option": name, onchange: () => drawTable() }, sw.el("option", { value: "*" }, "all"), ...values.map(value => sw.el("option", { value }, value || "none"))))));
+  };
+
+  const drawAnswers = () => {
+    answers.hidden = !listing.recommendations.length;
+    answers.style.cssText = "display:grid;gap:16px";
+    answers.replaceChildren(...listing.recommendations.map(found => {
+      const rows = found.standings.slice(0, 12).map((one, i) => sw.el("tr", {}, ...[i + 1, one.schedule, one.group_size, one.delay, sw.whole(one.rounds), sw.number(one.mean_staleness, 3), one.diverged ? "diverged" : sw.number(one.metric, 4), sw.whole(one.trained_to_slot)].map(value => sw.el("td", {}, text(value)))));
+      const answer = found.answer;
+      const won = found.decided ? " Decided." : ` Not told from: ${found.choices.slice(1).join("; ")}.`;
+      return sw.el("details.panel", {}, sw.el("summary", { style: "cursor:pointer" }, sw.el("b", {}, `Recommendation ${found.folder}: `), `${answer.schedule}, S = ${answer.group_size}, delay ${answer.delay}.${won}`),
+        sw.el("div.table-box", {}, sw.el("table", {}, sw.el("thead", {}, sw.el("tr", {}, ...["", "schedule", "S", "delay", "rounds", "staleness", "metric", "trained to slot"].map(name => sw.el("th", {}, name)))), sw.el("tbody", {}, ...rows))),
+        ...found.cautions.map(caution => sw.el("p.quiet", { style: "margin-top:6px" }, caution)),
+        found.train ? sw.el("p.quiet", { style: "margin-top:8px" }, found.train) : null);
+    }));
+  };
+
+  const load = async () => {
+    sw.begin();
+    try {
+      listing = await sw.ask("api/runs");
+      const known = new Set(listing.runs.map(run => run.run));
+      chosen = new Set([...chosen].filter(name => known.has(name)));
+      drawMenus();
+      drawTable();
+      drawAnswers();
+      if (!chosen.size) choose(visible().filter(run => run.loss !== null).slice(0, 6).map(run => run.run));
+    } catch (error) { sw.trouble(error.message); } finally { sw.end(); }
+  };
+
+  const choose = names => { chosen = new Set(names); drawTable(); askCurves(); };
+
+  const askCurves = sw.latest(async () => {
+    curvesBox.hidden = !chosen.size;
+    if (!chosen.size) return;
+    const powers = Object.entries(sw.form.given).filter(([name]) => sw.form.controls[name].description.section === "energy");
+    const ask = up => sw.ask("api/curves", [...[...chosen].map(name => ["run", name]), ["across", across.value], ["up", up], ...powers]);
+    try {
+      const [loss, accuracy] = await Promise.all([ask("loss"), ask("accuracy")]);
+      sw.trouble("");
+      drawCurves(lossPlot, loss, "training loss", true);
+      drawCurves(accuracyPlot, accuracy, "test accuracy (%)", false);
+    } catch (error) { sw.trouble(across.value === "joules" ? "For joules, give the powers of a device in the explorer, under Energy." : error.message); }
+  });
+
+  const drawCurves = (plot, found, name, log) => {
+    const lines = found.lines.map((line, i) => ({
+      label: (line.label || line.runs[0]) + (line.runs.length > 1 ? ` (${line.runs.length} seeds)` : ""), colours: sw.boot.palette[i % sw.boot.palette.length],
+      dash: Math.floor(i / sw.boot.palette.length) % 2 ? "6 4" : undefined, points: line.places.map((place, k) => [place, line.mean[k]]),
+      band: line.runs.length > 1 ? line.places.map((place, k) => [place, line.low[k], line.high[k]]) : [],
+    }));
+    plot.draw({ lines, x: { name: across.value, low: 0 }, y: log ? { name, log: true } : { name, low: 0, high: 100 } });
+  };
+
+  const openTimeline = async run => {
+    timelineOf = run;
+    timelineBox.hidden = false;
+    const source = wanted => sw.ask("api/part", { run: run.run, ...wanted });
+    sw.begin();
+    try {
+      const part = await source({ from: 0, to: 400, first_device: 1, last_device: 200 });
+      timelineTitle.textContent = `Timeline of ${run.run}${run.live ? ", as measured" : ""}`;
+      gantt.show(part.frame, source, part);
+      timelineBox.scrollIntoView({ block: "nearest" });
+    } catch (error) { timelineBox.hidden = true; sw.trouble(error.message); } finally { sw.end(); }
+  };
+  sw.resultGantt = gantt;
+
+  /** The options of a run that the explorer has controls for. */
+  const optionsOf = run => {
+    const given = {};
+    for (const control of Object.values(sw.form.controls)) {
+      const value = run.options[control.name];
+      if (value !== undefined && value !== null && text(value) !== control.usual) given[control.name] = text(value);
+    }
+    return given;
+  };
+
+  sw.results = { open: () => { if (!loaded) { loaded = true; load(); } }, load, get chosen() { return chosen; }, get listing() { return listing; } };
+}

@@ -1,0 +1,80 @@
+"""One training of the explorer, in its own process: options on standard input, events on standard output.
+
+The first line of input is a JSON table with ``options`` and ``out``. The end of the input means stop, so a
+training ends with a checkpoint also if the server that started it is killed. Each line of output is an event.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from threading import Event, Thread
+from typing import Any
+
+from slotwise.errors import InputError, UserError
+from slotwise.learning import Diverged, History, Point
+from slotwise.observer import Observer
+from slotwise.runs import RunConfig, run
+from slotwise.schedule import Timeline
+
+SECONDS_BETWEEN_ROUNDS = 0.2  # two reports of progress
+NICENESS = 5  # the pages that are being looked at come first
+
+
+class _Reporter(Observer):
+    """Writes events, and asks to stop when the input ends."""
+
+    def __init__(self) -> None:
+        self._stop, self._reported = Event(), 0.0
+
+    def wants_stop(self) -> bool:
+        return self._stop.is_set()
+
+    def watch_input(self) -> None:
+        """Wait for the end of the input in a thread."""
+
+        def wait() -> None:
+            sys.stdin.read()
+            self._stop.set()
+
+        Thread(target=wait, daemon=True).start()
+
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:  # noqa: ARG002
+        report("started", rounds=timeline.rounds, slots=timeline.last_slot)
+
+    def round_done(self, round_number: int) -> None:
+        if time.monotonic() - self._reported >= SECONDS_BETWEEN_ROUNDS:
+            self._reported = time.monotonic()
+            report("round", round=round_number + 1)
+
+    def evaluated(self, point: Point) -> None:
+        report("point", slot=point.slot, round=point.round, loss=point.loss, accuracy=point.accuracy)
+
+
+def report(event: str, **values: Any) -> None:
+    """Write an event as one line."""
+    sys.stdout.write(json.dumps({"event": event, **values}) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Train what the input says."""
+    os.nice(NICENESS)
+    request = json.loads(sys.stdin.readline())
+    reporter = _Reporter()
+    reporter.watch_input()
+    try:
+        config = RunConfig.from_options(request["options"], defaults=request["defaults"])
+        result = run(config, request["out"], observer=reporter)
+        report("ended", status=result.status, rounds=result.history.rounds)
+    except Diverged as error:
+        report("ended", status="diverged", rounds=error.round)
+    except UserError as error:
+        parameter = error.parameter if isinstance(error, InputError) else None
+        report("ended", status="refused", message=str(error), parameter=parameter)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The section on remedies, with synthetic curves."""
+
+import pytest
+from synthetic_curves import SyntheticResults, curve
+
+from slotwise.batch.job import Run
+from slotwise.paper.evidence import Curve
+from slotwise.paper.experiments import PAPER, Remedies, selected
+from slotwise.paper.figures import figures_of
+from slotwise.paper.report_remedies import remedies_section
+from slotwise.report.page import html
+from slotwise.runs import RunConfig
+
+
+@pytest.fixture
+def remedies() -> Remedies:
+    (experiment,) = selected(PAPER, ["remedies"])
+    assert isinstance(experiment, Remedies)
+    return experiment
+
+
+def ending(remedies: Remedies, finals: dict[str, float], collapsed: tuple[str, ...] = ()) -> SyntheticResults:
+    """Curves of two seeds that end at the given losses, all others at 0.5."""
+    results = SyntheticResults(RunConfig())
+    for seed in (0, 1):
+        for label, config in remedies.labelled(seed).items():
+            run, accuracy = Run.of(config), 0.1 if label in collapsed else 0.9
+            points = curve(config, finals.get(label, 0.5), accuracy=accuracy)
+            results.curves[run.name] = Curve(run, "finished", points)
+    return results
+
+
+def text(remedies: Remedies, results: SyntheticResults) -> str:
+    return "\n".join(map(html, remedies_section(remedies, results, (0, 1)).parts))
+
+
+def test_every_remedy_is_a_run_of_its_own(remedies: Remedies) -> None:
+    assert len(remedies.runs(0)) == len(remedies.labelled(0)) == 2 * 4 + 3
+
+
+def test_a_remedy_below_the_best_fixed_group_size_is_named(remedies: Remedies) -> None:
+    found = text(remedies, ending(remedies, {"idfl S=5": 0.1, "async S=1, steps/d": 0.05}))
+    assert "(idfl S=5) with every seed (2): async S=1, steps/d." in found
+
+
+def test_collapsed_runs_neither_win_nor_are_won_against(remedies: Remedies) -> None:
+    results = ending(remedies, {"idfl S=1": 0.01, "idfl S=10": 0.2}, collapsed=("idfl S=1",))
+    assert "(idfl S=10) with every seed (2): no remedy." in text(remedies, results)
+
+
+def test_without_the_runs_nothing_is_decided(remedies: Remedies) -> None:
+    assert "Not decided" in text(remedies, SyntheticResults(RunConfig()))
+
+
+def test_the_figure_has_both_schedules_with_the_paper_s_runs_beside_them(remedies: Remedies) -> None:
+    (figure,) = figures_of(remedies, ending(remedies, {}), (0, 1))
+    assert [len(panel.lines) for panel in figure.panels] == [7, 7]
+    assert [sum(line.dashed for line in panel.lines) for panel in figure.panels] == [3, 3]

@@ -1,0 +1,108 @@
+"""Fading: gains by number, and the distributions they have.
+
+Statistical tests use fixed seeds and accept five standard errors of the estimate.
+"""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from slotwise.fleet.fleet import chance
+from slotwise.radio.draws import FADING, device_states, mixed_all, units
+from slotwise.radio.expectations import rayleigh_outage, rayleigh_rate, scaled_exponential_integral
+from slotwise.radio.fading import Nakagami, NoFading, Rayleigh, Rician
+
+DRAWS = 400_000
+
+
+def states(seed=1, devices=400, blocks=DRAWS // 400):
+    numbers = np.arange(blocks, dtype=np.uint64)[:, None]
+    return mixed_all(device_states(seed, FADING, devices)[None, :], numbers)
+
+
+def kolmogorov_distance(samples, distribution):
+    ordered = np.sort(samples.ravel())
+    expected = distribution(ordered)
+    steps = np.arange(1, len(ordered) + 1) / len(ordered)
+    return max(np.abs(steps - expected).max(), np.abs(steps - 1 / len(ordered) - expected).max())
+
+
+def test_numbers_are_those_of_chance():
+    drawn = units(states(7, 5, 4))
+    for block in range(4):
+        for device in range(1, 6):
+            assert drawn[block, device - 1] == chance(7, FADING, device, block)
+
+
+@pytest.mark.parametrize(
+    ("fading", "variance"),
+    [
+        (NoFading(), 0.0),
+        (Rayleigh(), 1.0),
+        (Rician(4.0), (1 + 2 * 4) / 5**2),
+        (Nakagami(0.5), 2.0),
+        (Nakagami(1.0), 1.0),
+        (Nakagami(3.0), 1 / 3),
+    ],
+    ids=["none", "rayleigh", "rician", "nakagami-half", "nakagami-1", "nakagami-3"],
+)
+def test_mean_gain_is_one_and_the_variance_is_the_textbooks(fading, variance):
+    gains = fading.gains(states())
+    error = gains.std() / sqrt(DRAWS)
+    assert abs(gains.mean() - 1) <= 5 * error
+    spread = ((gains - 1) ** 2).std() / sqrt(DRAWS)
+    assert abs(gains.var() - variance) <= 5 * spread + 1e-12
+
+
+@pytest.mark.parametrize("fading", [Rayleigh(), Nakagami(1.0), Rician(0.0)], ids=lambda f: type(f).__name__)
+def test_rayleigh_nakagami_1_and_rician_0_are_exponential(fading):
+    # P(distance > 1.95/sqrt(n)) = 0.1 % for the right distribution (Kolmogorov).
+    distance = kolmogorov_distance(fading.gains(states()), lambda gain: 1 - np.exp(-gain))
+    assert distance < 1.95 / sqrt(DRAWS)
+
+
+def test_nakagami_of_two_is_the_mean_of_two_exponentials():
+    def erlang(gain):
+        return 1 - np.exp(-2 * gain) * (1 + 2 * gain)
+
+    assert kolmogorov_distance(Nakagami(2.0).gains(states()), erlang) < 1.95 / sqrt(DRAWS)
+
+
+@pytest.mark.parametrize("mean_db", [0, 10, 20])
+@pytest.mark.parametrize("threshold_db", [-5, 5])
+def test_outage_equals_its_closed_form(mean_db, threshold_db):
+    mean, threshold = 10 ** (mean_db / 10), 10 ** (threshold_db / 10)
+    found = float((mean * Rayleigh().gains(states()) < threshold).mean())
+    expected = float(rayleigh_outage(threshold, np.array(mean)))
+    assert abs(found - expected) <= 5 * sqrt(expected * (1 - expected) / DRAWS)
+
+
+@pytest.mark.parametrize("mean_db", [-10, 0, 10, 30])
+def test_mean_shannon_rate_equals_its_closed_form(mean_db):
+    mean = 10 ** (mean_db / 10)
+    rates = np.log2(1 + mean * Rayleigh().gains(states()))
+    assert abs(rates.mean() - rayleigh_rate(mean)) <= 5 * rates.std() / sqrt(DRAWS)
+
+
+@pytest.mark.parametrize(
+    ("x", "value"),
+    # Abramowitz and Stegun, tables 5.1 and 5.2.
+    [(0.5, 0.5597735948), (1.0, 0.2193839344), (2.0, 0.0489005107), (10.0, 0.91563334e-1 * 4.539993e-5)],
+)
+def test_exponential_integral_equals_tables(x, value):
+    assert scaled_exponential_integral(x) * np.exp(-x) == pytest.approx(value, rel=1e-7)
+
+
+def test_another_seed_gives_other_gains_and_the_same_seed_the_same():
+    first, again, other = (Nakagami(2.5).gains(states(seed, 10, 10)) for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.isclose(first, other).any()
+
+
+def test_a_block_is_drawn_directly():
+    whole = Rician(2.0).gains(states(3, 6, 50))
+    numbers = np.full((1, 6), 49, dtype=np.uint64)
+    assert np.array_equal(
+        Rician(2.0).gains(mixed_all(device_states(3, FADING, 6)[None, :], numbers))[0], whole[49]
+    )

@@ -1,0 +1,43 @@
+"""Options of a CPU: what they stand for, and what is refused next to them."""
+
+from typing import Any
+
+import pytest
+
+from slotwise.errors import InputError
+from slotwise.runs import RunConfig
+
+CPU: dict[str, Any] = {"cycles_per_sample": 2e6, "cpu_ghz": 1.0, "cpu_slot_ms": 100.0}
+BATTERY: dict[str, Any] = {"battery_joules": 5.0, "sending_joules": 0.1}
+
+
+def test_cycles_stand_for_compute_slots() -> None:
+    config = RunConfig.from_options(CPU)  # 5 · 64 samples: 0.64 s
+    assert config.channel.compute_slots == 7
+    assert RunConfig.from_options({**CPU, "local_steps": 10}).channel.compute_slots == 13
+    assert RunConfig.from_saved(config.options()) == config
+
+
+def test_with_a_battery_they_stand_for_its_joules() -> None:
+    config = RunConfig.from_options({**CPU, **BATTERY, "cpu_kappa": 1e-28})
+    assert config.fleet.computing_joules == pytest.approx(0.064 / 7)
+
+
+@pytest.mark.parametrize(
+    ("options", "parameter"),
+    [
+        ({"cpu_ghz": 1.0}, "cpu_ghz"),
+        ({"cpu_kappa": 1e-28}, "cpu_kappa"),
+        ({"cycles_per_sample": 2e6, "cpu_ghz": 1.0}, "cpu_slot_ms"),
+        ({**CPU, "cpu_ghz": 0.0}, "cpu_ghz"),
+        ({**CPU, "cpu_ghz": "fast"}, "cpu_ghz"),
+        ({**CPU, "cycles_per_sample": -1}, "cycles_per_sample"),
+        ({**CPU, "compute_slots": 5}, "cycles_per_sample"),
+        ({**CPU, "cpu_kappa": 1e-28}, "cpu_kappa"),
+        ({**CPU, **BATTERY, "cpu_kappa": 1e-28, "computing_joules": 1.0}, "cpu_kappa"),
+    ],
+)
+def test_what_has_no_effect_or_sense_is_refused(options: dict[str, Any], parameter: str) -> None:
+    with pytest.raises(InputError) as caught:
+        RunConfig.from_options(options)
+    assert caught.value.parameter == parameter

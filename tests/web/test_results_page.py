@@ -1,0 +1,160 @@
+"""The results browser, on the published results of the paper and of recommend."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import Browser, Page
+from serving import Served, served
+
+from slotwise.costs import Powers
+from slotwise.recommendation.search import recommend
+from slotwise.report.curves import BLUE, Line
+from slotwise.runs import RunConfig, RunFolder
+from slotwise.web.explorer_app import Explorer
+from slotwise.web.results_browser import ResultsBrowser
+
+PUBLISHED = Path(__file__).parents[2] / "docs/results"
+GRID = PUBLISHED / "recommend/grid/runs"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Served]:
+    with served(Explorer(PUBLISHED, PUBLISHED).app) as found:
+        yield found
+
+
+@pytest.fixture
+def page(server: Served, browser: Browser) -> Iterator[Page]:
+    with browser.page(server.address) as found:
+        found.wait("sw.results.listing && document.querySelector('#results tbody tr')")
+        found.settle()
+        yield found
+
+
+def shown(page: Page) -> list[str]:
+    names: list[str] = page.run(
+        "[...document.querySelectorAll('#results tr[data-run]')].map(row => row.dataset.run)"
+    )
+    return names
+
+
+def write(page: Page, text: str) -> None:
+    page.run(
+        "(() => { const field = document.querySelector('#results input[type=search]'); "
+        f"field.value = '{text}'; "
+        "field.dispatchEvent(new Event('input', {bubbles: true})); })()"
+    )
+
+
+def test_all_runs_are_listed_and_sorted(page: Page) -> None:
+    every = sorted(path.parent.relative_to(PUBLISHED).as_posix() for path in PUBLISHED.rglob("run.json"))
+    assert sorted(shown(page)) == every
+    page.click("#results th button[data-key=loss]")
+    losses = [RunFolder(PUBLISHED / name).description()["final"]["loss"] for name in shown(page)]
+    known = [loss for loss in losses if np.isfinite(loss)]
+    assert known == sorted(known)
+    page.click("#results th button[data-key=loss]")
+    assert RunFolder(PUBLISHED / shown(page)[0]).description()["final"]["loss"] == max(known)
+
+
+def test_runs_are_filtered_by_any_option(page: Page) -> None:
+    write(page, "schedule=idfl group_size>=25 seed=1")
+    found = shown(page)
+    assert found
+    for name in found:
+        config = RunFolder(PUBLISHED / name).parameters()
+        assert (config.policy.schedule, config.seed) == ("idfl", 1)
+        assert config.channel.group_size >= 25
+    write(page, "schedule=idfl no-such-name")
+    assert shown(page) == []
+
+
+def test_seeds_are_a_band(page: Page) -> None:
+    page.run("(() => { document.querySelectorAll('#results .tools button')[1].click(); })()")  # choose none
+    write(page, "recommend/grid schedule=idfl group_size=10")
+    page.run(
+        "(() => { document.querySelectorAll('#results .tools button')[0].click(); })()"
+    )  # choose all shown
+    page.settle()
+    (line,) = page.run("sw.resultPlots.loss.content.lines")
+    assert line["label"].endswith("(2 seeds)")
+    folders = [RunFolder(GRID / f"mnist-idfl-S10-T50000-seed{seed}") for seed in (1, 2)]
+    band = Line("", BLUE, False, tuple(folder.points() for folder in folders)).band("slot", "loss")
+    assert [point[0] for point in line["points"]] == band.places.tolist()
+    assert [point[1] for point in line["points"]] == pytest.approx(band.mean.tolist())
+    assert [point[2] for point in line["band"]] == pytest.approx(band.high.tolist())
+
+
+def test_the_timeline_of_a_run_is_shown_and_opened_in_the_explorer(page: Page) -> None:
+    write(page, "recommend/grid schedule=async group_size=25 seed=1")
+    page.click("#results tbody tr td button")
+    page.wait("sw.resultGantt.part")
+    expected = RunFolder(PUBLISHED / shown(page)[0]).parameters().simulate()
+    assert page.run("sw.resultGantt.frame.last") == expected.last_slot
+    page.run(
+        "[...document.querySelectorAll('#results button')]"
+        ".find(one => one.textContent.includes('explorer')).click()"
+    )
+    page.settle()
+    assert page.text("[data-schedule=async] [data-figure=rounds]") == f"{expected.rounds:,}"
+    assert "group_size=25" in page.run("location.search")
+
+
+@pytest.mark.slow
+def test_recommendations_are_shown(browser: Browser, tmp_path: Path) -> None:
+    options = {"devices": 4, "compute_slots": 2, "deadline": 24, "group_size": 1, "network": "logistic"}
+    options |= {"samples_per_device": 10, "batch_size": 4, "local_steps": 1}
+    config = RunConfig.from_options(options)
+    answer = recommend(config, group_sizes=(1, 2), seeds=1, out=tmp_path / "answer").as_dict()["answer"]
+    with served(Explorer(tmp_path, tmp_path).app) as server, browser.page(server.address) as page:
+        page.wait("document.querySelector('#results details.panel summary')")
+        shown = page.text("#results details.panel summary")
+        assert f"{answer['schedule']}, S = {answer['group_size']}" in shown
+        assert len(page.run("sw.results.listing.recommendations[0].standings")) > 1
+        assert page.run("sw.results.listing.runs.length") > 1  # the pilots
+
+
+def test_curves_against_updates_and_joules() -> None:
+    browser = ResultsBrowser(GRID)
+    powers = Powers(computing=2, sending=1, receiving=0.5)
+    name = "mnist-async-S50-T50000-seed1"
+    (updates,) = browser.curves([name], "updates", "loss", None)["lines"]
+    points = RunFolder(GRID / name).points()
+    assert updates["places"] == [50 * point.round for point in points]
+    (energy,) = browser.curves([name], "joules", "accuracy", powers)["lines"]
+    assert energy["places"] == sorted(energy["places"])
+    assert energy["mean"] == pytest.approx([100 * point.accuracy for point in points])
+
+
+def test_damaged_and_foreign_folders(tmp_path: Path) -> None:
+    shutil.copytree(GRID / "mnist-async-S50-T50000-seed1", tmp_path / "good")
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half/run.json").write_text('{"format": 1')
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/recommendation.json").write_text("[]")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden/run.json").write_text("{}")
+    listing = ResultsBrowser(tmp_path).listing()
+    assert [run["run"] for run in listing["runs"]] == ["good"]
+    assert len(listing["problems"]) == 2
+
+
+def test_a_folder_cannot_start_code(tmp_path: Path) -> None:
+    shutil.copytree(GRID / "mnist-async-S50-T50000-seed1", tmp_path / "run")
+    path = tmp_path / "run/run.json"
+    path.write_text(path.read_text().replace('"schedule": "async"', '"schedule": "os:abort"'))
+    browser = ResultsBrowser(tmp_path)
+    with pytest.raises(Exception, match="your own"):
+        browser.timeline("run")
+
+
+def test_a_changed_run_is_read_again(tmp_path: Path) -> None:
+    shutil.copytree(GRID / "mnist-async-S50-T50000-seed1", tmp_path / "run")
+    browser = ResultsBrowser(tmp_path)
+    assert browser.listing()["runs"][0]["status"] == "finished"
+    path = tmp_path / "run/run.json"
+    path.write_text(path.read_text().replace('"finished"', '"interrupted"'))
+    assert browser.listing()["runs"][0]["status"] == "interrupted"
