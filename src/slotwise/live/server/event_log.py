@@ -18,7 +18,7 @@ class EventLog:
         self._rejections: set[tuple[str, str]] = set()
 
     def debug(self, event: str, **fields: Any) -> None:
-        """Report a detail."""
+        """Report a detail that only helps to find errors."""
         self._observer.logged(LogEvent("debug", event, fields))
 
     def info(self, event: str, **fields: Any) -> None:

@@ -39,7 +39,7 @@ class Rejection(NamedTuple):
         return ascii(self.topic[:TOPIC_LIMIT])[1:-1]
 
     def __str__(self) -> str:
-        """Return one line."""
+        """Return one line of rejections.log, without its time."""
         return f"{self.printable_topic}: {self.reason}"
 
 

@@ -55,7 +55,7 @@ class LiveFiles:
                 log.write(f"{stamp} {rejection}\n")
 
     def describe(self, status: Status, **more: Any) -> None:
-        """Write run.json."""
+        """Write run.json with the status of the run."""
         kept: dict[str, Any] = {"live_run": self.run_id, "live_options": self._options.kept()}
         self.folder.write_description(self._config, status, **kept, **more)
 

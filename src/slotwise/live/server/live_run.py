@@ -255,7 +255,7 @@ class _LiveRun:
         ending.cancel()
 
     async def _close(self, state: LiveState, status: Status, **more: Any) -> LiveOutcome:
-        """Save everything."""
+        """Save the last state and everything that is reported of the run."""
         if self._saving is not None:
             await self._saving
         comparison = self._files.close(state, status, self._task, self._plan, **more)

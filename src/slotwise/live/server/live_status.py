@@ -24,7 +24,7 @@ DeviceState = Literal["computing", "ready", "sending", "waiting", "absent", "exc
 
 @dataclass(frozen=True)
 class DeviceStatus:
-    """One device.
+    """State of one device of a live run.
 
     Attributes:
         device: Its number.
@@ -138,7 +138,7 @@ class LiveStatus:
             raise UserError(f"{file}: written by another version") from None
 
     def write(self, folder: Path) -> None:
-        """Write status.json."""
+        """Write status.json in the folder of the run."""
         write_document(folder / FILE, {"format": FORMAT, **asdict(self)})
 
 

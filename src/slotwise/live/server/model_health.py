@@ -36,7 +36,7 @@ class DeviceNorms(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """The mean norm."""
+        """Mean norm of all updates of the device."""
         return self.total / self.updates if self.updates else 0.0
 
     def with_update(self, norm: float, bound: float) -> DeviceNorms:

@@ -155,7 +155,7 @@ class DeviceMonitor:
             await self.outbox.tell(device, "out", seconds=f"{seconds:.0f}")
 
     async def give_up(self, device: int, kind: FromDevice, waited: float | None = None) -> None:
-        """Count a device that was waited for in vain as disconnected until it answers a call.
+        """Count a device that was waited for without result as disconnected until it answers a call.
 
         ``waited`` are the seconds of a training that it says is still going on; None if it is silent.
         """

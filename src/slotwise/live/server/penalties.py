@@ -12,7 +12,7 @@ COOL_DOWN = 20.0  # timeouts in which a point expires
 class Penalties:
     """Owner of the penalty points, and of who is excluded.
 
-    A bad or missing update costs one point, and a device that was waited for in vain one point for each
+    A bad or missing update costs one point, and a wait without result one point for each
     timeout. One point expires every ``cool_down`` seconds, whether the device sends good updates or not. So
     in T seconds no device can make the server wait for longer than `LIMIT` timeouts and T / `COOL_DOWN`
     seconds, apart from the wait that excludes it.

@@ -64,7 +64,7 @@ class ServerConfig:
         longest_training: Seconds after which a training is given up though the device confirms that it
             computes. Default: 10 times the median of its trainings, at least 5 timeouts; 20 timeouts for
             its first. Not with slot_ms, where a device is given up after the timeout.
-        cool_down: Seconds in which one penalty point expires; a bad update costs a point, a wait in vain one
+        cool_down: Seconds in which one penalty point expires; a bad update costs a point, a long wait one
             for each timeout, and a device is excluded while it has 3, until it has 2. Default: 20 timeouts.
         clip_norm: Largest L2 norm of an update; longer ones are scaled down to it: a number, off, or auto,
             which is 3 times the median of the last 10 updates.
