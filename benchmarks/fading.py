@@ -7,8 +7,9 @@ devices.
 
     python benchmarks/fading.py [--json] [--repeats 3]
 
-Fails (exit code 1) if proportional fair at N=1,000 and T=100,000 is below 100,000 uplinks/s, 10,000 devices
-with losses are below 0.7 of the speed of 100, or the peak memory reaches 500 MB.
+Fails (exit code 1) if proportional fair at N=1,000 and T=100,000 with blocks of 10 or 100 slots is below
+100,000 uplinks/s, 10,000 devices with losses are below 0.7 of the speed of 100, or the peak memory reaches
+500 MB. Blocks of one slot are measured and not required: a hundred million SNRs are drawn, which decides.
 """
 
 from __future__ import annotations
@@ -136,12 +137,13 @@ def losses(repeats: int) -> list[Result]:
 
 def failures(results: list[Result], memory: int) -> list[str]:
     """What falls short of the requirements."""
-    fair = [r.per_second for r in results if r.way == "compiled" and r.case.startswith(SELECTED[0])]
+    required = [f"{SELECTED[0]}, blocks of {coherence}" for coherence in COHERENCE[1:]]
+    fair = min(r.per_second for r in results if r.way == "compiled" and r.case in required)
     flat = {r.devices: r.per_second for r in results if r.case.startswith("first-ready")}
     ratio = flat[SIZES[-1]] / flat[SIZES[0]]
-    slow = [f"{SELECTED[0]}: {max(fair):,.0f} uplinks/s, required {REQUIRED_SPEED:,}"]
+    slow = [f"{SELECTED[0]}: {fair:,.0f} uplinks/s, required {REQUIRED_SPEED:,}"]
     steep = [f"{SIZES[-1]:,} devices: {ratio:.2f} of the speed of {SIZES[0]}, required {REQUIRED_FLATNESS}"]
-    found = slow * (max(fair) < REQUIRED_SPEED) + steep * (ratio < REQUIRED_FLATNESS)
+    found = slow * (fair < REQUIRED_SPEED) + steep * (ratio < REQUIRED_FLATNESS)
     return found + [f"peak memory {memory:,} bytes"] * (memory >= MEMORY_LIMIT)
 
 
