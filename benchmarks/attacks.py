@@ -54,6 +54,15 @@ def scaled(factor: float) -> Spoil:
     return lambda update, _: (factor * update.astype(np.float64)).clip(-3e38, 3e38).astype(np.float32)
 
 
+def constant_direction(factor: float) -> Spoil:
+    """Return updates of one direction that are so many times as long as the attacker's own."""
+
+    def spoil(update: np.ndarray, _: int) -> np.ndarray:
+        return np.full_like(update, -factor * np.linalg.norm(update) / np.sqrt(len(update)))
+
+    return spoil
+
+
 def noise(size: float) -> Spoil:
     def spoil(update: np.ndarray, count: int) -> np.ndarray:
         drawn = np.random.default_rng(count).standard_normal(len(update))  # the attacker's, not the run's
@@ -110,6 +119,10 @@ ATTACKS = (
     *(Attack(f"all updates times {factor:g}", scaled(factor)) for factor in (-1.0, -10.0, -1e6, 1e30)),
     *(Attack(f"all updates noise of {size:g}", noise(size)) for size in (1.0, 1e10)),
     *(Attack(f"all updates {size:g} everywhere", constant(size)) for size in (-1e-2, -1e20, 1e20)),
+    *(
+        Attack(f"all of one direction, {factor:g} times as long", constant_direction(factor))
+        for factor in (1.0, 2.5)
+    ),
     Attack("all updates 1e20 everywhere, S=1", constant(1e20), options={"group_size": 1}),
     Attack("all updates zero", scaled(0.0)),
     Attack("all updates NaN", constant(NAN)),

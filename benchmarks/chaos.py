@@ -134,7 +134,9 @@ class Trial:
 
     async def play(self, faults: int) -> str:
         """Inject so many faults, or fewer if the run ends before; return what is wrong, or nothing."""
-        while faults and (code := self._processes["server"].returncode) is None:
+        while not list(self.out.glob("live/*.checkpoint")) and self._processes["server"].returncode is None:
+            await asyncio.sleep(0.1)  # until there is something to disturb
+        while faults and self._processes["server"].returncode is None:
             await asyncio.sleep(self._random.uniform(0.1, 1.0))
             faults -= await self._fault()
         while (code := await self._processes["server"].wait()) in RESTARTED:
@@ -145,7 +147,8 @@ class Trial:
 
     async def _fault(self) -> bool:
         """Inject one; return whether there was anything to disturb."""
-        server, proxy = self._processes["server"], self._random.choice([self._near, self._far])
+        server = self._processes["server"]
+        proxy = self._random.choice([self._near, self._far] if self._kind == "mosquitto" else [self._far])
         everyone, seconds = self._random.random() < 0.5, self._random.uniform(0.2, 6.0)
         kinds: dict[str, Callable[[], Awaitable[bool]]] = {
             "cut": lambda: _done(proxy.cut(self._random, everyone=everyone)),
@@ -165,7 +168,8 @@ class Trial:
             return False
         kind = self._random.choice(list(kinds))
         happened = await kinds[kind]()
-        self._faults[kind] += happened
+        if happened:
+            self._faults[kind] += 1
         return happened
 
     async def _end(self, party: str, number: signal.Signals) -> bool:

@@ -39,9 +39,19 @@ if TYPE_CHECKING:
     from slotwise.data import Dataset, load_mnist, load_npz_folder
     from slotwise.errors import ConflictError, InputError, UserError
     from slotwise.fleet import Absence, Batteries, Fleet, FleetConfig
-    from slotwise.learning import Diverged, Evaluation, History, Point, Task, TrainingStart, train
+    from slotwise.learning import (
+        Diverged,
+        Evaluation,
+        History,
+        Point,
+        Task,
+        TrainingResult,
+        TrainingStart,
+        train,
+    )
     from slotwise.learning.cnn_task import CnnTask
     from slotwise.learning.fastcnn.architecture import Architecture
+    from slotwise.learning.flower_task import flower_task
     from slotwise.learning.local_training import DeviceSamples, LocalTraining
     from slotwise.learning.optimizer import StepContext
     from slotwise.learning.torch_samples import TorchSamples
@@ -87,7 +97,17 @@ _MODULES = {
     "data": ("Dataset", "load_mnist", "load_npz_folder"),
     "learning.local_training": ("DeviceSamples", "LocalTraining"),
     "learning.optimizer": ("StepContext",),
-    "learning": ("train", "Task", "TrainingStart", "Evaluation", "History", "Point", "Diverged"),
+    "learning": (
+        "train",
+        "Task",
+        "TrainingStart",
+        "TrainingResult",
+        "Evaluation",
+        "History",
+        "Point",
+        "Diverged",
+    ),
+    "learning.flower_task": ("flower_task",),
     "learning.torch_task": ("TorchTask",),
     "learning.torch_samples": ("TorchSamples",),
     "learning.cnn_task": ("CnnTask",),
@@ -134,8 +154,8 @@ __all__ = [  # noqa: RUF022  (grouped by use)
     "RadioConfig", "RadioLink", "read_trace", "write_trace",
     "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
     "Delivery", "Selection", "Waiting", "Scheduler", "Costs", "Powers",
-    "train", "Task", "TrainingStart", "Evaluation", "History", "Point", "Diverged",
-    "TorchTask", "TorchSamples", "CnnTask", "Architecture", "LocalTraining", "StepContext",
+    "train", "Task", "TrainingStart", "TrainingResult", "Evaluation", "History", "Point", "Diverged",
+    "flower_task", "TorchTask", "TorchSamples", "CnnTask", "Architecture", "LocalTraining", "StepContext",
     "Observer", "Observers", "tracker", "Dataset", "DeviceSamples", "load_mnist", "load_npz_folder",
     "Contribution", "RuleState", "Vector", "mean", "fedavg", "model_average", "StalenessWeightedMean",
     "FedAsync", "FedBuff", "DelayAdaptive", "ServerMomentum", "FedAdam", "FedYogi", "FedAdagrad",

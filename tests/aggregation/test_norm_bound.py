@@ -62,6 +62,17 @@ def test_without_a_model_to_compare_with_a_first_update_passes():
     assert np.linalg.norm(model) == pytest.approx(4)
 
 
+def test_a_device_that_sends_long_updates_again_and_again_counts_like_the_median():
+    usual = [1.0, 1.0, 1.0, 1.0]
+    for rounds, length in (
+        (([100.0],), FACTOR),
+        (([100.0], [100.0]), 1.0),
+        (([100.0], [1.0], [100.0]), FACTOR),
+    ):
+        model, _ = played(NormBounded(mean), *([*attack, *usual] for attack in rounds))
+        assert np.linalg.norm(MODEL - model) == pytest.approx((4 + length) / 5, rel=1e-5)
+
+
 def test_norms_are_kept_in_a_window():
     _, state = played(NormBounded(mean), *([[1.0, 1.0, 1.0]] * WINDOW))
     assert len(state["norm_bound.norms"]) == WINDOW

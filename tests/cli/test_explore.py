@@ -32,7 +32,7 @@ def test_the_address_is_printed_and_ctrl_c_ends_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["no/such/folder"], ["--port", "0"], ["--port", "70000"], ["--port", "x"], ["a", "b"]],
+    [["no/such/folder"], ["x" * 300], ["--port", "0"], ["--port", "70000"], ["--port", "x"], ["a", "b"]],
     ids=str,
 )
 def test_what_cannot_be_is_refused(slotwise, arguments: list[str]) -> None:

@@ -98,6 +98,15 @@ def test_inputs_and_targets_of_any_shape_and_type_are_accepted() -> None:
     assert lines.classes is None
 
 
+@pytest.mark.parametrize("part", ["train", "test"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_inputs_that_are_not_finite_are_refused(part: str, value: float) -> None:
+    inputs = {"train": np.zeros((4, 3), np.float32), "test": np.zeros((2, 3), np.float32)}
+    inputs[part][1, 2] = value
+    with pytest.raises(DataError, match=f"{part} inputs .* not finite"):
+        small(train_inputs=inputs["train"], test_inputs=inputs["test"], offset=(), scale=())
+
+
 def test_only_images_are_standardised() -> None:
     with pytest.raises(DataError, match="only uint8 images"):
         small(train_inputs=np.zeros((4, 1, 2, 3)), test_inputs=np.zeros((2, 1, 2, 3)))

@@ -7,9 +7,9 @@ import pytest
 
 from slotwise.batch import BatchSpec
 from slotwise.data import DataError, DatasetConfig, load_npz_folder
-from slotwise.errors import ConflictError, InputError
+from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.recommendation.search import toml_of
-from slotwise.runs import RunConfig
+from slotwise.runs import RunConfig, RunFolder, resume
 from slotwise.runs.execution import build_task
 
 COUNTS = (6, 3, 9)
@@ -159,6 +159,25 @@ def test_the_built_in_network_trains_on_images(write: Write, backend: str) -> No
     task = build_task(RunConfig.from_options(options))
     first = task.evaluate(task.initial_model())
     assert 0 <= first.accuracy <= 1
+
+
+@pytest.mark.parametrize("changed", ["device-2", "test"])
+def test_a_run_is_not_resumed_with_other_values_in_its_folder(
+    write: Write, tmp_path: Path, changed: str
+) -> None:
+    folder = write()
+    config = RunConfig.from_options(
+        {"data_folder": str(folder), "group_size": 1, "channels": (4,), "deadline": 60}
+    )
+    RunFolder.create(tmp_path / "run", config)
+    with np.load(folder / f"{changed}.npz") as stored:
+        inputs, targets = stored["x"], stored["y"]
+    np.savez(folder / f"{changed}.npz", x=255 - inputs, y=targets)
+    with pytest.raises(UserError, match="samples has changed"):
+        resume(tmp_path / "run", workers=1)
+    np.savez(folder / f"{changed}.npz", x=inputs, y=targets)
+    assert resume(tmp_path / "run", workers=1).status == "finished"
+    assert RunFolder.open(tmp_path / "run").description()["data_sha256"] == config.dataset.content_hash
 
 
 def test_another_number_of_devices_is_refused(write: Write) -> None:

@@ -55,10 +55,10 @@ AGGREGATIONS: list[Aggregation] = [
     FedAdam(),
     FedYogi(),
     FedAdagrad(),
-    TrimmedMean(0.2),
+    TrimmedMean(0.2).__call__,  # the rule alone: the group sizes here are too small for its guarantee
     coordinate_median,
-    Krum(1),
-    MultiKrum(1),
+    Krum(1).__call__,
+    MultiKrum(1).__call__,
     NormClipping(),
 ]
 everyone = pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from slotwise.learning import Evaluation, History, TrainingStart, train
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
+from slotwise.learning.optimizer import StepContext
 from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.scenario import Scenario
 from slotwise.schedule import Participation, Schedule, simulate
@@ -160,3 +161,13 @@ def test_updates_computed_together_are_those_computed_one_by_one(mnist: Dataset)
             together = task.local_updates(model, starts[:count])
             for start, found in zip(starts, together, strict=False):
                 np.testing.assert_array_equal(found, task.local_update(model, start))
+
+
+def test_a_lambda_may_take_the_steps(samples: DeviceSamples) -> None:
+    def descend(weights: Vector, gradient: Vector, context: StepContext) -> None:
+        weights -= context.learning_rate * gradient
+
+    start, steps = TrainingStart(1, 0), (descend, lambda *given: descend(*given[:3]))
+    named, unnamed = (CnnTask(samples, SMALL, SGD, local_step=step) for step in steps)
+    model = named.initial_model()
+    assert np.array_equal(named.local_update(model, start), unnamed.local_update(model, start))

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slotwise.aggregation import Aggregation, Contribution, RuleState, Vector, mean, model_average
+from slotwise.aggregation import (
+    Aggregation,
+    Contribution,
+    FedAdam,
+    Krum,
+    RuleState,
+    TrimmedMean,
+    Vector,
+    mean,
+    model_average,
+)
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Evaluation, History, Point, Task, Training, TrainingStart, train
 from slotwise.learning.reference import asynchronous, synchronous
@@ -412,7 +422,17 @@ def test_a_rule_may_be_given_by_its_name(least_squares: MakeTask) -> None:
     assert named.model.tobytes() == train(timeline, task, aggregation=model_average).model.tobytes()
 
 
-@pytest.mark.parametrize("rule", ["nosuch", 3, lambda model: model], ids=["name", "number", "arguments"])
+@pytest.mark.parametrize("rule", ["krum", Krum(), TrimmedMean(0.4)], ids=["name", "krum", "trimmed mean"])
+def test_a_rule_that_does_not_fit_the_group_size_is_refused(rule: Any, least_squares: MakeTask) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=5)
+    with pytest.raises(InputError) as caught:
+        train(timeline, least_squares(6, 0), aggregation=rule)
+    assert caught.value.parameter == "group_size"
+
+
+@pytest.mark.parametrize(
+    "rule", ["nosuch", 3, lambda model: model, FedAdam], ids=["name", "number", "arguments", "class"]
+)
 def test_what_is_no_rule_is_refused(rule: Any, least_squares: MakeTask) -> None:
     timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=5)
     with pytest.raises(InputError) as caught:

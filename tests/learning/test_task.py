@@ -89,3 +89,56 @@ def test_the_columns_of_a_history_are_the_numbers_of_a_point() -> None:
 
 def test_a_task_without_sample_counts_counts_one_for_each_device() -> None:
     assert odd().sample_count(3) == 1
+
+
+MODEL = np.zeros(3, dtype=np.float32)
+
+
+def use(task: object) -> None:
+    """Call everything that is checked."""
+    checked = CheckedTask("mine:make", task)
+    checked.local_updates(MODEL, [TrainingStart(1, 0), TrainingStart(2, 0)])
+    checked.evaluate(MODEL)
+    checked.sample_count(1)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "parts"),
+    [
+        ({"named_arrays": lambda self, model: None}, ("named_arrays", "None")),
+        ({"named_arrays": lambda self, model: [model]}, ("named_arrays", "a list")),
+        ({"named_arrays": lambda self, model: {"w": [1, 2, 3]}}, ("named_arrays", "numpy")),
+        ({"local_updates": 3}, ("local_updates", "function")),
+        ({"local_updates": lambda self, model: []}, ("local_updates", "2 arguments")),
+        ({"local_updates": lambda self, model, starts: None}, ("local_updates", "None")),
+        ({"local_updates": lambda self, model, starts: [model]}, ("2 updates", "it returned 1")),
+        ({"sample_count": lambda self, device: 0}, ("sample_count", "it returned 0")),
+        ({"sample_count": lambda self, device: 1.5}, ("sample_count", "a float")),
+        ({"evaluate": lambda self, model: Evaluation(1, 1, {"f1": "good"})}, ("f1", "a str")),  # type: ignore[dict-item]
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_mistake_is_named(attributes: dict[str, object], parts: tuple[str, str]) -> None:
+    task = type("Mine", (Odd,), attributes)(update=np.ones(3, np.float32), evaluation=(1.0, 0.5))
+    with pytest.raises(UserError) as error:
+        use(task)
+    message = str(error.value)
+    assert all(part in message for part in parts), message
+    assert "\n" not in message
+
+
+def test_a_class_is_no_task() -> None:
+    with pytest.raises(UserError, match="Odd is a class"):
+        CheckedTask.of(Odd)  # type: ignore[arg-type]
+
+
+def test_metrics_must_keep_their_names() -> None:
+    task = Odd(evaluation=(1.0, 0.5, {"f1": 0.5}))
+    checked = CheckedTask("mine:make", task)
+    checked.evaluate(MODEL)
+    task.evaluation = (1.0, 0.5, {"f1": float("nan")})
+    assert np.isnan(checked.evaluate(MODEL).metrics["f1"])
+    for metrics in ({}, {"f2": 0.5}, {"f1": 0.5, "f2": 0.5}):
+        task.evaluation = (1.0, 0.5, metrics)
+        with pytest.raises(UserError, match="same metrics"):
+            checked.evaluate(MODEL)

@@ -34,6 +34,54 @@ class Scaled(nn.Module):
         return self.scale * nn.functional.cross_entropy(outputs, targets)
 
 
+class Closure(nn.Module):
+    """A layer that a lambda holds; copies of the module hold the same one."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(FEATURES, CLASSES)
+        self.functions = [lambda inputs: 1.0 * self.layer(inputs)]
+
+    def forward(self, inputs):
+        return self.functions[0](inputs)
+
+
+class Hook(nn.Module):
+    """A second layer that only a hook of the first uses."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, second = nn.Linear(FEATURES, CLASSES), nn.Linear(CLASSES, CLASSES)
+        self.second = second
+        self.first.register_forward_hook(lambda layer, inputs, outputs: second(outputs))
+
+    def forward(self, inputs):
+        return self.first(inputs)
+
+
+class Unregistered(nn.Module):
+    """A trained tensor that is no parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(FEATURES, CLASSES)
+        self.shift = torch.zeros(CLASSES, requires_grad=True)
+
+    def forward(self, inputs):
+        return self.layer(inputs) + self.shift
+
+
+class Unused(nn.Module):
+    """A layer that the outputs do not depend on."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.unused = nn.Linear(FEATURES, CLASSES), nn.Linear(3, 3)
+
+    def forward(self, inputs):
+        return self.layer(inputs)
+
+
 SUM = partial(nn.functional.cross_entropy, reduction="sum")
 WRONG = {
     "input shape": (nn.Linear(FEATURES + 1, CLASSES), {}, None, f"float32\\[4, {FEATURES}\\]"),
@@ -52,6 +100,8 @@ WRONG = {
     "target size": (nn.Linear(FEATURES, 1), {"loss": nn.functional.mse_loss}, REAL, "target size"),
     "metric shape": (LINEAR, {"metrics": {"odd": lambda outputs, targets: outputs.T}}, None, "metric odd"),
     "metric fails": (LINEAR, {"metrics": {"odd": lambda outputs, targets: {}["x"]}}, None, "KeyError"),
+    "metrics in a list": (LINEAR, {"metrics": [lambda outputs, targets: 1.0]}, None, "metrics = a list"),
+    "metric is no function": (LINEAR, {"metrics": {"odd": 3}}, None, "metric odd"),
     "metric name": (LINEAR, {"metrics": {"loss": lambda outputs, targets: 1.0}}, None, "taken"),
 }
 
@@ -118,6 +168,43 @@ def test_a_seed_out_of_range_is_refused(seed) -> None:
 
 def test_the_caller_s_threads_and_generator_are_left_alone() -> None:
     threads, state = torch.get_num_threads(), torch.get_rng_state()
-    TorchTask(nn.Sequential(LINEAR, nn.Dropout()), linear_samples(), TRAINING)
-    assert torch.get_num_threads() == threads
+    torch.set_num_threads(2)
+    try:
+        task = TorchTask(nn.Sequential(LINEAR, nn.Dropout()), linear_samples(), TRAINING)
+        task.local_update(task.initial_model(), TrainingStart(1, 0))
+        task.evaluate(task.initial_model())
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("make", [Closure, Hook, Unregistered], ids=["lambda", "hook", "tensor"])
+@pytest.mark.parametrize("is_made", [False, True], ids=["function", "module"])
+def test_weights_that_copies_would_not_train_are_refused(make, is_made) -> None:
+    module = make() if is_made else make
+    with pytest.raises(UserError, match="would not be trained"):
+        TorchTask(module, linear_samples(), TRAINING)
+    assert not is_made or all(parameter.grad is None for parameter in module.parameters())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_torchscript_is_refused() -> None:
+    traced = torch.jit.trace(LINEAR, torch.zeros(1, FEATURES))
+    for module in (torch.jit.script(LINEAR), traced, nn.Sequential(traced, nn.ReLU())):
+        with pytest.raises(UserError, match="TorchScript"):
+            TorchTask(module, linear_samples(), TRAINING)
+
+
+def test_a_module_that_cannot_be_copied_is_refused() -> None:
+    held = nn.Linear(FEATURES, CLASSES)
+    held.last = held(torch.zeros(1, FEATURES))  # torch copies only tensors without a history
+    for module in (held, lambda: held):
+        with pytest.raises(UserError, match="cannot be copied") as error:
+            TorchTask(module, linear_samples(), TRAINING)
+        assert "\n" not in str(error.value)
+
+
+def test_unused_layers_and_a_gradient_of_zero_are_accepted() -> None:
+    TorchTask(Unused, linear_samples(), TRAINING)
+    TorchTask(LINEAR, linear_samples(), TRAINING, loss=lambda outputs, targets: 0 * outputs.sum())

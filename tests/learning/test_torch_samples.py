@@ -273,3 +273,10 @@ def test_the_example_of_an_own_model_has_two_seeds(
     model = one.initial_model()
     assert np.array_equal(model, other.initial_model()) == (same == "model")
     assert (one.evaluate(model).loss == other.evaluate(model).loss) == (same == "data")
+
+
+@pytest.mark.parametrize("make", [lambda ok: [iter([1])], lambda ok: iter([ok]), lambda ok: 3])
+def test_data_sets_without_a_length_are_refused(make) -> None:
+    tiny = torch.utils.data.TensorDataset(torch.zeros(2, 3), torch.zeros(2))
+    with pytest.raises(InputError, match="samples ="):
+        TorchSamples(make(tiny), tiny)

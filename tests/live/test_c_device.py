@@ -23,20 +23,29 @@ VECTORS = json.loads((EXAMPLE.parents[1] / "docs/protocol-vectors.json").read_te
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
-@pytest.fixture(scope="session")
-def program(tmp_path_factory):
-    """The device, built so that reading outside of an array ends it."""
+def build(folder, *options):
+    """Compile the device."""
     compiler, header = shutil.which("cc"), Path("/usr/include/mosquitto.h")
     if compiler is None or not header.exists():
         if os.environ.get("SLOTWISE_REQUIRE_COMPILER"):
             pytest.fail("a C compiler and libmosquitto-dev are required here and not installed")
         pytest.skip("a C compiler or libmosquitto-dev is not installed")
-    built = tmp_path_factory.mktemp("c") / "slotwise_device"
-    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    source = EXAMPLE / "slotwise_device.c"
-    options = ["-std=c11", "-O2", "-ffp-contract=off", *WARNINGS, *checks]
-    subprocess.run([compiler, *options, source, "-lmosquitto", "-lm", "-o", built], check=True)
+    built, source = folder / "slotwise_device", EXAMPLE / "slotwise_device.c"
+    usual = ["-std=c11", "-O2", "-ffp-contract=off", *WARNINGS]
+    subprocess.run([compiler, *usual, *options, source, "-lmosquitto", "-lm", "-o", built], check=True)
     return built
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("c"))
+
+
+@pytest.fixture(scope="session")
+def checked_program(tmp_path_factory):
+    """The device, built so that reading outside of an array ends it."""
+    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    return build(tmp_path_factory.mktemp("checked"), *checks)
 
 
 @pytest.fixture
@@ -114,6 +123,32 @@ def test_a_run_of_c_devices_survives_a_restart_of_the_broker(trial, c_devices):
 )
 def test_wrong_arguments_are_refused(program, arguments):
     assert subprocess.run([program, *arguments], capture_output=True, check=False).returncode == 2
+
+
+def decoded(program, vector):
+    return subprocess.run(
+        [program, "--decode"],
+        input=bytes.fromhex(vector["hex"]),
+        capture_output=True,
+        check=False,
+        env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"},
+    )
+
+
+def test_it_reads_the_published_messages(checked_program):
+    for vector in VECTORS["messages"]:
+        if "packed" in vector:
+            continue  # it neither sends nor receives packed numbers
+        expected = " ".join(map(str, [*vector["label"].values(), len(vector.get("numbers", []))]))
+        found = decoded(checked_program, vector)
+        assert found.stdout.decode().strip() == expected.strip(), (vector["name"], found.stderr)
+
+
+def test_it_refuses_malformed_messages_and_does_not_read_outside_of_them(checked_program):
+    for vector in VECTORS["malformed"]:
+        found = decoded(checked_program, vector)
+        assert found.returncode == 1, (vector["name"], found.stderr)
+        assert not found.stderr
 
 
 def test_the_task_is_importable_on_its_own():

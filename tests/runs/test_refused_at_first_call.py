@@ -1,14 +1,16 @@
 """A task or rule of the user's that fails at its first call leaves no folder, and an old run as it was."""
 
+import importlib
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from slotwise.errors import UserError
-from slotwise.learning import Evaluation, Task
+from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.learning.task import CheckedTask
-from slotwise.runs import RunConfig, run
+from slotwise.runs import RunConfig, RunFolder, run
 
 CONFIG = RunConfig().with_options(devices=4, group_size=2, compute_slots=2, deadline=40)
 
@@ -22,7 +24,7 @@ class Own:
     def initial_model(self) -> np.ndarray:
         return np.zeros(3, np.float32)
 
-    def local_update(self, model: np.ndarray, start: object) -> object:
+    def local_update(self, model: np.ndarray, start: TrainingStart) -> object:
         return "nonsense" if self.wrong == "local_update" else np.ones(3, np.float32)
 
     def evaluate(self, model: np.ndarray) -> object:
@@ -34,6 +36,17 @@ class Own:
 
 def own(wrong: str = "") -> Task:
     return CheckedTask("own", Own(wrong))
+
+
+class Exits(Own):
+    """A task that calls sys.exit in its second trainings."""
+
+    def local_update(self, model: np.ndarray, start: TrainingStart) -> object:
+        return sys.exit("enough") if start.training else np.ones(3, np.float32)
+
+
+class FiveDevices(Own):
+    devices = 5
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -69,3 +82,40 @@ def test_a_folder_that_cannot_be_used_is_refused_before_any_training(tmp_path: P
     for place in (tmp_path / "file", tmp_path / "file" / "run", tmp_path):
         with pytest.raises(UserError, match="out = "):
             run(CONFIG, place, task=own("local_update"))
+
+
+OPTIONS: list[dict[str, object]] = [{}, {"bits": 8}, {"attack": "sign-flip", "attack_share": 0.5}]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["plain", "quantised", "attacked"])
+@pytest.mark.parametrize("devices", [4, 6])
+def test_a_task_for_another_number_of_devices_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, object], devices: int
+) -> None:
+    module = f"five_devices_{devices}_{len(options)}"
+    (tmp_path / f"{module}.py").write_text("make = None\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(importlib.import_module(module), "make", lambda config: FiveDevices())
+    config = CONFIG.with_options(devices=devices, **options)
+    with pytest.raises(UserError, match=f"5 devices, and the schedule has {devices}"):
+        run(config, tmp_path / "run", task=FiveDevices())  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=f"5 devices, and the schedule has {devices}"):
+        run(config.with_options(task=f"{module}:make"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_state_before_sys_exit_is_saved(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        run(CONFIG, tmp_path / "run", task=Exits(), workers=1)  # type: ignore[arg-type]
+    folder = RunFolder.open(tmp_path / "run")
+    assert folder.status == "interrupted"
+    saved, _ = folder.checkpoints.load()
+    assert saved is not None
+    assert saved.rounds > 0
+
+
+def test_what_is_no_configuration_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="config = a dict"):
+        run({"devices": 4}, tmp_path / "run")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="channel = a int: must be a Scenario"):
+        RunConfig(channel=3)  # type: ignore[arg-type]

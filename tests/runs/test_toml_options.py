@@ -29,3 +29,11 @@ def test_facts_of_a_data_folder_are_no_options(line: str, tmp_path: Path) -> Non
     path.write_text(f'data-folder = "samples"\n{line}\n')
     with pytest.raises(UserError, match=f"unknown option {line.split(maxsplit=1)[0]}"):
         read_toml(path)
+
+
+@pytest.mark.parametrize("line", ["workers = 2", 'track = "tensorboard"', "checkpoint_every = 3"])
+def test_a_flag_that_a_file_cannot_have_is_named_as_a_flag(line: str, tmp_path: Path) -> None:
+    path, name = tmp_path / "run.toml", line.split(maxsplit=1)[0]
+    path.write_text(f"{line}\n")
+    with pytest.raises(UserError, match=f"unknown option {name}: .*--{name.replace('_', '-')}$"):
+        read_toml(path)

@@ -161,6 +161,20 @@ def test_group_sizes_that_change_and_batteries(server: Served, browser: Browser)
         page.errors[:] = [error for error in page.errors if "422" not in error]
 
 
+def test_a_radio_link(server: Served, browser: Browser) -> None:
+    with browser.page(address(server, {**SMALL, "deadline": 600})) as page:
+        page.run(
+            "(() => { const menu = document.querySelector('[data-name=radio_link] select'); "
+            "menu.value = 'rate-adaptive'; menu.dispatchEvent(new Event('change', {bubbles: true})); })()"
+        )
+        page.settle()
+        check_figures(page, {**SMALL, "deadline": 600, "radio_link": "rate-adaptive"})
+        assert page.run("document.querySelector('[data-name=link_slots] input').disabled")
+        page.type("radio_radius_m", "5")  # nearer than the nearest
+        assert page.run("document.querySelector('[data-name=radio_nearest_m] .wrong').offsetHeight > 0")
+        page.errors[:] = [error for error in page.errors if "422" not in error]
+
+
 def test_sub_channels_are_drawn_side_by_side(server: Served, browser: Browser) -> None:
     with browser.page(address(server, {**SMALL, "sub_channels": 3})) as page:
         assert page.run("sw.gantt.part.lanes") == 3

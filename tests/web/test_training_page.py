@@ -49,7 +49,7 @@ def test_a_training_is_watched_to_its_end(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_training_is_stopped_and_can_be_resumed(page: Page, tmp_path: Path) -> None:
+def test_a_training_is_stopped_with_a_checkpoint(page: Page, tmp_path: Path) -> None:
     page.type("deadline", "400000")
     page.click("#train")
     page.wait("sw.training.all.length && sw.training.all[0].points.length")

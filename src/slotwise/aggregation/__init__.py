@@ -21,6 +21,7 @@ from slotwise.aggregation.rule import (
     Contribution,
     RuleState,
     Vector,
+    check_group_sizes,
     keeps_state,
     mean,
     next_model,
@@ -33,6 +34,6 @@ __all__ = [
     "NO_STATE", "RULES", "Aggregation", "AggregationConfig", "Contribution", "DelayAdaptive", "Discount",
     "FedAdagrad", "FedAdam", "FedAsync", "FedBuff", "FedYogi", "Hinge", "Krum", "MultiKrum", "NormClipping",
     "Polynomial", "RuleState", "ServerMomentum", "StalenessWeightedMean", "TrimmedMean", "Vector",
-    "constant",
+    "check_group_sizes", "constant",
     "coordinate_median", "fedavg", "keeps_state", "mean", "model_average", "next_model",
 ]  # fmt: skip

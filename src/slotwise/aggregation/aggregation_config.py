@@ -19,7 +19,7 @@ from slotwise.aggregation.fedbuff import FedBuff
 from slotwise.aggregation.fedopt import FedAdagrad, FedAdam, FedYogi
 from slotwise.aggregation.krum import Krum, MultiKrum
 from slotwise.aggregation.norm_clipping import NormClipping
-from slotwise.aggregation.rule import Aggregation, mean
+from slotwise.aggregation.rule import Aggregation, check_group_sizes, mean
 from slotwise.aggregation.sample_weighted import fedavg
 from slotwise.aggregation.server_momentum import ServerMomentum
 from slotwise.aggregation.staleness_weighted import StalenessWeightedMean
@@ -112,9 +112,8 @@ class AggregationConfig:
 
     def check_group_size(self, size: int) -> None:
         """Refuse options of a built-in rule that do not fit rounds of ``size`` updates."""
-        check = getattr(self.rule(), "check_group_size", None) if self.aggregation in RULES else None
-        if check is not None:
-            check(size)
+        if self.aggregation in RULES:
+            check_group_sizes(self.rule(), [size])
 
     def rule(self) -> Aggregation:
         """Return the aggregation rule, built from those options that it has.

@@ -12,10 +12,11 @@ import numpy as np
 from slotwise.aggregation.rule import Aggregation, Contribution, RuleState, Vector, next_model
 from slotwise.errors import InputError
 
-FACTOR = 4.0  # an update may be so many times as long as the median update
-WINDOW = 20  # updates that the median is taken of
+FACTOR = 3.0  # an update may be so many times as long as the median update
+WINDOW = 10  # updates that the median is taken of
 FIRST = 0.1  # the first update, if it comes alone, may be so many times as long as the model
-NORMS, BOUND = "norm_bound.norms", "norm_bound.bound"  # in the rule's state; the bound with the median
+# Names in the rule's state; the bound is stored with the median.
+NORMS, BOUND, CLIPPED = "norm_bound.norms", "norm_bound.bound", "norm_bound.clipped"
 
 ClipNorm = float | Literal["auto", "off"]
 
@@ -27,8 +28,8 @@ class NormBounded:
     ``clip_norm`` is the bound. "auto" takes `FACTOR` times the running median of norms: the lower median of
     the last `WINDOW` updates before the round and those of the round itself, as they were sent. So one long
     update does not raise its own bound, not even in the first round if others send in it. A first round of
-    one update is bounded by `FIRST` times the norm of the model instead, unless that is zero. "off" scales
-    nothing.
+    one update is bounded by `FIRST` times the norm of the model instead, unless that is zero. A device whose
+    update before was too long, too, has it scaled down to the median. "off" scales nothing.
 
     The norms are part of the rule's state, and the result depends on nothing else: training along the
     timeline of a live run with the same bound gives the same models.
@@ -45,10 +46,23 @@ class NormBounded:
         window = np.concatenate([state.get(NORMS, np.empty(0)), norms])[-WINDOW - len(norms) :]
         median = float(np.sort(window)[(len(window) - 1) // 2])
         bound = self._bound(median, model, len(window))
-        clipped = [_clip(sent, norm, bound) for sent, norm in zip(contributions, norms, strict=True)]
+        before = set(state.get(CLIPPED, np.empty(0, dtype=np.int64)).tolist())
+        again = median if self.clip_norm == "auto" else bound
+        clipped, long = [], before - {sent.device for sent in contributions}
+        for sent, norm in zip(contributions, norms, strict=True):
+            if norm > bound:
+                clipped.append(_scaled(sent, (again if sent.device in before else bound) / norm))
+                long.add(sent.device)
+            else:
+                clipped.append(sent)
         found, own = next_model(self.rule, model, clipped, without_norms(state))
         kept = window[-max(WINDOW, len(norms)) :]
-        return found, {**own, NORMS: kept, BOUND: np.array([bound, median])}
+        ours = {
+            NORMS: kept,
+            BOUND: np.array([bound, median]),
+            CLIPPED: np.array(sorted(long), dtype=np.int64),
+        }
+        return found, {**own, **ours}
 
     def _bound(self, median: float, model: Vector, known: int) -> float:
         if self.clip_norm == "off":
@@ -85,15 +99,13 @@ class RoundNorms(NamedTuple):
 
 def without_norms(state: RuleState) -> RuleState:
     """Return the state of the rule itself."""
-    return {name: array for name, array in state.items() if name not in (NORMS, BOUND)}
+    return {name: array for name, array in state.items() if name not in (NORMS, BOUND, CLIPPED)}
 
 
 def only_norms(state: RuleState) -> RuleState:
     """Return the norms, without the state of the rule itself."""
-    return {name: array for name, array in state.items() if name in (NORMS, BOUND)}
+    return {name: array for name, array in state.items() if name in (NORMS, BOUND, CLIPPED)}
 
 
-def _clip(sent: Contribution, norm: float, bound: float) -> Contribution:
-    if norm <= bound:
-        return sent
-    return sent._replace(update=(sent.update.astype(np.float64) * (bound / norm)).astype(np.float32))
+def _scaled(sent: Contribution, factor: float) -> Contribution:
+    return sent._replace(update=(sent.update.astype(np.float64) * factor).astype(np.float32))

@@ -26,6 +26,7 @@ class Contribution(NamedTuple):
         device: Number of the device, from 1.
         round: k, the round in which the update is applied.
         samples: n_k, the samples that the device holds.
+        metrics: Numbers that the device reports with its update, by name.
     """
 
     update: Vector
@@ -34,6 +35,7 @@ class Contribution(NamedTuple):
     device: int = 0
     round: int = 0
     samples: int = 1
+    metrics: Mapping[str, float] = MappingProxyType({})
 
 
 RuleState = Mapping[str, NDArray[Any]]
@@ -106,6 +108,14 @@ def next_model(
     if isinstance(found, np.ndarray) and found.dtype == np.float32 and found.shape == model.shape:
         return np.ascontiguousarray(found), state
     raise _wrong(rule, f"must return a float32 array of length {len(model)}", found)
+
+
+def check_group_sizes(rule: Aggregation, sizes: Sequence[int]) -> None:
+    """Refuse sizes of rounds that do not fit a rule with a method ``check_group_size``."""
+    check = getattr(rule, "check_group_size", None)
+    if check is not None:
+        for size in sizes:
+            check(size)
 
 
 def _checked_state(rule: Callable[..., Any], state: object) -> RuleState:

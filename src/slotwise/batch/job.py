@@ -133,7 +133,7 @@ def run_work(config: RunConfig) -> float:
     evaluations = 1 + schedule.slots / config.slots_between_evaluations
     evaluated = config.dataset.total_samples(config.channel.devices) + TEST_IMAGES
     # The cost of a user's own task is unknown: all its samples count alike.
-    per_image = 1.0 if config.model.task is not None else float(config.network().dense_multiply_adds)
+    per_image = 1.0 if config.model.is_own else float(config.network().dense_multiply_adds)
     return (images + evaluations * evaluated * FORWARD_PART) * per_image
 
 

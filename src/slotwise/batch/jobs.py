@@ -58,7 +58,7 @@ def run_batch(
     asked = spec if isinstance(spec, BatchSpec) else BatchSpec.read(Path(spec))
     # Refuse what would fail in every process.
     for run in asked.runs:
-        if run.config.model.task is None and (missing := run.config.dataset.missing):
+        if not run.config.model.is_own and (missing := run.config.dataset.missing):
             raise UserError(missing)
     if any(run.config.model.backend == "torch" for run in asked.runs) and find_spec("torch") is None:
         raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'")
@@ -120,7 +120,7 @@ def unfinished(folder: BatchFolder, runs: Iterable[Run]) -> tuple[Job, ...]:
 
 def can_train(run: Run) -> bool:
     """Return whether the data set of a run is on this machine."""
-    return run.config.model.task is not None or run.config.dataset.missing is None
+    return run.config.model.is_own or run.config.dataset.missing is None
 
 
 def run_jobs(

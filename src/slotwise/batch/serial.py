@@ -90,7 +90,7 @@ class TaskCache:
 
     def make(self, config: RunConfig) -> Task:
         """Return the task of a run; a user's own task may depend on every option and is built each time."""
-        if config.model.task is not None:
+        if config.model.is_own:
             return build_task(config)
         learned = (config.dataset, config.model, config.training, config.bits, config.adversary)
         key = (*learned, config.channel.devices)

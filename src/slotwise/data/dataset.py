@@ -36,7 +36,7 @@ class DataError(UserError, ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Samples for training and testing, as read-only arrays: inputs of any shape and type, and targets.
+    """Samples for training and testing, as read-only arrays: finite inputs of any shape, and targets.
 
     Images stay uint8, a quarter of the memory of floats; a task standardises them with `offset` and `scale`.
     Two data sets are the same if their `content_hash` is.
@@ -108,6 +108,8 @@ class Dataset:
             if array.dtype.kind not in "biuf" or array.ndim == 0:
                 found = f"{array.dtype} {array.shape}"
                 raise DataError(f"{where} {kind} are {found}, must be an array of numbers")
+        if not np.isfinite(inputs).all():
+            raise DataError(f"{where} inputs have values that are not finite, must be finite numbers")
         if len(inputs) != len(targets) or len(targets) == 0:
             counts = f"{len(inputs)} inputs and {len(targets)} targets"
             raise DataError(f"{where} has {counts}, must be equally many, at least 1")

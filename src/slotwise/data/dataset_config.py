@@ -12,7 +12,7 @@ from slotwise.data.cifar10 import load_cifar10
 from slotwise.data.dataset import DataError, Dataset, load_mnist
 from slotwise.data.dataset_cache import dataset_path, load_cached, missing_notice, stored_hash
 from slotwise.data.facts import FACTS, FOLDER_FACTS, DataFacts, DataName, PartitionName
-from slotwise.data.npz_folder import folder_facts, load_npz_folder
+from slotwise.data.npz_folder import folder_facts, folder_hash, load_npz_folder
 from slotwise.data.partitions import (
     Generator,
     Rows,
@@ -141,8 +141,10 @@ class DatasetConfig:
 
     @property
     def content_hash(self) -> str | None:
-        """Content hash of a fetched data set; None for MNIST, a data folder, or if it was not fetched."""
-        return None if self.data == "mnist" or self.data_folder is not None else stored_hash(self.data)
+        """Content hash of a data folder or a fetched data set; None for MNIST, or if it was not fetched."""
+        if self.data_folder is not None:
+            return folder_hash(self.data_folder)
+        return None if self.data == "mnist" else stored_hash(self.data)
 
     def total_samples(self, devices: int) -> int:
         """Return the samples of all devices together; of natural owners an estimate."""

@@ -5,6 +5,7 @@ Every file has the arrays x (inputs) and y (targets), saved with numpy.savez or 
 
 from __future__ import annotations
 
+import hashlib
 import re
 import zipfile
 from collections.abc import Collection, Iterator
@@ -99,6 +100,19 @@ def folder_facts(path: Path | str) -> FolderFacts:
         samples.append(len(targets))
     *counts, _ = samples
     return FolderFacts(tuple(counts), _shape(files[0])[1:], largest + 1 if labels else None)
+
+
+def folder_hash(path: Path | str) -> str:
+    """Return the sha256 over the names and bytes of a folder's files, in hexadecimal."""
+    folder, digest = Path(path).absolute(), hashlib.sha256()
+    for file in [*(_device_file(folder, number) for number in _numbers(folder)), folder / TEST_FILE]:
+        try:
+            with file.open("rb") as opened:
+                content = hashlib.file_digest(opened, "sha256").hexdigest()
+        except OSError as error:
+            raise DataError(f"{file} cannot be read: {error.strerror}") from None
+        digest.update(f"{file.name} {content}\n".encode())
+    return digest.hexdigest()
 
 
 def _numbers(folder: Path) -> range:

@@ -1,6 +1,16 @@
 """Training along a timeline: the engine, tasks, and the built-in network."""
 
 from slotwise.learning.engine import Diverged, History, Point, Training, train
-from slotwise.learning.task import Evaluation, Task, TrainingStart
+from slotwise.learning.task import Evaluation, Task, TrainingResult, TrainingStart
 
-__all__ = ["Diverged", "Evaluation", "History", "Point", "Task", "Training", "TrainingStart", "train"]
+__all__ = [
+    "Diverged",
+    "Evaluation",
+    "History",
+    "Point",
+    "Task",
+    "Training",
+    "TrainingResult",
+    "TrainingStart",
+    "train",
+]

@@ -11,7 +11,7 @@ import numpy as np
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
-from slotwise.learning.task import CheckedTask, Task, TrainingStart
+from slotwise.learning.task import CheckedTask, Task, TrainingResult, TrainingStart, update_of, with_update
 from slotwise.scenario import check_fields, refuse_unused, whole
 
 Attack = Literal["none", "sign-flip", "noise"]
@@ -66,16 +66,21 @@ class Attacked:
     def __init__(self, task: Task, config: AttackConfig, devices: int, seed: int = 0) -> None:
         """Draw the attackers among ``devices``, and noise, from the seed."""
         self._task, self._config, self._seed = task, config, whole("seed", seed, 0, LARGEST_SEED)
-        self.sample_count = CheckedTask.of(task).sample_count
+        checked = CheckedTask.of(task)
+        self.sample_count, self.devices = checked.sample_count, checked.devices
         self.attackers = frozenset(config.attackers(devices, seed))
         self.initial_model, self.evaluate = task.initial_model, task.evaluate
         self.named_arrays = task.named_arrays
+        self.evaluate_devices = getattr(task, "evaluate_devices", None)
 
-    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector | TrainingResult:
         """Return what the device sends: its update, or what an attacker makes of it."""
-        update = self._task.local_update(model, start)
+        result = self._task.local_update(model, start)
         if start.device not in self.attackers:
-            return update
+            return result
+        return with_update(result, self._attacked(update_of(result), start))
+
+    def _attacked(self, update: Vector, start: TrainingStart) -> Vector:
         scale = self._config.attack_scale
         if self._config.attack == "sign-flip":
             return (-scale * update).astype(np.float32)

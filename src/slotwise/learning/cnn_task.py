@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.data.dataset import Bytes
+from slotwise.data.dataset import Bytes, Dataset
+from slotwise.errors import InputError, UserError
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.fastcnn.batches import draw_each
 from slotwise.learning.fastcnn.kernels import make_kernels, read_only
-from slotwise.learning.local_training import DeviceSamples, LocalTraining
+from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training
 from slotwise.learning.optimizer import Optimizer, Step, with_own_step
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import Evaluation, TrainingStart
+from slotwise.user_code import describe_value
 
 CHUNK = 2048  # images gathered at once for an evaluation: a few megabytes
 
@@ -42,13 +44,22 @@ class CnnTask:
         The first model is drawn from ``model_seed``, by default the seed of ``training``. ``local_step`` is
         your own step of the optimiser, as in `TorchTask`.
         """
+        if not isinstance(samples, DeviceSamples):
+            raise InputError("samples", describe_value(samples), "DeviceSamples")
+        check_training(training, samples)
+        _check_images(samples.dataset, architecture)
         training = with_own_step(training, local_step)
         self.samples, self.architecture, self.training = samples, architecture, training
         self.devices, self._local_step = len(samples), local_step
         self._model_seed = training.seed if model_seed is None else model_seed
-        Optimizer(training)  # a step of the user's that cannot be imported is refused here
+        Optimizer(training, local_step)  # a step of the user's that cannot be imported is refused here
         dataset = samples.dataset
-        self._network = FastCnn(architecture, offset=offset or dataset.offset, scale=scale or dataset.scale)
+        try:
+            self._network = FastCnn(
+                architecture, offset=offset or dataset.offset, scale=scale or dataset.scale
+            )
+        except ValueError as error:
+            raise UserError(f"CnnTask: {error}; give offset and scale, or a data set that has them") from None
 
     def initial_model(self) -> Vector:
         """Return weights and biases uniform in ±1/sqrt(fan-in), drawn from the seed."""
@@ -128,6 +139,21 @@ class CnnTask:
         return {n: part.reshape(shape) for n, part, shape in zip(names, parts, shapes, strict=True)}
 
 
+def _check_images(dataset: Dataset, architecture: Architecture) -> None:
+    """Refuse a data set that the network cannot take."""
+    inputs = dataset.train_inputs
+    if inputs.dtype != np.uint8 or dataset.input_shape != architecture.input_shape:
+        found, wanted = f"{inputs.dtype}{[*dataset.input_shape]}", f"uint8{[*architecture.input_shape]}"
+        raise UserError(f"CnnTask: inputs are {found}, must be {wanted} as the architecture says")
+    labels = [targets for targets in (dataset.train_targets, dataset.test_targets) if targets.ndim == 1]
+    if len(labels) < 2 or any(each.dtype.kind not in "biu" for each in labels):
+        raise UserError("CnnTask: targets must be labels, one whole number for each sample")
+    smallest, largest = min(int(each.min()) for each in labels), max(int(each.max()) for each in labels)
+    if smallest < 0 or largest >= architecture.classes:
+        wrong, most = smallest if smallest < 0 else largest, architecture.classes - 1
+        raise UserError(f"CnnTask: the data has label {wrong}; labels of this architecture are 0 to {most}")
+
+
 class FastCnn:
     """The network of an `Architecture`, for models given as flat float32 vectors in PyTorch's order.
 
@@ -167,7 +193,8 @@ class FastCnn:
         """Do several trainings from one model, see `train`; `batches` is [trainings, steps, batch]."""
         steps = read_only(batches, np.int64)
         if steps.ndim != 3 or steps.shape[2] == 0:
-            raise ValueError(f"batches must be [steps, batch], at least one sample, not {list(steps.shape)}")
+            wanted = "[trainings, steps, batch], at least one sample"
+            raise ValueError(f"batches must be {wanted}, not {list(steps.shape)}")
         if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
             raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
         start, pixels, answers = self._checked(model, images, labels, steps)

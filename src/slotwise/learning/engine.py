@@ -20,13 +20,22 @@ from slotwise.aggregation import (
     Contribution,
     RuleState,
     Vector,
+    check_group_sizes,
     mean,
     next_model,
 )
 from slotwise.aggregation.rule import read_only
-from slotwise.errors import UserError
+from slotwise.errors import InputError, UserError
 from slotwise.learning.pipeline import UpdatePipeline
-from slotwise.learning.task import NO_METRICS, CheckedTask, Evaluation, Task
+from slotwise.learning.task import (
+    NO_METRICS,
+    CheckedTask,
+    DeviceState,
+    Evaluation,
+    Task,
+    TrainingResult,
+    update_of,
+)
 from slotwise.learning.workers import ThreadWorkers, Workers
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer
@@ -66,12 +75,14 @@ class History(Displayable):
         models: The models needed to resume, by version; the newest is w_rounds.
         rounds: Rounds applied.
         rule_state: State of the aggregation rule after them.
+        device_states: What devices keep between trainings, by device; those that keep nothing are missing.
     """
 
     points: tuple[Point, ...]
     models: Mapping[int, Vector]
     rounds: int
     rule_state: RuleState = field(default_factory=dict)
+    device_states: Mapping[int, DeviceState] = field(default_factory=dict)
 
     @property
     def model(self) -> Vector:
@@ -183,14 +194,15 @@ class Training:
         resume: History | None = None,
     ) -> None:
         self._timeline, self._task, self._aggregation = timeline, CheckedTask.of(task), rule_of(aggregation)
+        check_group_sizes(self._aggregation, timeline.scenario.group_sizes)
         self._workers: Workers = ThreadWorkers(self._task, workers)
         self._task.check_devices(timeline.scenario.devices)
         self._due = evaluation_rounds(timeline, evaluate_every)
         if resume is not None and (wrong := unfitting(resume, timeline, self._task.size)):
             raise UserError(f"resume: {wrong}")
         start = resume or History((), {0: task.initial_model()}, 0)
+        self._rule_state, self._device_states = start.rule_state, dict(start.device_states)
         self._stopped = False
-        self._rule_state = start.rule_state
         self._points = list(start.points)
         self._reported = len(start.points)
         self._pending: deque[tuple[int, Future[Evaluation]]] = deque()
@@ -205,7 +217,7 @@ class Training:
             self._last_uses[round_number].append(version)
         self._models = dict(start.models)
         first = int(timeline.round_offsets[start.rounds])
-        self._updates = UpdatePipeline(timeline, self._workers, self._models, first)
+        self._updates = UpdatePipeline(timeline, self._workers, self._models, first, self._device_states)
         self._updates.start()
         if all(point.round != self.rounds for point in self._points):  # also after an interrupt before it
             self._evaluate_if_due()
@@ -249,16 +261,25 @@ class Training:
             timeline.version[uplinks].tolist(),
             strict=True,
         )
-        contributions = [
-            Contribution(update, k - version, self._models[version], device, k, count(device))
-            for update, device, version in sent
-        ]
+        contributions, states = [], dict[int, DeviceState]()
+        for found, device, version in sent:
+            samples, metrics = None, NO_METRICS
+            if isinstance(found, TrainingResult):
+                samples, metrics = found.samples, found.metrics
+                if found.state or device in self._device_states:
+                    states[device] = found.state
+            samples = count(device) if samples is None else samples
+            start = self._models[version]
+            contributions.append(
+                Contribution(update_of(found), k - version, start, device, k, samples, metrics)
+            )
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
             model, rule_state = next_model(self._aggregation, self.model, contributions, self._rule_state)
         if not np.isfinite(model).all():
             raise Diverged(k, "model", self.history())
         # In this order an interrupt (Ctrl-C) leaves the state of a complete round.
         self._models[k + 1], self._rule_state = model, rule_state
+        self._device_states.update(states)
         self.rounds = k + 1
         for version in self._last_uses.pop(k, ()):
             self._models.pop(version, None)
@@ -291,11 +312,14 @@ class Training:
     def history(self) -> History:
         """Return everything up to the last applied round, after waiting for its evaluations."""
         self._collect(wait=True)
-        return History(tuple(self._points), dict(self._models), self.rounds, self._rule_state)
+        models, states = dict(self._models), dict(self._device_states)
+        return History(tuple(self._points), models, self.rounds, self._rule_state, states)
 
     def _evaluate_if_due(self) -> None:
         if self.rounds in self._due:
-            self._pending.append((self.rounds, self._workers.evaluate(read_only(self.model))))
+            states = (dict(self._device_states),) if self._device_states else ()
+            evaluation = self._workers.evaluate(read_only(self.model), *states)
+            self._pending.append((self.rounds, evaluation))
 
     def _collect(self, *, wait: bool) -> None:
         """Append finished evaluations to the points, in order."""
@@ -333,6 +357,9 @@ def rule_of(aggregation: Aggregation | str) -> Aggregation:
     """Return the rule of a name, with its default options; a rule is returned as it is, if it can be one."""
     if isinstance(aggregation, str):
         return AggregationConfig(aggregation=aggregation).rule()
+    if isinstance(aggregation, type):
+        name = aggregation.__name__
+        raise InputError("aggregation", f"the class {name}", f"an object of it, as in {name}()")
     check_arguments("aggregation", aggregation, 2, 3)
     return aggregation
 

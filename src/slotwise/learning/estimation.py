@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.learning.engine import Training
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
-from slotwise.learning.task import Task, TrainingStart
+from slotwise.learning.task import Task, TrainingStart, update_of
 from slotwise.observer import Observer
 from slotwise.schedule import Timeline
 from slotwise.theory.bound import Constants
@@ -114,7 +114,11 @@ class Estimator:
         """Return ∇f_1, …, ∇f_N, one row each."""
         everyone = range(1, self._devices + 1)
         return np.stack(
-            list(self._pool.map(lambda n: task.local_update(model, TrainingStart(n, draw)), everyone))
+            list(
+                self._pool.map(
+                    lambda n: update_of(task.local_update(model, TrainingStart(n, draw))), everyone
+                )
+            )
         )
 
     def _compare(self, model: Vector, local: Rows, other: Vector, others: Rows) -> None:

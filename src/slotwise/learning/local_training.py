@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,9 +15,11 @@ from slotwise.errors import InputError
 from slotwise.learning.randomness import LARGEST_SEED, draw_batches
 from slotwise.learning.rate_schedule import RateDecay, RateUnit, rate_factor
 from slotwise.learning.task import TrainingStart
+from slotwise.machine import total_memory
 from slotwise.scenario import check_fields, refuse_unused, whole
-from slotwise.user_code import is_function_name
+from slotwise.user_code import describe_value, is_function_name
 
+POSITION = 8  # bytes of a sample's position in a batch
 LocalUpdate = Literal["sum", "mean"]
 OptimizerName = Literal["sgd", "adam"]
 USED_BY: dict[str, tuple[str, ...]] = {"sgd": ("momentum",), "adam": ("beta1", "beta2", "epsilon")}
@@ -119,11 +121,25 @@ class LocalTraining:
         return self.learning_rate * rate_factor(self.rate_decay, elapsed / self.rate_period)
 
 
+class HasCounts(Protocol):
+    """Numbers of samples by device."""
+
+    def __len__(self) -> int:
+        """Return the number of devices."""
+
+    def count(self, device: int) -> int:
+        """Return the number of samples of a device."""
+
+
 class DeviceSamples:
     """Samples of each device, as indices into the arrays of one data set that all share."""
 
     def __init__(self, dataset: Dataset, rows: Sequence[NDArray[np.integer]] | NDArray[np.int32]) -> None:
         """Give device n the samples ``rows[n - 1]``; devices may have different numbers of samples."""
+        if not isinstance(dataset, Dataset):
+            raise InputError("dataset", describe_value(dataset), "a Dataset")
+        if isinstance(rows, str) or not isinstance(rows, Sequence | np.ndarray):
+            raise InputError("rows", describe_value(rows), "a list with the rows of each device")
         self.dataset = dataset
         held = [_checked_rows(dataset, number, own) for number, own in enumerate(rows, start=1)]
         if not held:
@@ -149,9 +165,23 @@ class DeviceSamples:
         return own[draw_batches(training.seed, start.device, start.training, len(own), steps, size)]
 
 
+def check_training(training: LocalTraining, samples: HasCounts) -> None:
+    """Refuse what is no LocalTraining, and more steps than memory can hold the batches of."""
+    if not isinstance(training, LocalTraining):
+        raise InputError("training", describe_value(training), "a LocalTraining")
+    batch = min(training.batch_size, max(samples.count(device) for device in range(1, len(samples) + 1)))
+    needed, memory = training.local_steps * batch * POSITION, total_memory()
+    if needed > memory:
+        size = f"{needed / 1e9:,.0f} GB of {memory / 1e9:,.0f} GB of memory"
+        raise InputError("local_steps", training.local_steps, f"smaller: the batches would take {size}")
+
+
 def _checked_rows(dataset: Dataset, device: int, rows: ArrayLike) -> NDArray[np.int32]:
     """Return the rows of a device; refuse those that are not rows of the data set."""
-    own, count = np.asarray(rows), len(dataset.train_targets)
+    try:
+        own, count = np.asarray(rows), len(dataset.train_targets)
+    except ValueError:
+        raise InputError("samples", f"a ragged list of device {device}", "rows in one dimension") from None
     if own.ndim != 1 or not own.size:
         raise InputError("samples", f"{list(own.shape)} of device {device}", "at least one sample")
     if own.dtype.kind not in "iu" or own.min() < 0 or own.max() >= count:

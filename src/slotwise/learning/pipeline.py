@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 
 from slotwise.aggregation.rule import Vector, read_only
-from slotwise.learning.task import TrainingStart
+from slotwise.learning.task import NO_DEVICE_STATE, DeviceState, TrainingResult, TrainingStart, update_of
 from slotwise.learning.workers import Job, Trained, Workers
 from slotwise.schedule import Timeline
 
@@ -27,24 +27,33 @@ class UpdatePipeline:
     """Updates of a timeline, one after another. Results do not depend on how far ahead they are computed."""
 
     def __init__(
-        self, timeline: Timeline, workers: Workers, models: Mapping[int, Vector], first: int
+        self,
+        timeline: Timeline,
+        workers: Workers,
+        models: Mapping[int, Vector],
+        first: int,
+        states: Mapping[int, DeviceState] | None = None,
     ) -> None:
-        """Begin with uplink ``first``; ``models`` is the engine's table of the models that exist."""
+        """Begin with uplink ``first``.
+
+        ``models`` is the engine's table of the models that exist, ``states`` that of what devices keep.
+        """
+        self._states = {} if states is None else states
         self._timeline, self._workers, self._models = timeline, workers, models
         self._first = self._next = first  # uplinks: the first whose update is kept, the next to start
         self._started: deque[Future[Trained]] = deque()
-        self._finished: deque[Vector] = deque()
+        self._finished: deque[Vector | TrainingResult] = deque()
         self._most = 1  # trainings of a portion
 
-    def updates(self, uplinks: slice) -> list[Vector]:
-        """Return the updates of consecutive uplinks; those before them are dropped, these are kept."""
+    def updates(self, uplinks: slice) -> list[Vector | TrainingResult]:
+        """Return the results of consecutive uplinks; those before them are dropped, these are kept."""
         self.drop(uplinks.start)
         count = uplinks.stop - uplinks.start
         while len(self._finished) < count:
             updates, seconds = self._started[0].result()
             self._finished.extend(updates)
             self._started.popleft()
-            self._choose_portion(len(updates), seconds, updates[0].nbytes)
+            self._choose_portion(len(updates), seconds, update_of(updates[0]).nbytes)
             self.start()
         return [self._finished[number] for number in range(count)]
 
@@ -89,5 +98,7 @@ class UpdatePipeline:
             if model is None:
                 break
             slot = int(timeline.broadcast_end[version - 1]) if version else 0
-            jobs.append(Job(read_only(model), TrainingStart(device, training, version, slot)))
+            # A model reaches a device after the round of its last update, so that training's state is known.
+            state = self._states.get(device, NO_DEVICE_STATE)
+            jobs.append(Job(read_only(model), TrainingStart(device, training, version, slot, state)))
         return jobs

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
-from slotwise.learning.task import CheckedTask, Task, TrainingStart
+from slotwise.learning.task import CheckedTask, Task, TrainingResult, TrainingStart, update_of, with_update
 from slotwise.scenario import whole
 
 UNQUANTISED = 32
@@ -44,20 +44,22 @@ class Quantised:
         self._task, self._seed = task, whole("seed", seed, 0, LARGEST_SEED)
         self.bits = whole("bits", bits, FEWEST_BITS, UNQUANTISED)
         self.initial_model, self.evaluate = task.initial_model, task.evaluate
-        self.named_arrays, self.sample_count = task.named_arrays, CheckedTask.of(task).sample_count
+        checked, self.named_arrays = CheckedTask.of(task), task.named_arrays
+        self.sample_count, self.devices = checked.sample_count, checked.devices
+        self.evaluate_devices = getattr(task, "evaluate_devices", None)
         sizes = [array.size for array in task.named_arrays(task.initial_model()).values()]
         self._ends = np.cumsum(sizes, dtype=np.int64)
         self.packing = None if self.bits == UNQUANTISED else Packing(self._ends, self.bits)
         """Encoding of its updates in a message; None for plain float32."""
 
-    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector | TrainingResult:
         """Return the device's update after quantisation, as the server decodes it."""
-        update = self._task.local_update(model, start)
+        result = self._task.local_update(model, start)
         if self.bits == UNQUANTISED:
-            return update
+            return result
         draw = generator(self._seed, Purpose.QUANTISATION, start.device, start.training)
-        parts = np.split(update, self._ends[:-1])
-        return np.concatenate([quantise(part, self.bits, draw) for part in parts])
+        parts = np.split(update_of(result), self._ends[:-1])
+        return with_update(result, np.concatenate([quantise(part, self.bits, draw) for part in parts]))
 
 
 def packing_of(task: Task) -> Packing | None:

@@ -25,6 +25,8 @@ class Purpose(IntEnum):
     QUANTISATION = 4
     ATTACK = 8
     LAYERS = 12
+    APP_TRAINING = 20
+    APP_EVALUATION = 21
 
 
 def generator(seed: int, purpose: Purpose, device: int = 0, training: int = 0) -> np.random.Generator:

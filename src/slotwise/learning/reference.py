@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from slotwise.aggregation import NO_STATE, Aggregation, Contribution, Vector, mean, next_model
-from slotwise.learning.task import CheckedTask, Task, TrainingStart
+from slotwise.learning.task import CheckedTask, Task, TrainingStart, update_of
 from slotwise.scenario import Scenario
 
 
@@ -34,7 +34,7 @@ def asynchronous(
     for k in range(rounds):  # line 2
         for n in senders.pop(k - delay - 1):  # lines 3 to 6
             started[n], starts[n] = k, model
-            updates[n] = task.local_update(model, TrainingStart(n, trainings[n], k))
+            updates[n] = update_of(task.local_update(model, TrainingStart(n, trainings[n], k)))
             trainings[n] += 1
         # Lines 7 and 8: the S available devices that started earliest; ties go to the lower index.
         senders[k] = sorted(started, key=lambda n: (started[n], n))[:size]
@@ -57,7 +57,7 @@ def synchronous(
     for k in range(rounds):
         contributions = []
         for n in participants(k):
-            update = task.local_update(model, TrainingStart(n, trainings[n], k))
+            update = update_of(task.local_update(model, TrainingStart(n, trainings[n], k)))
             contributions.append(Contribution(update, 0, model, n, k, count(n)))
             trainings[n] += 1
         model, state = next_model(aggregation, model, contributions, state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
-from slotwise.user_code import describe_value
+from slotwise.user_code import check_arguments, describe_value
 
 NO_METRICS: Mapping[str, float] = MappingProxyType({})
 METRIC_NAME = "[A-Za-z][A-Za-z0-9_./-]*"
@@ -26,6 +26,12 @@ RESERVED = (*COLUMNS, *TRACKED_NAMES.values())  # names that no metric may have
 METHODS = ("initial_model", "local_update", "evaluate", "named_arrays")
 
 
+DeviceState = Mapping[str, NDArray[Any]]
+"""Arrays that a device keeps from one training to its next, by name; empty before the first."""
+
+NO_DEVICE_STATE: DeviceState = {}  # never changed; a dict, because other processes get it too
+
+
 class TrainingStart(NamedTuple):
     """One local training: whose it is, its number, and the model it starts from.
 
@@ -34,12 +40,30 @@ class TrainingStart(NamedTuple):
         training: Number of the device's training, from 0.
         round: Number k of the model w_k it starts from.
         slot: Slot in which that model was complete; 0 for w_0.
+        state: What the device keeps from its last training whose update arrived, if the task keeps something.
     """
 
     device: int
     training: int
     round: int = 0
     slot: int = 0
+    state: DeviceState = NO_DEVICE_STATE
+
+
+class TrainingResult(NamedTuple):
+    """Result of a local training that has more than an update.
+
+    Attributes:
+        update: w_start − w_end.
+        samples: Samples it was computed from, the weight of the update; by default what the device holds.
+        metrics: Numbers that the device reports, by name; part of the `Contribution`.
+        state: What the device keeps for its next training; part of checkpoints.
+    """
+
+    update: Vector
+    samples: int | None = None
+    metrics: Mapping[str, float] = {}
+    state: DeviceState = NO_DEVICE_STATE
 
 
 class Evaluation(NamedTuple):
@@ -60,14 +84,15 @@ class Task(Protocol):
     """A learning problem. Models are flat float32 vectors; devices are numbered from 1.
 
     `local_update` must be a pure function of its arguments and safe to call from several threads at once:
-    that is what makes results independent of the number of workers and a checkpoint small.
+    that is what makes results independent of the number of workers and a checkpoint small. A device that
+    keeps a state between its trainings gets it in ``start`` and returns the next in a `TrainingResult`.
     """
 
     def initial_model(self) -> Vector:
         """Return the first model, w_0."""
 
-    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
-        """Return w_start − w_end of one local training on ``model``."""
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector | TrainingResult:
+        """Return w_start − w_end of one local training on ``model``, or a result that contains it."""
 
     def evaluate(self, model: Vector) -> Evaluation:
         """Return training loss, test accuracy and further metrics."""
@@ -76,13 +101,24 @@ class Task(Protocol):
         """Return the model's arrays by name and in their shapes, for people and for other programs."""
 
 
+def update_of(result: Vector | TrainingResult) -> Vector:
+    """Return the update in the result of a local training."""
+    return result.update if isinstance(result, TrainingResult) else result
+
+
+def with_update(result: Vector | TrainingResult, update: Vector) -> Vector | TrainingResult:
+    """Return the result of a local training with another update."""
+    return result._replace(update=update) if isinstance(result, TrainingResult) else update
+
+
 class CheckedTask:
     """A task whose results are checked: a mistake in it becomes one clear line.
 
     A task may also have ``sample_count(device)``, the samples that a device holds, for rules that weight by
     it; without it every device counts as one sample. It may have ``devices``, the number of devices that have
-    samples. And it may have ``local_updates(model, starts)``, which returns what ``local_update`` would for
-    each start, if it is faster to compute them together.
+    samples. It may have ``local_updates(model, starts)``, which returns what ``local_update`` would for each
+    start, if it is faster to compute them together. And one whose devices keep a state may have
+    ``evaluate_devices(model, states)``, which gets the states by device and is called instead of `evaluate`.
 
     Raises:
         UserError: ``task`` is no Task, or its first model is not a finite float32 vector that its
@@ -92,13 +128,18 @@ class CheckedTask:
     def __init__(self, name: str, task: Any) -> None:
         """Check ``task``, which messages call ``name``."""
         self.name, self.task = name, task
+        self._metrics: frozenset[str] | None = None  # names in the first evaluation
+        if isinstance(task, type):
+            raise UserError(f"task {name}: must be an object, and {task.__name__} is a class; call it")
         missing = [method for method in METHODS if not callable(getattr(task, method, None))]
         if missing:
             found = f"{describe_value(task)} has no {', '.join(missing)}"
             raise UserError(f"task {name}: must be a slotwise.learning.Task; {found}")
         self.initial_model, self.named_arrays = task.initial_model, task.named_arrays
+        self.evaluate_devices = getattr(task, "evaluate_devices", None)
         self.trains_together = callable(getattr(task, "local_updates", None))
         """True if the task computes several updates in one call."""
+        self.devices: int | None = getattr(task, "devices", None)
         model = task.initial_model()
         vector = isinstance(model, np.ndarray) and model.dtype == np.float32 and model.ndim == 1
         if not vector or not model.size:
@@ -106,7 +147,12 @@ class CheckedTask:
         if not np.isfinite(model).all():
             raise UserError(f"task {name}: initial_model must return finite numbers")
         self.size = model.size
-        named = sum(array.size for array in task.named_arrays(model).values())
+        if getattr(task, "local_updates", None) is not None:
+            check_arguments(f"task {name}: local_updates", task.local_updates, 2)
+        arrays = task.named_arrays(model)
+        if not isinstance(arrays, Mapping) or not all(isinstance(a, np.ndarray) for a in arrays.values()):
+            raise self._wrong("named_arrays", "a dict of numpy arrays by name", arrays)
+        named = sum(array.size for array in arrays.values())
         if named != self.size:
             covered = f"they have {named} of {self.size} numbers"
             raise UserError(f"task {name}: named_arrays must cover the model; {covered}")
@@ -116,55 +162,99 @@ class CheckedTask:
         """Return the task with checks, unless it has them already."""
         return task if isinstance(task, CheckedTask) else cls(type(task).__name__, task)
 
-    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
-        """Return the task's update in float32."""
-        return self._checked_update(self.task.local_update(model, start))
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector | TrainingResult:
+        """Return the task's result with the update in float32."""
+        return self._checked_result(self.task.local_update(model, start))
 
-    def local_updates(self, model: Vector, starts: Sequence[TrainingStart]) -> list[Vector]:
-        """Return the updates of several local trainings on one model."""
+    def local_updates(self, model: Vector, starts: Sequence[TrainingStart]) -> list[Vector | TrainingResult]:
+        """Return the results of several local trainings on one model."""
         if not self.trains_together:
             return [self.local_update(model, start) for start in starts]
-        found = [self._checked_update(update) for update in self.task.local_updates(model, starts)]
+        returned = self.task.local_updates(model, starts)
+        if not isinstance(returned, Iterable):
+            raise self._wrong("local_updates", "a list of updates", returned)
+        found = [self._checked_result(result) for result in returned]
         if len(found) != len(starts):
-            raise self._wrong("local_updates", f"{len(starts)} updates", found)
+            wrong = f"must return {len(starts)} updates; it returned {len(found)}"
+            raise UserError(f"task {self.name}: local_updates {wrong}")
         return found
 
-    def _checked_update(self, update: Any) -> Vector:
+    def _checked_result(self, found: Any) -> Vector | TrainingResult:
+        update: Any = update_of(found)
         real = isinstance(update, np.ndarray) and update.dtype.kind == "f"
         if not real or update.shape != (self.size,):
             raise self._wrong("local_update", f"a float32 array of length {self.size}", update)
-        return np.asarray(update, dtype=np.float32)
+        result = with_update(found, np.asarray(update, dtype=np.float32))
+        if isinstance(result, TrainingResult):
+            self._check_result(result)
+        return result
 
-    def evaluate(self, model: Vector) -> Evaluation:
+    def train(self, model: Vector, start: TrainingStart) -> TrainingResult:
+        """Return the result of one local training, with the samples that weight it."""
+        found = self.local_update(model, start)
+        result = found if isinstance(found, TrainingResult) else TrainingResult(found)
+        samples = self.sample_count(start.device) if result.samples is None else result.samples
+        return result._replace(samples=samples)
+
+    def evaluate(self, model: Vector, states: Mapping[int, DeviceState] | None = None) -> Evaluation:
         """Return the task's evaluation; a pair of numbers of any type is accepted."""
-        found: Any = self.task.evaluate(model)
+        with_states = getattr(self.task, "evaluate_devices", None)
+        found: Any = with_states(model, states or {}) if with_states else self.task.evaluate(model)
         try:
             loss, accuracy, *more = found
-            metrics = {str(name): float(value) for name, value in dict(*more).items()}
-            evaluation = Evaluation(float(loss), float(accuracy), metrics)
+            metrics = dict(*more)
+            evaluation = Evaluation(float(loss), float(accuracy))
         except (TypeError, ValueError):
-            raise self._wrong("evaluate", "a slotwise.learning.Evaluation", found) from None
-        for name in metrics:  # each is a column of history.csv
-            if not re.fullmatch(METRIC_NAME, name) or name in RESERVED:
+            wanted = "a slotwise.learning.Evaluation: a loss, an accuracy and perhaps a dict of metrics"
+            raise self._wrong("evaluate", wanted, found) from None
+        return evaluation._replace(metrics=self._checked_metrics(metrics))
+
+    def _checked_metrics(self, metrics: Mapping[Any, Any]) -> Mapping[str, float]:
+        """Return metrics as floats; their names, columns of history.csv, must always be the same."""
+        for name in metrics:
+            if not re.fullmatch(METRIC_NAME, str(name)) or name in RESERVED:
                 allowed = f"letters, digits and _ . / -, and not {', '.join(RESERVED)}"
                 raise UserError(f"task {self.name}: evaluate names a metric {name!r}; allowed are {allowed}")
-        return evaluation
+        names = frozenset(map(str, metrics))
+        self._metrics = names if self._metrics is None else self._metrics
+        if names != self._metrics:
+            change = f"{', '.join(sorted(self._metrics)) or 'none'}; now {', '.join(sorted(names)) or 'none'}"
+            always = "must return the same metrics each time (NaN for one that is not known)"
+            raise UserError(f"task {self.name}: evaluate {always}; it returned first {change}")
+        try:
+            return {str(name): float(value) for name, value in metrics.items()}
+        except (TypeError, ValueError):
+            found = ", ".join(f"{name} is {describe_value(value)}" for name, value in metrics.items())
+            raise UserError(f"task {self.name}: evaluate must return numbers as metrics; {found}") from None
 
     def sample_count(self, device: int) -> int:
         """Return the number of samples that a device holds; 1 if the task does not say."""
         count = getattr(self.task, "sample_count", None)
         found: Any = 1 if count is None else count(device)
-        if not isinstance(found, Integral) or isinstance(found, bool) or found < 1:
-            raise self._wrong("sample_count", "a whole number of at least 1", found)
+        if not isinstance(found, Integral) or isinstance(found, bool):
+            raise self._wrong("sample_count", "a whole number", found)
+        if not _is_count(found):
+            raise UserError(f"task {self.name}: sample_count must return at least 1; it returned {found}")
         return int(found)
+
+    def _check_result(self, result: TrainingResult) -> None:
+        if result.samples is not None and not _is_count(result.samples):
+            wanted = "a TrainingResult whose samples are a whole number of at least 1"
+            raise self._wrong("local_update", wanted, result.samples)
+        for name, array in result.state.items():
+            if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+                raise self._wrong("local_update", f"arrays of numbers as its state, also for {name}", array)
 
     def check_devices(self, devices: int) -> None:
         """Raise a UserError if the task has samples for another number of devices than the schedule has."""
-        held = getattr(self.task, "devices", devices)
-        if held != devices:
-            found = f"has samples for {held} devices, and the schedule has {devices}"
+        if self.devices is not None and self.devices != devices:
+            found = f"has samples for {self.devices} devices, and the schedule has {devices}"
             raise UserError(f"task {self.name}: {found}")
 
     def _wrong(self, method: str, wanted: str, found: object) -> UserError:
         returned = describe_value(found)
         return UserError(f"task {self.name}: {method} must return {wanted}; it returned {returned}")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1

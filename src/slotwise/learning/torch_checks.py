@@ -114,14 +114,13 @@ class _Check:
             outputs = _call("the module", flat.module, inputs, source=self._describe_device(fewest))
             value = self._loss(outputs, targets, len(rows))
             forward = mode.seen
+            self._check_leaves(value)
             _call("the gradient of the loss", value.backward)
         if mode.seen != forward:
             raise UserError(
                 "TorchTask: random numbers are drawn while gradients are computed, as activation"
                 " checkpointing does; they must be drawn in the forward pass"
             )
-        if not flat.gradient.any() and torch.isfinite(value):
-            self._check_connected(outputs)
         return bool(forward), flat.gradient.cpu().numpy().copy()
 
     def _describe_device(self, device: int) -> str:
@@ -135,9 +134,16 @@ class _Check:
                 for row in self.data.first_rows:
                     self._batch(row[np.newaxis], test=False)
 
-    def _check_connected(self, outputs: Any) -> None:
-        if isinstance(outputs, Tensor) and not outputs.requires_grad:
-            raise UserError("TorchTask: the outputs do not depend on the module's parameters")
+    def _check_leaves(self, loss: Tensor) -> None:
+        """Refuse a loss whose gradient reaches tensors that are not parameters of the thread's copy."""
+        own = {id(parameter) for parameter in self.flat.module.parameters()}
+        foreign = [leaf for leaf in _leaves(loss) if id(leaf) not in own]
+        if foreign:
+            raise UserError(
+                f"TorchTask: the loss depends on {describe_tensors(foreign[0])}, which would not be trained:"
+                " it is no parameter of the module's copy; use layers and parameters as attributes of self,"
+                " not in lambdas, closures or hooks that hold the original"
+            )
 
     def _batch(self, rows: Any, *, test: bool) -> tuple[Any, Any]:
         read = self.data.test_batch if test else self.data.train_batch
@@ -228,6 +234,20 @@ def describe_tensors(value: object) -> str:
     if isinstance(value, list | tuple) and value:
         return f"({', '.join(map(describe_tensors, value))})"
     return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _leaves(value: Tensor) -> list[Tensor]:
+    """Return the tensors in which the backward pass of ``value`` stores gradients."""
+    found, seen, nodes = [], set(), [value.grad_fn]
+    while nodes:
+        node: Any = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            found.append(node.variable)
+        nodes += [following for following, _ in node.next_functions]
+    return found
 
 
 def _other_generators() -> tuple[Any, ...]:

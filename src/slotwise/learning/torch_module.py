@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from math import prod
 from typing import Any, Literal, NamedTuple
@@ -20,6 +22,7 @@ from torch import Tensor, nn
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning.randomness import Purpose, generator
+from slotwise.user_code import describe_error
 
 Buffers = Literal["local", "average", "refuse"]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -98,7 +101,7 @@ class FlatModule:
     """
 
     def __init__(self, module: nn.Module, layout: Layout) -> None:
-        self.module = copy.deepcopy(module)
+        self.module = copy_module(module)
         self._layout = layout
         own = dict(self.module.named_parameters())
         self.device = next(iter(own.values())).device
@@ -167,6 +170,26 @@ class FlatModule:
         self.module.eval()
 
 
+def copy_module(module: nn.Module) -> nn.Module:
+    """Return a copy of a module; a UserError if it cannot be copied, or is compiled by TorchScript.
+
+    TorchScript keeps weights of its own, so that a copy would not use the flat tensor.
+    """
+    scripted = [name for name, layer in module.named_modules() if isinstance(layer, torch.jit.ScriptModule)]
+    if scripted:
+        place = f"layer {scripted[0]}" if scripted[0] else "the module"
+        raise UserError(
+            f"TorchTask: {place} is compiled by TorchScript; give the Python module it was made of"
+        )
+    try:
+        return copy.deepcopy(module)
+    except Exception as error:  # each thread needs a copy
+        raise UserError(
+            f"TorchTask: the module cannot be copied: {describe_error(error)}; keep only layers, parameters"
+            " and buffers in it (for weight_norm, that of torch.nn.utils.parametrizations)"
+        ) from error
+
+
 def named_buffers(module: nn.Module) -> dict[str, Buffer]:
     """Return the buffers of a module by name, each tensor once."""
     return dict(_each_buffer(module))
@@ -196,6 +219,19 @@ def draw_parameters(module: nn.Module, seed: int) -> None:
                 bound = 1.0 / float(np.sqrt(parameter[0].numel()))
             numbers = draw.uniform(-bound, bound, parameter.numel()).astype(np.float32)
             parameter.copy_(torch.from_numpy(numbers).view(parameter.shape))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one intra-op thread, a setting of each thread; restore that of the main thread."""
+    before = torch.get_num_threads()
+    if before > 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if before > 1 and threading.current_thread() is threading.main_thread():
+            torch.set_num_threads(before)
 
 
 @cache

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from slotwise.errors import UserError
+from slotwise.errors import InputError, UserError
 from slotwise.learning.task import RESERVED
 from slotwise.learning.torch_label_loss import IGNORED, find_label_loss
+from slotwise.user_code import check_arguments, describe_value
 
 Loss = Callable[[Any, Any], Tensor]
 Metric = Callable[[Any, Any], Any]
@@ -23,7 +24,10 @@ class Objective:
     """The loss that is trained, and the metrics of an evaluation, among them the test loss."""
 
     def __init__(self, loss: Loss, metrics: Mapping[str, Metric]) -> None:
+        if not isinstance(metrics, Mapping):
+            raise InputError("metrics", describe_value(metrics), "a dict of functions by name")
         for name in metrics:
+            check_arguments(f"metric {name}", metrics[name], 2)
             if name == TEST_LOSS or name in RESERVED:
                 raise UserError(f"TorchTask: metric {name}: the name is taken; choose another")
         _check_loss(loss)

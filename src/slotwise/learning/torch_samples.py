@@ -15,6 +15,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.randomness import draw_batches
 from slotwise.learning.task import TrainingStart
+from slotwise.user_code import describe_value
 
 Rows = NDArray[np.integer]
 Batch = tuple[Any, Any]  # inputs and targets
@@ -72,7 +73,12 @@ class TorchSamples:
         collate: Callable[[list[Any]], Any] = default_collate,
     ) -> None:
         """Give device n the data set ``devices[n - 1]``; ``collate`` makes a batch of a list of items."""
+        if not isinstance(devices, Sequence):
+            raise InputError("samples", describe_value(devices), "a list of data sets, one for each device")
         self._devices, self._test, self._collate = tuple(devices), test, collate
+        for dataset in (*self._devices, test):
+            if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+                raise InputError("samples", describe_value(dataset), "a data set with a length and items")
         if not self._devices:
             raise InputError("samples", "no data set", "one data set for each device")
         sizes = [len(own) for own in self._devices]

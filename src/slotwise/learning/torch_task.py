@@ -7,7 +7,6 @@ than parallel operations. Images are kept channels-last, which the CPU's kernels
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
-from slotwise.learning.local_training import DeviceSamples, LocalTraining
+from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training
 from slotwise.learning.optimizer import Optimizer, Step, with_own_step
 from slotwise.learning.task import Evaluation, TrainingStart
 from slotwise.scenario import LARGEST_SEED, whole
@@ -32,7 +31,15 @@ except ModuleNotFoundError:
     raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'") from None
 
 from slotwise.learning.torch_checks import Checks, check_module
-from slotwise.learning.torch_module import Buffers, FlatModule, Layout, draw_parameters, keep_freed_memory
+from slotwise.learning.torch_module import (
+    Buffers,
+    FlatModule,
+    Layout,
+    copy_module,
+    draw_parameters,
+    keep_freed_memory,
+    one_thread,
+)
 from slotwise.learning.torch_objective import Loss, Mean, Metric, Objective, count_correct
 from slotwise.learning.torch_randomness import SeededOperations
 from slotwise.learning.torch_samples import ArrayBatches, Batch, Batches, Rows, TorchSamples, arrange
@@ -93,6 +100,7 @@ class TorchTask:
             UserError: module, loss, metrics and samples do not fit together.
         """
         data = _batches(samples, offset, scale)
+        check_training(training, samples)
         _check_choice("initial", initial, ("module", "seed"))
         _check_choice("buffers", buffers, ("local", "average", "refuse"))
         seed = training.seed if model_seed is None else whole("model_seed", model_seed, 0, LARGEST_SEED)
@@ -120,6 +128,7 @@ class TorchTask:
         """Return the number of samples that a device holds."""
         return self.samples.count(device)
 
+    @one_thread()
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         """Return w_start − w_end of H steps on the device's samples."""
         flat = self._worker_module()
@@ -137,6 +146,7 @@ class TorchTask:
             take_step()
         return flat.update(model, self.training.divisor)
 
+    @one_thread()
     @torch.no_grad()
     def evaluate(self, model: Vector) -> Evaluation:
         """Return the mean loss over the union of the devices' samples; accuracy and metrics of the test."""
@@ -186,7 +196,6 @@ class TorchTask:
     def _worker_module(self) -> FlatModule:
         """Return this thread's copy of the module."""
         if not hasattr(self._local, "module"):
-            torch.set_num_threads(1)  # a setting of the thread, so each worker makes it
             keep_freed_memory()
             self._local.module = FlatModule(self._module, self._layout)
         found: FlatModule = self._local.module
@@ -214,7 +223,7 @@ def _descend(flat: FlatModule, rate: float) -> None:
 def _make_module(module: object, seed: int) -> nn.Module:
     """Return a copy of the module, or the one that a function makes."""
     if isinstance(module, nn.Module):
-        return copy.deepcopy(module)
+        return copy_module(module)
     if not callable(module):
         allowed = "a torch.nn.Module or a function that makes one"
         raise UserError(f"TorchTask: module = {module!r}: must be {allowed}")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
 from threading import Event
 from typing import NamedTuple, Protocol
 
 from slotwise.aggregation import Vector
-from slotwise.learning.task import CheckedTask, Evaluation, TrainingStart
+from slotwise.learning.task import CheckedTask, DeviceState, Evaluation, TrainingResult, TrainingStart
 from slotwise.scenario import whole
+
+NO_STATES: Mapping[int, DeviceState] = {}
 
 
 class Job(NamedTuple):
@@ -22,9 +24,9 @@ class Job(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """Updates of consecutive local trainings, in order, and the seconds that they took."""
+    """Results of consecutive local trainings, in order, and the seconds that they took."""
 
-    updates: list[Vector]
+    updates: list[Vector | TrainingResult]
     seconds: float
 
 
@@ -40,8 +42,8 @@ class Workers(Protocol):
     def train(self, jobs: Sequence[Job]) -> Future[Trained]:
         """Start local trainings, which one worker computes one after another."""
 
-    def evaluate(self, model: Vector) -> Future[Evaluation]:
-        """Start the evaluation of a model."""
+    def evaluate(self, model: Vector, states: Mapping[int, DeviceState] = NO_STATES) -> Future[Evaluation]:
+        """Start the evaluation of a model; ``states`` are those of devices, if they keep any."""
 
     def end_trainings(self) -> None:
         """Let trainings that were started together end after the one that is being computed."""
@@ -62,9 +64,9 @@ class ThreadWorkers:
         """Start local trainings, which one thread computes one after another."""
         return self._pool.submit(train_all, self._task, jobs, self._ending)
 
-    def evaluate(self, model: Vector) -> Future[Evaluation]:
+    def evaluate(self, model: Vector, states: Mapping[int, DeviceState] = NO_STATES) -> Future[Evaluation]:
         """Start the evaluation of a model."""
-        return self._pool.submit(self._task.evaluate, model)
+        return self._pool.submit(self._task.evaluate, model, states)
 
     def end_trainings(self) -> None:
         """Let trainings that were started together end after the one that is being computed."""
@@ -79,7 +81,7 @@ class ThreadWorkers:
 def train_all(task: CheckedTask, jobs: Sequence[Job], ending: Event) -> Trained:
     """Return the updates of local trainings, one after another; not of all once ``ending`` is set."""
     began = time.perf_counter()
-    updates: list[Vector] = []
+    updates: list[Vector | TrainingResult] = []
     for _, group in groupby(jobs, key=lambda job: job.start.round):
         together = list(group)
         size = len(together) if task.trains_together else 1

@@ -12,7 +12,7 @@ from slotwise.aggregation import Contribution, RuleState, Vector, next_model
 from slotwise.aggregation.norm_bound import NormBounded, only_norms
 from slotwise.errors import UserError
 from slotwise.learning import Task, TrainingStart
-from slotwise.learning.task import CheckedTask
+from slotwise.learning.task import CheckedTask, update_of
 from slotwise.live.server.model_health import Rollback
 from slotwise.runs import RunFolder
 from slotwise.runs.execution import build_task
@@ -55,7 +55,8 @@ def _last_model(
         columns = (timeline.device, timeline.version, timeline.training)
         for device, version, training in zip(*(c[rows].tolist() for c in columns), strict=True):
             slot = int(timeline.broadcast_end[version - 1]) if version else 0
-            update = task.local_update(models[version], TrainingStart(device, training, version, slot))
+            start = TrainingStart(device, training, version, slot)
+            update = update_of(task.local_update(models[version], start))
             samples = sample_count(device)
             contributions.append(Contribution(update, k - version, models[version], device, k, samples))
         base = models[k]

@@ -180,6 +180,6 @@ def _cautions(answer: Recommendation) -> Iterator[str]:
         if best.values[0] < start if metric.quantity == "accuracy" else best.values[0] > start:
             yield f"even the best is worse than the first model ({metric.text(start)}): nothing was learned"
     if not finding.complete:
-        yield f"the budget ended the search; a larger one may leave fewer than {len(answer.choices)}"
+        yield f"the budget ended the search at slot {best.slot:,}; a larger one may change the answer"
     if len(best.values) == 1 and len(finding.question.field.candidates) > 1:
-        yield "one seed says nothing about others"
+        yield f"judged with seed {finding.question.seeds[0]} only, which says nothing about other seeds"

@@ -21,11 +21,11 @@ from slotwise.aggregation import RuleState
 from slotwise.errors import UserError
 from slotwise.files import leftovers, write_atomically
 from slotwise.learning import History, Point
-from slotwise.learning.task import COLUMNS
+from slotwise.learning.task import COLUMNS, DeviceState
 
 KEPT = 2
 POINT_ARRAYS = ("slots", "rounds", "losses", "accuracies", "staleness")  # in the order of COLUMNS
-RULE_STATE, METRIC = "rule_state.", "metric."  # before the names of arrays
+RULE_STATE, DEVICE_STATE, METRIC = "rule_state.", "device_state.", "metric."  # before the names of arrays
 State = TypeVar("State")
 
 
@@ -125,10 +125,22 @@ def rule_state_in(archive: Mapping[str, NDArray[Any]]) -> RuleState:
     return {name.removeprefix(RULE_STATE): archive[name] for name in names}
 
 
+def _device_states_in(archive: Mapping[str, NDArray[Any]]) -> dict[int, DeviceState]:
+    """Return the arrays that devices keep; their names begin with the number of the device."""
+    found: dict[int, dict[str, NDArray[Any]]] = {}
+    for key in archive:
+        if key.startswith(DEVICE_STATE):
+            device, _, name = key.removeprefix(DEVICE_STATE).partition(".")
+            found.setdefault(int(device), {})[name] = archive[key]
+    return dict(found)
+
+
 def _encode(history: History) -> bytes:
     versions = sorted(history.models)
     buffer = io.BytesIO()
     more: dict[str, Any] = {RULE_STATE + name: array for name, array in history.rule_state.items()}
+    for device, state in history.device_states.items():
+        more |= {f"{DEVICE_STATE}{device}.{name}": array for name, array in state.items()}
     for name, (column, kind) in zip(POINT_ARRAYS, COLUMNS.items(), strict=True):
         more[name] = np.array([getattr(point, column) for point in history.points], dtype=kind)
     for name in {name: None for point in history.points for name in point.metrics}:
@@ -157,6 +169,7 @@ def _decode(data: bytes) -> History | None:
                 Point(*row)._replace(metrics={name: values[number] for name, values in metrics.items()})
                 for number, row in enumerate(zip(*columns, strict=True))
             )
-            return History(points, models, int(archive["round"]), rule_state_in(archive))
+            states = _device_states_in(archive)
+            return History(points, models, int(archive["round"]), rule_state_in(archive), states)
     except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError):
         return None

@@ -21,6 +21,7 @@ from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_file import options_of_file
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.flower_project import devices_of
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.model_config import DEFAULT_LAYERS, ModelConfig
 from slotwise.learning.networks import RESNETS, Resnet8
@@ -40,6 +41,7 @@ from slotwise.scenario import (
 )
 from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
 from slotwise.schedule.policies.synchronous import BOOKED
+from slotwise.user_code import describe_value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +75,10 @@ class RunConfig:
     evaluate_every: int | None = None
 
     def __post_init__(self) -> None:
+        for name in GROUPS:
+            kind = type(getattr(RunConfig, name))
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(name, describe_value(getattr(self, name)), f"a {kind.__name__}")
         whole("bits", self.bits, FEWEST_BITS, UNQUANTISED)
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
@@ -81,9 +87,10 @@ class RunConfig:
             self.rule.check_group_size(size)
         self.attackers()
         self.dataset.check_devices(self.channel.devices)
-        for name, reason in self._unused_data().items():
-            if getattr(self.dataset, name) != getattr(DatasetConfig, name):
-                raise NoEffectError(name, getattr(self.dataset, name), reason)
+        for name, reason in self._unused_with_own_task().items():
+            part: Any = self.dataset if name in option_names(DatasetConfig) else self.training
+            if getattr(part, name) != getattr(type(part), name):
+                raise NoEffectError(name, getattr(part, name), reason)
         self._check_radio()
 
     def unused(self) -> dict[str, str]:
@@ -91,7 +98,7 @@ class RunConfig:
 
         A class of options declares its own in a method of the same name.
         """
-        found = self._unused_data() | self._unused_link()
+        found = self._unused_with_own_task() | self._unused_link()
         for group in GROUPS:
             part = getattr(self, group)
             found |= part.unused() if hasattr(part, "unused") else {}
@@ -119,12 +126,15 @@ class RunConfig:
             group = groups.get(name, self.fleet)
             if getattr(group, name) != getattr(type(group), name):
                 raise NoEffectError(name, getattr(group, name), reason)
-        if self.radio.radio_link is not None and self.model.task is not None:
+        if self.radio.radio_link is not None and self.model.is_own:
             for name in ("radio_bits", "radio_broadcast_bits"):
                 if getattr(self.radio, name) is None and name not in self.radio.unused():
                     raise InputError(name, "missing", "given with a task of your own")
 
-    def _unused_data(self) -> dict[str, str]:
+    def _unused_with_own_task(self) -> dict[str, str]:
+        if self.model.flower_app is not None:  # it has its own data and its own training
+            names = (*option_names(DatasetConfig), *option_names(LocalTraining))
+            return dict.fromkeys((name for name in names if name != "seed"), "with flower_app")
         return {} if self.model.task is None else {"input_scale": "with a task of your own"}
 
     @classmethod
@@ -144,7 +154,7 @@ class RunConfig:
         chosen = {name: value for name, value in options.items() if name not in SHORTHANDS}
         case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
         case = _without_outdated(case, chosen)
-        chosen |= _devices_of_folder(chosen)
+        chosen |= _devices_of_folder(chosen) | _devices_of_flower_app(chosen)
         chosen |= shorthand.radio(options, chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
@@ -285,7 +295,7 @@ class RunConfig:
 
     def message_bits(self) -> tuple[int, int]:
         """Return the bits of an update and of a model; 0 for a task of your own, whose size is not known."""
-        if self.model.task is not None:
+        if self.model.is_own:
             return 0, 0
         network = self.network()
         arrays = len(network.parameter_shapes)
@@ -419,8 +429,9 @@ class Shorthand:
         for name in REPLACED_BY["bits_per_slot"]:
             if name in options:
                 raise ConflictError("bits_per_slot", name)
-        if options.get("task") is not None:
-            raise ConflictError("bits_per_slot", "task", "give the slots of the link instead")
+        for name in ("task", "flower_app"):
+            if options.get(name) is not None:
+                raise ConflictError("bits_per_slot", name, "give the slots of the link instead")
         names = ("data", "data_folder", "devices", "network", "channels", "hidden", "backend", "bits")
         given = {name: chosen[name] for name in names if name in chosen}
         sized = RunConfig().with_options(group_size=1, **given)
@@ -493,6 +504,13 @@ def _devices_of_folder(options: Mapping[str, Any]) -> dict[str, Any]:
             raise ConflictError(name, "data_folder")
     found = DatasetConfig(data_folder=options["data_folder"])
     return {"devices": options.get("devices", len(found.device_samples))}
+
+
+def _devices_of_flower_app(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the number of nodes in the default federation of a Flower project, if it has one."""
+    folder = options.get("flower_app")
+    found = None if folder is None or "devices" in options else devices_of(str(folder))
+    return {} if found is None else {"devices": found}
 
 
 @cache

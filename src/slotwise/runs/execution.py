@@ -22,6 +22,8 @@ from slotwise.learning import Diverged, History, Task, Training, TrainingStart
 from slotwise.learning.attack import Attacked
 from slotwise.learning.engine import follow, unfitting
 from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.learning.flower_project import FlowerProject
+from slotwise.learning.flower_task import flower_task
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.task import CheckedTask
 from slotwise.machine import available_cores
@@ -33,7 +35,7 @@ from slotwise.runs.memory import refuse_too_much_memory
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
-from slotwise.user_code import describe_error, load_function
+from slotwise.user_code import describe_error, describe_value, load_function
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
 
@@ -81,6 +83,8 @@ def run(
         UserError: an option is wrong; nothing has been written then.
         Diverged: the training diverged; its state is saved.
     """
+    if not isinstance(config, RunConfig):
+        raise InputError("config", describe_value(config), "a RunConfig")
     check_interval(checkpoint_every)
     workers = available_cores() if workers is None else whole("workers", workers)
     folder = RunFolder.check_new(Path(out), overwrite=overwrite)
@@ -127,7 +131,7 @@ def resume(
         raise UserError(f"{run_folder.path}: it trains a {task_object} made in Python; resume it with task=…")
     recorded = run_folder.description().get("data_sha256")
     if recorded is not None and recorded != config.dataset.content_hash:
-        changed = f"the data set {config.dataset.data} has changed since the run began"
+        changed = f"the data set {config.dataset.source} has changed since the run began"
         raise UserError(f"{run_folder.path}: {changed}; start a new one")
     with run_folder.held():
         history, damaged = run_folder.checkpoints.load()
@@ -178,10 +182,12 @@ def execute(
     task = task if task is not None else build_task(config)
     more = {} if task_object is None else {"task_object": task_object}
     _check_fits(resume, timeline, task, folder)
+    checked = CheckedTask.of(task)
+    checked.check_devices(timeline.scenario.devices)
     if create:
-        own = more or config.model.task or config.training.local_step
+        own = more or config.model.is_own or config.training.local_step
         if own or config.rule.aggregation not in RULES:
-            _try_once(CheckedTask.of(task), rule, timeline)
+            _try_once(checked, rule, timeline)
         folder = RunFolder.create(folder.path, config, overwrite=overwrite, **more)
     with folder.held(), _opened(folder, config, observer):
         _tell_attackers(config, observer)
@@ -211,7 +217,7 @@ def _follow(training: Training, saver: _Saver, observer: Observer) -> History:
     except KeyboardInterrupt:
         saver.close(training.history(), "interrupted")
         raise
-    except Exception as error:  # of the user's rule or task, or a full disk
+    except (Exception, SystemExit) as error:  # of the user's rule or task, or a full disk
         saver.fail(training, error)
         raise
 
@@ -221,8 +227,10 @@ def _try_once(task: CheckedTask, rule: Aggregation, timeline: Timeline) -> None:
     model = task.initial_model()
     senders = timeline.device[timeline.uplinks(0)].tolist() if timeline.rounds else []
     if senders:
-        update = task.local_update(model, TrainingStart(senders[0], 0))
-        sent = [Contribution(update, 0, model, n, 0, task.sample_count(n)) for n in senders]
+        result = task.train(model, TrainingStart(senders[0], 0))
+        sent = [
+            Contribution(result.update, 0, model, n, 0, task.sample_count(n), result.metrics) for n in senders
+        ]
         with np.errstate(over="ignore", invalid="ignore"):
             next_model(rule, model, sent)
     task.evaluate(model)
@@ -284,7 +292,7 @@ class _Saver:
         self._folder.write_points(history.points)
         self._last = time.monotonic()
 
-    def fail(self, training: Training, error: Exception) -> None:
+    def fail(self, training: Training, error: BaseException) -> None:
         """Save the state before an error as interrupted, so that the run can be resumed without its cause.
 
         If that fails too, there is still the last checkpoint.
@@ -333,6 +341,15 @@ def build_task(
             raise
         except (Exception, SystemExit) as error:
             raise UserError(f"task {name} failed: {describe_error(error)}") from error
+    elif config.model.flower_app is not None:
+        task = flower_task(
+            config.model.flower_app,
+            devices=config.channel.devices,
+            seed=config.seed,
+            model_seed=config.model_seed,
+            run_config=config.model.flower_config,
+            evaluate=config.model.flower_evaluate,
+        )
     else:
         network = config.network()  # what does not fit is refused before data is loaded
         refuse_too_much_memory(config)
@@ -357,9 +374,7 @@ def build_task(
 
 def _own_task(task: Task, config: RunConfig) -> Task:
     """Return a task object of the user with checks, and with the attack and the quantisation of the run."""
-    checked = CheckedTask.of(task)
-    checked.check_devices(config.channel.devices)
-    return _as_sent(checked, config)
+    return _as_sent(CheckedTask.of(task), config)
 
 
 def _as_sent(task: Task, config: RunConfig) -> Task:
@@ -372,8 +387,10 @@ def _as_sent(task: Task, config: RunConfig) -> Task:
 def check_task(config: RunConfig) -> None:
     """Refuse a network or sizes that do not fit, or a task or rule that cannot be imported; load no data."""
     config.rule.rule()
-    if config.model.task is None:
+    if config.model.flower_app is not None:
+        FlowerProject.read(config.model.flower_app, config.model.flower_config)
+    elif config.model.task is not None:
+        load_function("task", config.model.task, 1)
+    else:
         config.network()
         refuse_too_much_memory(config)
-    else:
-        load_function("task", config.model.task, 1)

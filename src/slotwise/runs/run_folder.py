@@ -60,7 +60,7 @@ class RunFolder:
                 # Replace an old run, if there is one; keep foreign files. In this order a crash at any moment
                 # leaves a run that can be resumed, and a new run.json never meets old checkpoints.
                 folder.checkpoints.clear()
-                folder.write_description(config, "running", **more)
+                folder.write_description(config, "running", is_new=True, **more)
                 trackers = path.glob(TRACKER_FILES)  # a new run is a new one for trackers, too
                 for old in (path / "history.csv", path / "model.npz", *trackers, *leftovers(path)):
                     old.unlink(missing_ok=True)
@@ -137,8 +137,10 @@ class RunFolder:
         except UserError as error:
             raise UserError(f"{self.path / 'run.json'}: {error}") from None
 
-    def write_description(self, config: RunConfig, status: Status, **results: Any) -> None:
-        """Write run.json with the given results."""
+    def write_description(
+        self, config: RunConfig, status: Status, *, is_new: bool = False, **results: Any
+    ) -> None:
+        """Write run.json with the given results; the hash of the data is that of the start of the run."""
         machine = f"{platform.system()} {platform.machine()}"
         versions = {"python": platform.python_version(), "machine": machine}
         for name in ("slotwise", "numpy", "numba", "torch"):
@@ -147,7 +149,9 @@ class RunFolder:
         head: dict[str, Any] = {"format": FORMAT, "status": status, "parameters": config.options()}
         if attackers := config.attackers():
             head["attackers"] = attackers
-        if data_sha256 := config.dataset.content_hash:
+        is_new = is_new or not self.is_run
+        data_sha256 = config.dataset.content_hash if is_new else self.description().get("data_sha256")
+        if data_sha256 is not None:
             head["data_sha256"] = data_sha256
         write_document(self.path / "run.json", {**head, **results, "versions": versions})
 

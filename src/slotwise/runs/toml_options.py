@@ -16,6 +16,12 @@ from slotwise.runs.config import RENAMED, known_options
 # Options that name a file or a folder.
 FILES = ("fleet_file", "data_folder", "radio_trace", "radio_placement_file", "radio_schemes_file")
 
+# Flags of commands that a file cannot have: they say where results go and how they are computed, not what.
+FLAGS_ONLY = (
+    *("out", "resume", "overwrite", "config", "workers", "checkpoint_every", "track", "track_project"),
+    "quiet",
+)
+
 
 def read_toml(path: Path, table: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Read the options in a TOML file, or in ``table`` of it; names may have dashes or underscores."""
@@ -70,6 +76,10 @@ def _refuse_unknown(key: str, value: Any, others: Sequence[str]) -> None:
     name = key.replace("-", "_")
     if name in RENAMED:
         raise UserError(f"unknown option {key}: it is now {RENAMED[name].replace('_', '-')}")
+    if name in FLAGS_ONLY and name not in others:
+        raise UserError(
+            f"unknown option {key}: a file cannot have it; give the flag --{name.replace('_', '-')}"
+        )
     items = value if isinstance(value, list) else [value]
     if any(isinstance(item, dict) for item in items) and name not in others:
         close = difflib.get_close_matches(key, others, 1)

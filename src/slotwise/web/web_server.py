@@ -40,8 +40,8 @@ def explore(
         UserError: the folder does not exist, the port is taken, or the extra ``web`` is not installed.
     """
     folder = None if runs is None else Path(runs)
-    if folder is not None and not folder.is_dir():
-        raise InputError("runs", folder, "an existing folder")
+    if folder is not None and not _is_folder(folder):
+        raise UserError(f"{folder}: not a folder")
     require_web()
     from slotwise.web.explorer_app import Explorer  # noqa: PLC0415  (needs the extra)
 
@@ -57,6 +57,13 @@ def explore(
         server = make_server(Explorer(folder, folder or NEW_RUNS).app, started)
         with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has shut down
             server.run(sockets=[listener])
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name too long to be a folder's
+        return False
 
 
 def require_web() -> None:

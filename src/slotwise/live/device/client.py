@@ -129,8 +129,6 @@ class Device:
 
     async def _take_call(self, frame: Frame) -> None:
         """Answer a call; for a new run, make its task first, which only a call to all devices describes."""
-        from slotwise.learning.quantisation import packing_of  # noqa: PLC0415  (not before a run needs it)
-
         if frame.label.run != self._run_id:
             if "devices" not in frame.fields:
                 return
@@ -152,6 +150,8 @@ class Device:
             except NotUnderstood as error:
                 self._stand_aside(f"the server speaks {server}, and {error}")
                 return
+            from slotwise.learning.quantisation import packing_of  # noqa: PLC0415  (not before a run needs it)
+
             self._size, self._packing = len(self._task.initial_model()), packing_of(self._task)
         announced = frame.fields.get("part_bytes", "")
         if re.fullmatch("[0-9]{1,9}", announced):
@@ -263,7 +263,9 @@ class Device:
 
     def _compute(self, task: Task, model: Vector, start: TrainingStart) -> Vector | bytes:
         """Return the update as it is sent."""
-        update = np.asarray(task.local_update(model, start), dtype=np.float32)
+        from slotwise.learning.task import update_of  # noqa: PLC0415  (a device that waits needs no task)
+
+        update = np.asarray(update_of(task.local_update(model, start)), dtype=np.float32)
         return update if self._packing is None else self._packing.pack(update)
 
     @property

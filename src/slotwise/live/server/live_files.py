@@ -56,7 +56,7 @@ class LiveFiles:
 
     def describe(self, status: Status, **more: Any) -> None:
         """Write run.json."""
-        kept = {"live_run": self.run_id, "live_options": self._options.kept()}
+        kept: dict[str, Any] = {"live_run": self.run_id, "live_options": self._options.kept()}
         self.folder.write_description(self._config, status, **kept, **more)
 
     def close(

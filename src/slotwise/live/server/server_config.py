@@ -67,7 +67,7 @@ class ServerConfig:
         cool_down: Seconds in which one penalty point expires; a bad update costs a point, a wait in vain one
             for each timeout, and a device is excluded while it has 3, until it has 2. Default: 20 timeouts.
         clip_norm: Largest L2 norm of an update; longer ones are scaled down to it: a number, off, or auto,
-            which is 4 times the median of the last 20 updates.
+            which is 3 times the median of the last 10 updates.
         retransmission: When an update that did not arrive is sent again: next-turn, at-once, or never
             (erasure).
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
@@ -115,6 +115,9 @@ def live_plan(config: RunConfig) -> Timeline:
     for name in SIMULATED_FAULTS:
         if options[name]:
             raise InputError(name, options[name], "omitted: in a live run, faults are real")
+    if config.model.flower_app is not None:
+        allowed = "omitted: devices on MQTT train no Flower app; slotwise.flower.serve uses Flower's nodes"
+        raise InputError("flower_app", config.model.flower_app, allowed)
     if config.channel.sub_channels > 1:
         raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
     if config.attackers():

@@ -239,7 +239,9 @@
     /** Show an error at its control; returns whether there is one. */
     error(parameter, message) {
       for (const control of Object.values(this.controls)) control.error(control.name === parameter ? message : "");
-      this.controls[parameter]?.unused("");  // what must be changed can be
+      const wrong = this.controls[parameter], hidden = wrong?.box.closest("details");
+      wrong?.unused("");  // what must be changed can be seen and changed
+      if (hidden && message) hidden.open = true;
       return parameter in this.controls;
     }
   };

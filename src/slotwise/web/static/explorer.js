@@ -222,7 +222,7 @@
       tab.tabIndex = key === name ? 0 : -1;
       byId(key).hidden = key !== name;
     }
-    byId("copies").style.visibility = name === "explore" ? "" : "hidden";
+    byId("copies").hidden = name !== "explore";
     if (!keep) {
       const place = new URL(location.href);
       place.searchParams.set("tab", name);

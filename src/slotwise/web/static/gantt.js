@@ -81,7 +81,7 @@
       if (!this.frame || !this.box.clientWidth) return;
       const { devices, last } = this.frame;
       this.slot = this.fittingSlot();
-      this.row = Math.max(5, Math.min(24, Math.floor((this.tallest - TOP) / devices)));
+      this.row = Math.max(5, Math.min(24, Math.floor((this.tallest - TOP - 18) / devices)));
       const whole = TOP + devices * this.row + 3;
       const bar = this.slot * (last - this.origin) > this.room + 1 ? 12 : 0;  // a scroll bar takes some room
       this.box.style.height = Math.min(whole + bar, this.tallest) + 2 + "px";

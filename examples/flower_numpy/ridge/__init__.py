@@ -1,0 +1,1 @@
+"""Ridge regression with Flower and numpy."""

@@ -1,0 +1,191 @@
+"""FlowerTask: a Flower ClientApp as a Task; make_task makes one of a project or of an app object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, MessageType, MetricRecord
+from flwr.clientapp import ClientApp
+from numpy.typing import NDArray
+
+from slotwise.aggregation import Vector
+from slotwise.errors import InputError, UserError
+from slotwise.learning.flower.app_call import CALLING, AppCall, AppDescription
+from slotwise.learning.flower.app_messages import MessageForm, evaluation_of
+from slotwise.learning.flower.app_process import AppProcess
+from slotwise.learning.flower.array_layout import ArrayLayout
+from slotwise.learning.flower.global_randomness import seed_of, seeded
+from slotwise.learning.flower.server_probe import FirstMessages, first_messages
+from slotwise.learning.flower_project import FlowerProject
+from slotwise.learning.randomness import Purpose
+from slotwise.learning.task import NO_DEVICE_STATE, DeviceState, Evaluation, TrainingResult, TrainingStart
+from slotwise.scenario import LARGEST_SEED, whole
+from slotwise.user_code import check_arguments, describe_error, load_function
+
+EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | Mapping[str, float] | None]
+
+
+class FlowerTask:
+    """Learning with a Flower ClientApp, which is called without changes.
+
+    Devices are nodes with partition-id 0 to N−1. The first worker calls the app in this process; each further
+    one has a process of its own, because the app may use the global random generators. An app object that is
+    not part of a project is always called in this process, one call at a time.
+    """
+
+    def __init__(
+        self,
+        description: AppDescription,
+        arrays: ArrayRecord,
+        *,
+        app: ClientApp | None = None,
+        evaluate: EvaluateFunction | None = None,
+    ) -> None:
+        """Start from ``arrays``; ``evaluate`` is a server-side evaluation instead of that of the devices."""
+        self.devices = description.devices
+        self._description, self._evaluate = description, evaluate
+        self._layout = description.layout
+        self._first = self._layout.vector(arrays)
+        self._shared = AppCall(description, app)
+        self._idle: list[AppCall | AppProcess] = [self._shared]
+        self._lock = Lock()
+
+    def initial_model(self) -> Vector:
+        """Return the arrays that the ServerApp sends first."""
+        return self._first.copy()
+
+    def local_update(self, model: Vector, start: TrainingStart) -> TrainingResult:
+        """Return the update of one train message, with the metrics of the reply and the state of the app."""
+        with self._borrowed() as call:
+            return call.train(model, start)
+
+    def evaluate(self, model: Vector) -> Evaluation:
+        """Return the evaluation by devices without a state."""
+        return self.evaluate_devices(model, {})
+
+    def evaluate_devices(self, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
+        """Return the server-side evaluation, or else the mean over devices, weighted by num-examples."""
+        if self._evaluate is not None:
+            return self._evaluate_on_server(model)
+        total, sums = 0, dict[str, float]()
+        with self._borrowed() as call:
+            for device in range(1, self.devices + 1):
+                samples, metrics = call.evaluate(model, device, states.get(device, NO_DEVICE_STATE))
+                total += samples
+                for name, value in metrics.items():
+                    sums[name] = sums.get(name, 0.0) + samples * value
+        return self._evaluation("evaluate", {name: value / total for name, value in sums.items()})
+
+    def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
+        """Return the arrays by their names in the ArrayRecord."""
+        return self._layout.named_arrays(model)
+
+    def _evaluate_on_server(self, model: Vector) -> Evaluation:
+        assert self._evaluate is not None
+        name = f"evaluate function {getattr(self._evaluate, '__name__', '')}"
+        try:
+            with CALLING, seeded(seed_of(self._description.seed, Purpose.APP_EVALUATION, 0)):
+                found = self._evaluate(0, self._layout.record(model))
+        except (Exception, SystemExit) as error:
+            raise UserError(f"{self._description.label}: {name} failed: {describe_error(error)}") from error
+        if not isinstance(found, Mapping):
+            kind = type(found).__name__
+            raise UserError(
+                f"{self._description.label}: {name} must return a MetricRecord; it returned {kind}"
+            )
+        return self._evaluation(name, {k: float(v) for k, v in found.items() if not isinstance(v, list)})
+
+    def _evaluation(self, name: str, metrics: Mapping[str, float]) -> Evaluation:
+        try:
+            return evaluation_of(metrics)
+        except UserError as error:
+            raise UserError(f"{self._description.label}: {name} {error}") from None
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[AppCall | AppProcess]:
+        """Lend the app to one thread; if it is in use, a process for it is started."""
+        with self._lock:
+            call = self._idle.pop() if self._idle else None
+        if call is None:
+            own = self._description.project is None
+            call = self._shared if own else AppProcess(self._description)
+        try:
+            yield call
+        finally:
+            with self._lock:
+                if call is self._shared:  # first choice again
+                    self._idle.append(call)
+                else:
+                    self._idle.insert(0, call)
+
+
+def make_task(
+    app: str | Path | ClientApp,
+    *,
+    devices: int,
+    seed: int = 0,
+    model_seed: int | None = None,
+    run_config: str | Mapping[str, Any] | None = None,
+    arrays: ArrayRecord | None = None,
+    evaluate: str | EvaluateFunction | None = None,
+) -> FlowerTask:
+    """Return the task of a project or an app object; `flower_task` describes the arguments."""
+    whole("devices", devices)
+    whole("seed", seed, 0, LARGEST_SEED)
+    if isinstance(app, ClientApp):
+        return _object_task(app, devices, seed, run_config, arrays, evaluate)
+    if not isinstance(app, str | Path):
+        raise InputError("app", type(app).__name__, "the folder of a Flower project, or a ClientApp")
+    project = FlowerProject.read(app, run_config)
+    project.load("clientapp")
+    start = whole("model_seed", seed if model_seed is None else model_seed, 0, LARGEST_SEED)
+    first = first_messages(project, devices, seed_of(start, Purpose.MODEL, 0))
+    begin = first.arrays if arrays is None else arrays
+    function = _evaluate_function(evaluate)
+    description = AppDescription(
+        f"flower app {project.name}",
+        project,
+        ArrayLayout.of(begin),
+        first.train,
+        first.evaluate,
+        devices,
+        seed,
+        project.run_config,
+    )
+    return FlowerTask(description, begin, evaluate=function)
+
+
+def _object_task(
+    app: ClientApp,
+    devices: int,
+    seed: int,
+    run_config: str | Mapping[str, Any] | None,
+    arrays: ArrayRecord | None,
+    evaluate: str | EvaluateFunction | None,
+) -> FlowerTask:
+    """Return the task of an app object, with the messages that Flower's strategies send."""
+    if arrays is None:
+        raise InputError("arrays", "missing", "the first model, because a ClientApp does not have it")
+    if isinstance(run_config, str):
+        raise InputError("run_config", run_config, "a mapping with a ClientApp object")
+    first = FirstMessages(arrays, MessageForm.default(MessageType.TRAIN))
+    layout, config = ArrayLayout.of(arrays), dict(run_config or {})
+    description = AppDescription(
+        "flower app", None, layout, first.train, first.evaluate, devices, seed, config
+    )
+    return FlowerTask(description, arrays, app=app, evaluate=_evaluate_function(evaluate))
+
+
+def _evaluate_function(evaluate: str | EvaluateFunction | None) -> EvaluateFunction | None:
+    """Return the function; the folder of the project is on the search path by now."""
+    if isinstance(evaluate, str):
+        function: EvaluateFunction = load_function("flower_evaluate", evaluate, 2)
+        return function
+    if evaluate is not None:
+        check_arguments("evaluate", evaluate, 2)
+    return evaluate

@@ -1,0 +1,169 @@
+"""The Scheduler on nodes: in memory with a grid of this process, and with a real SuperLink and SuperNodes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, Message
+
+from slotwise import InputError, RunConfig, Scenario, UserError, flower_task, train
+from slotwise.flower import SlotGrid, serve
+from slotwise.flower.node_server import MOST_FAILURES
+from slotwise.learning.flower_project import FlowerProject
+from slotwise.observer import Observer
+
+OPTIONS = {"devices": 3, "group_size": 1, "compute_slots": 4, "aggregation": "fedavg"}
+
+
+class Notices(Observer):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def notice(self, message: str) -> None:
+        self.lines.append(message)
+
+
+class FaultyGrid(SlotGrid):
+    """A grid whose node 2 fails with its message number ``when``: it answers wrongly, or never again."""
+
+    def __init__(self, project: FlowerProject, kind: str, when: int = 2) -> None:
+        super().__init__(
+            project.load("clientapp"),
+            Scenario(devices=3, group_size=1, compute_slots=4),
+            run_config=project.run_config,
+        )
+        self.kind, self.left = kind, when
+
+    def get_node_ids(self):  # type: ignore[no-untyped-def]
+        return [1, 3] if self.kind == "leaves" and self.left <= 0 else [1, 2, 3]
+
+    def _call(self, message: Message) -> Message:
+        if message.metadata.dst_node_id == 2 and message.metadata.message_type == "train":
+            self.left -= 1
+            if self.left <= 0 and self.kind == "error":
+                from flwr.app import Error
+
+                return Message(Error(0, "out of memory"), reply_to=message)
+        return super()._call(message)
+
+    def pull_messages(self, message_ids):  # type: ignore[no-untyped-def]
+        wanted = list(message_ids)
+        if self.left <= 0 and self.kind in ("leaves", "silent"):
+            wanted = [i for i in wanted if i in self._replies and self._replies[i].metadata.src_node_id != 2]
+        return super().pull_messages(wanted)
+
+
+@pytest.mark.parametrize("schedule", ["sync", "async", "idfl"])
+def test_nodes_give_the_models_of_the_simulation(example: Path, tmp_path: Path, schedule: str) -> None:
+    project, task = FlowerProject.read(example), flower_task(example, devices=3)
+    options = {**OPTIONS, "schedule": schedule, "deadline": 24, "evaluate_every": 12}
+    config = RunConfig.from_options(options)
+    grid = SlotGrid(
+        project.load("clientapp"),
+        Scenario(devices=3, group_size=1, compute_slots=4),
+        run_config=project.run_config,
+    )
+    first = task.named_arrays(task.initial_model())
+    notices = Notices()
+    outcome = serve(
+        grid,
+        config,
+        arrays=_record(example, first),
+        train_config={"lr": project.run_config["learning-rate"]},
+        out=tmp_path / "run",
+        observer=notices,
+    )
+    expected = train(config.simulate(), task, aggregation="fedavg")
+    assert outcome.live.status == "finished"
+    assert outcome.live.comparison is not None
+    assert outcome.live.comparison.first_difference is None
+    model = np.concatenate([array.numpy().ravel() for array in outcome.arrays.values()])
+    assert model == pytest.approx(expected.model, rel=1e-4, abs=1e-5)
+    messages = json.loads((tmp_path / "run" / "messages.json").read_text())
+    assert messages["messages"] >= len(config.simulate())
+    assert messages["unanswered"] == 0
+    assert any("slots of" in line for line in notices.lines)
+
+
+@pytest.mark.parametrize("kind", ["error", "leaves", "silent"])
+def test_a_failing_node_leaves_and_the_others_go_on(numpy_example: Path, tmp_path: Path, kind: str) -> None:
+    grid = FaultyGrid(FlowerProject.read(numpy_example), kind)
+    options = {**OPTIONS, "schedule": "async", "deadline": 40}
+    notices = Notices()
+    outcome = serve(
+        grid,
+        options,
+        arrays=ArrayRecord([np.zeros(8), np.zeros(1)]),
+        train_config={"lr": 0.02},
+        out=tmp_path / "run",
+        evaluate_fn=lambda number, arrays: {"loss": 1.0},
+        message_timeout=2.0,
+        observer=notices,
+    )
+    assert outcome.live.status == "finished"
+    senders = [uplink[1] for uplink in outcome.live.state.record.uplinks]
+    assert senders.count(2) == 1
+    assert any("device 2 has left" in line for line in notices.lines)
+    failures = sum("out of memory" in line for line in notices.lines)
+    assert failures == (MOST_FAILURES if kind == "error" else 0)
+    assert outcome.latency.unanswered == (0 if kind == "error" else 1)
+
+
+def test_a_run_is_resumed(numpy_example: Path, tmp_path: Path) -> None:
+    class StopAfter(Observer):
+        rounds = 0
+
+        def round_done(self, round_number: int) -> None:
+            self.rounds += 1
+
+        def wants_stop(self) -> bool:
+            return self.rounds >= 3
+
+    project = FlowerProject.read(numpy_example)
+    models = []
+    for name, stopped in (("whole", False), ("parts", True), ("parts", False)):
+        grid = SlotGrid(
+            project.load("clientapp"),
+            Scenario(devices=3, group_size=1, compute_slots=4),
+            run_config=project.run_config,
+        )
+        outcome = serve(
+            grid,
+            {**OPTIONS, "schedule": "async", "deadline": 30},
+            arrays=ArrayRecord([np.zeros(8), np.zeros(1)]),
+            train_config={"lr": 0.02},
+            out=tmp_path / name,
+            evaluate_fn=lambda number, arrays: {"loss": 1.0},
+            observer=StopAfter() if stopped else None,
+            resume=(tmp_path / name).exists(),
+        )
+        models.append((outcome.live.status, outcome.arrays.to_numpy_ndarrays()))
+    assert [status for status, _ in models] == ["finished", "interrupted", "finished"]
+    assert all(np.array_equal(one, other) for one, other in zip(models[0][1], models[2][1], strict=True))
+
+
+def test_wrong_arguments_write_nothing(numpy_example: Path, tmp_path: Path) -> None:
+    project = FlowerProject.read(numpy_example)
+    grid = SlotGrid(project.load("clientapp"), Scenario(devices=3, group_size=1, compute_slots=4))
+    arrays = ArrayRecord([np.zeros(8)])
+    for wrong in (
+        {"config": {"scheduel": "async"}},
+        {"config": {**OPTIONS, "uplink_loss": 0.1}},
+        {"config": {**OPTIONS, "flower_app": str(numpy_example)}},
+        {"message_timeout": 0},
+        {"arrays": [1, 2]},
+        {"slot_ms": -1},
+    ):
+        options = {"config": {**OPTIONS, "deadline": 30}, "arrays": arrays, "out": tmp_path / "run", **wrong}
+        with pytest.raises((InputError, UserError)):
+            serve(grid, **options)
+        assert not (tmp_path / "run").exists()
+
+
+def _record(example: Path, arrays: dict[str, np.ndarray]) -> ArrayRecord:
+    """Return the first model as the app's ServerApp sends it."""
+    from flwr.app import Array
+
+    kind = np.float64 if example.name == "flower_numpy" else np.float32
+    return ArrayRecord({name: Array(array.astype(kind)) for name, array in arrays.items()})
