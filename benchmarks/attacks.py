@@ -296,7 +296,7 @@ async def played(attack: Attack, deadline: int, folder: Path) -> Result:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--deadline", type=int, default=600, help="slots of a run")
+    parser.add_argument("--deadline", type=int, default=1200, help="slots of a run")
     parser.add_argument(
         "--only", default="", help="attacks whose name contains this, and the run without one"
     )

@@ -113,7 +113,8 @@ class ModelHealth:
             if norm > found.bound:
                 clipped[device] = norm
             self.recent.append((round_number, device, norm, found.median))
-        self.recent = [row for row in self.recent if row[0] >= self.good]
+        good = self.good
+        self.recent = [row for row in self.recent if row[0] >= good]
         return clipped
 
     def suspects(self, bad: int) -> dict[int, float]:
