@@ -57,6 +57,7 @@ WITHOUT_EFFECT = [
     ("train --flower-app . --data mnist", "data"),
     ("train --flower-app . --bits-per-slot 1000", "bits_per_slot"),
     ("train --flower-app . --task a:b", "flower_app"),
+    ("train --flower-app . --samples-per-slot 9", "samples_per_slot"),
     ("train --flower-config a=1", "flower_config"),
     ("train --flower-evaluate a:b", "flower_evaluate"),
     ("train --network logistic --hidden 9", "hidden"),

@@ -97,9 +97,9 @@ def test_a_task_for_another_number_of_devices_leaves_no_folder(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(importlib.import_module(module), "make", lambda config: FiveDevices())
     config = CONFIG.with_options(devices=devices, **options)
-    with pytest.raises(UserError, match=f"5 devices, and the schedule has {devices}"):
+    with pytest.raises(UserError, match=f"task FiveDevices: .* 5 devices, and the schedule has {devices}"):
         run(config, tmp_path / "run", task=FiveDevices())  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=f"5 devices, and the schedule has {devices}"):
+    with pytest.raises(UserError, match=f"task {module}:make: .* 5 devices, and the schedule has {devices}"):
         run(config.with_options(task=f"{module}:make"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -23,7 +23,7 @@ from slotwise import (
 )
 from slotwise.battery_balance import BatteryBalance, nanojoules
 from slotwise.costs import server_usage, usage
-from slotwise.fleet import Batteries, Fleet
+from slotwise.fleet import Absence, Batteries, Fleet
 from slotwise.schedule import fading_simulator
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.fading_simulator import SELECTED
@@ -240,3 +240,13 @@ def test_devices_that_cannot_pay_for_a_round_are_refused() -> None:
         scenario = Scenario(devices=2, group_size=1, compute_slots=2, deadline=deadline)
         with pytest.raises(InputError):
             simulate(scenario, "async", fleet=fleet, rounds=3)
+
+
+def test_a_device_that_left_while_it_sent_waits_for_no_energy() -> None:
+    battery = Batteries(capacity=(40.0,), initial=(10.0,), computing=(1.0,), sending=(1.0,), harvest=(0.5,))
+    absences = (Absence(1, 7, 8),)
+    fleet = Fleet(compute_slots=(1, 1), link_slots=(9, 1), absences=absences, batteries=battery)
+    scenario = Scenario(devices=2, group_size=1, compute_slots=5, link_slots=2)
+    timeline = simulate(scenario, "async", fleet=fleet, rounds=1)
+    assert timeline.lost[:, 1].tolist() == [1]
+    assert [row for row in timeline.waits.tolist() if row[1] == 0] == []

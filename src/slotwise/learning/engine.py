@@ -115,7 +115,10 @@ class Diverged(UserError):
 
     def __init__(self, round_number: int, what: str, history: History) -> None:
         self.round, self.history = round_number, history
-        super().__init__(f"training diverged in round {round_number}: the {what} is not finite; {REMEDY}")
+        remedy = (
+            REMEDY if round_number or what == "model" else "look for the fault in the data or the first model"
+        )
+        super().__init__(f"training diverged in round {round_number}: the {what} is not finite; {remedy}")
 
 
 def train(

@@ -167,6 +167,8 @@ class RunConfig:
             return config
         if "compute_slots" in chosen:
             raise ConflictError("samples_per_slot", "compute_slots")
+        if config.model.flower_app is not None:  # it alone knows how many samples a training takes
+            raise ConflictError("samples_per_slot", "flower_app", "give the compute slots instead")
         steps, batch = config.training.local_steps, config.training.batch_size
         return config.with_options(compute_slots=compute_slots(steps, batch, shorthand.samples_per_slot))
 

@@ -182,12 +182,10 @@ def execute(
     task = task if task is not None else build_task(config)
     more = {} if task_object is None else {"task_object": task_object}
     _check_fits(resume, timeline, task, folder)
-    checked = CheckedTask.of(task)
-    checked.check_devices(timeline.scenario.devices)
     if create:
         own = more or config.model.is_own or config.training.local_step
         if own or config.rule.aggregation not in RULES:
-            _try_once(checked, rule, timeline)
+            _try_once(CheckedTask.of(task), rule, timeline)
         folder = RunFolder.create(folder.path, config, overwrite=overwrite, **more)
     with folder.held(), _opened(folder, config, observer):
         _tell_attackers(config, observer)
@@ -379,6 +377,7 @@ def _own_task(task: Task, config: RunConfig) -> Task:
 
 def _as_sent(task: Task, config: RunConfig) -> Task:
     """Return the task with updates as devices send them: those of attackers, and quantised ones."""
+    CheckedTask.of(task).check_devices(config.channel.devices)
     if config.adversary.attack != "none":  # attackers quantise what they send, as all devices do
         task = Attacked(task, config.adversary, config.channel.devices, config.seed)
     return task if config.bits == UNQUANTISED else Quantised(task, config.bits, config.seed)

@@ -159,7 +159,7 @@ class Drive:
             lost = lost or self._fleet.leaves_within(device, slot, end)
         if not lost:
             self._agenda.add(end, Sent(device))
-        elif self._energy is None or self._fleet.retransmission == "erasure":
+        elif self._energy is None or not self._sends_again(device, slot, end):
             self._agenda.add(end, Lost(device, end))
         else:
             self._send_again(device, version, end)
@@ -188,6 +188,11 @@ class Drive:
                 ready = begins + slots
             add(ready, Ready(device, ready, version))
         self._record.receivers.append(receivers)
+
+    def _sends_again(self, device: int, slot: int, end: int) -> bool:
+        """Return whether a lost uplink will be sent again: not if it is erased or the device leaves."""
+        fleet = self._fleet
+        return fleet.retransmission != "erasure" and not fleet.leaves_within(device, slot, end + 1)
 
     def _send_again(self, device: int, version: int, slot: int) -> None:
         """Report a lost uplink; its device sends again when its battery can pay for it."""
