@@ -69,7 +69,7 @@ class PageOptions:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port."""
+        """Host and port where the page is served."""
         try:
             return listen_address(self.page_listen)
         except InputError as error:
@@ -142,7 +142,7 @@ class LivePage(Observer):
             self._publish(self._maker.make(status))
 
     async def _follow(self, maker: SnapshotMaker) -> None:
-        """Take snapshots without end; less often if nobody looks, or if they take long."""
+        """Take snapshots without end; less often without a reader, or if they take long."""
         while True:
             began = time.perf_counter()
             self._publish(maker.make())
