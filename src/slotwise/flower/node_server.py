@@ -91,11 +91,7 @@ def serve(
     chosen = config if isinstance(config, RunConfig) else RunConfig.from_options(config)
     if not 0 < message_timeout < inf:
         raise InputError("message_timeout", message_timeout, "a finite number of seconds above 0")
-    # In memory nothing is sent in parts, and how long a training may take is the timeout of its message.
-    usual: dict[str, Any] = {"clip_norm": "off", "packet_kib": LARGEST_PACKET}
-    if options.get("slot_ms") is None:
-        usual["longest_training"] = 2 * message_timeout
-    server = ServerConfig(**{**usual, **options})
+    server = _server_config(options, message_timeout)
     live_plan(chosen)
     chosen.rule.rule()
     if not isinstance(arrays, ArrayRecord):
@@ -214,6 +210,15 @@ class _Nodes:
             broker.pass_on(will)
         await asyncio.sleep(REJOIN_DELAY)
         del self.of_device[number]
+
+
+def _server_config(options: Mapping[str, Any], message_timeout: float) -> ServerConfig:
+    """Return the options of the live server, with the defaults that fit Flower."""
+    # In memory nothing is sent in parts, and how long a training may take is the timeout of its message.
+    usual: dict[str, Any] = {"clip_norm": "off", "packet_kib": LARGEST_PACKET}
+    if options.get("slot_ms") is None:
+        usual["longest_training"] = 2 * message_timeout
+    return ServerConfig(**{**usual, **options})
 
 
 def _form(kind: str, given: Mapping[str, Any] | None) -> MessageForm:
