@@ -17,9 +17,8 @@ from typing import Any
 
 from flwr.app import Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import Result
-from flwr.supercore.run import Run
 
 from slotwise.errors import InputError, UserError
 from slotwise.fleet import Fleet
@@ -27,6 +26,7 @@ from slotwise.learning import History, Point
 from slotwise.learning.flower.app_call import CALLING
 from slotwise.learning.flower.app_messages import evaluation_of, reply_content, reply_metrics
 from slotwise.learning.flower.global_randomness import seed_of, seeded
+from slotwise.learning.flower.local_grid import LocalGrid
 from slotwise.learning.flower.server_probe import ensure_task_identity, quiet_flower, server_context
 from slotwise.learning.flower_project import FlowerProject
 from slotwise.learning.randomness import Purpose
@@ -41,7 +41,7 @@ class DeadlineReached(BaseException):
     """The next round would end after the deadline. No Exception, so that no app hides it."""
 
 
-class SlotGrid(Grid):
+class SlotGrid(LocalGrid):
     """A grid whose nodes 1 to N are calls of a ClientApp in this process, one after another.
 
     Every node keeps its own ``context.state``. An app that fails answers with an error message, as in
@@ -64,9 +64,10 @@ class SlotGrid(Grid):
             fleet.check_size(scenario)
             if not fleet.faultless:
                 raise InputError("fleet", "with losses or absences", "one without: a strategy knows none")
+        super().__init__()
         self._app, self._scenario = app, scenario
         self._fleet, self._unequal = fleet or Fleet.equal(scenario), fleet
-        self._seed, self._run = whole("seed", seed, 0, LARGEST_SEED), Run.create_empty(1)
+        self._seed = whole("seed", seed, 0, LARGEST_SEED)
         self._config = dict(run_config or {})
         self._states = {device: RecordDict() for device in range(1, scenario.devices + 1)}
         self._trainings: Counter[int] = Counter()
@@ -111,26 +112,6 @@ class SlotGrid(Grid):
                 ]
             ]
         return History(tuple(points), {}, self.rounds)
-
-    def set_run(self, run: Run) -> None:
-        """Set what `run` returns."""
-        self._run = run
-
-    @property
-    def run(self) -> Run:
-        """Description of the run, which Flower asks for."""
-        return self._run
-
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        """Return a new message to a node."""
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
         """Return the numbers of the devices."""

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from flwr.app import ArrayRecord, Context, Message, MessageType, RecordDict
-from flwr.serverapp import Grid, ServerApp
-from flwr.supercore.run import Run
+from flwr.serverapp import ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 
 from slotwise.errors import UserError
 from slotwise.learning.flower.app_messages import MessageForm
 from slotwise.learning.flower.global_randomness import seeded
+from slotwise.learning.flower.local_grid import LocalGrid
 from slotwise.learning.flower_project import FlowerProject
 from slotwise.user_code import describe_error
 
@@ -40,33 +40,14 @@ class _Stopped(BaseException):
     """Ends a ServerApp. No Exception, so that an ``except Exception`` in the app does not stop it."""
 
 
-class ProbeGrid(Grid):
+class ProbeGrid(LocalGrid):
     """A grid of nodes that never answer: it only keeps the first messages of each kind."""
 
     def __init__(self, devices: int) -> None:
-        self._devices, self._run = devices, Run.create_empty(1)
+        super().__init__()
+        self._devices = devices
         self.train: Message | None = None
         self.evaluate: Message | None = None
-
-    def set_run(self, run: Run) -> None:
-        """Set what `run` returns."""
-        self._run = run
-
-    @property
-    def run(self) -> Run:
-        """Description of the run, which Flower asks for."""
-        return self._run
-
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        """Return a new message to a node."""
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
         """Return a node for each device."""

@@ -18,7 +18,7 @@ from slotwise.schedule.timeline import Uplink
 
 
 class Carried(NamedTuple):
-    """What the channel has carried from a slot on, also in the round that is not complete yet."""
+    """Uplinks and broadcasts since a slot, those of the round that is not complete yet included."""
 
     uplinks: list[Uplink]  # that arrived: round, device, version, start, end
     lost: list[Uplink]
