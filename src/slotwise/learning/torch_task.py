@@ -107,7 +107,7 @@ class TorchTask:
         training = with_own_step(training, local_step)
         self.samples, self.training, self.devices = samples, training, len(samples)
         self._optimizer = Optimizer(training, local_step)
-        self._device = _find_device(device)
+        self._asked, self._device = device, _find_device(device)
         self._module = _make_module(module, seed).to(self._device)
         if initial == "seed":
             draw_parameters(self._module, seed)
@@ -116,6 +116,16 @@ class TorchTask:
         self._data, self._local = data, threading.local()
         flat = FlatModule(self._module, self._layout)
         self._checks: Checks = check_module(flat, self.initial_model(), self._data, self._objective, training)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle everything but the copies of the threads; the module from the memory of the CPU."""
+        module = copy_module(self._module).cpu()
+        return {**self.__dict__, "_local": None, "_device": None, "_module": module}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Choose the torch device again, because another machine may have a GPU or none."""
+        self.__dict__.update(state, _local=threading.local(), _device=_find_device(state["_asked"]))
+        self._module = self._module.to(self._device)
 
     def initial_model(self) -> Vector:
         """Return the parameters of the module, then the buffers that travel."""
