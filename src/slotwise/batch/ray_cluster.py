@@ -25,7 +25,7 @@ from slotwise.data import Dataset
 from slotwise.errors import UserError
 from slotwise.files import write_atomically
 from slotwise.learning.workers.ray_connection import RayConnection
-from slotwise.learning.workers.ray_workers import RayWorkers
+from slotwise.learning.workers.ray_workers import ClusterLost, RayWorkers
 from slotwise.observer import Observer
 from slotwise.runs import RunFolder
 
@@ -135,10 +135,7 @@ class RayExecutor(Executor):
         try:
             yield
         except ConnectionError:
-            raise UserError(
-                f"lost the Ray cluster at {self._cluster.head}; the results received so far are kept, "
-                "and the same command resumes from there"
-            ) from None
+            raise ClusterLost(self._cluster.head) from None
 
     def _answer(self, worker: _Worker) -> list[JobEnd]:
         job, errors = worker.job, self._ray.exceptions

@@ -10,6 +10,7 @@ from slotwise.batch.job import Job, JobEnd, JobProgress, schedule_timeline
 from slotwise.data import Dataset
 from slotwise.learning import Diverged, History, Point, Task
 from slotwise.learning.workers import WorkerPlan
+from slotwise.learning.workers.ray_workers import ClusterLost
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, execute
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, build_task
@@ -122,6 +123,8 @@ def train_job(place: Executor, job: Job, workers: int | WorkerPlan, make_task: M
         )
     except Diverged as error:
         return f"diverged in round {error.round}"
+    except ClusterLost:
+        raise
     except Exception as error:  # whatever it is, the other jobs go on
         return f"{type(error).__name__}: {error}"
     return None

@@ -63,6 +63,15 @@ class RayActors:
         return lambda task: RayWorkers(task, cluster, self.count, self.gpus_per_worker)
 
 
+class ClusterLost(WorkersGone):
+    """The head of the cluster does not answer any more."""
+
+    def __init__(self, head: str) -> None:
+        super().__init__(
+            f"lost the Ray cluster at {head}; everything until the last checkpoint is kept, and can be resumed"
+        )
+
+
 class RayWorkers(RemoteWorkers):
     """Actors of a Ray cluster, which stays when they end."""
 
@@ -177,12 +186,8 @@ class RayWorkers(RemoteWorkers):
             if self._cluster.answers():
                 answered = time.monotonic()
             elif time.monotonic() - answered > HEAD_TIMEOUT:
-                self._give_up(WorkersGone(self._head_lost))
+                self._give_up(ClusterLost(self._cluster.head))
                 return
-
-    @property
-    def _head_lost(self) -> str:
-        return f"lost the Ray cluster at {self._cluster.head}; --resume continues from the checkpoint"
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -191,7 +196,7 @@ class RayWorkers(RemoteWorkers):
         try:
             yield
         except ConnectionError:  # with ray:// every call goes through the head
-            raise WorkersGone(self._head_lost) from None
+            raise ClusterLost(self._cluster.head) from None
         except (errors.ObjectStoreFullError, errors.OutOfDiskError):
             full = "the object store of the Ray cluster is full; see ray start --object-store-memory"
             raise WorkersGone(full) from None

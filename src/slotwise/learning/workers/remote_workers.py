@@ -91,11 +91,16 @@ class WorkersGone(UserError):
 
 
 class RemoteWorkers:
-    """A number of remote workers; subclasses know how to start one."""
+    """A number of remote workers; subclasses know how to start one.
+
+    Attributes:
+        count: How many there should be.
+        started: How many have been started, also those that were lost since.
+    """
 
     def __init__(self, task: CheckedTask, count: int) -> None:
         """Start the workers in the background."""
-        self._task, self.count = task, count
+        self._task, self.count, self.started = task, count, 0
         self._changed = Condition()
         self._waiting: deque[_Training | _Evaluating] = deque()
         self._closing = False
@@ -172,6 +177,8 @@ class RemoteWorkers:
             except UserError as error:
                 self._give_up(error)
                 return
+            with self._changed:
+                self.started += 1
             try:
                 self._work_with(worker)
             finally:
