@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch_models import images_like_cifar10
 
 import slotwise as sw
 from slotwise.bench.suite import SGD, common_samples, interleaved, median_ratio
@@ -35,6 +34,7 @@ from slotwise.learning.task import CheckedTask
 from slotwise.learning.torch_networks import resnet8
 from slotwise.learning.workers import WorkerPlan
 from slotwise.machine import available_cores, describe_machine
+from torch_models import images_like_cifar10
 
 SMALL, LARGE = 21_840, 11_000_000
 CLUSTER = """
@@ -184,7 +184,7 @@ def overhead(address: str, repeats: int) -> None:
 def memory(address: str, repeats: int) -> None:
     """Measure the peak memory with staleness 99."""
     del repeats
-    task, timeline = Nothing(LARGE), timeline_of(130, group_size=1)
+    task, timeline = Nothing(LARGE), timeline_of(220, group_size=1)
     ended, peaks = threading.Event(), [0, 0]
 
     def watch() -> None:
@@ -210,9 +210,7 @@ def memory(address: str, repeats: int) -> None:
         workers.end()
     models = most * 4 * LARGE / 1e9
     own, resident = (peak * 1024 / 1e9 for peak in peaks)
-    print(
-        f"{most} models of {LARGE:,} parameters: {models:.2f} GB; peak of the driver {own:.2f} GB of its own, "
-    )
+    print(f"{most} models of {LARGE:,} parameters: {models:.2f} GB; peak of the driver {own:.2f} GB,")
     print(f"{resident:.2f} GB with what it maps of the object store", flush=True)
 
 

@@ -91,6 +91,8 @@ def train(
             from_file = read_toml(config) if config else {}
             with blaming_file(config, options):
                 chosen = RunConfig.from_options({**from_file, **options})
+                if gpus_per_worker and not chosen.model.is_own and chosen.model.backend != "torch":
+                    raise InputError("gpus_per_worker", gpus_per_worker, "omitted with --backend numba")
                 watching = _with_trackers(display, trackers, track_project)
                 result = start_run(chosen, out, overwrite=overwrite, observer=watching, **how)
     return _print(result, powers, trained=display.has_started, track=track)

@@ -68,7 +68,7 @@ class ClusterLost(WorkersGone):
 
     def __init__(self, head: str) -> None:
         super().__init__(
-            f"lost the Ray cluster at {head}; everything until the last checkpoint is kept, and can be resumed"
+            f"lost the Ray cluster at {head}; everything until the last checkpoint is kept and can be resumed"
         )
 
 
