@@ -1,18 +1,21 @@
 """Worker processes: the results of threads, replaced when they die, and errors in one line."""
 
+import errno
 import os
+from collections.abc import Sequence
 from multiprocessing import Pipe
 from pathlib import Path
+from pickle import PickleBuffer
 
 import numpy as np
 import pytest
-from worker_tasks import Counting, Killing, Locked, NotThere, Raising
+from worker_tasks import Counting, Hanging, Killing, Locked, NotThere, Raising
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Task, Training, TrainingStart, train
 from slotwise.learning.task import CheckedTask
 from slotwise.learning.workers import Job, Processes, Threads, WorkerPlan
-from slotwise.learning.workers.process_workers import ProcessWorkers, receive, send
+from slotwise.learning.workers.process_workers import MEMORY, ProcessWorkers, SharedTask, receive, send
 from slotwise.observer import Observer
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
@@ -42,6 +45,27 @@ def test_the_result_is_that_of_threads(count: int) -> None:
 
 def test_large_arrays_of_a_task_are_mapped_and_not_copied() -> None:
     assert same(trained(Counting(300_000), 1), trained(Counting(300_000), Processes(2)))
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_arrays_that_have_no_room_in_memory_are_put_into_a_file(
+    failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, left = SharedTask._write, [OSError(errno.ENOSPC, "No space left on device")] * failures
+
+    def write_later(task: SharedTask, buffers: Sequence[PickleBuffer]) -> None:
+        if left:
+            raise left.pop()
+        write(task, buffers)
+
+    monkeypatch.setattr(SharedTask, "_write", write_later)
+    if failures == 1 and MEMORY.is_dir():
+        shared = SharedTask(CheckedTask.of(Counting(300_000)))
+        assert os.fstat(shared.file.fileno()).st_size == 4 * 300_000
+        shared.close()
+    else:
+        with pytest.raises(UserError, match="task Counting: no room for its arrays: No space left"):
+            SharedTask(CheckedTask.of(Counting(300_000)))
 
 
 def test_work_of_a_process_that_is_killed_is_repeated(tmp_path: Path) -> None:
@@ -98,6 +122,14 @@ def test_a_process_keeps_a_model_until_it_is_dropped() -> None:
         assert result.update.tolist() == alone[1].update.tolist()
     finally:
         workers.close()
+
+
+def test_a_task_that_computes_for_ever_is_ended_with_the_training(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "hangs")
+    with Training(TIMELINE, Hanging(tmp_path / "hangs"), workers=Processes(2)) as training:
+        training.advance()
+        assert (tmp_path / "hangs").read_text() == "now"
+        training.stop()
 
 
 def test_stopping_early_ends_the_processes() -> None:

@@ -60,6 +60,27 @@ def head() -> Iterator[str]:
     server.stop(None).wait()
 
 
+class Unauthenticated(grpc.GenericRpcHandler):
+    """Refuses every call of Ray, as a cluster that needs a token does."""
+
+    def service(self, details):
+        if details.method.startswith("/ray.rpc."):
+            return grpc.unary_unary_rpc_method_handler(
+                lambda _, call: call.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
+            )
+        return None
+
+
+@pytest.fixture
+def guarded() -> Iterator[str]:
+    """The address of a server that needs a token."""
+    server = grpc.server(ThreadPoolExecutor(1), handlers=[Unauthenticated()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
 def test_a_head_that_is_lost_does_not_answer_any_more(head: str) -> None:
     assert RayConnection(None, head).answers()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -121,6 +142,40 @@ def test_what_ray_finds_wrong_is_told_in_one_line_and_whole(
     monkeypatch.setattr(ray_connection, "import_module", modules.__getitem__)
     with pytest.raises(UserError, match=r"was started with: Ray: 1\.0 Python: 3\.9$"):
         connect(head)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_cluster_that_needs_a_token_says_so_at_once(guarded: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ray:
+        @staticmethod
+        def init(address: str, **options: object) -> None:
+            raise ConnectionError(f"Failed to connect to {address}")
+
+    monkeypatch.setattr(ray_connection, "import_module", {"ray": Ray, "grpc": grpc}.__getitem__)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    for address in (guarded, f"ray://{guarded}"):
+        with pytest.raises(UserError, match="needs a token: set RAY_AUTH_MODE=token"):
+            connect(address)
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    with pytest.raises(UserError, match=r"Failed to connect .*; it needs a token: RAY_AUTH_TOKEN or"):
+        connect(guarded)
+
+
+@pytest.mark.usefixtures("installed")
+def test_auto_leaves_the_choice_of_the_token_to_ray(
+    guarded: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Ray:
+        @staticmethod
+        def init(address: str, **options: object) -> None:
+            assert address == "auto"
+
+    monkeypatch.setattr(ray_connection, "import_module", {"ray": Ray, "grpc": grpc}.__getitem__)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray/ray_current_cluster").write_text(guarded)
+    assert connect("auto").head == guarded
 
 
 @pytest.mark.usefixtures("installed")

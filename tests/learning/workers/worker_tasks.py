@@ -50,6 +50,21 @@ class Killing(Counting):
         return super().local_update(model, start)
 
 
+class Hanging(Counting):
+    """Computes for ever in a training after the first round, and says so through a named pipe."""
+
+    def __init__(self, pipe: Path) -> None:
+        super().__init__()
+        self._pipe = pipe
+
+    def local_update(self, model: Vector, start: TrainingStart) -> TrainingResult:
+        if start.round == 1:
+            self._pipe.write_text("now")
+            while True:
+                pass
+        return super().local_update(model, start)
+
+
 class Raising(Counting):
     """Raises in its third training."""
 
