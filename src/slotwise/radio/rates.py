@@ -48,11 +48,15 @@ class SchemeTable:
 
     schemes: Schemes
 
+    @property
+    def thresholds(self) -> Floats:
+        """The linear SNR that each scheme needs."""
+        return np.asarray(10.0 ** (np.array([threshold for threshold, _ in self.schemes]) / 10))
+
     def efficiency(self, snr: Floats) -> Floats:
         """Return bits per second and hertz."""
-        thresholds = 10.0 ** (np.array([threshold for threshold, _ in self.schemes]) / 10)
         steps = np.array([0.0, *(efficiency for _, efficiency in self.schemes)])
-        return steps[np.searchsorted(thresholds, snr, side="right")]
+        return steps[np.searchsorted(self.thresholds, snr, side="right")]
 
 
 def snr_for(efficiency: float, gap: float = 1.0) -> float:

@@ -114,6 +114,33 @@ class BlockLink(Link, Protocol):
         ...
 
 
+class RayleighDraws(NamedTuple):
+    """Numbers from which the SNRs and bits of a `BlockLink` are drawn where they are needed.
+
+    The SNR of device n in block b is −ln(1 − u) times its mean, where u are the upper 53 bits of the state of
+    SplitMix64 that follows ``states[n−1]`` with b as the next part of the key. A slot carries ``bits[i]`` of
+    the largest ``thresholds[i]`` that the SNR reaches, or 0; without thresholds log2(1 + SNR / gap) times
+    ``scale``, rounded down.
+    """
+
+    states: NDArray[np.uint64]
+    mean: NDArray[np.float64]  # linear
+    thresholds: NDArray[np.float64]  # linear and ascending
+    bits: NDArray[np.int64]
+    gap: float
+    scale: float
+
+
+@runtime_checkable
+class RayleighLink(BlockLink, Protocol):
+    """A `BlockLink` under Rayleigh fading: with short blocks it is simulated faster than from its tables."""
+
+    @property
+    def draws(self) -> RayleighDraws | None:
+        """What the tables are drawn from; None if the fading is another."""
+        ...
+
+
 @dataclass(frozen=True)
 class FleetLink:
     """Fixed slots for each device and losses drawn for each attempt: what scenario and fleet say."""
