@@ -96,7 +96,7 @@ class RadioLink:
 
     @property
     def draws(self) -> RayleighDraws | None:
-        """What SNRs and bits of uplinks are drawn from under Rayleigh fading; None otherwise."""
+        """The numbers that uplinks under Rayleigh fading are drawn from; None if the fading is another."""
         model, rate, scale = self.conditions, self.rate, self.settings.uplink_scale
         if not isinstance(model, ModelConditions) or model.rayleigh_states is None:
             return None

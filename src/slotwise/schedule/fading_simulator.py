@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +45,7 @@ def fading_timeline(
     if policy.selection not in SELECTED or scenario.group_size_changes:
         return None
     devices = fleet or Fleet.equal(scenario)
-    if devices.jitter or devices.absences or devices.batteries:
+    if devices.jitter or devices.absences or devices.batteries or find_spec("numba") is None:
         return None
     delivery = FixedDelay(scenario.devices, scenario.group_size, scenario.checked_delay(delay))
     played = _Simulation(scenario, policy, devices, link).play(delivery, rounds)

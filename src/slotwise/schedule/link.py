@@ -137,7 +137,7 @@ class RayleighLink(BlockLink, Protocol):
 
     @property
     def draws(self) -> RayleighDraws | None:
-        """What the tables are drawn from; None if the fading is another."""
+        """The numbers that the tables are drawn from; None if the fading is another."""
         ...
 
 
