@@ -2,8 +2,9 @@
 
 Rayleigh block fading of the radio model with unequal mean SNRs, and a selection: the compiled loop
 (`slotwise.schedule.fading_simulator`) beside the Scheduler driven event by event, which must give the same
-timeline. Uplinks take one slot and are lost in outage, or take the slots until their bits are through. And
-first-ready devices with losses, event by event, at growing numbers of devices.
+timeline. Uplinks take one slot and are lost in outage, or take the slots until their bits are through. Then
+schedules and options, compiled or event by event, at 100 and 1,000 devices; and first-ready devices with
+losses, event by event, at growing numbers of devices.
 
     python benchmarks/fading.py [--json] [--repeats 3]
 
@@ -30,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slotwise import Asynchronous, Scenario, Timeline, simulate
-from slotwise.fleet import Fleet
+from slotwise.fleet import Batteries, Fleet
 from slotwise.radio import RadioConfig, make_link
 from slotwise.schedule import SELECTIONS, Link
 
@@ -41,13 +42,18 @@ MODES = {"fixed-rate": "one slot", "rate-adaptive": "until through"}
 BITS = 250_000  # of an update and of a model: some slots far away, one near the server
 SELECTED = ("proportional-fair", "best-channel", "largest-age")
 SIZES = (100, 1_000, 10_000)
+BATTERIES = Batteries(
+    capacity=(400.0,), computing=(1.0,), sending=(2.0,), harvest=(1.0,), probability=0.3, seed=1
+)
 REQUIRED_SPEED, REQUIRED_FLATNESS, MEMORY_LIMIT = 100_000, 0.7, 500_000_000
 
 
-def make_rayleigh_link(mode: str, coherence_slots: int) -> Link:
+def make_fading_link(
+    mode: str, coherence_slots: int, channel: Scenario = CHANNEL, fading: str = "rayleigh"
+) -> Link:
     """Return a link with mean SNRs from 20 to 0 dB; at a fixed rate, uplinks below 0 dB are lost."""
     # 23 dBm − 20 log10(d) + 109 dBm of noise over 1 MHz.
-    distances = 10 ** ((132 - np.linspace(20.0, 0.0, DEVICES)) / 20)
+    distances = 10 ** ((132 - np.linspace(20.0, 0.0, channel.devices)) / 20)
     options: dict[str, Any] = {
         "radio_link": mode,
         "radio_distances_m": tuple(distances.tolist()),
@@ -55,11 +61,12 @@ def make_rayleigh_link(mode: str, coherence_slots: int) -> Link:
         "radio_exponent": 2.0,
         "radio_reference_db": 0.0,
         "radio_coherence_slots": coherence_slots,
+        "radio_fading": fading,
     }
     if mode == "fixed-rate":
         options["radio_threshold_db"] = 0.0
     radio = RadioConfig(**options)
-    return make_link(radio, CHANNEL, update_bits=BITS, broadcast_bits=BITS)
+    return make_link(radio, channel, update_bits=BITS, broadcast_bits=BITS)
 
 
 class Result(NamedTuple):
@@ -88,7 +95,7 @@ def fading(repeats: int) -> list[Result]:
     found = []
     fair = [(SELECTED[0], mode, coherence) for mode in MODES for coherence in COHERENCE]
     for name, mode, coherence in [*fair, *((name, "fixed-rate", 10) for name in SELECTED[1:])]:
-        policy, link = Asynchronous(selection=SELECTIONS[name]), make_rayleigh_link(mode, coherence)
+        policy, link = Asynchronous(selection=SELECTIONS[name]), make_fading_link(mode, coherence)
         case = f"{name}, {MODES[mode]}, blocks of {coherence}"
         short = replace(CHANNEL, deadline=DEADLINE // 100)
         by_event = partial(simulate, short, policy, link=link, event_by_event=True)
@@ -97,6 +104,51 @@ def fading(repeats: int) -> list[Result]:
         compiled = partial(simulate, CHANNEL, policy, link=link)
         found.append(measured(case, "compiled", DEVICES, repeats, compiled))
         found.append(measured(case, "event by event", DEVICES, 1, by_event))
+    return found
+
+
+# Schedules over rate-adaptive links in blocks of 10 slots: options of simulate, sub-channels, and the deadline
+# at N=1,000.
+SCHEDULES: dict[str, tuple[dict[str, Any], int, int]] = {
+    "async, proportional-fair": ({"policy": "async", "selection": "proportional-fair"}, 1, 40_000),
+    "async, first-ready": ({"policy": "async"}, 1, 4_000),
+    "idfl auto, first-ready": ({"policy": "idfl"}, 1, 4_000),
+    "sync, participants in turn": ({"policy": "sync"}, 1, 4_000),
+    "async, first-ready, 4 sub-channels": ({"policy": "async"}, 4, 4_000),
+    "async, first-ready, batteries": ({"policy": "async", "fleet": BATTERIES}, 1, 4_000),
+    "sync, proportional-fair": ({"policy": "sync", "participation": "proportional-fair"}, 1, 4_000),
+    "async, proportional-fair, 4 sub-channels": (
+        {"policy": "async", "selection": "proportional-fair"},
+        4,
+        300,
+    ),
+    "async, round-robin": ({"policy": "async", "selection": "round-robin"}, 1, 600),
+    "async, shortest-uplink": ({"policy": "async", "selection": "shortest-uplink"}, 1, 600),
+    "idfl auto, proportional-fair": ({"policy": "idfl", "selection": "proportional-fair"}, 1, 600),
+}
+
+
+def schedules() -> list[Result]:
+    """Schedules and options, of which the first is compiled; and a fading that is drawn by numpy."""
+    found = []
+    for case, (options, sub_channels, slots) in SCHEDULES.items():
+        for devices in SIZES[:2]:
+            deadline = slots if devices == DEVICES else max(slots, 4_000)
+            channel = replace(CHANNEL, devices=devices, sub_channels=sub_channels, deadline=deadline)
+            given = dict(options)
+            if "fleet" in given:
+                given["fleet"] = replace(Fleet.equal(channel), batteries=given["fleet"])
+            work = partial(simulate, channel, link=make_fading_link("rate-adaptive", 10, channel), **given)
+            work()  # plans are made once
+            way = "compiled" if case == next(iter(SCHEDULES)) else "event by event"
+            found.append(measured(case, way, devices, 1, work))
+    for fading, coherence in (("rician", 1), ("rician", 100)):
+        channel = replace(CHANNEL, deadline=10_000)
+        link = make_fading_link("rate-adaptive", coherence, channel, fading)
+        work = partial(simulate, channel, "async", selection="proportional-fair", link=link)
+        work()
+        case = f"{SELECTED[0]}, {fading}, blocks of {coherence}"
+        found.append(measured(case, "compiled, tables", DEVICES, 1, work))
     return found
 
 
@@ -115,7 +167,7 @@ def losses(repeats: int) -> list[Result]:
 def failures(results: list[Result], memory: int) -> list[str]:
     """What falls short of the requirements."""
     fair = min(r.per_second for r in results if r.way == "compiled" and r.case.startswith(SELECTED[0]))
-    flat = {r.devices: r.per_second for r in results if r.case.startswith("first-ready")}
+    flat = {r.devices: r.per_second for r in results if r.case.startswith("first-ready, losses")}
     ratio = flat[SIZES[-1]] / flat[SIZES[0]]
     slow = [f"{SELECTED[0]}: {fair:,.0f} uplinks/s, required {REQUIRED_SPEED:,}"]
     steep = [f"{SIZES[-1]:,} devices: {ratio:.2f} of the speed of {SIZES[0]}, required {REQUIRED_FLATNESS}"]
@@ -128,7 +180,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--repeats", type=int, default=3, help="repeats (default 3)")
     options = parser.parse_args()
-    results = [*fading(options.repeats), *losses(options.repeats)]
+    results = [*fading(options.repeats), *schedules(), *losses(options.repeats)]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     failed = failures(results, memory)
     if options.json:
