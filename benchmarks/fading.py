@@ -107,8 +107,7 @@ def fading(repeats: int) -> list[Result]:
     return found
 
 
-# Schedules over rate-adaptive links in blocks of 10 slots: options of simulate, sub-channels, and the slots at
-# N=1,000.
+# Schedules over rate-adaptive links in blocks of 10 slots: options, sub-channels, and slots at N=1,000.
 SCHEDULES: dict[str, tuple[dict[str, Any], int, int]] = {
     "async, proportional-fair": ({"policy": "async", "selection": "proportional-fair"}, 1, 40_000),
     "async, first-ready": ({"policy": "async"}, 1, 4_000),
