@@ -7,8 +7,9 @@ import pytest
 
 from slotwise import Asynchronous, IntentionalDelay, Scenario, simulate
 from slotwise.fleet import Fleet
+from slotwise.fleet.chances import mixed_all
 from slotwise.radio import RadioConfig, make_link
-from slotwise.radio.draws import FADING, device_states, mixed_all
+from slotwise.radio.draws import FADING, device_states
 from slotwise.radio.fading import Rayleigh
 from slotwise.radio.radio_link import RadioLink
 from slotwise.schedule import SELECTIONS

@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.radio.draws import FADING, PLANNING, Floats, States, device_states, mixed_all
+from slotwise.fleet.chances import Floats, States, mixed_all
+from slotwise.radio.draws import FADING, PLANNING, device_states
 from slotwise.radio.fading import Fading, Rayleigh
 from slotwise.radio.link_budget import linear
 from slotwise.radio.traces import Trace
@@ -53,7 +54,7 @@ class ModelConditions:
 
     @property
     def rayleigh_states(self) -> States | None:
-        """The states of `draws` from which blocks of Rayleigh fading are drawn; None if it is another."""
+        """The states of SplitMix64 from which blocks of Rayleigh fading are drawn; None if it is another."""
         return self._states[False] if isinstance(self.fading, Rayleigh) else None
 
     def snr(

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.fleet.chances import Floats
 from slotwise.radio.conditions import Conditions, ModelConditions
-from slotwise.radio.draws import Floats
 from slotwise.radio.link_budget import decibels
 from slotwise.radio.planned_durations import broadcast_durations, quantile_of, uplink_durations
 from slotwise.radio.rates import Rate, SchemeTable, Shannon

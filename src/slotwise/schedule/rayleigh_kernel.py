@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from slotwise.fleet.chances import FIRST, SECOND, STEP
+
 CLOSE = 4e-8  # relative; ten times the largest error of a score
 CLOSE_BITS = 1e-12  # relative; a thousand times the rounding errors of log1p and log2
 UNKNOWN = -1  # bits that rounding errors decide
 
-_STEP, _FIRST, _SECOND = (
-    np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)  # SplitMix64, as in slotwise.fleet.chances
+_STEP, _FIRST, _SECOND = (np.uint64(number) for number in (STEP, FIRST, SECOND))
 _11, _12, _27, _30, _31, _52 = (np.uint64(shift) for shift in (11, 12, 27, 30, 31, 52))
 # The bits of a float64: sign, 11 of the exponent plus 1023, 52 of the mantissa.
 _MANTISSA, _EXPONENT_OF_1 = np.uint64(2**52 - 1), np.uint64(1023 << 52)
@@ -29,7 +29,7 @@ _LN2, _SQRT2 = np.log(2.0), sqrt(2.0)
 
 @njit(cache=True, inline="always")
 def mixed(state: Any, block: Any) -> Any:
-    """Return the state after one more part of the key, as `slotwise.radio.draws.mixed_all` does."""
+    """Return the state after one more part of the key, as `slotwise.fleet.chances.mixed_all` does."""
     state = state + np.uint64(block) + _STEP
     state = (state ^ (state >> _30)) * _FIRST
     state = (state ^ (state >> _27)) * _SECOND
