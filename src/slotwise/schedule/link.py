@@ -2,8 +2,9 @@
 
 A link is a pure function: the same (device, slot, attempt) always has the same answer, in any order of
 questions, so that a schedule stays a value. Everything random in it depends on a seed of its own. The
-schedule asks it and knows nothing of distances, fading or rates; `FleetLink` is the link of the paper, with
-fixed slots and losses drawn by number.
+schedule asks it and knows nothing of distances, fading or rates, except that a link under Rayleigh fading may
+be drawn in compiled code (`RayleighDraws`). `FleetLink` is the link of the paper, with fixed slots and losses
+drawn by number.
 
 Devices are numbered from 1; arrays over devices have device n in entry n−1. Slots are numbered from 0.
 """
