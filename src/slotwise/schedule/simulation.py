@@ -156,7 +156,7 @@ def _refuse_without_round(
     if allowed is not None:
         raise InputError("deadline", scenario.deadline, allowed)
     if fleet.batteries is not None:
-        allowed = "with enough charge or harvest: devices can never pay for a round"
+        allowed = "used with more charge or harvest: devices can never pay for a round"
         raise InputError("battery_joules", fleet.batteries.capacity[0], allowed)
     raise InputError("absences", f"{len(fleet.absences)} in all", "such that a device is present")
 
