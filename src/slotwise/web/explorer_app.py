@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import anyio
 from starlette.applications import Starlette
-from starlette.concurrency import iterate_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -25,6 +24,7 @@ from slotwise.schedule import Timeline
 from slotwise.web import exploration
 from slotwise.web.controls import controls, effective, parse_options, parse_powers
 from slotwise.web.event_stream import EventStreams
+from slotwise.web.group_size_sweep import Sweeps
 from slotwise.web.guard import Guard
 from slotwise.web.looks import looks
 from slotwise.web.page_files import page, static_file
@@ -49,7 +49,7 @@ class Explorer:
     """
 
     def __init__(self, runs: Path | None, new_runs: Path) -> None:
-        self._timelines = exploration.Timelines()
+        self._timelines, self._sweeps = exploration.Timelines(), Sweeps()
         self._trainings = Trainings(new_runs)
         self._results = ResultsBrowser(runs or new_runs)
         self._streams = EventStreams(self._trainings.changes, lambda: json.dumps(self._trainings.as_dicts()))
@@ -131,8 +131,9 @@ class Explorer:
 
         async def lines() -> AsyncIterator[str]:
             try:
-                async for rows in iterate_in_threadpool(exploration.sizes(options)):
-                    yield json.dumps(rows) + "\n"
+                rows = self._sweeps.rows(options)
+                while (found := await self._run(lambda: next(rows, None))) is not None:
+                    yield json.dumps(found) + "\n"
             except UserError as error:
                 yield json.dumps({"error": str(error)}) + "\n"
 
