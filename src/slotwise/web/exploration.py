@@ -114,7 +114,7 @@ def view(
         "options": config.options(),
         "unused": {**_without_effect(config), **unused},
         "chosen": config.policy.schedule,
-        "describe": describe(timeline),
+        "describe": describe(timeline, config.update_bits),
         "delay": _delays(config, timeline),
         "schedules": schedules,
         "gantt": frame(timeline),

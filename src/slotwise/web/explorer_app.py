@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from slotwise.report.gantt import Window
 from slotwise.report.gantt.drawing import compose, picture_window
 from slotwise.schedule import Timeline
 from slotwise.web import exploration
-from slotwise.web.controls import controls, effective, parse_options, parse_powers
+from slotwise.web.controls import TRAINED, controls, effective, parse_options, parse_powers
 from slotwise.web.event_stream import EventStreams
 from slotwise.web.group_size_sweep import Sweeps
 from slotwise.web.guard import Guard
@@ -114,6 +114,11 @@ class Explorer:
         options = parse_options(_without(given, *ENERGY))
         return self._timelines.of(effective(options)[0])
 
+    def _update_bits(self, given: Parameters) -> int | None:
+        """Return the bits of an uplink of adaptive rate, for the description of a chart."""
+        options = parse_options(_without(given, "from", "to", *ENERGY)) if "run" not in given else None
+        return None if options is None else effective(options)[0].update_bits
+
     async def _part(self, request: Request) -> Response:
         given = dict(request.query_params)
         window, devices = _part_of(given)
@@ -155,7 +160,8 @@ class Explorer:
             window = None
             if first is not None and end is not None:
                 window = Window(min(first, timeline.last_slot - 1), min(max(end, 1), timeline.last_slot))
-            return gantt_file(compose(timeline, picture_window(timeline, window)), name[-3:])
+            picture = compose(timeline, picture_window(timeline, window))
+            return gantt_file(replace(picture, update_bits=self._update_bits(given)), name[-3:])
 
         content = await self._run(compute)
         disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -173,7 +179,9 @@ class Explorer:
     async def _start(self, request: Request) -> Response:
         body = await _body(request)
         options = parse_options(body, ("plan", "more", "radio", "training"))
-        config, kept, _ = await self._run(lambda: effective(options))
+        config, kept, unused = await self._run(lambda: effective(options))
+        for name in [name for name in TRAINED if name in unused]:  # the page does not switch these off
+            raise InputError(name, options[name], unused[name])
         timeline = await self._run(lambda: self._timelines.of(config))
         training = await self._trainings.start(config, kept, timeline)
         return _json(training.as_dict())
