@@ -11,7 +11,6 @@ import json
 import shlex
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -44,19 +43,15 @@ class Timelines:
     def __init__(self) -> None:
         self._kept: OrderedDict[RunConfig, Timeline] = OrderedDict()
         self._tables: OrderedDict[int, tuple[Timeline, Any]] = OrderedDict()
-        self._lock = Lock()
 
     def of(self, config: RunConfig) -> Timeline:
         """Return the timeline of a configuration, or raise an InputError if it is too long for a page."""
-        with self._lock:
-            if config in self._kept:
-                self._kept.move_to_end(config)
-                return self._kept[config]
+        if config in self._kept:
+            self._kept.move_to_end(config)
+            return self._kept[config]
         refuse_too_long(config)
-        timeline = config.simulate()
-        with self._lock:
-            self._kept[config] = timeline
-            _drop_oldest(self._kept)
+        timeline = self._kept[config] = config.simulate()
+        _drop_oldest(self._kept)
         return timeline
 
     def table(self, timeline: Timeline, window: Window) -> Any:
@@ -66,13 +61,10 @@ class Timelines:
             # Rounds long after the window change nothing in it: what is computed there is sent before them.
             seen = int(np.searchsorted(timeline.broadcast_end, window.end)) + later
             return activity_table(timeline.first(seen), window)
-        with self._lock:
-            found = self._tables.get(id(timeline))
+        found = self._tables.get(id(timeline))
         if found is None:
-            found = (timeline, activity_table(timeline))
-            with self._lock:
-                self._tables[id(timeline)] = found
-                _drop_oldest(self._tables, lambda entry: len(entry[0]))
+            found = self._tables[id(timeline)] = (timeline, activity_table(timeline))
+            _drop_oldest(self._tables, lambda entry: len(entry[0]))
         every = found[1]
         return every[:, (every[2] < window.end) & (every[3] > window.first)]
 

@@ -7,10 +7,9 @@ is changed, the curves are there at once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from inspect import signature
-from threading import Lock
 from typing import Any
 
 from slotwise.errors import InputError
@@ -32,29 +31,37 @@ class Sweeps:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Any, dict[int, Row]] = OrderedDict()
-        self._lock = Lock()
 
-    def rows(self, options: Mapping[str, Any]) -> Iterator[list[Row]]:
-        """Yield rounds and staleness of every group size, in lists of a few sizes; known ones first."""
+    def begin(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the rows of the group sizes that are known, and the other sizes, in lists to ask for."""
         config, _, _ = effective(options)
-        fixed = {name: value for name, value in options.items() if name not in CHOSEN}
-        known = self._known(frozenset(fixed.items()))
-        wanted = group_sizes(config.channel.devices, config.channel.group_size, equal=is_plain(config))
-        found = [known[size] for size in wanted if size in known]
-        if found:
-            yield found
+        known, equal = self._known(options), is_plain(config)
+        wanted = group_sizes(config.channel.devices, config.channel.group_size, equal=equal)
         missing = [size for size in wanted if size not in known]
-        for rows in _planned(config, missing) if is_plain(config) else _simulated(fixed, missing):
-            known.update((row["group_size"], row) for row in rows)
-            yield rows
+        step = max(8, len(divisors(config.channel.devices)) + 1) if equal else 1
+        return {
+            "rows": [known[size] for size in wanted if size in known],
+            "missing": [missing[start : start + step] for start in range(0, len(missing), step)],
+        }
 
-    def _known(self, key: Any) -> dict[int, Row]:
-        with self._lock:
-            known = self._kept.setdefault(key, {})
-            self._kept.move_to_end(key)
-            while len(self._kept) > KEPT_SWEEPS:
-                self._kept.popitem(last=False)
-            return known
+    def rows(self, options: Mapping[str, Any], sizes: Sequence[int]) -> list[Row]:
+        """Return rounds and staleness of some group sizes; sizes without a round may be missing."""
+        config, _, _ = effective(options)
+        if is_plain(config):
+            found = _planned(config, sizes)
+        else:
+            fixed = {name: value for name, value in options.items() if name not in CHOSEN}
+            found = [_simulated(fixed, size) for size in sizes]
+        self._known(options).update((row["group_size"], row) for row in found)
+        return found
+
+    def _known(self, options: Mapping[str, Any]) -> dict[int, Row]:
+        key = frozenset((name, value) for name, value in options.items() if name not in CHOSEN)
+        known = self._kept.setdefault(key, {})
+        self._kept.move_to_end(key)
+        while len(self._kept) > KEPT_SWEEPS:
+            self._kept.popitem(last=False)
+        return known
 
 
 def group_sizes(devices: int, chosen: int, *, equal: bool) -> list[int]:
@@ -67,19 +74,17 @@ def group_sizes(devices: int, chosen: int, *, equal: bool) -> list[int]:
     return list(dict.fromkeys([*first, *between]))
 
 
-def _planned(config: RunConfig, sizes: Sequence[int]) -> Iterator[list[Row]]:
-    """Yield the rows of equal devices, from the planner."""
+def _planned(config: RunConfig, sizes: Sequence[int]) -> list[Row]:
+    """Return the rows of equal devices, from the planner."""
     channel, known = config.channel, signature(plan).parameters
     scenario = {f.name: getattr(channel, f.name) for f in fields(Scenario) if f.name in known}
-    step = max(8, len(divisors(channel.devices)) + 1)
-    for start in range(0, len(sizes), step):
-        try:
-            table = plan(**scenario, group_sizes=sizes[start : start + step])
-        except InputError as error:
-            if error.parameter != "deadline":
-                raise
-            continue  # no round of these sizes fits
-        yield [_planned_row(row) for row in table if isinstance(row, Plan) and row.fits]
+    try:
+        table = plan(**scenario, group_sizes=sizes)
+    except InputError as error:
+        if error.parameter != "deadline":
+            raise
+        return []  # no round of these sizes fits
+    return [_planned_row(row) for row in table if isinstance(row, Plan) and row.fits]
 
 
 def _planned_row(row: Plan) -> Row:
@@ -90,22 +95,21 @@ def _planned_row(row: Plan) -> Row:
     return {"group_size": known["group_size"], "delay": known["delay"], **by_schedule}
 
 
-def _simulated(fixed: Mapping[str, Any], sizes: Sequence[int]) -> Iterator[list[Row]]:
-    """Yield the rows of unequal devices, one after another; those of a schedule without a round are missing.
+def _simulated(fixed: Mapping[str, Any], size: int) -> Row:
+    """Return the row of unequal devices; figures of a schedule without a round are missing.
 
     The delay is the free one: a number need not fit all group sizes.
     """
-    for size in sizes:
-        row: Row = {"group_size": size}
-        for name in SCHEDULES:
-            config = effective({**fixed, "group_size": size, "schedule": name})[0]
-            try:
-                refuse_too_long(config)
-                timeline = config.simulate()
-            except InputError as error:
-                if error.parameter != "deadline":
-                    raise
-                continue
-            stale = {"mean_staleness": timeline.mean_staleness(), "max_staleness": timeline.max_staleness()}
-            row[name] = {"rounds": timeline.rounds, **stale}
-        yield [row]
+    row: Row = {"group_size": size}
+    for name in SCHEDULES:
+        config = effective({**fixed, "group_size": size, "schedule": name})[0]
+        try:
+            refuse_too_long(config)
+            timeline = config.simulate()
+        except InputError as error:
+            if error.parameter != "deadline":
+                raise
+            continue
+        stale = {"mean_staleness": timeline.mean_staleness(), "max_staleness": timeline.max_staleness()}
+        row[name] = {"rounds": timeline.rounds, **stale}
+    return row
