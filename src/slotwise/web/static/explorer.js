@@ -63,7 +63,7 @@
       const plan = withoutPowers(given);
       const source = wanted => sw.ask("api/part", { ...plan, ...wanted });
       shown = { view, given: plan };
-      sw.view = { size: view.options.group_size };
+      sw.view = view.options;
       form.error("", "");
       sw.trouble("");
       byId("explore").querySelector(".content").classList.remove("stale");
@@ -75,8 +75,8 @@
       gantt.show(view.gantt, source, view.part);
       sw.training?.planned(view);
       if (askView.isLast()) {
-        if (brief) await askOthers(given);
         askSizes();
+        if (brief) await askOthers(given);
       }
     } catch (error) { refuse(error); }
   });

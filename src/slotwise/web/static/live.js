@@ -81,9 +81,11 @@
         pen.fillRect(left, top + ROW * (1 - look.thickness) / 2, Math.max(0.7, wide - (slot > 4 ? 0.8 : 0)), ROW * look.thickness);
         const label = columns.device[i] === 0 ? "w" + columns.version[i] : String(columns.device[i]);
         pen.globalAlpha = 1;
-        if (wide > label.length * 7 + 2) {
+        if (wide > label.length * 7 + 4) {
           pen.fillStyle = sw.tone(look.inks);
-          pen.fillText(label, left + (wide - label.length * 6.2) / 2, top + ROW / 2 + 0.5);
+          pen.textAlign = "center";
+          pen.fillText(label, left + wide / 2, top + ROW / 2 + 0.5);
+          pen.textAlign = "left";
         }
       }
     }
