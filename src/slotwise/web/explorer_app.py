@@ -28,6 +28,7 @@ from slotwise.web.trainings import Trainings
 from slotwise.web.worker_process import MOST_SECONDS, WorkerProcess
 
 LONGEST_BODY = 64 << 10  # bytes
+MOST_SWEEP_SECONDS = 60.0  # for the curves over all group sizes
 
 
 class Explorer:
@@ -102,7 +103,10 @@ class Explorer:
         async def lines() -> AsyncIterator[str]:
             if found["rows"]:
                 yield json.dumps(found["rows"]) + "\n"
+            until = asyncio.get_running_loop().time() + MOST_SWEEP_SECONDS
             for sizes in found["missing"]:
+                if asyncio.get_running_loop().time() > until:
+                    return  # the most telling sizes come first
                 answer = await self._sweeps.answer("rows", {"options": given, "sizes": sizes})
                 yield answer.content.decode() + "\n"
                 if answer.status != 200:
