@@ -18,6 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from slotwise.errors import UserError
+from slotwise.web.answer_process import MOST_SECONDS, AnswerProcess
 from slotwise.web.answers import PICTURES, UPLINKS, Answer, as_json, refusal
 from slotwise.web.controls import controls
 from slotwise.web.event_stream import EventStreams
@@ -25,7 +26,6 @@ from slotwise.web.guard import Guard
 from slotwise.web.looks import looks
 from slotwise.web.page_files import page, static_file
 from slotwise.web.trainings import Trainings
-from slotwise.web.worker_process import MOST_SECONDS, WorkerProcess
 
 LONGEST_BODY = 64 << 10  # bytes
 MOST_SWEEP_SECONDS = 60.0  # for the curves over all group sizes
@@ -43,7 +43,7 @@ class Explorer:
     def __init__(self, runs: Path | None, new_runs: Path, seconds: float = MOST_SECONDS) -> None:
         self._trainings, self._root = Trainings(new_runs), runs or new_runs
         # The curves over all group sizes take longest; the chart does not wait for them.
-        self._charts, self._sweeps = (WorkerProcess(self._root, seconds) for _ in range(2))
+        self._charts, self._sweeps = (AnswerProcess(self._root, seconds) for _ in range(2))
         self._streams = EventStreams(self._trainings.changes, lambda: json.dumps(self._trainings.as_dicts()))
         self._begins_with_results = runs is not None
         routes = [

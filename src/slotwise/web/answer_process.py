@@ -1,4 +1,4 @@
-"""WorkerProcess: the side of the server of a process that computes answers, started when it is needed.
+"""AnswerProcess: the side of the server of a process that computes answers, started when it is needed.
 
 A request that takes too long ends the process, and the next one starts another. So no request can occupy the
 machine for long, and none can exhaust its memory.
@@ -23,7 +23,7 @@ MOST_SILENCE = 300.0  # seconds of the clock: the process hangs
 MOST_WAITING = 32  # requests that wait for one process
 
 
-class WorkerProcess:
+class AnswerProcess:
     """Computes one answer at a time.
 
     Args:
@@ -86,7 +86,7 @@ class WorkerProcess:
             await process.wait()
 
     async def close(self) -> None:
-        """End the process."""
+        """End the process if there is one."""
         await self._kill()
 
 
