@@ -4,6 +4,7 @@
   const TITLES = { sync: "synchronous", async: "asynchronous", idfl: "intentional delay" };
   const SHARES = { computing: "computing", sending: "sending", receiving: "receiving", idle: "waiting-for-model" };
   const EXAMPLE_POWERS = { power_computing: "2", power_sending: "1", power_receiving: "0.5", power_idle: "0.1", slot_seconds: "0.01" };
+  const SLOW_MS = 400;  // after which what is shown is marked as not up to date
   const byId = id => document.getElementById(id);
 
   const form = new sw.Form(["plan", "more", "radio", "energy"], name => changed(name));
@@ -54,7 +55,8 @@
   };
 
   const askView = sw.latest(async () => {
-    const given = planned();
+    const given = planned(), content = byId("explore").querySelector(".content");
+    const slow = setTimeout(() => content.classList.add("stale"), SLOW_MS);
     try {
       // Unequal devices are simulated event by event: the chart comes first, then the other schedules.
       const brief = shown && shown.view.delay.free === null;
@@ -66,7 +68,8 @@
       sw.view = view.options;
       form.error("", "");
       sw.trouble("");
-      byId("explore").querySelector(".content").classList.remove("stale");
+      clearTimeout(slow);
+      content.classList.remove("stale");
       form.unused(view.unused);
       if (form.controls.delay) form.controls.delay.tell(view.delay);
       drawCards(view);
@@ -78,7 +81,7 @@
         askSizes();
         if (brief) await askOthers(given);
       }
-    } catch (error) { refuse(error); }
+    } catch (error) { clearTimeout(slow); refuse(error); }
   });
 
   /** Ask for the figures of all schedules. */
@@ -93,6 +96,7 @@
   const withoutPowers = given => Object.fromEntries(Object.entries(given).filter(([name]) => form.controls[name]?.description.section !== "energy"));
 
   const refuse = error => {
+    if (!shown) byId("gantt-title").textContent = "Nothing to show";
     const here = form.error(error.parameter, error.message.replace(/^[\w ]+ = /, ""));
     sw.trouble(here ? "" : error.message === "Failed to fetch" ? "The server does not answer: is slotwise explore still running?" : error.message);
     byId("explore").querySelector(".content").classList.add("stale");
@@ -211,6 +215,7 @@
     });
 
   const download = (label, name, title) => sw.el("button", { type: "button", title, onclick: () => {
+    if (!shown) return;
     const { first, end } = gantt.seen;
     const window = name.startsWith("timeline") ? { from: first, to: Math.min(end, first + 2000) } : {};
     sw.el("a", { href: sw.address("api/download/" + name, { ...shown.given, ...window }), download: name }).click();

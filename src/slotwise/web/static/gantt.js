@@ -139,6 +139,7 @@
 
     /** Zoom by a factor around a place in the box. */
     zoom(factor, at = SIDE + this.room / 2) {
+      if (!this.frame) return;
       const slot = (this.box.scrollLeft + at - SIDE) / this.slot;
       const least = Math.min(this.room / this.frame.last, this.room / this.frame.first);
       this.zoomed = Math.max(least, Math.min(80, this.slot * factor));
