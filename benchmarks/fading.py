@@ -158,7 +158,7 @@ def losses(repeats: int) -> list[Result]:
         channel = Scenario(devices=devices, group_size=10, compute_slots=50, deadline=200_000)
         slots = {"compute_slots": (50,) * devices, "link_slots": (1,) * devices}
         fleet = Fleet(uplink_loss=0.1, **slots)
-        work = partial(simulate, channel, "async", fleet=fleet)
+        work = partial(simulate, channel, "async", fleet=fleet, event_by_event=True)
         found.append(measured("first-ready, losses of 10 %", "event by event", devices, repeats, work))
     return found
 
