@@ -13,7 +13,8 @@ from slotwise.live.protocol import Topics
 from slotwise.live.server.outbox import RETAINED_MESSAGE_TIMEOUT, Announcement, Superseded
 from slotwise.live.transport import Message
 from slotwise.live.transport.broker import embedded_broker, parse_address
-from slotwise.live.transport.mqtt import Outages, connected_channel
+from slotwise.live.transport.mqtt import connected_channel
+from slotwise.live.transport.outages import Outages
 
 TOPICS = Topics("test")
 
