@@ -119,10 +119,12 @@ def test_a_run_of_c_devices_survives_a_restart_of_the_broker(trial, c_devices):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["h", "1", "n", "0"], ["h", "1", "n", "x"], ["h", "1", "n" * 65, "1"]]
+    "arguments",
+    ["", "h 1 n 0", "h 1 n x", f"h 1 {'n' * 65} 1", "h x n 1", "h 0 n 1", "h 65536 n 1", "h 1 n/+ 1"],
 )
 def test_wrong_arguments_are_refused(program, arguments):
-    assert subprocess.run([program, *arguments], capture_output=True, check=False).returncode == 2
+    done = subprocess.run([program, *arguments.split()], capture_output=True, check=False)
+    assert done.returncode == 2
 
 
 def decoded(program, vector):

@@ -12,7 +12,7 @@ import numpy as np
 from slotwise.aggregation.rule import Aggregation, Contribution, RuleState, Vector, next_model
 from slotwise.errors import InputError
 
-FACTOR = 3.0  # an update may be so many times as long as the median update
+FACTOR = 2.0  # an update may be so many times as long as the median update
 WINDOW = 10  # updates that the median is taken of
 FIRST = 0.1  # the first update, if it comes alone, may be so many times as long as the model
 # Names in the rule's state; the bound is stored with the median.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from slotwise.aggregation.norm_bound import FACTOR, RoundNorms
+from slotwise.aggregation.norm_bound import RoundNorms
 
+SUSPICIOUS = 3.0  # an update so many times as long as the median may have spoiled a model
 ACCOMPLICES = 3.0  # suspects are those within this factor of the longest update
 MAX_UNEXPLAINED = 3  # roll-backs without a suspect; then the training has diverged
 
@@ -120,10 +121,10 @@ class ModelHealth:
     def suspects(self, bad: int) -> dict[int, float]:
         """Return the devices with the longest updates in the models up to ``bad``, and how long they were.
 
-        Only updates longer than the usual bound are suspicious. Of several, those that are much shorter than
-        the longest are not: they may belong to honest devices.
+        Only updates that are much longer than the median are suspicious. Of several, those that are much
+        shorter than the longest are not: they may belong to honest devices.
         """
-        long = [(n, norm) for k, n, norm, median in self.recent if k < bad and norm > FACTOR * median]
+        long = [(n, norm) for k, n, norm, median in self.recent if k < bad and norm > SUSPICIOUS * median]
         longest = max((norm for _, norm in long), default=0.0)
         return {device: norm for device, norm in long if ACCOMPLICES * norm >= longest}
 
