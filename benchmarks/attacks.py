@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from slotwise.aggregation.norm_bound import MEMORY
 from slotwise.learning import Task, TrainingStart
 from slotwise.live import ServerConfig
 from slotwise.live.device.client import Device
@@ -59,6 +60,15 @@ def constant_direction(factor: float) -> Spoil:
 
     def spoil(update: np.ndarray, _: int) -> np.ndarray:
         return np.full_like(update, -factor * np.linalg.norm(update) / np.sqrt(len(update)))
+
+    return spoil
+
+
+def sometimes_longer(usual: float, longest: float, every: int) -> Spoil:
+    """Return updates of one direction that use the bounds: a long one as often as nothing comes of it."""
+
+    def spoil(update: np.ndarray, count: int) -> np.ndarray:
+        return constant_direction(longest if count % every == 0 else usual)(update, count)
 
     return spoil
 
@@ -134,8 +144,9 @@ ATTACKS = (
     *(Attack(f"all updates {size:g} everywhere", constant(size)) for size in (-1e-2, -1e20, 1e20)),
     *(
         Attack(f"all of one direction, {factor:g} times as long", constant_direction(factor))
-        for factor in (1.0, 1.5, 2.0, 2.5, 2.9)
+        for factor in (1.0, 1.5, 1.9, 2.5, 2.9)
     ),
+    Attack("all of one direction, 1.8 times, each 6th 2.7", sometimes_longer(1.8, 2.7, MEMORY + 1)),
     *(
         Attack(f"all of a random direction, {factor:g} times", random_direction(factor))
         for factor in (2.0, 2.9)
@@ -331,7 +342,7 @@ def campaign(chosen: list[Attack], deadline: int, seed: int) -> Iterator[tuple[s
         with tempfile.TemporaryDirectory() as folder:
             return asyncio.run(played(attack, deadline, seed, Path(folder) / "run"))
 
-    print(f"{f'attack of device 1, seed {seed}':<42} {'status':<9} {'acc':>6} {'share':>6} {'s':>6}  notes")
+    print(f"{f'attack of device 1, seed {seed}':<46} {'status':<9} {'acc':>6} {'share':>6} {'s':>6}  notes")
     clean: dict[int, Result] = {}  # without an attack, by group size
     for attack in chosen:
         size = attack.options.get("group_size", 2)
@@ -341,7 +352,7 @@ def campaign(chosen: list[Attack], deadline: int, seed: int) -> Iterator[tuple[s
         without = clean.setdefault(size, result)
         share = result.accuracy / without.accuracy
         print(
-            f"{attack.name:<42} {result.outcome.status:<9} {result.accuracy:>6.1%} {share:>6.0%} "
+            f"{attack.name:<46} {result.outcome.status:<9} {result.accuracy:>6.1%} {share:>6.0%} "
             f"{result.seconds:>6.1f}  {'; '.join(notes_on(result, without))}",
             flush=True,
         )
@@ -359,10 +370,10 @@ def main() -> None:
     chosen = [attack for attack in ATTACKS if attack.name == "none" or options.only in attack.name]
     outcomes = [row for seed in options.seeds for row in campaign(chosen, options.deadline, seed)]
     if len(options.seeds) > 1:
-        print(f"\n{'share of the accuracy without an attack':<42} {'least':>6} {'mean':>6}")
+        print(f"\n{'share of the accuracy without an attack':<46} {'least':>6} {'mean':>6}")
         for attack in chosen:
             shares = [share for name, share, _ in outcomes if name == attack.name]
-            print(f"{attack.name:<42} {min(shares):>6.0%} {sum(shares) / len(shares):>6.0%}")
+            print(f"{attack.name:<46} {min(shares):>6.0%} {sum(shares) / len(shares):>6.0%}")
     sys.exit(any(failed for _, _, failed in outcomes))
 
 

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -85,10 +86,16 @@ def make_task(config: RunConfig) -> Arithmetic:
     return Arithmetic(float(os.environ.get("CHAOS_TRAINING", "0")))
 
 
+# Below the ports of outgoing connections: nobody else may take the port of a broker that is started again.
+_PORTS = count(Random(os.getpid()).randrange(20_000))
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    while True:
+        port = 10_000 + next(_PORTS) % 20_000
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass
@@ -102,7 +109,7 @@ class Figures:
     wrong: int = 0
 
     def __str__(self) -> str:
-        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items()))
+        kinds = ", ".join(f"{kind} {times}" for kind, times in sorted(self.faults.items()))
         ends = f"completed {self.completed}  hung {self.hung}  wrong {self.wrong}"
         return f"{kinds}\nfaults {sum(self.faults.values())}  runs {self.runs}  {ends}"
 
@@ -273,8 +280,8 @@ def _failed(party: str, process: asyncio.subprocess.Process) -> bool:
     return party.startswith("devices") and code is not None and code not in ENDED_BY_ITSELF
 
 
-async def _done(count: int) -> bool:
-    return count > 0
+async def _done(disturbed: int) -> bool:
+    return disturbed > 0
 
 
 def _slotwise(*arguments: str) -> list[str]:
@@ -319,11 +326,8 @@ async def campaign(
             figures.wrong += bool(problem)
         finally:
             await trial.close()
-        count = sum(figures.faults.values()) - before
-        print(
-            f"run {number} on {kind}: {count} faults, {time.monotonic() - began:.0f} s: {problem or 'right'}",
-            flush=True,
-        )
+        injected, seconds = sum(figures.faults.values()) - before, time.monotonic() - began
+        print(f"run {number} on {kind}: {injected} faults, {seconds:.0f} s: {problem or 'right'}", flush=True)
         if not problem:
             shutil.rmtree(folder)
     return figures

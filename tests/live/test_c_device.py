@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import Mosquitto, Trial
+from processes import PATIENT, Mosquitto, Trial
 
 from live import simulated_models
 from slotwise.runs import RunFolder
@@ -73,7 +73,7 @@ class CDevices:
             self.processes.append(subprocess.Popen([self._program, *where]))
 
     def end(self):
-        return [process.wait(60) for process in self.processes]
+        return [process.wait(PATIENT) for process in self.processes]
 
 
 @pytest.fixture

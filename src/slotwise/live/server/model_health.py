@@ -106,13 +106,15 @@ class ModelHealth:
             return None
         return min(failed.values())
 
-    def note_norms(self, round_number: int, devices: Sequence[int], found: RoundNorms) -> dict[int, float]:
-        """Record the norms of a round; return those that were clipped, by device."""
+    def note_norms(
+        self, round_number: int, devices: Sequence[int], found: RoundNorms
+    ) -> dict[int, tuple[float, float]]:
+        """Record the norms of a round; return those that were clipped with their bounds, by device."""
         clipped = {}
-        for device, norm in zip(devices, found.norms, strict=True):
-            self.norms[device] = self.norms.get(device, DeviceNorms()).with_update(norm, found.bound)
-            if norm > found.bound:
-                clipped[device] = norm
+        for device, norm, bound in zip(devices, found.norms, found.bounds, strict=True):
+            self.norms[device] = self.norms.get(device, DeviceNorms()).with_update(norm, bound)
+            if norm > bound:
+                clipped[device] = norm, bound
             self.recent.append((round_number, device, norm, found.median))
         good = self.good
         self.recent = [row for row in self.recent if row[0] >= good]
