@@ -114,7 +114,7 @@ class Device:
             elif kind == "out":
                 self._take_exclusion(frame)
             elif kind == "incompatible":
-                self._stand_aside(f"the server speaks {Versions.in_fields(frame.fields)}")
+                await self._take_incompatible(Versions.in_fields(frame.fields))
             else:
                 self.excluded = False
                 await self._take_order(kind, frame)
@@ -160,6 +160,14 @@ class Device:
             self._part_bytes = max(SMALLEST_PART, int(announced))
         if self._task is not None:
             await self._send_here()
+
+    async def _take_incompatible(self, server: Versions) -> None:
+        """Take no part, unless it is the answer to somebody else who used this device's number."""
+        if self._versions.understands(server):
+            self.ignored += 1
+            await self._send_here()
+        else:
+            self._stand_aside(f"the server speaks {server}")
 
     def _stand_aside(self, reason: str) -> None:
         """Take no part in this run; a service that ended instead would be restarted again and again.
