@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from slotwise.learning.optimizer import StepContext
     from slotwise.learning.torch_samples import TorchSamples
     from slotwise.learning.torch_task import TorchTask
+    from slotwise.learning.workers import Processes, RayActors, Threads
     from slotwise.live import ServerConfig, serve
     from slotwise.live.calibration import Calibration, calibrate
     from slotwise.observer import Observer, Observers
@@ -96,6 +97,7 @@ _MODULES = {
     "costs": ("Costs", "Powers"),
     "data": ("Dataset", "load_mnist", "load_npz_folder"),
     "learning.local_training": ("DeviceSamples", "LocalTraining"),
+    "learning.workers": ("Threads", "Processes", "RayActors"),
     "learning.optimizer": ("StepContext",),
     "learning": (
         "train",
@@ -155,6 +157,7 @@ __all__ = [  # noqa: RUF022  (grouped by use)
     "plan", "Plan", "simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay",
     "Delivery", "Selection", "Waiting", "Scheduler", "Costs", "Powers",
     "train", "Task", "TrainingStart", "TrainingResult", "Evaluation", "History", "Point", "Diverged",
+    "Threads", "Processes", "RayActors",
     "flower_task", "TorchTask", "TorchSamples", "CnnTask", "Architecture", "LocalTraining", "StepContext",
     "Observer", "Observers", "tracker", "Dataset", "DeviceSamples", "load_mnist", "load_npz_folder",
     "Contribution", "RuleState", "Vector", "mean", "fedavg", "model_average", "StalenessWeightedMean",

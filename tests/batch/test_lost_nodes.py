@@ -2,23 +2,19 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from slotwise.batch import BatchFolder
-from slotwise.batch.ray_connection import _check_answers
-from slotwise.errors import UserError
 from slotwise.runs import RunFolder
 
+from ..ray_nodes import TwoNodes, two_nodes
 from .conftest import trained_here, with_tiny
 
 pytestmark = [
@@ -28,61 +24,12 @@ pytestmark = [
 
 # The second trainer may come up many seconds after the first: there must be something left for it to lose.
 LONGER = "deadline = 16_000\nevaluate-every = 8000\nlearning-rate = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]"
-# A process of its own: Ray warns, forks and keeps threads, none of which these tests are about.
-CLUSTER = """
-import sys
-from ray.cluster_utils import Cluster
-head = {"num_cpus": 1, "include_dashboard": False, "ray_client_server_port": int(sys.argv[1])}
-cluster = Cluster(initialize_head=True, head_node_args=head)
-second = cluster.add_node(num_cpus=1)
-def pids(node, *kinds):
-    return [started.process.pid for kind in kinds for started in node.all_processes[kind]]
-found = pids(second, "raylet") + pids(cluster.head_node, "gcs_server", "ray_client_server")
-print("cluster", cluster.address, *found, flush=True)
-sys.stdin.read()
-cluster.shutdown()
-"""
-
-
-class TwoNodes(NamedTuple):
-    address: str
-    second: int
-    """The process that is the second node."""
-    head: list[int]
-    """The processes that are the head."""
-    client: str
-    """The address for clients."""
 
 
 @pytest.fixture
 def cluster() -> Iterator[TwoNodes]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-c", CLUSTER, str(port)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        words = next(line.split() for line in process.stdout or () if line.startswith("cluster "))
-        second, *head = map(int, words[2:])
-        await_clients_server(port)
-        yield TwoNodes(words[1], second, head, f"ray://127.0.0.1:{port}")
-    finally:
-        process.communicate(timeout=120)
-
-
-def await_clients_server(port: int) -> None:
-    """It comes up some time after the cluster does."""
-    end = time.monotonic() + 300
-    while time.monotonic() < end:
-        with suppress(UserError):
-            _check_answers(f"127.0.0.1:{port}")
-            return
-        time.sleep(0.2)
-    pytest.fail("no server for clients")
+    with two_nodes(cores=1) as nodes:
+        yield nodes
 
 
 def command(grid: Path, out: Path, address: str) -> subprocess.Popen[str]:

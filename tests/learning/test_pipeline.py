@@ -1,6 +1,6 @@
 """UpdatePipeline: updates in the order of the channel, computed a bounded number ahead."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 
 import numpy as np
@@ -22,6 +22,7 @@ class NumberedWorkers:
     def __init__(self, count: int, seconds: float, *, at_once: bool = True) -> None:
         self.count, self._seconds, self._at_once = count, seconds, at_once
         self.portions: list[list[TrainingStart]] = []
+        self.dropped: list[int] = []
 
     def train(self, jobs: Sequence[Job]) -> Future[Trained]:
         self.portions.append([start for _, start in jobs])
@@ -31,8 +32,11 @@ class NumberedWorkers:
             future.set_result(Trained(updates, self._seconds * len(jobs)))
         return future
 
-    def evaluate(self, model: Vector) -> Future[Evaluation]:
+    def evaluate(self, round_number: int, model: Vector, states: object = None) -> Future[Evaluation]:
         raise AssertionError("a pipeline evaluates nothing")
+
+    def drop(self, rounds: Collection[int]) -> None:
+        self.dropped += rounds
 
     def end_trainings(self) -> None:
         pass
@@ -69,6 +73,25 @@ def test_updates_come_in_the_order_of_the_uplinks(
         found += [update.tolist() for update in updates]
     wanted = np.stack([timeline.device, timeline.training], axis=1)[first:]
     assert found == wanted.tolist()
+
+
+@given(devices=st.integers(1, 9), delay=st.integers(0, 3), data=st.data())
+def test_a_model_is_dropped_once_after_its_last_training_and_never_used_again(
+    devices: int, delay: int, data: st.DataObject
+) -> None:
+    group_size = data.draw(st.integers(1, devices))
+    scenario = Scenario(devices=devices, group_size=group_size, compute_slots=3)
+    timeline = simulate(scenario, "idfl", delay=min(delay, scenario.largest_delay), rounds=9)
+    workers = NumberedWorkers(2, PORTION_SECONDS)
+    pipeline = UpdatePipeline(timeline, workers, models(timeline), 0)
+    pipeline.start()
+    for uplink in range(len(timeline)):
+        before = set(workers.dropped)
+        pipeline.updates(slice(uplink, uplink + 1))
+        started = {start.round for portion in workers.portions for start in portion}
+        assert not before & set(timeline.version[uplink:].tolist())
+        assert set(workers.dropped) <= started
+    assert sorted(workers.dropped) == sorted(set(timeline.version.tolist()))
 
 
 def test_few_trainings_are_started_however_large_a_round_is() -> None:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from torch_cases import CLASSES, FEATURES, ROWS, linear_samples
 
+from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import TrainingStart, train
-from slotwise.learning.local_training import LocalTraining
+from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.runs import RunConfig
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
@@ -18,7 +19,10 @@ from slotwise.schedule import simulate
 torch = pytest.importorskip("torch")
 nn = torch.nn
 TorchTask = pytest.importorskip("slotwise.learning.torch_task").TorchTask
-TorchSamples = pytest.importorskip("slotwise.learning.torch_samples").TorchSamples
+torch_samples = pytest.importorskip("slotwise.learning.torch_samples")
+ArrayBatches, ResidentBatches, TorchSamples = (
+    getattr(torch_samples, name) for name in ("ArrayBatches", "ResidentBatches", "TorchSamples")
+)
 TRAINING = LocalTraining(local_steps=3, batch_size=6, learning_rate=0.1)
 
 
@@ -280,3 +284,37 @@ def test_data_sets_without_a_length_are_refused(make) -> None:
     tiny = torch.utils.data.TensorDataset(torch.zeros(2, 3), torch.zeros(2))
     with pytest.raises(InputError, match="samples ="):
         TorchSamples(make(tiny), tiny)
+
+
+def image_batches(dtype: type[np.generic]):
+    draw = np.random.default_rng(0)
+    images = draw.integers(0, 255, (30, 3, 4, 4)).astype(dtype)
+    labels, standard = np.arange(30) % 3, ((0.5,) * 3, (0.25,) * 3) if dtype is np.uint8 else ((), ())
+    dataset = Dataset("images", images, labels, images[:6], labels[:6], 3, *standard)
+    return ArrayBatches(DeviceSamples(dataset, (np.arange(15), np.arange(15, 30))), None, None)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float64])
+def test_samples_that_stay_on_a_device_are_the_same(dtype: type[np.generic]) -> None:
+    batches, rows = image_batches(dtype), np.array([3, 1, 4, 1])
+    resident = ResidentBatches(batches, torch.device("cpu"))
+    for take in ("train_batch", "test_batch"):
+        pairs = zip(getattr(batches, take)(rows), getattr(resident, take)(rows), strict=True)
+        assert all(torch.equal(one, other) and one.dtype == other.dtype for one, other in pairs)
+    assert (len(resident), resident.count(2)) == (2, 15)
+
+
+def test_batches_of_resident_samples_are_made_on_the_device() -> None:
+    resident = ResidentBatches(image_batches(np.uint8), torch.device("meta"))  # a device without memory
+    images, labels = resident.train_batch(np.arange(5))
+    assert (images.device.type, images.shape, labels.device.type) == ("meta", (5, 3, 4, 4), "meta")
+
+
+@pytest.mark.parametrize(
+    ("device", "free", "kept"), [("cpu", 10**9, False), ("meta", 10**9, True), ("meta", 8000, False)]
+)
+def test_samples_stay_on_a_gpu_if_they_take_at_most_a_quarter_of_its_memory(
+    device: str, free: int, kept: bool
+) -> None:
+    batches = image_batches(np.uint8)
+    assert isinstance(torch_samples.kept_on(torch.device(device), batches, free), ResidentBatches) == kept

@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from torch_cases import CLASSES, FEATURES, linear_samples
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
@@ -11,6 +12,7 @@ from slotwise.learning import TrainingStart, train
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
+from slotwise.learning.workers import Processes, Threads, WorkerPlan
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, simulate
 
@@ -167,3 +169,18 @@ def test_a_module_and_a_loss_of_one_s_own_are_trained(samples: DeviceSamples) ->
         )
         < 1e-6
     )
+
+
+@pytest.mark.parametrize("plan", [Threads(2), Processes(2)])
+def test_worker_processes_train_and_evaluate_to_the_same_bits(plan: WorkerPlan) -> None:
+    # A function of this file as the loss, and one without a name as a metric.
+    metrics = {"largest": lambda outputs, _: outputs.max(dim=1).values}
+    nn = torch.nn
+    module = nn.Sequential(nn.Linear(FEATURES, 6), nn.Dropout(0.5), nn.Linear(6, CLASSES))
+    task = torch_task.TorchTask(
+        module, linear_samples(), LocalTraining(local_steps=2, batch_size=6), metrics=metrics
+    )
+    timeline = simulate(Scenario(devices=len(task.samples), group_size=1, compute_slots=2), "async", rounds=8)
+    here, found = train(timeline, task), train(timeline, task, workers=plan)
+    assert found.model.tobytes() == here.model.tobytes()
+    assert found.points == here.points

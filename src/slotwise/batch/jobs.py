@@ -85,7 +85,7 @@ def make_executor(name: str, workers: int | None = None) -> Executor:
         return SerialExecutor(workers or available_cores())
     if name.startswith("ray:"):
         from slotwise.batch.ray_cluster import RayExecutor  # noqa: PLC0415
-        from slotwise.batch.ray_connection import connect  # noqa: PLC0415
+        from slotwise.learning.workers.ray_connection import connect  # noqa: PLC0415
 
         return RayExecutor(connect(name.removeprefix("ray:")), workers)
     raise InputError("executor", name, "processes, serial or ray:ADDRESS")

@@ -10,17 +10,12 @@ tell whose job it was. Here only the job of the dead worker is tried again.
 
 from __future__ import annotations
 
-import os
 import queue
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
-from multiprocessing.connection import Connection, Pipe, wait
-from signal import Signals
-from typing import IO, Any
+from multiprocessing.connection import Connection, wait
+from typing import Any
 
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Job, JobEnd, JobProgress
@@ -29,11 +24,8 @@ from slotwise.errors import UserError
 from slotwise.machine import available_cores
 from slotwise.observer import Observer
 from slotwise.scenario import whole
+from slotwise.worker_process import WorkerProcess, open_pipe
 
-# One thread per local training is what slotwise decides; libraries must not add their own.
-LIBRARY_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-# The name of the module stays visible in the list of processes.
-WORKER = "import sys; from slotwise.batch.processes import work; work(int(sys.argv[1]))"
 PREDECESSOR_TIMEOUT = 10.0  # seconds
 
 
@@ -100,19 +92,9 @@ class _Worker:
         self.job: Job | None = None
         self.threads = 0
         self.started = False
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
-        self.pipe, theirs = Pipe()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", WORKER, str(theirs.fileno()), str(folder.path)],
-                stdin=subprocess.DEVNULL,
-                stdout=self._errors,
-                stderr=self._errors,
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, **dict.fromkeys(LIBRARY_THREADS, "1")},
-                start_new_session=True,  # Ctrl-C in a terminal is for the main process only
-            )
-        self.send((sys.path, folder, checkpoint_every))
+        self._process = WorkerProcess("slotwise.batch.processes", str(folder.path))
+        self.pipe = self._process.pipe
+        self.send((folder, checkpoint_every))
 
     def send(self, message: object) -> None:
         with suppress(OSError):  # it has died; `wait` finds out
@@ -120,22 +102,13 @@ class _Worker:
 
     def death(self) -> str:
         """Return why the process has ended; raise a UserError if it could not even start."""
-        code = self._process.wait()
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").split("\n")
-        error = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
-        self.kill()
-        if code < 0:
-            return f"its process was ended by {Signals(-code).name}"
-        if code and not self.started:
-            raise UserError(f"a worker process cannot start: {error}")
-        return f"its process ended: {error}"
+        failed, reason = self._process.death()
+        if failed and not self.started:
+            raise UserError(f"a worker process cannot start: {reason}")
+        return reason
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait()
-        self.pipe.close()
-        self._errors.close()
 
 
 def work(descriptor: int) -> None:
@@ -143,9 +116,8 @@ def work(descriptor: int) -> None:
 
     The pipe is closed when the main process is gone, however that ended: no worker outlives it for long.
     """
-    pipe = Connection(descriptor)
-    path, folder, checkpoint_every = pipe.recv()
-    sys.path += [entry for entry in path if entry not in sys.path]  # for modules of the user
+    pipe = open_pipe(descriptor)
+    folder, checkpoint_every = pipe.recv()
     place, main, tasks = Executor(), _MainProcess(pipe), TaskCache()
     place.open(folder, 1, checkpoint_every, main)
     while (message := main.jobs.get()) is not None:

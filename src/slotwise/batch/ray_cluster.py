@@ -13,17 +13,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Job, JobEnd, JobProgress
-from slotwise.batch.ray_connection import RayConnection
-from slotwise.batch.serial import Executor, TaskCache, train_job
+from slotwise.batch.serial import Executor, SerialExecutor, TaskCache, train_job
 from slotwise.data import Dataset
 from slotwise.errors import UserError
 from slotwise.files import write_atomically
+from slotwise.learning.workers.ray_connection import RayConnection
+from slotwise.learning.workers.ray_workers import ClusterLost, RayWorkers
 from slotwise.observer import Observer
 from slotwise.runs import RunFolder
 
@@ -37,7 +39,11 @@ Files = dict[str, bytes]
 
 
 class RayExecutor(Executor):
-    """Trains jobs on as many workers as the cluster has cores, or on ``workers``."""
+    """Trains jobs on as many workers as the cluster has cores, or on ``workers``.
+
+    If there are at least as many jobs as nodes, each job is trained on one node. Otherwise one job after
+    another is trained from here, and the local trainings of each are spread over all nodes.
+    """
 
     retries = 3
     checkpoint_every = 30.0  # an S=1 run's checkpoint has megabytes, and all of them come to one machine
@@ -48,6 +54,7 @@ class RayExecutor(Executor):
         self._workers: list[_Worker] = []
         self._refused: list[JobEnd] = []
         self._false_starts = 0
+        self._here: SerialExecutor | None = None
 
     def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: Observer) -> None:
         """Divide the cores of the cluster among the jobs."""
@@ -55,12 +62,19 @@ class RayExecutor(Executor):
         with self._head_needed():
             cores = [int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
         total = max(1, sum(cores) if self._wanted is None else self._wanted)
+        if jobs < sum(count > 0 for count in cores):
+            self._here = SerialExecutor(
+                partial(RayWorkers, cluster=self._cluster, count=total, disconnect=False)
+            )
+            self._here.open(folder, jobs, checkpoint_every, observer)
         self._threads = max(1, min(total // max(1, jobs), max(cores, default=1)))
         self._size = max(1, min(total // self._threads, jobs))
         self._answered = self._probed = time.monotonic()
 
     def submit(self, job: Job, waiting: int) -> bool:
         """Start a job on a worker that is ready."""
+        if self._here is not None:
+            return self._here.submit(job, waiting)
         with self._head_needed():
             busy = sum(worker.job is not None for worker in self._workers)
             while len(self._workers) < min(self._size, busy + waiting) and self._cluster.answers():
@@ -81,6 +95,8 @@ class RayExecutor(Executor):
 
     def wait(self, seconds: float) -> list[JobEnd]:
         """Return the jobs that have ended or lost their node."""
+        if self._here is not None:
+            return self._here.wait(seconds)
         with self._head_needed():
             now = time.monotonic()
             if now - self._probed >= PROBE_INTERVAL:
@@ -119,10 +135,7 @@ class RayExecutor(Executor):
         try:
             yield
         except ConnectionError:
-            raise UserError(
-                f"lost the Ray cluster at {self._cluster.head}; the results received so far are kept, "
-                "and the same command resumes from there"
-            ) from None
+            raise ClusterLost(self._cluster.head) from None
 
     def _answer(self, worker: _Worker) -> list[JobEnd]:
         job, errors = worker.job, self._ray.exceptions

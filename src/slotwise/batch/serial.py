@@ -9,6 +9,8 @@ from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Job, JobEnd, JobProgress, schedule_timeline
 from slotwise.data import Dataset
 from slotwise.learning import Diverged, History, Point, Task
+from slotwise.learning.workers import WorkerPlan
+from slotwise.learning.workers.ray_workers import ClusterLost
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, execute
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, build_task
@@ -45,13 +47,13 @@ class Executor:
 
 
 class SerialExecutor(Executor):
-    """Trains one job after the other in this process, on some threads; the result is the same.
+    """Trains one job after the other in this process, with some workers; the result is the same.
 
     ``make_task`` builds the task of a run; the default builds the built-in tasks and loads data sets once.
     """
 
-    def __init__(self, threads: int = 1, make_task: MakeTask | None = None) -> None:
-        self._threads, self._make_task = threads, make_task or TaskCache().make
+    def __init__(self, workers: int | WorkerPlan = 1, make_task: MakeTask | None = None) -> None:
+        self._workers, self._make_task = workers, make_task or TaskCache().make
         self._job: Job | None = None
         self._interrupted: list[JobEnd] = []
 
@@ -71,7 +73,7 @@ class SerialExecutor(Executor):
             ended, self._interrupted = self._interrupted, []
             return ended
         try:
-            return [JobEnd(job, train_job(self, job, self._threads, self._make_task))]
+            return [JobEnd(job, train_job(self, job, self._workers, self._make_task))]
         except KeyboardInterrupt:  # the next call reports the job as ended
             self._interrupted = [JobEnd(job)]
             raise
@@ -101,7 +103,7 @@ class TaskCache:
         return self._last[1]
 
 
-def train_job(place: Executor, job: Job, threads: int, make_task: MakeTask) -> str | None:
+def train_job(place: Executor, job: Job, workers: int | WorkerPlan, make_task: MakeTask) -> str | None:
     """Train or resume a job in this process, in the folder of ``place``; return the reason if it fails."""
     run_folder, config = place.folder.run(job.run.name), job.run.config
     try:
@@ -113,7 +115,7 @@ def train_job(place: Executor, job: Job, threads: int, make_task: MakeTask) -> s
             config,
             task=make_task(config),
             timeline=schedule_timeline(config),
-            workers=threads,
+            workers=workers,
             checkpoint_every=place.checkpoint_every,
             resume=resume,
             create=is_new,
@@ -121,6 +123,8 @@ def train_job(place: Executor, job: Job, threads: int, make_task: MakeTask) -> s
         )
     except Diverged as error:
         return f"diverged in round {error.round}"
+    except ClusterLost:
+        raise
     except Exception as error:  # whatever it is, the other jobs go on
         return f"{type(error).__name__}: {error}"
     return None

@@ -100,6 +100,12 @@ WORKERS = Flag(
 )
 
 
+RAY_ADDRESS = (
+    "HOST:PORT of its head, ray://HOST:PORT, or auto for the one that RAY_ADDRESS or this machine knows. "
+    "None is started."
+)
+
+
 def flags_of(
     owner: Any, panel: Group, *, only: Iterable[str] | None = None, defaults: Mapping[str, Any] | None = None
 ) -> tuple[Flag, ...]:

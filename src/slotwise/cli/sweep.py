@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.cli.app import INTERRUPTED, SOME_FAILED
-from slotwise.cli.flags import Quiet, output, whole_number
+from slotwise.cli.flags import RAY_ADDRESS, Quiet, output, whole_number
 from slotwise.errors import UserError
 from slotwise.report.percent import percent
 from slotwise.report.progress import BatchProgress, stop_on_signals
@@ -26,10 +26,7 @@ WORKERS = Parameter(
     help="Parallel local trainings over all runs. Default: all cores. The result is the same.",
     converter=whole_number,
 )
-RAY = Parameter(
-    help="Train on this Ray cluster: HOST:PORT of its head, ray://HOST:PORT, or auto for the one that "
-    "RAY_ADDRESS or this machine knows. None is started."
-)
+RAY = Parameter(help=f"Train on this Ray cluster: {RAY_ADDRESS}")
 CHECKPOINT_EVERY = Parameter(
     help="Seconds between checkpoints, the most work a crash can lose. Default: 10, on Ray 30."
 )

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from slotwise.cli.app import INTERRUPTED
 from slotwise.cli.flags import (
+    RAY_ADDRESS,
     WORKERS,
     Quiet,
     command,
@@ -21,7 +22,9 @@ from slotwise.cli.flags import (
     whole_number,
 )
 from slotwise.costs import Costs, Powers
-from slotwise.errors import InputError, UserError
+from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.learning.workers import Processes, RayActors, WorkerPlan
+from slotwise.machine import available_cores
 from slotwise.observer import Observer, Observers
 from slotwise.report.percent import percent
 from slotwise.report.progress import TrainingProgress, stop_on_signals
@@ -37,6 +40,11 @@ CONFIG = output("TOML file with any of the options but those of Energy and Outpu
 CHECKPOINT_EVERY = output(
     "Seconds between checkpoints, the most work a crash can lose; 0: after every round.", show_default=True
 )
+PROCESSES = output(
+    "Train in processes instead of threads: for a --task that is written in Python and holds its lock."
+)
+RAY = output(f"Train on this Ray cluster: {RAY_ADDRESS}")
+GPUS_PER_WORKER = output("GPUs of each worker on Ray; several workers may share one, as with 0.25.")
 TRACK = output(
     "Log the run to experiment trackers: wandb, trackio, mlflow, tensorboard, or several separated by commas."
 )
@@ -52,6 +60,9 @@ def train(
     overwrite: Annotated[bool, output("Replace the run in --out.")] = False,
     config: Annotated[Path | None, CONFIG] = None,
     workers: Annotated[int | None, output(WORKERS.help, converter=whole_number)] = None,
+    processes: Annotated[bool, PROCESSES] = False,
+    ray: Annotated[str | None, RAY] = None,
+    gpus_per_worker: Annotated[float | None, GPUS_PER_WORKER] = None,
     checkpoint_every: Annotated[float, CHECKPOINT_EVERY] = SECONDS_BETWEEN_CHECKPOINTS,
     track: Annotated[str | None, TRACK] = None,
     track_project: Annotated[str | None, TRACK_PROJECT] = None,
@@ -67,7 +78,8 @@ def train(
     if tensorboard is not None:
         raise UserError("--tensorboard is replaced by --track tensorboard, which writes into the run folder")
     trackers = _tracker_names(track, track_project)
-    how: dict[str, Any] = {"workers": workers, "checkpoint_every": checkpoint_every}
+    plan = _plan(workers, ray, gpus_per_worker, processes=processes)
+    how: dict[str, Any] = {"workers": plan, "checkpoint_every": checkpoint_every}
     with stop_on_signals() as stopping, TrainingProgress(stopping, quiet=quiet) as display:
         if resume is not None:
             refuse_with("resume", {"out": out, "config": config, "overwrite": overwrite, **options})
@@ -79,9 +91,25 @@ def train(
             from_file = read_toml(config) if config else {}
             with blaming_file(config, options):
                 chosen = RunConfig.from_options({**from_file, **options})
+                if gpus_per_worker and not chosen.model.is_own and chosen.model.backend != "torch":
+                    raise InputError("gpus_per_worker", gpus_per_worker, "omitted with --backend numba")
                 watching = _with_trackers(display, trackers, track_project)
                 result = start_run(chosen, out, overwrite=overwrite, observer=watching, **how)
     return _print(result, powers, trained=display.has_started, track=track)
+
+
+def _plan(
+    workers: int | None, ray: str | None, gpus_per_worker: float | None, *, processes: bool
+) -> int | WorkerPlan | None:
+    """Return the workers that the options ask for."""
+    if ray is None and gpus_per_worker is not None:
+        raise InputError("gpus_per_worker", gpus_per_worker, "omitted without --ray")
+    if ray is not None and processes:
+        raise ConflictError("ray", "processes")
+    if ray is not None:
+        # Connected before signals are handled: Ray replaces whatever handler there is by its own.
+        return RayActors(ray, workers, gpus_per_worker or 0.0).connected()
+    return Processes(available_cores() if workers is None else workers) if processes else workers
 
 
 def _tracker_names(track: str | None, project: str | None) -> list[str]:

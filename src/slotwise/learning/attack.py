@@ -72,6 +72,7 @@ class Attacked:
         self.initial_model, self.evaluate = task.initial_model, task.evaluate
         self.named_arrays = task.named_arrays
         self.evaluate_devices = getattr(task, "evaluate_devices", None)
+        self.one_per_process = getattr(task, "one_per_process", False)
 
     def local_update(self, model: Vector, start: TrainingStart) -> Vector | TrainingResult:
         """Return what the device sends: its update, or what an attacker makes of it."""

@@ -36,7 +36,7 @@ from slotwise.learning.task import (
     TrainingResult,
     update_of,
 )
-from slotwise.learning.workers import ThreadWorkers, Workers
+from slotwise.learning.workers import WorkerPlan, Workers, plan_of
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer
 from slotwise.scenario import whole
@@ -126,7 +126,7 @@ def train(
     task: Task,
     *,
     aggregation: Aggregation | str = mean,
-    workers: int = 1,
+    workers: int | WorkerPlan = 1,
     evaluate_every: int | None = None,
     resume: History | None = None,
     observer: Observer | None = None,
@@ -140,7 +140,8 @@ def train(
         task: What is learned.
         aggregation: Rule that combines the updates of a round; a name such as "fedavg" gives a built-in rule
             with its default options.
-        workers: Local trainings computed in parallel, one thread each. The result does not depend on it.
+        workers: Local trainings computed in parallel, one thread each; or another plan: `Processes`, or
+            `RayActors` for a cluster. The result does not depend on it.
         evaluate_every: Slots between evaluations; None evaluates the first and the last model only.
         resume: State to continue from, instead of w_0.
         observer: Is told of every round and evaluation, and may end the training early.
@@ -183,7 +184,7 @@ def follow(
 class Training:
     """A training in progress: each `advance`, or each step of an iteration, applies one round.
 
-    Local trainings and evaluations run in threads meanwhile. Use it as a context manager.
+    Workers compute local trainings and evaluations meanwhile. Use it as a context manager.
     """
 
     def __init__(
@@ -192,13 +193,13 @@ class Training:
         task: Task,
         *,
         aggregation: Aggregation | str = mean,
-        workers: int = 1,
+        workers: int | WorkerPlan = 1,
         evaluate_every: int | None = None,
         resume: History | None = None,
     ) -> None:
         self._timeline, self._task, self._aggregation = timeline, CheckedTask.of(task), rule_of(aggregation)
         check_group_sizes(self._aggregation, timeline.scenario.group_sizes)
-        self._workers: Workers = ThreadWorkers(self._task, workers)
+        plan = plan_of(workers)
         self._task.check_devices(timeline.scenario.devices)
         self._due = evaluation_rounds(timeline, evaluate_every)
         if resume is not None and (wrong := unfitting(resume, timeline, self._task.size)):
@@ -219,6 +220,7 @@ class Training:
         for version, round_number in enumerate(last_use.tolist()):
             self._last_uses[round_number].append(version)
         self._models = dict(start.models)
+        self._workers: Workers = plan(self._task)  # last, because nobody closes them if there is an error
         first = int(timeline.round_offsets[start.rounds])
         self._updates = UpdatePipeline(timeline, self._workers, self._models, first, self._device_states)
         self._updates.start()
@@ -321,7 +323,7 @@ class Training:
     def _evaluate_if_due(self) -> None:
         if self.rounds in self._due:
             states = (dict(self._device_states),) if self._device_states else ()
-            evaluation = self._workers.evaluate(read_only(self.model), *states)
+            evaluation = self._workers.evaluate(self.rounds, read_only(self.model), *states)
             self._pending.append((self.rounds, evaluation))
 
     def _collect(self, *, wait: bool) -> None:

@@ -8,13 +8,15 @@ memory.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from concurrent.futures import Future
 
+import numpy as np
+
 from slotwise.aggregation.rule import Vector, read_only
 from slotwise.learning.task import NO_DEVICE_STATE, DeviceState, TrainingResult, TrainingStart, update_of
-from slotwise.learning.workers import Job, Trained, Workers
+from slotwise.learning.workers.worker_protocol import Job, Trained, Workers
 from slotwise.schedule import Timeline
 
 PORTIONS_PER_WORKER = 4
@@ -44,6 +46,13 @@ class UpdatePipeline:
         self._started: deque[Future[Trained]] = deque()
         self._finished: deque[Vector | TrainingResult] = deque()
         self._most = 1  # trainings of a portion
+        # The models that an uplink's training starts from and no later one's does.
+        self._last_starts: defaultdict[int, list[int]] = defaultdict(list)
+        last = np.full(timeline.rounds, -1, dtype=np.int64)
+        np.maximum.at(last, timeline.version, np.arange(len(timeline)))
+        for version, uplink in enumerate(last.tolist()):
+            self._last_starts[uplink].append(version)
+        self._returned = first  # the next uplink whose training returns
 
     def updates(self, uplinks: slice) -> list[Vector | TrainingResult]:
         """Return the results of consecutive uplinks; those before them are dropped, these are kept."""
@@ -53,6 +62,7 @@ class UpdatePipeline:
             updates, seconds = self._started[0].result()
             self._finished.extend(updates)
             self._started.popleft()
+            self._drop_models(len(updates))
             self._choose_portion(len(updates), seconds, update_of(updates[0]).nbytes)
             self.start()
         return [self._finished[number] for number in range(count)]
@@ -62,6 +72,14 @@ class UpdatePipeline:
         while self._first < uplink and self._finished:
             self._finished.popleft()
             self._first += 1
+
+    def _drop_models(self, returned: int) -> None:
+        """Tell the workers of models that no training starts from any more."""
+        uplinks = range(self._returned, self._returned + returned)
+        self._returned += returned
+        dropped = [version for uplink in uplinks for version in self._last_starts.pop(uplink, ())]
+        if dropped:
+            self._workers.drop(dropped)
 
     def start(self) -> None:
         """Start the next local trainings, up to the first that waits for a model of a later round."""

@@ -47,6 +47,7 @@ class Quantised:
         checked, self.named_arrays = CheckedTask.of(task), task.named_arrays
         self.sample_count, self.devices = checked.sample_count, checked.devices
         self.evaluate_devices = getattr(task, "evaluate_devices", None)
+        self.one_per_process = getattr(task, "one_per_process", False)
         sizes = [array.size for array in task.named_arrays(task.initial_model()).values()]
         self._ends = np.cumsum(sizes, dtype=np.int64)
         self.packing = None if self.bits == UNQUANTISED else Packing(self._ends, self.bits)

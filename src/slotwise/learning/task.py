@@ -117,7 +117,8 @@ class CheckedTask:
     A task may also have ``sample_count(device)``, the samples that a device holds, for rules that weight by
     it; without it every device counts as one sample. It may have ``devices``, the number of devices that have
     samples. It may have ``local_updates(model, starts)``, which returns what ``local_update`` would for each
-    start, if it is faster to compute them together. And one whose devices keep a state may have
+    start, if it is faster to compute them together. With ``one_per_process = True`` several workers are
+    processes, for a task that uses what a process has once. And one whose devices keep a state may have
     ``evaluate_devices(model, states)``, which gets the states by device and is called instead of `evaluate`.
 
     Raises:
@@ -140,6 +141,8 @@ class CheckedTask:
         self.trains_together = callable(getattr(task, "local_updates", None))
         """True if the task computes several updates in one call."""
         self.devices: int | None = getattr(task, "devices", None)
+        self.one_per_process: bool = getattr(task, "one_per_process", False)
+        """True if several workers of this task have to be processes."""
         model = task.initial_model()
         vector = isinstance(model, np.ndarray) and model.dtype == np.float32 and model.ndim == 1
         if not vector or not model.size:

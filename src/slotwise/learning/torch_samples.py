@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import default_collate
 
+from slotwise.data.dataset import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.randomness import draw_batches
@@ -168,6 +169,48 @@ class ArrayBatches:
             return _take(inputs, rows)
         images = torch.from_numpy(inputs[rows]).to(torch.float32)
         return images.div_(255).sub_(self._offset).div_(self._scale)
+
+
+class ResidentBatches(ArrayBatches):
+    """Batches from arrays that stay in the memory of a GPU: no sample is copied to it during a training."""
+
+    def __init__(self, batches: ArrayBatches, device: torch.device) -> None:
+        """Copy the samples of ``batches`` to the device, in the types that they have."""
+        self.__dict__.update(batches.__dict__)
+        self._device = device
+        self._offset, self._scale = self._offset.to(device), self._scale.to(device)
+        arrays = _arrays(self._dataset)
+        self._train, self._train_targets, self._test, self._test_targets = (
+            torch.tensor(array).to(device) for array in arrays
+        )
+
+    def train_batch(self, rows: Rows) -> Batch:
+        """Return inputs and targets of some training samples."""
+        return self._chosen(self._train, self._train_targets, rows)
+
+    def test_batch(self, rows: Rows) -> Batch:
+        """Return inputs and targets of some test samples."""
+        return self._chosen(self._test, self._test_targets, rows)
+
+    def _chosen(self, inputs: Tensor, targets: Tensor, rows: Rows) -> Batch:
+        chosen = torch.from_numpy(np.asarray(rows, dtype=np.int64)).to(self._device, non_blocking=True)
+        taken, answers = inputs[chosen], targets[chosen]
+        answers = answers.to(_used_type(answers))
+        if not self._standardised:
+            return taken.to(_used_type(taken)), answers
+        return taken.to(torch.float32).div_(255).sub_(self._offset).div_(self._scale), answers
+
+
+def kept_on(device: torch.device, batches: Batches, free: int) -> Batches:
+    """Return batches from the memory of a GPU, if the arrays take at most a quarter of the ``free`` bytes."""
+    if device.type == "cpu" or not isinstance(batches, ArrayBatches):
+        return batches
+    fits = 4 * sum(array.nbytes for array in _arrays(batches._dataset)) <= free
+    return ResidentBatches(batches, device) if fits else batches
+
+
+def _arrays(dataset: Dataset) -> tuple[NDArray[Any], ...]:
+    return dataset.train_inputs, dataset.train_targets, dataset.test_inputs, dataset.test_targets
 
 
 def _take(array: NDArray[Any], rows: Rows) -> Tensor:

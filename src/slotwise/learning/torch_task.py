@@ -42,7 +42,7 @@ from slotwise.learning.torch_module import (
 )
 from slotwise.learning.torch_objective import Loss, Mean, Metric, Objective, count_correct
 from slotwise.learning.torch_randomness import SeededOperations
-from slotwise.learning.torch_samples import ArrayBatches, Batch, Batches, Rows, TorchSamples, arrange
+from slotwise.learning.torch_samples import ArrayBatches, Batch, Batches, Rows, TorchSamples, arrange, kept_on
 
 Context = AbstractContextManager[Any]
 Initial = Literal["module", "seed"]
@@ -99,7 +99,7 @@ class TorchTask:
         Raises:
             UserError: module, loss, metrics and samples do not fit together.
         """
-        data = _batches(samples, offset, scale)
+        self._host_data = data = _batches(samples, offset, scale)
         check_training(training, samples)
         _check_choice("initial", initial, ("module", "seed"))
         _check_choice("buffers", buffers, ("local", "average", "refuse"))
@@ -107,15 +107,27 @@ class TorchTask:
         training = with_own_step(training, local_step)
         self.samples, self.training, self.devices = samples, training, len(samples)
         self._optimizer = Optimizer(training, local_step)
-        self._device = _find_device(device)
+        self._asked, self._device = device, _find_device(device)
         self._module = _make_module(module, seed).to(self._device)
         if initial == "seed":
             draw_parameters(self._module, seed)
         self._layout, self._averaged = Layout(self._module, buffers), buffers == "average"
         self._objective = Objective(loss, metrics or {})
-        self._data, self._local = data, threading.local()
+        self._data, self._local = kept_on(self._device, data, _free_memory(self._device)), threading.local()
         flat = FlatModule(self._module, self._layout)
         self._checks: Checks = check_module(flat, self.initial_model(), self._data, self._objective, training)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle everything but the copies of the threads; the module from the memory of the CPU."""
+        module = copy_module(self._module).cpu()
+        return {**self.__dict__, "_local": None, "_device": None, "_module": module, "_data": self._host_data}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Choose the torch device again, because another machine may have a GPU or none."""
+        device = _find_device(state["_asked"])
+        data = kept_on(device, state["_data"], _free_memory(device))
+        self.__dict__.update(state, _local=threading.local(), _device=device, _data=data)
+        self._module = self._module.to(device)
 
     def initial_model(self) -> Vector:
         """Return the parameters of the module, then the buffers that travel."""
@@ -257,6 +269,11 @@ def _find_device(name: str | None) -> torch.device:
             f"TorchTask: device = {name!r}: must be a torch device of this machine, such as {usable}"
         ) from error
     return device
+
+
+def _free_memory(device: torch.device) -> int:
+    """Return the bytes that are free on a GPU."""
+    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0
 
 
 def _batches(

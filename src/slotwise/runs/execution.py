@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -26,6 +26,7 @@ from slotwise.learning.flower_project import FlowerProject
 from slotwise.learning.flower_task import flower_task
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.task import CheckedTask
+from slotwise.learning.workers import WorkerPlan, plan_of
 from slotwise.machine import available_cores
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer, RunEnd
@@ -33,7 +34,6 @@ from slotwise.runs.config import RunConfig
 from slotwise.runs.device_data import check_images, device_samples
 from slotwise.runs.memory import refuse_too_much_memory
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
-from slotwise.scenario import whole
 from slotwise.schedule import Timeline
 from slotwise.user_code import describe_error, describe_value, load_function
 
@@ -61,7 +61,7 @@ def run(
     config: RunConfig,
     out: Path | str,
     *,
-    workers: int | None = None,
+    workers: int | WorkerPlan | None = None,
     checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
     overwrite: bool = False,
     observer: Observer | None = None,
@@ -72,7 +72,8 @@ def run(
     Args:
         config: What to train.
         out: The run folder; it must not contain another run.
-        workers: Parallel local trainings; the result does not depend on it. Default: all cores.
+        workers: Parallel local trainings, in threads, or a plan such as `Processes` or `RayActors`; the
+            result does not depend on it. Default: all cores.
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: every round.
         overwrite: Replace a run in ``out``.
         observer: Is told of rounds and evaluations, and may end the run early with a checkpoint.
@@ -86,7 +87,7 @@ def run(
     if not isinstance(config, RunConfig):
         raise InputError("config", describe_value(config), "a RunConfig")
     check_interval(checkpoint_every)
-    workers = available_cores() if workers is None else whole("workers", workers)
+    workers = plan_of(available_cores() if workers is None else workers)
     folder = RunFolder.check_new(Path(out), overwrite=overwrite)
     return execute(
         folder,
@@ -104,7 +105,7 @@ def run(
 def resume(
     folder: Path | str | RunFolder,
     *,
-    workers: int | None = None,
+    workers: int | WorkerPlan | None = None,
     checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
     observer: Observer | None = None,
     task: Task | None = None,
@@ -158,7 +159,7 @@ def execute(
     *,
     task: Task | None = None,
     timeline: Timeline | None = None,
-    workers: int | None = None,
+    workers: int | WorkerPlan | None = None,
     checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
     resume: History | None = None,
     observer: Observer | None = None,
@@ -182,26 +183,28 @@ def execute(
     task = task if task is not None else build_task(config)
     more = {} if task_object is None else {"task_object": task_object}
     _check_fits(resume, timeline, task, folder)
-    if create:
-        own = more or config.model.is_own or config.training.local_step
-        if own or config.rule.aggregation not in RULES:
-            _try_once(CheckedTask.of(task), rule, timeline)
-        folder = RunFolder.create(folder.path, config, overwrite=overwrite, **more)
-    with folder.held(), _opened(folder, config, observer):
-        _tell_attackers(config, observer)
-        observer.run_started(timeline, resume)
-        saver = _Saver(folder, config, task, checkpoint_every, more)
-        with Training(
-            timeline,
-            task,
-            aggregation=rule,
-            workers=available_cores() if workers is None else whole("workers", workers),
-            evaluate_every=config.slots_between_evaluations,
-            resume=resume,
-        ) as training:
-            history = _follow(training, saver, observer)
-        status: Status = "finished" if history.rounds == timeline.rounds else "interrupted"
-        saver.close(history, status)
+    plan = plan_of(available_cores() if workers is None else workers)
+    with closing(plan(CheckedTask.of(task))) as started:  # before anything is written
+        if create:
+            own = more or config.model.is_own or config.training.local_step
+            if own or config.rule.aggregation not in RULES:
+                _try_once(CheckedTask.of(task), rule, timeline)
+            folder = RunFolder.create(folder.path, config, overwrite=overwrite, **more)
+        with folder.held(), _opened(folder, config, observer):
+            _tell_attackers(config, observer)
+            observer.run_started(timeline, resume)
+            saver = _Saver(folder, config, task, checkpoint_every, more)
+            with Training(
+                timeline,
+                task,
+                aggregation=rule,
+                workers=lambda _: started,
+                evaluate_every=config.slots_between_evaluations,
+                resume=resume,
+            ) as training:
+                history = _follow(training, saver, observer)
+            status: Status = "finished" if history.rounds == timeline.rounds else "interrupted"
+            saver.close(history, status)
     return RunResult(status, history, timeline, folder.path)
 
 

@@ -18,7 +18,19 @@ FILES = ("fleet_file", "data_folder", "radio_trace", "radio_placement_file", "ra
 
 # Flags of commands that a file cannot have: they say where results go and how they are computed, not what.
 FLAGS_ONLY = (
-    *("out", "resume", "overwrite", "config", "workers", "checkpoint_every", "track", "track_project"),
+    *(
+        "out",
+        "resume",
+        "overwrite",
+        "config",
+        "workers",
+        "processes",
+        "ray",
+        "gpus_per_worker",
+        "checkpoint_every",
+        "track",
+        "track_project",
+    ),
     "quiet",
 )
 

@@ -3,7 +3,7 @@
 - `server_probe`: the first model and the messages of its ServerApp.
 - `array_layout`: arrays of a message as one vector.
 - `app_messages`: messages to a ClientApp, and what is taken from its replies.
-- `app_call`: one call of a ClientApp in this process; `app_process`: in a process of its own.
+- `app_call`: one call of a ClientApp.
 - `app_task`: `FlowerTask`, which `learning.flower_task` makes.
 """
 

@@ -84,6 +84,14 @@ class AppCall:
 
             keep_freed_memory()
 
+    def __reduce__(self) -> tuple[type[AppCall], tuple[AppDescription]]:
+        """Pickle the description; another process loads the app of the project itself."""
+        if self._of.project is None:
+            raise UserError(
+                f"{self._of.label}: an app object that is not part of a project stays in its process"
+            )
+        return AppCall, (self._of,)
+
     def train(self, model: Vector, start: TrainingStart) -> TrainingResult:
         """Train on one device; raise a UserError that names app and device if that fails."""
         of = self._of

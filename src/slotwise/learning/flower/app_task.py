@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,6 @@ from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
 from slotwise.learning.flower.app_call import CALLING, AppCall, AppDescription
 from slotwise.learning.flower.app_messages import MessageForm, evaluation_of
-from slotwise.learning.flower.app_process import AppProcess
 from slotwise.learning.flower.array_layout import ArrayLayout
 from slotwise.learning.flower.global_randomness import seed_of, seeded
 from slotwise.learning.flower.server_probe import FirstMessages, first_messages
@@ -33,9 +30,13 @@ EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | Mapping[str, floa
 class FlowerTask:
     """Learning with a Flower ClientApp, which is called without changes.
 
-    Devices are nodes with partition-id 0 to N−1. The first worker calls the app in this process; each further
-    one has a process of its own, because the app may use the global random generators. An app object that is
-    not part of a project is always called in this process, one call at a time.
+    Devices are nodes with partition-id 0 to N−1. The app may use the global random generators, so a process
+    makes one call at a time, and several workers are processes. An app object that is not part of a project
+    is always called in this process.
+
+    Attributes:
+        devices: Number of devices.
+        one_per_process: True if further workers need processes of their own, and can have them.
     """
 
     def __init__(
@@ -51,9 +52,8 @@ class FlowerTask:
         self._description, self._evaluate = description, evaluate
         self._layout = description.layout
         self._first = self._layout.vector(arrays)
-        self._shared = AppCall(description, app)
-        self._idle: list[AppCall | AppProcess] = [self._shared]
-        self._lock = Lock()
+        self._call = AppCall(description, app)
+        self.one_per_process = description.project is not None
 
     def initial_model(self) -> Vector:
         """Return the arrays that the ServerApp sends first."""
@@ -61,8 +61,7 @@ class FlowerTask:
 
     def local_update(self, model: Vector, start: TrainingStart) -> TrainingResult:
         """Return the update of one train message, with the metrics of the reply and the state of the app."""
-        with self._borrowed() as call:
-            return call.train(model, start)
+        return self._call.train(model, start)
 
     def evaluate(self, model: Vector) -> Evaluation:
         """Return the evaluation by devices without a state."""
@@ -73,12 +72,11 @@ class FlowerTask:
         if self._evaluate is not None:
             return self._evaluate_on_server(model)
         total, sums = 0, dict[str, float]()
-        with self._borrowed() as call:
-            for device in range(1, self.devices + 1):
-                samples, metrics = call.evaluate(model, device, states.get(device, NO_DEVICE_STATE))
-                total += samples
-                for name, value in metrics.items():
-                    sums[name] = sums.get(name, 0.0) + samples * value
+        for device in range(1, self.devices + 1):
+            samples, metrics = self._call.evaluate(model, device, states.get(device, NO_DEVICE_STATE))
+            total += samples
+            for name, value in metrics.items():
+                sums[name] = sums.get(name, 0.0) + samples * value
         return self._evaluation("evaluate", {name: value / total for name, value in sums.items()})
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
@@ -105,23 +103,6 @@ class FlowerTask:
             return evaluation_of(metrics)
         except UserError as error:
             raise UserError(f"{self._description.label}: {name} {error}") from None
-
-    @contextmanager
-    def _borrowed(self) -> Iterator[AppCall | AppProcess]:
-        """Lend the app to one thread; if it is in use, a process for it is started."""
-        with self._lock:
-            call = self._idle.pop() if self._idle else None
-        if call is None:
-            own = self._description.project is None
-            call = self._shared if own else AppProcess(self._description)
-        try:
-            yield call
-        finally:
-            with self._lock:
-                if call is self._shared:  # first choice again
-                    self._idle.append(call)
-                else:
-                    self._idle.insert(0, call)
 
 
 def make_task(

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.batch import ray_connection
-from slotwise.batch.ray_connection import RayConnection, connect
 from slotwise.errors import InputError, UserError
+from slotwise.learning.workers import ray_connection
+from slotwise.learning.workers.ray_connection import RayConnection, connect
 
 grpc = pytest.importorskip("grpc", reason="needs the extra slotwise[ray]")
 Serve = Callable[[bytes], str]

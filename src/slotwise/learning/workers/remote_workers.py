@@ -1,0 +1,227 @@
+"""RemoteWorkers: workers outside of this process. One that is lost is replaced and its work repeated.
+
+Work can be repeated because an update is a function of (model, device, training). Each worker has a thread
+here, which gives it work and waits for the result.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Condition, Thread
+from typing import Protocol
+
+from slotwise.aggregation import Vector
+from slotwise.errors import UserError
+from slotwise.learning.task import CheckedTask, DeviceState, Evaluation
+from slotwise.learning.workers.worker_protocol import NO_STATES, Job, Trained
+
+ATTEMPTS = 3  # of a piece of work that loses its worker, and to start one
+
+
+class WorkerLost(Exception):
+    """The worker is gone; its work can be repeated by another."""
+
+
+class RemoteWorker(Protocol):
+    """A worker outside of this process, which does one piece of work at a time.
+
+    Methods raise WorkerLost if it is gone, and a UserError for anything that another worker would not do
+    better.
+    """
+
+    def train(self, jobs: Sequence[Job]) -> Trained:
+        """Compute local trainings."""
+
+    def evaluate(self, round_number: int, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
+        """Evaluate a model."""
+
+    def close(self) -> None:
+        """End the worker."""
+
+
+@dataclass(eq=False)
+class _Training:
+    jobs: Sequence[Job]
+    future: Future[Trained] = field(default_factory=Future)
+    attempts: int = 0
+
+    def do(self, worker: RemoteWorker) -> None:
+        self.future.set_result(worker.train(self.jobs))
+
+    def fail(self, error: BaseException, task: CheckedTask) -> None:
+        del task
+        self.future.set_exception(error)
+
+    def __str__(self) -> str:
+        start = self.jobs[0].start
+        return f"the local training of device {start.device} on model {start.round}"
+
+
+@dataclass(eq=False)
+class _Evaluating:
+    round_number: int
+    model: Vector
+    states: Mapping[int, DeviceState]
+    future: Future[Evaluation] = field(default_factory=Future)
+    attempts: int = 0
+
+    def do(self, worker: RemoteWorker) -> None:
+        self.future.set_result(worker.evaluate(self.round_number, self.model, self.states))
+
+    def fail(self, error: BaseException, task: CheckedTask) -> None:
+        """Evaluate here if there are no workers any more, because a checkpoint needs all evaluations."""
+        if isinstance(error, WorkersGone):
+            try:
+                self.future.set_result(task.evaluate(self.model, self.states))
+                return
+            except Exception as own:
+                error = own
+        self.future.set_exception(error)
+
+    def __str__(self) -> str:
+        return f"the evaluation of model {self.round_number}"
+
+
+class WorkersGone(UserError):
+    """There are no workers any more, and no new ones can be started."""
+
+
+class RemoteWorkers:
+    """A number of remote workers; subclasses know how to start one.
+
+    Attributes:
+        count: How many there should be.
+        started: How many have been started, also those that were lost since.
+    """
+
+    def __init__(self, task: CheckedTask, count: int) -> None:
+        """Start the workers in the background."""
+        self._task, self.count, self.started = task, count, 0
+        self._changed = Condition()
+        self._waiting: deque[_Training | _Evaluating] = deque()
+        self._closing = False
+        self._gone: UserError | None = None
+        self._threads = [Thread(target=self._serve, name=f"slotwise-{n}", daemon=True) for n in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def start_worker(self) -> RemoteWorker:
+        """Start a worker and wait until it is ready; called from several threads.
+
+        Raises:
+            UserError: none can be started.
+        """
+        raise NotImplementedError
+
+    def train(self, jobs: Sequence[Job]) -> Future[Trained]:
+        """Start local trainings, which one worker computes one after another."""
+        work = _Training(jobs)
+        self._add(work)
+        return work.future
+
+    def evaluate(
+        self, round_number: int, model: Vector, states: Mapping[int, DeviceState] = NO_STATES
+    ) -> Future[Evaluation]:
+        """Start the evaluation of a model."""
+        work = _Evaluating(round_number, model, states)
+        self._add(work)
+        return work.future
+
+    def drop(self, rounds: Collection[int]) -> None:
+        """Forget these models: no training that starts from them is left."""
+        raise NotImplementedError
+
+    def end_trainings(self) -> None:
+        """Do nothing: trainings that are started together take a few milliseconds."""
+
+    def close(self) -> None:
+        """Drop what has not begun, and wait for what has."""
+        with self._changed:
+            self._closing = True
+            dropped, self._waiting = list(self._waiting), deque()
+            self._changed.notify_all()
+        for work in dropped:
+            work.future.cancel()
+        for thread in self._threads:
+            thread.join()
+
+    def _add(self, work: _Training | _Evaluating) -> None:
+        with self._changed:
+            if self._gone is None:
+                self._waiting.append(work)
+                self._changed.notify()
+                return
+        work.fail(self._gone, self._task)
+
+    def _take(self) -> _Training | _Evaluating | None:
+        """Return the next work, or None at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            return self._waiting.popleft() if self._waiting else None
+
+    def _serve(self) -> None:
+        """Do work with one worker after another, each until it is lost."""
+        failures = 0
+        while not self._closing and self._gone is None:
+            try:
+                worker, failures = self.start_worker(), 0
+            except WorkerLost as error:
+                failures += 1
+                if failures == ATTEMPTS:
+                    self._give_up(UserError(f"a worker cannot start: {error}"))
+                continue
+            except UserError as error:
+                self._give_up(error)
+                return
+            with self._changed:
+                self.started += 1
+            try:
+                self._work_with(worker)
+            finally:
+                worker.close()
+
+    def _work_with(self, worker: RemoteWorker) -> None:
+        """Do work with this worker until it is lost or there is no more."""
+        while (work := self._take()) is not None:
+            if work.attempts == 0 and not work.future.set_running_or_notify_cancel():
+                continue
+            try:
+                work.do(worker)
+            except WorkerLost as error:
+                self._lost(work, error)
+                return
+            except WorkersGone as error:
+                work.fail(error, self._task)
+                self._give_up(error)
+                return
+            except Exception as error:
+                work.fail(error, self._task)
+
+    def _lost(self, work: _Training | _Evaluating, error: WorkerLost) -> None:
+        """Put work back that has lost its worker, before all other."""
+        work.attempts += 1
+        if work.attempts >= ATTEMPTS:
+            reason = f"{work} has lost its worker {ATTEMPTS} times: {error}"
+            work.fail(UserError(reason), self._task)
+            return
+        with self._changed:
+            if self._gone is None and not self._closing:
+                self._waiting.appendleft(work)
+                self._changed.notify()
+                return
+        work.fail(self._gone or WorkersGone(str(error)), self._task)
+
+    def _give_up(self, error: UserError) -> None:
+        """Fail all work that is waiting, and all that comes."""
+        with self._changed:
+            gone = error if isinstance(error, WorkersGone) else WorkersGone(str(error))
+            self._gone = gone
+            dropped, self._waiting = list(self._waiting), deque()
+        for work in dropped:
+            with suppress(Exception):  # cancelled meanwhile
+                if work.attempts or work.future.set_running_or_notify_cancel():
+                    work.fail(gone, self._task)

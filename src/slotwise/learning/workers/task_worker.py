@@ -1,0 +1,77 @@
+"""TaskWorker: a task in another process, where its mistakes become messages that can be sent back."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from slotwise.aggregation import Vector
+from slotwise.aggregation.rule import read_only
+from slotwise.errors import UserError
+from slotwise.learning.task import CheckedTask, DeviceState, Evaluation, TrainingResult, TrainingStart
+from slotwise.learning.workers.worker_protocol import Job, Trained, train_all
+from slotwise.user_code import describe_error
+
+
+class Failure(NamedTuple):
+    """Error of a task in another process: one line, and where it was raised."""
+
+    message: str
+    trace: str = ""
+
+    def error(self) -> UserError:
+        """Return the error to raise."""
+        error = UserError(self.message)
+        if self.trace:
+            error.add_note(f"In the worker:\n{self.trace}")
+        return error
+
+
+class TaskWorker:
+    """Computes trainings and evaluations of a task, in the process of a worker."""
+
+    def __init__(self, task: CheckedTask) -> None:
+        self._task = task
+
+    def train(self, starts: Sequence[TrainingStart], models: Mapping[int, Vector]) -> Trained | Failure:
+        """Return the updates of local trainings; ``models`` has those that they start from."""
+        jobs = [Job(read_only(models[start.round]), start) for start in starts]
+        try:
+            updates, seconds = train_all(self._task, jobs)
+        except (Exception, SystemExit) as error:
+            return self._failure(error)
+        return Trained([_sendable(update) for update in updates], seconds)
+
+    def evaluate(self, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation | Failure:
+        """Return the evaluation of a model."""
+        try:
+            found = self._task.evaluate(read_only(model), states)
+        except (Exception, SystemExit) as error:
+            return self._failure(error)
+        return found._replace(metrics=dict(found.metrics))
+
+    def _failure(self, error: BaseException) -> Failure:
+        if isinstance(error, UserError):
+            return Failure(str(error))
+        trace = "".join(traceback.format_exception(error))
+        return Failure(f"task {self._task.name} failed: {describe_error(error)}", trace)
+
+
+def _sendable(result: Vector | TrainingResult) -> Vector | TrainingResult:
+    """Return a result without mapping proxies, which cannot be sent to another process."""
+    if not isinstance(result, TrainingResult):
+        return result
+    return result._replace(metrics=dict(result.metrics), state=dict(result.state))
+
+
+def sendable_start(start: TrainingStart) -> TrainingStart:
+    """Return a start without mapping proxies."""
+    return start._replace(state=dict(start.state)) if start.state else start
+
+
+def checked(answer: Trained | Evaluation | Failure) -> Trained | Evaluation:
+    """Return the answer of a worker; raise the error if it is one."""
+    if isinstance(answer, Failure):
+        raise answer.error()
+    return answer

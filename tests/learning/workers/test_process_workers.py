@@ -1,0 +1,122 @@
+"""Worker processes: the results of threads, replaced when they die, and errors in one line."""
+
+import os
+from multiprocessing import Pipe
+from pathlib import Path
+
+import numpy as np
+import pytest
+from worker_tasks import Counting, Killing, Locked, NotThere, Raising
+
+from slotwise.errors import InputError, UserError
+from slotwise.learning import History, Task, Training, TrainingStart, train
+from slotwise.learning.task import CheckedTask
+from slotwise.learning.workers import Job, Processes, Threads, WorkerPlan
+from slotwise.learning.workers.process_workers import ProcessWorkers, receive, send
+from slotwise.observer import Observer
+from slotwise.scenario import Scenario
+from slotwise.schedule import Timeline, simulate
+
+TIMELINE = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=24)
+
+
+def trained(
+    task: Task, workers: int | WorkerPlan, timeline: Timeline = TIMELINE, observer: Observer | None = None
+) -> History:
+    return train(timeline, task, workers=workers, evaluate_every=20, aggregation="fedavg", observer=observer)
+
+
+def same(one: History, other: History) -> bool:
+    states = [{d: int(s["count"]) for d, s in history.device_states.items()} for history in (one, other)]
+    losses = [history.loss.tolist() for history in (one, other)]
+    return one.model.tobytes() == other.model.tobytes() and losses[0] == losses[1] and states[0] == states[1]
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_the_result_is_that_of_threads(count: int) -> None:
+    here, away = trained(Counting(), 2), trained(Counting(), Processes(count))
+    assert same(here, away)
+    assert {point.metrics["main"] for point in here.points} == {1.0}
+    assert {point.metrics["main"] for point in away.points} == {0.0}
+
+
+def test_large_arrays_of_a_task_are_mapped_and_not_copied() -> None:
+    assert same(trained(Counting(300_000), 1), trained(Counting(300_000), Processes(2)))
+
+
+def test_work_of_a_process_that_is_killed_is_repeated(tmp_path: Path) -> None:
+    task = Killing(tmp_path / "killed")
+    assert same(trained(Counting(), 1), trained(task, Processes(2)))
+    assert (tmp_path / "killed").exists()
+
+
+def test_a_training_that_kills_every_process_is_given_up(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"device 3 on model 0 has lost its worker 3 times: .*SIGKILL"):
+        trained(Killing(tmp_path / "killed", always=True), Processes(2))
+
+
+def test_an_error_of_the_task_is_one_line_with_its_place_and_has_the_whole_trace_as_a_note() -> None:
+    with pytest.raises(UserError, match="task Raising failed: ZeroDivisionError: no samples") as raised:
+        trained(Raising(), Processes(2))
+    assert "worker_tasks.py" in str(raised.value)
+    assert "Traceback" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (Locked(), "task Locked: cannot be sent to another process: .*; use threads"),
+        (NotThere(), "cannot load the task: ModuleNotFoundError: No module named 'gpu_layers'"),
+    ],
+)
+def test_a_task_that_cannot_be_in_another_process_is_refused_in_one_line(task: Task, message: str) -> None:
+    with pytest.raises(UserError, match=message) as raised:
+        trained(task, Processes(1))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_task_that_asks_for_it_gets_processes_for_several_workers_and_none_for_one() -> None:
+    task = Counting()
+    task.one_per_process = True  # type: ignore[attr-defined]
+    for count, elsewhere in ((1, 1.0), (2, 0.0)):
+        assert {point.metrics["main"] for point in trained(task, Threads(count)).points} == {elsewhere}
+
+
+def test_a_process_keeps_a_model_until_it_is_dropped() -> None:
+    task, workers = CheckedTask.of(Counting()), None
+    workers = ProcessWorkers(task, 1)
+    try:
+        first, second = task.initial_model(), task.initial_model() * 2
+        alone = [task.local_update(model, TrainingStart(1, 0, k)) for k, model in enumerate((first, second))]
+        jobs = [Job(first, TrainingStart(1, 0, 0)), Job(second, TrainingStart(1, 0, 1))]
+        for _ in range(2):
+            found = workers.train(jobs).result(60).updates
+            assert [r.update.tolist() for r in found] == [r.update.tolist() for r in alone]
+        workers.drop([0, 1])
+        changed = [Job(second, TrainingStart(1, 0, 0))]  # not a thing the engine does: sent again
+        (result,) = workers.train(changed).result(60).updates
+        assert result.update.tolist() == alone[1].update.tolist()
+    finally:
+        workers.close()
+
+
+def test_stopping_early_ends_the_processes() -> None:
+    with Training(TIMELINE, Counting(), workers=Processes(2)) as training:
+        training.advance()
+        started = [worker._process._process for worker in training._workers._started]  # type: ignore[attr-defined]
+    assert all(process.poll() is not None for process in started)
+
+
+@pytest.mark.parametrize("workers", [0, -1, True, 1.5, "2", Processes])
+def test_what_is_no_number_and_no_plan_is_refused(workers: object) -> None:
+    with pytest.raises(InputError, match="workers"):
+        trained(Counting(), workers)  # type: ignore[arg-type]
+
+
+def test_messages_of_any_size_arrive_with_their_arrays() -> None:
+    ours, theirs = Pipe()
+    message = ({"a": np.arange(5, dtype=np.float32)}, np.zeros((0, 3)), "text", os.getpid())
+    send(ours, message)
+    found = receive(theirs)
+    assert found[0]["a"].tolist() == [0, 1, 2, 3, 4]
+    assert (found[1].shape, *found[2:]) == ((0, 3), "text", os.getpid())
