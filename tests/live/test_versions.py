@@ -190,7 +190,7 @@ def test_a_device_waits_when_the_server_says_that_it_is_incompatible():
     assert device.trainings == 0
 
 
-def test_an_answer_to_somebody_else_who_speaks_other_versions_does_not_stop_a_device():
+def test_an_answer_to_another_client_with_other_versions_does_not_stop_a_device():
     live = prepare(SMALL, "async", rounds=12)
 
     async def impersonate(play):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slotwise.errors import UserError
-from slotwise.live.device.download import Download
+from slotwise.live.device.model_download import ModelDownload
 from slotwise.live.parts import SMALLEST_PART, UNLIMITED, Place, checksum, frames, received_of
 from slotwise.live.protocol import BadFrame, Frame, FromDevice, Label, Topics, Work, decode, digest, encode
 from slotwise.live.transport import Channel, Connected, Message
@@ -62,7 +62,7 @@ class Device:
         self._seconds = 0.0  # that its training took
         self._grant: Frame | None = None
         self._part_bytes = UNLIMITED
-        self._download = Download()
+        self._download = ModelDownload()
         self._training: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -138,8 +138,7 @@ class Device:
             self._download.drop()
             devices = frame.fields["devices"]
             if re.fullmatch("[0-9]{1,10}", devices) and self.number > int(devices):
-                about = f"the run only has devices 1 to {devices}"
-                self._notice(f"device {self.number}: {about}; waiting for another")
+                self._notice(f"device {self.number}: the run has devices 1 to {devices}; waiting for another")
                 return
             server = Versions.in_fields(frame.fields)
             if not self._versions.understands(server):
@@ -162,7 +161,7 @@ class Device:
             await self._send_here()
 
     async def _take_incompatible(self, server: Versions) -> None:
-        """Take no part, unless it is the answer to somebody else who used this device's number."""
+        """Take no part, unless it answers another client that used the number of this device."""
         if self._versions.understands(server):
             self.ignored += 1
             await self._send_here()

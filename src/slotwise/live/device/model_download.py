@@ -1,4 +1,4 @@
-"""Download: a model that a device receives in parts."""
+"""ModelDownload: a model that a device receives in parts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from slotwise.live.parts import Assembly, Place
 from slotwise.live.protocol import Work
 
 
-class Download:
+class ModelDownload:
     """Puts the parts of a model together; parts of another model replace what there is."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Download:
         return assembly.complete, assembly.complete is None
 
     def drop(self) -> None:
-        """Forget the parts."""
+        """Forget the parts that have come."""
         self._assembly = None
 
     def __str__(self) -> str:
