@@ -1,7 +1,7 @@
 """Sphinx extension: pages made from the code, so that nothing is declared twice.
 
-`reference/options.md` has every option of a run, from the dataclasses that declare them; `reference/commands.md` what
-every command prints with --help; `reference/api.md` the docstrings of all public names.
+`reference/options.md` has every option of a run, from the dataclasses that declare them; `reference/commands.md`
+what every command prints with --help; `reference/api.md` the docstrings of all public names.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def options() -> Iterator[str]:
     """Return the page of all options of a run."""
     yield "# Options of a run"
     yield ""
-    yield "Flags of `slotwise train` and other commands, keys of TOML files (with dashes or underscores), and fields of `RunConfig`."
+    yield "Flags of `slotwise train` and other commands, keys of TOML files, and fields of the parts of `RunConfig`."
     flags = run_flags()
     panel = ""
     panels = list(dict.fromkeys(flag.panel.name for flag in flags))
@@ -78,7 +78,7 @@ def api() -> Iterator[str]:
     """Return the page of all public names."""
     yield "# Public names"
     yield ""
-    yield "Everything that `import slotwise as sw` gives; [python.md](../python.md) has the same names by purpose."
+    yield "Everything that `import slotwise as sw` gives; [](../python.md) has the names by purpose."
     yield ""
     yield "```{eval-rst}"
     for name in slotwise.__all__:
