@@ -1,7 +1,7 @@
 """Sphinx extension: pages made from the code, so that nothing is declared twice.
 
-`reference/options.md` has every option of a run, from the dataclasses that declare them; `reference/commands.md`
-what every command prints with --help; `reference/api.md` the docstrings of all public names.
+In the folder reference, `options.md` has every option of a run, from the dataclasses that declare them,
+`commands.md` what every command prints with --help, and `api.md` the docstrings of all public names.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def options() -> Iterator[str]:
     """Return the page of all options of a run."""
     yield "# Options of a run"
     yield ""
-    yield "Flags of `slotwise train` and other commands, keys of TOML files, and fields of the parts of `RunConfig`."
+    yield "Flags of `slotwise train` and other commands, keys of TOML files, fields of `RunConfig`."
     flags = run_flags()
     panel = ""
     panels = list(dict.fromkeys(flag.panel.name for flag in flags))
