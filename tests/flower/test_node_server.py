@@ -1,11 +1,11 @@
-"""The Scheduler on nodes: in memory with a grid of this process, and with a real SuperLink and SuperNodes."""
+"""The Scheduler on nodes, in memory with a grid of this process."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, Message
+from flwr.app import Array, ArrayRecord, Error, Message
 
 from slotwise import InputError, RunConfig, Scenario, UserError, flower_task, train
 from slotwise.flower import SlotGrid, serve
@@ -42,8 +42,6 @@ class FaultyGrid(SlotGrid):
         if message.metadata.dst_node_id == 2 and message.metadata.message_type == "train":
             self.left -= 1
             if self.left <= 0 and self.kind == "error":
-                from flwr.app import Error
-
                 return Message(Error(0, "out of memory"), reply_to=message)
         return super()._call(message)
 
@@ -163,7 +161,5 @@ def test_wrong_arguments_write_nothing(numpy_example: Path, tmp_path: Path) -> N
 
 def _record(example: Path, arrays: dict[str, np.ndarray]) -> ArrayRecord:
     """Return the first model as the app's ServerApp sends it."""
-    from flwr.app import Array
-
     kind = np.float64 if example.name == "flower_numpy" else np.float32
     return ArrayRecord({name: Array(array.astype(kind)) for name, array in arrays.items()})

@@ -235,7 +235,7 @@ def run_strategy(
         pass
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"flower app {found.name}: its ServerApp failed: {describe_error(error)}") from error
     return StrategyRun(grid.timeline(), grid.history())
 

@@ -192,13 +192,29 @@ def test_a_wrong_reply_is_one_clear_line(
     assert "device" in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("client", "expected"),
+    [
+        ("app = 3", "must be a ClientApp"),
+        ("from flwr.clientapp import ClientApp\napp = ClientApp(lambda context: None)", "client_fn"),
+    ],
+    ids=["no app", "client_fn"],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_wrong_client_app_is_one_clear_line(make_project: MakeProject, client: str, expected: str) -> None:
+    with pytest.raises(UserError, match=expected) as raised:
+        flower_task(make_project(client=client), devices=4)
+    assert "\n" not in str(raised.value)
+
+
 def test_a_run_with_a_wrong_app_leaves_nothing_behind(
     make_project: MakeProject, tmp_path: Path, client_source: str
 ) -> None:
     source = client_source.replace('"eval_loss"', '"something"')
     options = {"flower_app": str(make_project(client=source)), "devices": 4, "group_size": 2, "deadline": 90}
-    with pytest.raises(UserError, match="ends in loss"):
+    with pytest.raises(InputError, match="ends in loss") as raised:
         run(RunConfig.from_options(options), tmp_path / "run")
+    assert raised.value.parameter == "flower_evaluate"
     assert not (tmp_path / "run").exists()
 
 

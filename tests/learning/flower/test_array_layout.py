@@ -35,6 +35,13 @@ def test_whole_numbers_are_rounded() -> None:
     assert layout.record(np.array([1.6, -0.2], dtype=np.float32))["a"].numpy().tolist() == [2, 0]
 
 
+@pytest.mark.parametrize("kind", ["complex64", "str"])
+def test_returned_arrays_must_have_real_numbers(kind: str) -> None:
+    layout = ArrayLayout.of(ArrayRecord({"a": Array(np.zeros(2, dtype=np.float32))}))
+    with pytest.raises(UserError, match="array a"):
+        layout.vector(ArrayRecord({"a": Array(np.ones(2).astype(kind))}))
+
+
 def test_a_model_without_numbers_is_refused() -> None:
     for arrays in (ArrayRecord(), ArrayRecord({"a": Array(np.array(["x"]))}), ArrayRecord([np.zeros(0)])):
         with pytest.raises(UserError):

@@ -34,6 +34,16 @@ def test_a_strategy_without_evaluation(make_project: MakeProject, server_source:
     assert found.evaluate.message_type == "evaluate"
 
 
+def test_the_end_of_a_server_app_is_not_reached(
+    make_project: MakeProject, server_source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    server = server_source.replace("fraction_evaluate=1.0", "fraction_evaluate=0.0")
+    server = server.replace("num_rounds=2", "num_rounds=1") + "    open('saved', 'w').close()\n"
+    first_messages(FlowerProject.read(make_project(server=server)), 4, 1)
+    assert not (tmp_path / "saved").exists()
+
+
 def test_the_global_generators_are_restored(make_project: MakeProject) -> None:
     np.random.seed(1)
     expected = np.random.rand()
@@ -54,11 +64,15 @@ def test_the_global_generators_are_restored(make_project: MakeProject) -> None:
             "from flwr.serverapp import ServerApp\napp = ServerApp()\n@app.main()\ndef main(g, c): 1 / 0",
             "Division",
         ),
+        (
+            "from flwr.serverapp import ServerApp\napp = ServerApp(server_fn=lambda context: None)",
+            "server_fn",
+        ),
         ("import nothing_like_it", "import failed"),
         ("raise SystemExit(3)", "import failed"),
         ("1 +", "SyntaxError"),
     ],
-    ids=["no app", "no message", "raises", "import", "exit", "syntax"],
+    ids=["no app", "no message", "raises", "server_fn", "import", "exit", "syntax"],
 )
 def test_a_wrong_server_app_is_one_clear_line(make_project: MakeProject, server: str, expected: str) -> None:
     with pytest.raises(UserError, match=expected) as raised:

@@ -78,6 +78,9 @@ class AppCall:
             app = description.project.load("clientapp")
         if not isinstance(app, ClientApp):
             raise UserError(f"{description.label}: must be a ClientApp; it is a {type(app).__name__}")
+        if getattr(app, "_call", None) is not None:  # set if the app was made with a client_fn
+            instead = "which is not supported; use @app.train(), the Message API"
+            raise UserError(f"{description.label}: has a client_fn, {instead}")
         self._app = app
         if "torch" in sys.modules:
             from slotwise.learning.torch_module import keep_freed_memory  # noqa: PLC0415

@@ -77,7 +77,12 @@ class FlowerTask:
             total += samples
             for name, value in metrics.items():
                 sums[name] = sums.get(name, 0.0) + samples * value
-        return self._evaluation("evaluate", {name: value / total for name, value in sums.items()})
+        means = {name: value / total for name, value in sums.items()}
+        try:
+            return evaluation_of(means)
+        except UserError as error:
+            needed = f"a server-side evaluation, or evaluate of {self._description.label} {error}"
+            raise InputError("flower_evaluate", "missing", needed) from None
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays by their names in the ArrayRecord."""
@@ -96,11 +101,8 @@ class FlowerTask:
             raise UserError(
                 f"{self._description.label}: {name} must return a MetricRecord; it returned {kind}"
             )
-        return self._evaluation(name, {k: float(v) for k, v in found.items() if not isinstance(v, list)})
-
-    def _evaluation(self, name: str, metrics: Mapping[str, float]) -> Evaluation:
         try:
-            return evaluation_of(metrics)
+            return evaluation_of({k: float(v) for k, v in found.items() if not isinstance(v, list)})
         except UserError as error:
             raise UserError(f"{self._description.label}: {name} {error}") from None
 

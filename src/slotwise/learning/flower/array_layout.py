@@ -33,7 +33,7 @@ class ArrayLayout:
     def of(cls, arrays: ArrayRecord) -> ArrayLayout:
         """Return the layout of a model; refuse one without numbers."""
         for name, array in arrays.items():
-            if np.dtype(array.dtype).kind not in "biuf":
+            if not _is_real(array):
                 raise UserError(f"flower app: array {name} has type {array.dtype}, which is no real number")
         if not sum(prod(array.shape) for array in arrays.values()):
             raise UserError("flower app: its model has no arrays with numbers")
@@ -49,7 +49,7 @@ class ArrayLayout:
         """Return the numbers of a model; the names and shapes must be those of the layout.
 
         Raises:
-            UserError: an array is missing, additional, or has another shape.
+            UserError: an array is missing, additional, has another shape, or has no real numbers.
         """
         if set(arrays) != set(self.names):
             missing, more = set(self.names) - set(arrays), set(arrays) - set(self.names)
@@ -63,6 +63,8 @@ class ArrayLayout:
             array = arrays[name]
             if tuple(array.shape) != shape:
                 raise UserError(f"array {name} was sent as {list(shape)} and returned as {list(array.shape)}")
+            if not _is_real(array):
+                raise UserError(f"array {name} was returned with type {array.dtype}, which is no real number")
             parts.append(self._numbers(array, header).astype(np.float32, copy=False))
         return np.concatenate(parts)
 
@@ -100,3 +102,7 @@ class ArrayLayout:
     def _parts(self, model: Vector) -> list[Vector]:
         pieces = np.split(model, np.cumsum(self.sizes)[:-1])
         return [piece.reshape(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
+
+
+def _is_real(array: Array) -> bool:
+    return np.dtype(array.dtype).kind in "biuf"

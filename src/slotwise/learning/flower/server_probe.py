@@ -56,6 +56,8 @@ class ProbeGrid(LocalGrid):
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Keep the first messages; stop the ServerApp when there are no new ones to expect."""
         sent = list(messages)
+        if not sent and self.train is not None:
+            raise _Stopped  # a strategy without evaluation; what the app does at its end must not be done
         kinds = {message.metadata.message_type.partition(".")[0]: message for message in reversed(sent)}
         if MessageType.TRAIN in kinds:
             if self.train is not None:
@@ -91,6 +93,8 @@ def first_messages(project: FlowerProject, devices: int, seed: int) -> FirstMess
     label = f"flower_app serverapp {project.components['serverapp']}"
     if not isinstance(app, ServerApp):
         raise UserError(f"{label}: must be a ServerApp; it is a {type(app).__name__}")
+    if getattr(app, "_server_fn", None) is not None:
+        raise UserError(f"{label}: has a server_fn, which is not supported; use @app.main(), the Message API")
     grid = ProbeGrid(devices)
     ensure_task_identity()
     try:
