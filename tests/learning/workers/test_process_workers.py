@@ -128,7 +128,7 @@ def test_a_task_that_computes_for_ever_is_ended_with_the_training(tmp_path: Path
     os.mkfifo(tmp_path / "hangs")
     with Training(TIMELINE, Hanging(tmp_path / "hangs"), workers=Processes(2)) as training:
         training.advance()
-        assert (tmp_path / "hangs").read_text() == "now"
+        assert (tmp_path / "hangs").read_text().startswith("now")  # of one worker or of both
         training.stop()
 
 
