@@ -62,7 +62,7 @@ class ProcessWorkers(RemoteWorkers):
         super().__init__(task, count)
 
     def start_worker(self) -> _Process:
-        """Start a process."""
+        """Start a process, which gets the task when it loads it."""
         return _Process(self._shared)
 
     def drop(self, rounds: Collection[int]) -> None:

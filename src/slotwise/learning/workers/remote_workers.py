@@ -42,10 +42,10 @@ class RemoteWorker(Protocol):
         """Wait until the worker has the task; called once, before any work."""
 
     def train(self, jobs: Sequence[Job]) -> Trained:
-        """Compute local trainings."""
+        """Compute local trainings, one after another, and return their updates."""
 
     def evaluate(self, round_number: int, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
-        """Evaluate a model."""
+        """Return the evaluation of a model."""
 
     def kill(self) -> None:
         """End the worker now, from any thread; what waits for it raises WorkerLost."""

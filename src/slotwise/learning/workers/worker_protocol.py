@@ -52,14 +52,14 @@ class Workers(Protocol):
         """Let trainings that were started together end after the one that is being computed."""
 
     def close(self) -> None:
-        """Drop what has not begun, and wait for what has."""
+        """Drop what has not begun; threads finish what has, processes and actors are ended."""
 
 
 class WorkerPlan(Protocol):
     """Says how many workers of which kind a training gets; calling it with the task starts them."""
 
     def __call__(self, task: CheckedTask) -> Workers:
-        """Start the workers.
+        """Start the workers of a task, and return them.
 
         Raises:
             UserError: they cannot be started, or cannot compute this task.
