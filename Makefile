@@ -5,7 +5,7 @@ VENV   ?= .venv
 OUT    ?= runs/quick
 BIN    := $(VENV)/bin
 
-.PHONY: main test check fast-test check-flower bench clean
+.PHONY: main test check fast-test check-flower docs dist bench clean
 
 main: $(VENV)/installed
 	$(BIN)/slotwise reproduce --quick --out $(OUT)
@@ -36,6 +36,22 @@ check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+# The site. Warnings are errors; links between pages are checked with it.
+docs: $(VENV)/installed-dev
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+
+# Wheel and sdist, checked, and the sdist installed in an environment of its own.
+dist: $(VENV)/installed-dev
+	rm -rf dist build/dist-venv
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(PYTHON) -m venv build/dist-venv
+	build/dist-venv/bin/python -m pip install --quiet --disable-pip-version-check dist/*.tar.gz
+	cd build && dist-venv/bin/slotwise plan --devices 6 --compute-slots 2 --deadline 100
+	ls -l dist
 
 # Flower has an environment of its own. It needs older versions of packages that others use in their newest
 # (rich, protobuf, typer, fastapi, starlette and uvicorn), so installed beside them it would downgrade what is

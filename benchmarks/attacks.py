@@ -13,7 +13,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from slotwise.aggregation.norm_bound import MEMORY
 from slotwise.learning import Task, TrainingStart
 from slotwise.live import ServerConfig
 from slotwise.live.device.client import Device
@@ -59,6 +60,25 @@ def constant_direction(factor: float) -> Spoil:
 
     def spoil(update: np.ndarray, _: int) -> np.ndarray:
         return np.full_like(update, -factor * np.linalg.norm(update) / np.sqrt(len(update)))
+
+    return spoil
+
+
+def sometimes_longer(usual: float, longest: float, every: int) -> Spoil:
+    """Return updates of one direction that use the bounds: a long one as often as nothing comes of it."""
+
+    def spoil(update: np.ndarray, count: int) -> np.ndarray:
+        return constant_direction(longest if count % every == 0 else usual)(update, count)
+
+    return spoil
+
+
+def random_direction(factor: float) -> Spoil:
+    """Return updates of one direction, drawn once, that are so many times as long as the attacker's own."""
+
+    def spoil(update: np.ndarray, _: int) -> np.ndarray:
+        drawn = np.random.default_rng(0).standard_normal(len(update))
+        return (factor * np.linalg.norm(update) / np.linalg.norm(drawn) * drawn).astype(np.float32)
 
     return spoil
 
@@ -116,12 +136,20 @@ ATTACKS = (
     Attack("one update of -1e20, the first", once(constant(-1e20), 0)),
     Attack("one update of -1e20, no norm bound", once(constant(-1e20), 3), server={"clip_norm": "off"}),
     Attack("one of 3e38, no norm bound", once(constant(3e38), 3), server={"clip_norm": "off"}),
-    *(Attack(f"all updates times {factor:g}", scaled(factor)) for factor in (-1.0, -10.0, -1e6, 1e30)),
+    *(
+        Attack(f"all updates times {factor:g}", scaled(factor))
+        for factor in (-1.0, -2.5, -2.9, -10.0, -1e6, 1e30)
+    ),
     *(Attack(f"all updates noise of {size:g}", noise(size)) for size in (1.0, 1e10)),
     *(Attack(f"all updates {size:g} everywhere", constant(size)) for size in (-1e-2, -1e20, 1e20)),
     *(
         Attack(f"all of one direction, {factor:g} times as long", constant_direction(factor))
-        for factor in (1.0, 2.5)
+        for factor in (1.0, 1.5, 1.9, 2.5, 2.9)
+    ),
+    Attack("all of one direction, 1.8 times, each 6th 2.7", sometimes_longer(1.8, 2.7, MEMORY + 1)),
+    *(
+        Attack(f"all of a random direction, {factor:g} times", random_direction(factor))
+        for factor in (2.0, 2.9)
     ),
     Attack("all updates 1e20 everywhere, S=1", constant(1e20), options={"group_size": 1}),
     Attack("all updates zero", scaled(0.0)),
@@ -246,9 +274,10 @@ class Result:
         return LIMIT * timeout + self.seconds / COOL_DOWN + (20 * timeout if self.attack.endless else timeout)
 
 
-async def played(attack: Attack, deadline: int, folder: Path) -> Result:
+async def played(attack: Attack, deadline: int, seed: int, folder: Path) -> Result:
     """Return the outcome of a run with an attack."""
-    options = {"group_size": 2, **OPTIONS, "deadline": deadline, "evaluate_every": deadline, **attack.options}
+    length = {"deadline": deadline, "evaluate_every": deadline, "seed": seed}
+    options = {"group_size": 2, **OPTIONS, **length, **attack.options}
     config = RunConfig.from_options(options)
     task, broker, over = build_task(config), MemoryBroker(), asyncio.Event()
     server = ServerConfig(name=TOPICS.name, timeout=attack.timeout or 60.0, **attack.server)
@@ -294,44 +323,58 @@ async def played(attack: Attack, deadline: int, folder: Path) -> Result:
     return Result(outcome, observer, models_sent, attack)
 
 
+def notes_on(result: Result, clean: Result) -> list[str]:
+    """Return what the server has done about an attack, and what must not have happened."""
+    seen, norms = result.observer, result.outcome.state.health.norms.get(ATTACKER)
+    notes = [f"clipped {norms.clipped} of {norms.updates}"] if norms and norms.clipped else []
+    notes += [f"excluded {', '.join(map(str, sorted(seen.excluded)))}"] if seen.excluded else []
+    notes += [f"rolled back {seen.rolled_back}"] if seen.rolled_back else []
+    if result.attack.waits:
+        notes.append(f"waited {result.waited:.0f} s of at most {result.longest_wait:.0f}")
+    notes += [f"{result.models_sent} models sent again"] if result.attack.floods else []
+    return [*notes, *(f"FAILED: {problem}" for problem in result.problems(clean))]
+
+
+def campaign(chosen: list[Attack], deadline: int, seed: int) -> Iterator[tuple[str, float, bool]]:
+    """Play attacks and print their outcomes; yield name, share of the accuracy, and whether it failed."""
+
+    def outcome(attack: Attack) -> Result:
+        with tempfile.TemporaryDirectory() as folder:
+            return asyncio.run(played(attack, deadline, seed, Path(folder) / "run"))
+
+    print(f"{f'attack of device 1, seed {seed}':<46} {'status':<9} {'acc':>6} {'share':>6} {'s':>6}  notes")
+    clean: dict[int, Result] = {}  # without an attack, by group size
+    for attack in chosen:
+        size = attack.options.get("group_size", 2)
+        if size not in clean and attack.name != "none":
+            clean[size] = outcome(Attack(f"none, S={size}", options={"group_size": size}))
+        result = outcome(attack)
+        without = clean.setdefault(size, result)
+        share = result.accuracy / without.accuracy
+        print(
+            f"{attack.name:<46} {result.outcome.status:<9} {result.accuracy:>6.1%} {share:>6.0%} "
+            f"{result.seconds:>6.1f}  {'; '.join(notes_on(result, without))}",
+            flush=True,
+        )
+        yield attack.name, share, bool(result.problems(without))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--deadline", type=int, default=1200, help="slots of a run")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the runs; 0: used for tuning")
     parser.add_argument(
         "--only", default="", help="attacks whose name contains this, and the run without one"
     )
     options = parser.parse_args()
     chosen = [attack for attack in ATTACKS if attack.name == "none" or options.only in attack.name]
-    print(f"{'attack of device 1':<42} {'status':<9} {'acc':>6} {'share':>6} {'s':>6}  notes")
-    results: dict[int, Result] = {}
-    failed = False
-    for attack in chosen:
-        size = attack.options.get("group_size", 2)
-        if size not in results and attack.name != "none":  # a clean run with the same group size
-            with tempfile.TemporaryDirectory() as folder:
-                clean = Attack(f"none, S={size}", options={"group_size": size})
-                results[size] = asyncio.run(played(clean, options.deadline, Path(folder) / "run"))
-        with tempfile.TemporaryDirectory() as folder:
-            result = asyncio.run(played(attack, options.deadline, Path(folder) / "run"))
-        results.setdefault(size, result)
-        problems = result.problems(results[size])
-        failed = failed or bool(problems)
-        state, seen = result.outcome.state, result.observer
-        norms = state.health.norms.get(ATTACKER)
-        notes = [f"clipped {norms.clipped} of {norms.updates}"] if norms and norms.clipped else []
-        notes += [f"excluded {', '.join(map(str, sorted(seen.excluded)))}"] if seen.excluded else []
-        notes += [f"rolled back {seen.rolled_back}"] if seen.rolled_back else []
-        if attack.waits:
-            notes.append(f"waited {result.waited:.0f} s of at most {result.longest_wait:.0f}")
-        notes += [f"{result.models_sent} models sent again"] if attack.floods else []
-        notes += [f"FAILED: {problem}" for problem in problems]
-        share = result.accuracy / results[size].accuracy
-        print(
-            f"{attack.name:<42} {result.outcome.status:<9} {result.accuracy:>6.1%} {share:>6.0%} "
-            f"{result.seconds:>6.1f}  {'; '.join(notes)}",
-            flush=True,
-        )
-    sys.exit(1 if failed else 0)
+    outcomes = [row for seed in options.seeds for row in campaign(chosen, options.deadline, seed)]
+    if len(options.seeds) > 1:
+        print(f"\n{'share of the accuracy without an attack':<46} {'least':>6} {'mean':>6}")
+        for attack in chosen:
+            shares = [share for name, share, _ in outcomes if name == attack.name]
+            print(f"{attack.name:<46} {min(shares):>6.0%} {sum(shares) / len(shares):>6.0%}")
+    sys.exit(any(failed for _, _, failed in outcomes))
 
 
 if __name__ == "__main__":

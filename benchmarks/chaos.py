@@ -1,9 +1,10 @@
 """Random faults in live runs: chaos.py --faults 200 --seed 1.
 
-Runs with six devices in three processes, alternately on mosquitto and on the embedded broker, all behind TCP
-proxies. Every second or so there is a fault: kill -9, SIGTERM or SIGSTOP of devices, server or broker; cut,
-delayed or truncated connections, one or all. Who was killed is started again. A run is right if it ends with
-all planned rounds, no update is applied twice, and its timeline.json replays to the run's model to the bit.
+Runs with six devices in three processes, in turn on mosquitto, on the embedded broker, and on mosquitto with
+TLS and passwords or certificates, all behind TCP proxies. Every second or so there is a fault: kill -9,
+SIGTERM or SIGSTOP of devices, server or broker; cut, delayed or truncated connections, one or all. Who was
+killed is started again. A run is right if it ends with all planned rounds, no update is applied twice, its
+timeline.json replays to the run's model to the bit, and no device has ended with an error.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -29,6 +31,8 @@ import numpy as np
 
 from slotwise.learning import Evaluation, TrainingStart
 from slotwise.live import replay
+from slotwise.live.enroll.enrolment import Enrolment
+from slotwise.live.enroll.enrolment_folder import create_enrolment
 from slotwise.live.server.server_config import live_plan
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import model_sha256
@@ -45,8 +49,11 @@ TIMEOUTS = [
     "--wait",
     "60",
 ]  # short, so that faults do not take minutes
-BROKERS = ("mosquitto", "embedded")
+EMBEDDED = "embedded broker"
+TLS = {"TLS with passwords": False, "TLS with certificates": True}  # on mosquitto; whether by certificate
+BROKERS = ("mosquitto", EMBEDDED, *TLS)
 RESTARTED = (-signal.SIGKILL, -signal.SIGTERM, 130)  # exit codes of a server that was killed or stopped
+ENDED_BY_ITSELF = (0, 3)  # exit codes of devices at the end of a run; 3 for those that are excluded then
 
 
 class Arithmetic:
@@ -79,10 +86,16 @@ def make_task(config: RunConfig) -> Arithmetic:
     return Arithmetic(float(os.environ.get("CHAOS_TRAINING", "0")))
 
 
+# Below the ports of outgoing connections: nobody else may take the port of a broker that is started again.
+_PORTS = count(Random(os.getpid()).randrange(20_000))
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    while True:
+        port = 10_000 + next(_PORTS) % 20_000
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass
@@ -96,7 +109,7 @@ class Figures:
     wrong: int = 0
 
     def __str__(self) -> str:
-        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items()))
+        kinds = ", ".join(f"{kind} {times}" for kind, times in sorted(self.faults.items()))
         ends = f"completed {self.completed}  hung {self.hung}  wrong {self.wrong}"
         return f"{kinds}\nfaults {sum(self.faults.values())}  runs {self.runs}  {ends}"
 
@@ -106,7 +119,7 @@ class Trial:
 
     def __init__(self, folder: Path, broker: str, random: Random, faults: Counter[str]) -> None:
         self.folder, self.out, self._kind, self._random = folder, folder / "run", broker, random
-        self._faults = faults
+        self._faults, self._fleet = faults, folder / "fleet"
         self._port = free_port()
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._thawing: set[asyncio.Task[None]] = set()
@@ -116,9 +129,8 @@ class Trial:
         """Start everything."""
         self._near = await self.stack.enter_async_context(TcpProxy(free_port(), self._port))
         self._far = await self.stack.enter_async_context(TcpProxy(free_port(), self._port))
-        if self._kind == "mosquitto":
-            lines = f"listener {self._port} 127.0.0.1", "allow_anonymous true", "set_tcp_nodelay true"
-            (self.folder / "mosquitto.conf").write_text("\n".join(lines) + "\n")
+        if self._kind != EMBEDDED:
+            self._configure_broker()
             await self._start_broker()
         await self._start_server()
         for index in range(PROCESSES):
@@ -141,14 +153,17 @@ class Trial:
             faults -= await self._fault()
         while (code := await self._processes["server"].wait()) in RESTARTED:
             await self._start_server()
-        return f"the server ended with code {code}" if code else check(self.out)
+        if code:
+            return f"the server ended with code {code}"
+        failed = [party for party, process in self._processes.items() if _failed(party, process)]
+        return f"ended with an error: {', '.join(failed)}" if failed else check(self.out)
 
     # Faults
 
     async def _fault(self) -> bool:
         """Inject one; return whether there was anything to disturb."""
         server = self._processes["server"]
-        proxy = self._random.choice([self._near, self._far] if self._kind == "mosquitto" else [self._far])
+        proxy = self._random.choice([self._far] if self._kind == EMBEDDED else [self._near, self._far])
         everyone, seconds = self._random.random() < 0.5, self._random.uniform(0.2, 6.0)
         kinds: dict[str, Callable[[], Awaitable[bool]]] = {
             "cut": lambda: _done(proxy.cut(self._random, everyone=everyone)),
@@ -156,7 +171,7 @@ class Trial:
             "truncate": lambda: _done(proxy.truncate(self._random, everyone=everyone)),
         }
         parties = ["devices 0", "devices 1", "devices 2", "server"]
-        parties += ["broker"] if self._kind == "mosquitto" else []
+        parties += [] if self._kind == EMBEDDED else ["broker"]
         party = self._random.choice(parties)
         who = party.split()[0]
         kinds |= {
@@ -205,19 +220,31 @@ class Trial:
 
     # Processes
 
+    def _configure_broker(self) -> None:
+        """Write mosquitto.conf, and for TLS the enrolment of the fleet beside it."""
+        lines = [f"listener {self._port} 127.0.0.1", "allow_anonymous true", "set_tcp_nodelay true"]
+        self._broker_folder = self.folder
+        if self._kind in TLS:
+            self._broker_folder = self._fleet / "broker"
+            enrolment = Enrolment(["127.0.0.1"], self._port, by_certificate=TLS[self._kind])
+            create_enrolment(self._fleet, enrolment, PROCESSES * DEVICES_EACH)
+            lines = (self._broker_folder / "mosquitto.conf").read_text().splitlines()
+        if os.geteuid() == 0:  # else it becomes another user, who cannot read these files
+            lines.append("user root")
+        (self._broker_folder / "mosquitto.conf").write_text("\n".join(lines) + "\n")
+
     async def _start_broker(self) -> None:
         program = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
         if program is None:
             sys.exit("mosquitto is not installed (Debian: apt install mosquitto)")
-        command = [program, "-c", str(self.folder / "mosquitto.conf")]
-        await self._spawn("broker", command)
+        await self._spawn("broker", [program, "-c", "mosquitto.conf"], self._broker_folder)
 
     async def _start_server(self) -> None:
         """Start the server as a service does: the same command begins the run and resumes it."""
         plan = [word for name, value in PLAN.items() for word in (f"--{name}", str(value))]
         options = ["--out", str(self.out), "--go-on", "--task", "chaos:make_task", *plan]
         embedded = ["--listen", f"127.0.0.1:{self._port}"]
-        where = embedded if self._kind == "embedded" else self._broker_at(self._near)
+        where = embedded if self._kind == EMBEDDED else self._broker_at(self._near, "server.toml")
         steady = ["--quiet", "--checkpoint-every", "0"]
         await self._spawn("server", _slotwise("serve", *options, *where, *TIMEOUTS, *steady))
 
@@ -227,13 +254,16 @@ class Trial:
         where = self._broker_at(self._far)
         await self._spawn(party, _slotwise("fleet", *numbers, *where, "--task", "chaos:make_task", "--quiet"))
 
-    def _broker_at(self, proxy: TcpProxy) -> list[str]:
+    def _broker_at(self, proxy: TcpProxy, credentials: str = "") -> list[str]:
+        if self._kind in TLS:
+            login = ["--credentials", str(self._fleet / credentials)]
+            return [*login, "--broker", f"mqtts://127.0.0.1:{proxy.port}"]
         return ["--broker", f"mqtt://127.0.0.1:{proxy.port}"]
 
-    async def _spawn(self, party: str, command: list[str]) -> None:
+    async def _spawn(self, party: str, command: list[str], folder: Path = HERE) -> None:
         with (self.folder / f"{party.replace(' ', '-')}.log").open("ab") as log:
             self._processes[party] = await asyncio.create_subprocess_exec(
-                *command, cwd=HERE, stdout=log, stderr=log, env={**os.environ, "CHAOS_TRAINING": "0.05"}
+                *command, cwd=folder, stdout=log, stderr=log, env={**os.environ, "CHAOS_TRAINING": "0.05"}
             )
 
 
@@ -244,8 +274,14 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
             os.kill(process.pid, number)
 
 
-async def _done(count: int) -> bool:
-    return count > 0
+def _failed(party: str, process: asyncio.subprocess.Process) -> bool:
+    """Return whether a device has ended by itself, and not because the run is over."""
+    code = process.returncode
+    return party.startswith("devices") and code is not None and code not in ENDED_BY_ITSELF
+
+
+async def _done(disturbed: int) -> bool:
+    return disturbed > 0
 
 
 def _slotwise(*arguments: str) -> list[str]:
@@ -290,11 +326,8 @@ async def campaign(
             figures.wrong += bool(problem)
         finally:
             await trial.close()
-        count = sum(figures.faults.values()) - before
-        print(
-            f"run {number} on {kind}: {count} faults, {time.monotonic() - began:.0f} s: {problem or 'right'}",
-            flush=True,
-        )
+        injected, seconds = sum(figures.faults.values()) - before, time.monotonic() - began
+        print(f"run {number} on {kind}: {injected} faults, {seconds:.0f} s: {problem or 'right'}", flush=True)
         if not problem:
             shutil.rmtree(folder)
     return figures
@@ -306,10 +339,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--each", type=int, default=12, help="faults in one run, at most")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds after which a run hangs")
-    parser.add_argument("--broker", choices=[*BROKERS, "both"], default="both")
+    parser.add_argument("--broker", choices=[*BROKERS, "all"], default="all")
     parser.add_argument("--keep", type=Path, help="folder for the runs that went wrong")
     options = parser.parse_args()
-    brokers = BROKERS if options.broker == "both" else (options.broker,)
+    brokers = BROKERS if options.broker == "all" else (options.broker,)
     keep = options.keep or Path(tempfile.mkdtemp(prefix="chaos-"))
     figures = asyncio.run(campaign(options.faults, options.seed, options.each, options.limit, brokers, keep))
     print(figures)

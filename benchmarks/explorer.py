@@ -11,6 +11,7 @@ import argparse
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -24,23 +25,25 @@ from serving import served
 from slotwise.web.explorer_app import Explorer
 from slotwise.web.page_files import file_names, read
 
-CASES = {
-    "100 devices, equal": ("devices=100&deadline=5000", range(5, 25)),
-    "100 devices, equal, 50,000 slots": ("devices=100&deadline=50000", range(5, 25)),
-    "100 devices, two classes, losses": (
-        "devices=100&deadline=5000&compute_distribution=two-classes:25:100:0.3&uplink_loss=0.1",
-        range(5, 25),
-    ),
-    "10,000 devices, equal": ("devices=10000&deadline=50000", range(90, 110)),
+SIZES = tuple(range(5, 28))
+UNEQUAL = "devices=100&deadline=5000&compute_distribution=two-classes:25:100:0.3&uplink_loss=0.1"
+# Address, the option that is changed, and its values. Other options than the group size change all curves.
+CASES: dict[str, tuple[str, str, Sequence[float]]] = {
+    "100 equal devices": ("devices=100&deadline=5000", "group_size", SIZES),
+    "100 equal devices, 50,000 slots": ("devices=100&deadline=50000", "group_size", SIZES),
+    "100 devices of two classes, uplink losses": (UNEQUAL, "group_size", SIZES),
+    "10,000 equal devices, 50,000 slots": ("devices=10000&deadline=50000", "group_size", range(90, 113)),
+    "100 equal devices: compute slots": ("devices=100&deadline=5000", "compute_slots", range(51, 74)),
+    "100 devices of two classes: uplink loss": (UNEQUAL, "uplink_loss", [k / 100 for k in range(11, 34)]),
 }
 
 
-def redraw(page: Page, size: int) -> tuple[float, float]:
+def redraw(page: Page, name: str, value: float) -> tuple[float, float]:
     """Milliseconds until cards and chart are redrawn, and until the curves over all group sizes are too."""
     first, whole = page.run(
         "new Promise(done => { const began = performance.now(); "
-        f"sw.form.give('group_size', '{size}'); "
-        f"const look = () => {{ if (sw.view.size === {size}) requestAnimationFrame(() => {{ "
+        f"sw.form.give('{name}', '{value}'); "
+        f"const look = () => {{ if (sw.view.{name} === {value}) requestAnimationFrame(() => {{ "
         "const first = performance.now() - began; "
         "sw.settled().then(() => done([first, performance.now() - began])); }); "
         "else requestAnimationFrame(look); }; look(); })"
@@ -50,20 +53,19 @@ def redraw(page: Page, size: int) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--repeats", type=int, default=15, help="changes of the group size in each row (default 15)"
-    )
+    parser.add_argument("--repeats", type=int, default=15, help="changes in each row (default 15)")
     repeats = parser.parse_args().repeats
     shown = Table("", "chart and figures, ms: best, median, worst", "and all group sizes")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         browser = Browser(Path(folder) / "profile")
         try:
             with served(Explorer(None, Path(folder) / "runs").app) as server:
-                for name, (query, sizes) in CASES.items():
+                for name, (query, option, values) in CASES.items():
                     with browser.page(f"{server.address}?{query}") as page:
-                        for size in list(sizes)[:3]:  # what is computed for the first time
-                            redraw(page, size)
-                        times = [redraw(page, sizes[3 + k % (len(sizes) - 3)]) for k in range(repeats)]
+                        for value in values[:3]:  # what is computed for the first time
+                            redraw(page, option, value)
+                        again = [values[3 + k % (len(values) - 3)] for k in range(repeats)]
+                        times = [redraw(page, option, value) for value in again]
                     cells = (
                         f"{min(column):.0f}, {statistics.median(column):.0f}, {max(column):.0f}"
                         for column in zip(*times, strict=True)

@@ -4,12 +4,17 @@
 publishes a grant, the granted client echoes as many bytes as an update has, and only then comes the next,
 each message acknowledged (QoS 1) or not (--qos 0).
 slotwise does the same and schedules, checks, aggregates and broadcasts besides. The two take turns.
+
+With --against TREE, another checkout of slotwise (git worktree add TREE COMMIT), the two versions take turns,
+each with its own copy of this script, and the ratio of their granted updates per second is printed.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import re
 import statistics
 import subprocess
 import sys
@@ -157,6 +162,26 @@ async def compare(
     print(f"granted updates {statistics.median(live):.0f}/s, {ratio:.0%} of it")
 
 
+def compare_trees(other: Path, options: list[str], repeats: int) -> None:
+    """Print the granted updates per second of this tree and of another one, and their ratio."""
+    trees = {"this": HERE.parent, "other": other.resolve()}
+    found: dict[str, list[float]] = {name: [] for name in trees}
+    for repeat in range(repeats):
+        for name in sorted(trees, reverse=repeat % 2 == 0):  # each is the first of the two as often
+            folder = trees[name] / "benchmarks"
+            command = [sys.executable, str(folder / "mqtt.py"), *options, "--repeats", "1"]
+            environment = {**os.environ, "PYTHONPATH": str(trees[name] / "src")}
+            done = subprocess.run(
+                command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True
+            )
+            (rate,) = re.findall(r"slotwise (\d+)/s", done.stdout)
+            found[name].append(float(rate))
+        print("  ".join(f"{name} {rates[-1]:.0f}/s" for name, rates in found.items()), flush=True)
+    this, before = (statistics.median(found[name]) for name in ("this", "other"))
+    ratio = statistics.median(a / b for a, b in zip(found["this"], found["other"], strict=True))
+    print(f"granted updates: this tree {this:.0f}/s, {other} {before:.0f}/s; median ratio {ratio:.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("broker", nargs="?", default="mqtt://127.0.0.1:1883")
@@ -166,11 +191,16 @@ def main() -> None:
     parser.add_argument("--grants", type=int, default=2000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--qos", type=int, default=1, choices=[0, 1], help="of the raw loop")
+    parser.add_argument("--against", type=Path, metavar="TREE", help="compare with another source tree")
     parser.add_argument("--echo", help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.echo:
         asyncio.run(echo(options.echo, options.devices, options.first, options.qos))
+    elif options.against is not None:
+        names = ("devices", "processes", "group_size", "grants", "qos")
+        given = [f"--{name.replace('_', '-')}={getattr(options, name)}" for name in names]
+        compare_trees(options.against, [options.broker, *given], options.repeats)
     else:
         asyncio.run(
             compare(

@@ -2,7 +2,7 @@
 
 Three ways make the same timeline: the short cut for equal devices, the Scheduler driven event by event, and a
 SimPy model. They are compared in one run, taking turns, at a size that SimPy can bear; every uplink of the
-three must be the same. Unequal devices with faults, for whom there is no short cut, are timed beside them,
+three must be the same. Unequal devices that are absent at times, who need events, are timed beside them,
 and the short cut at a million devices.
 
     python benchmarks/schedule.py [--json] [--repeats 5]

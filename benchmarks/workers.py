@@ -89,7 +89,7 @@ class Kept:
 
     def __init__(self, plan: WorkerPlan, task: Any) -> None:
         self._workers = plan(CheckedTask.of(task))
-        while getattr(self._workers, "started", self._workers.count) < self._workers.count:
+        while getattr(self._workers, "ready", self._workers.count) < self._workers.count:
             time.sleep(0.05)
 
     def __getattr__(self, name: str) -> Any:

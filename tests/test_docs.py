@@ -51,7 +51,7 @@ def test_links_and_paths_of_a_page_exist(page: Path) -> None:
     assert [p for p in named if not any((base / p).exists() for base in (ROOT, ROOT / "src/slotwise"))] == []
 
 
-NAMES = ("python", "own-model", "data", "radio", "recommend", "explorer")
+NAMES = ("first-steps", "scale", "python", "own-model", "data", "radio", "recommend", "explorer")
 EXECUTED = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in NAMES)]
 
 
@@ -63,7 +63,7 @@ def test_python_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: py
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
     for block in blocks:
-        values: dict[str, object] = {}
+        values: dict[str, object] = {"__name__": "__main__"}
         exec(block, values)
         for expression, shown in re.findall(r"^(\S.*?)  # (\(.*\))$", block, re.MULTILINE):
             assert repr(eval(expression, values)) == shown

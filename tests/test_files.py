@@ -7,6 +7,7 @@ import pytest
 from slotwise.errors import InputError, UserError
 from slotwise.files import (
     check_writable,
+    held,
     leftovers,
     load_toml,
     new_folder,
@@ -197,3 +198,22 @@ def test_toml_errors_name_the_parameter_if_there_is_one(tmp_path: Path) -> None:
     assert caught.value.parameter == "config"
     with pytest.raises(UserError, match="valid TOML"):
         load_toml(tmp_path / "a.toml")
+
+
+def test_a_lock_is_released_although_a_process_that_starts_has_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, open_file = list[int](), os.open
+
+    def note(*arguments: object) -> int:
+        opened.append(open_file(*arguments))  # type: ignore[arg-type]
+        return opened[-1]
+
+    monkeypatch.setattr(os, "open", note)
+    with held(tmp_path, "is in use"):
+        copy = os.dup(opened[0])  # as a fork makes one
+        with pytest.raises(UserError, match="is in use"), held(tmp_path, "is in use"):
+            pass
+    with held(tmp_path, "is in use"):
+        pass
+    os.close(copy)

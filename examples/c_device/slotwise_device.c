@@ -34,6 +34,9 @@
 #define RATE 0.5
 #define SEATS 100
 #define KEEPALIVE 10
+#define FIRST_PAUSE 250       /* milliseconds between two attempts to connect; it grows, */
+#define LONGEST_PAUSE 2000    /* up to this if nobody listens, */
+#define LONGEST_REFUSED 30000 /* and up to this behind a proxy that accepts connections and closes them */
 #define TEXT 512 /* bytes of the longest text in a message that this device stores */
 #define HEADER_LIMIT (4u << 20)
 
@@ -289,7 +292,7 @@ static uint32_t checksum(const float *numbers) /* CRC-32, as in zlib */
 typedef struct {
     char root[TEXT], boot[32], run[TEXT];
     uint64_t number;
-    bool in_run, has_work, over, excluded;
+    bool connected, in_run, has_work, over, excluded;
     uint64_t version, training; /* of the work */
     float model[SIZE], update[SIZE];
     double seconds;
@@ -487,6 +490,7 @@ static void on_connect(struct mosquitto *client, void *context, int code)
         fprintf(stderr, "the broker rejects the login: %s\n", mosquitto_connack_string(code));
         return;
     }
+    d->connected = true;
     for (uint64_t seat = 0; seat < (d->number - 1) % SEATS; seat++) strcat(seats, "+/");
     snprintf(topic, sizeof topic, "%s/to/%llu/+", d->root, (unsigned long long)d->number);
     mosquitto_subscribe(client, NULL, topic, 1);
@@ -513,15 +517,41 @@ static int print_message(void)
     return 0;
 }
 
+static bool is_name(const char *text)
+{
+    size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    return length >= 1 && length <= 64 && !text[length] && isalnum((unsigned char)text[0]);
+}
+
+/* Wait before the next attempt to connect: longer from time to time, and not when all others do. */
+static void back_off(Device *d, int code)
+{
+    static uint64_t pause, attempts;
+    bool refused = code == MOSQ_ERR_CONN_LOST || code == MOSQ_ERR_CONN_REFUSED;
+    uint64_t longest = refused ? LONGEST_REFUSED : LONGEST_PAUSE;
+    if (d->connected || !pause) {
+        fprintf(stderr, "no connection to the broker (%s); retrying\n", mosquitto_strerror(code));
+        pause = FIRST_PAUSE;
+        d->connected = false;
+    }
+    uint64_t random = mixed(strtoull(d->boot, NULL, 16) + attempts++);
+    uint64_t chosen = pause / 2 + random % (pause / 2 + 1);
+    nanosleep(&(struct timespec){.tv_sec = (time_t)(chosen / 1000), .tv_nsec = (long)(chosen % 1000) * 1000000},
+              NULL);
+    pause = 2 * pause < longest ? 2 * pause : longest;
+}
+
 int main(int count, char **arguments)
 {
     static Device d;
+    uint64_t port;
     unsigned char will[1024];
     char topic[2 * TEXT], client_id[TEXT], boot_field[64];
     struct timespec now;
     if (count == 2 && !strcmp(arguments[1], "--decode")) return print_message();
     if ((count != 5 && count != 8) || !number(arguments[4], &d.number) || !d.number ||
-        d.number > 1000000000u || strlen(arguments[3]) > 64) {
+        d.number > 1000000000u || !number(arguments[2], &port) || !port || port > 65535 ||
+        !is_name(arguments[3])) {
         fprintf(stderr, "usage: %s HOST PORT NAME NUMBER [CA CERTIFICATE KEY]\n", arguments[0]);
         return 2;
     }
@@ -548,11 +578,10 @@ int main(int count, char **arguments)
     mosquitto_message_callback_set(d.client, on_message);
 
     /* Connect, and again whenever the connection is lost, until the run is over. */
-    int code = mosquitto_connect(d.client, arguments[1], atoi(arguments[2]), KEEPALIVE);
+    int code = mosquitto_connect(d.client, arguments[1], (int)port, KEEPALIVE);
     while (!d.over) {
         if (code) {
-            fprintf(stderr, "no connection to the broker (%s); retrying\n", mosquitto_strerror(code));
-            nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+            back_off(&d, code);
             code = mosquitto_reconnect(d.client);
         } else {
             code = mosquitto_loop(d.client, 1000, 1);

@@ -180,4 +180,7 @@ def held(folder: Path, otherwise: str) -> Iterator[None]:
             pass
         yield
     finally:
+        # Closing alone keeps the lock while a process that is being started has a copy of the descriptor.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)

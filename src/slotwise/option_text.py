@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from contextlib import suppress
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -28,10 +29,8 @@ def from_text(name: str, text: str, hint: Any) -> Any:
     if int in kinds and re.fullmatch(r"[+-]?[0-9]+", text):
         return int(text)
     if float in kinds:
-        try:
+        with suppress(ValueError):
             return float(text)
-        except ValueError:
-            raise InputError(name, text, "a number") from None
     for kind in kinds:
         if get_origin(kind) is tuple:
             try:
@@ -40,6 +39,7 @@ def from_text(name: str, text: str, hint: Any) -> Any:
                 raise InputError(name, text, "whole numbers separated by commas") from None
         if kind in (str, Path):
             return kind(text)
-    allowed: list[str] = [*words, *(["a whole number"] if int in kinds else [])]
+    numbers = {float: "a number", int: "a whole number"}
+    allowed: list[str] = [*words, *[numbers[kind] for kind in numbers if kind in kinds][:1]]
     *first, last = allowed
     raise InputError(name, text, f"{', '.join(first)} or {last}" if first else last)

@@ -227,7 +227,8 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         return value if number is None else number
     elif origin is tuple:
         if not isinstance(value, list | tuple):
-            numbers = "numbers" if float in get_args(hint) else "whole numbers"
+            item = get_args(hint)[0]
+            numbers = {float: "numbers", int: "whole numbers"}.get(item, "pairs of numbers")
             raise InputError(name, quoted, f"a list of {numbers}")
         return tuple(int(item) if _integer(item) is not None else item for item in value)
     elif hint is float:

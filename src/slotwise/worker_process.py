@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
-from signal import Signals
+from signal import SIGKILL, Signals
+from threading import Thread
 from typing import IO
 
 # One thread per local training is what slotwise decides; libraries must not add their own.
 LIBRARY_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 # The name of the module stays visible in the list of processes.
 WORKER = "import sys; from {0} import work; work(int(sys.argv[1]))"
+ENDING_TIMEOUT = 10.0  # seconds that a process may take to end after its pipe
+SHOWN_BYTES = 1 << 14  # of its output, at most
 
 
 class WorkerProcess:
@@ -29,34 +33,52 @@ class WorkerProcess:
         """Start the process, with ``shown`` in its command line and with these open files."""
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
         self.pipe, theirs = Pipe()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", WORKER.format(module), str(theirs.fileno()), *shown],
-                stdin=subprocess.DEVNULL,
-                stdout=self._errors,
-                stderr=self._errors,
-                pass_fds=[theirs.fileno(), *files],
-                env={**os.environ, **dict.fromkeys(LIBRARY_THREADS, "1")},
-                start_new_session=True,  # Ctrl-C in a terminal is for the main process only
-            )
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", WORKER.format(module), str(theirs.fileno()), *shown],
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._errors,
+                    stderr=self._errors,
+                    pass_fds=[theirs.fileno(), *files],
+                    env={**os.environ, **dict.fromkeys(LIBRARY_THREADS, "1")},
+                    start_new_session=True,  # Ctrl-C in a terminal is for the main process only
+                )
+        except BaseException:
+            self._free()
+            raise
         with suppress(OSError):  # it has died; who receives finds out
             self.pipe.send(sys.path)
 
     def death(self) -> tuple[bool, str]:
-        """Wait for the end of the process; return whether it failed by itself, and how it ended."""
-        code = self._process.wait()
-        self._errors.seek(0)
+        """Close a process whose pipe has ended; return whether it failed by itself, and how it ended."""
+        try:
+            code = self._process.wait(ENDING_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.close()
+            return False, "its process has closed the pipe to this one"
+        self._errors.seek(max(0, os.fstat(self._errors.fileno()).st_size - SHOWN_BYTES))
         lines = self._errors.read().decode(errors="replace").split("\n")
         error = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
-        self.kill()
+        self.close()
         if code < 0:
-            return False, f"its process was ended by {Signals(-code).name}"
+            known = -code in set(Signals)
+            return False, f"its process was ended by {Signals(-code).name if known else f'signal {-code}'}"
         return code > 0, f"its process ended: {error}"
 
     def kill(self) -> None:
-        """End the process now."""
-        self._process.kill()
+        """End the process now, and those that it has started; the pipe stays open."""
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, SIGKILL)
+
+    def close(self) -> None:
+        """End the process now and close the pipe."""
+        self.kill()
         self._process.wait()
+        self._free()
+
+    def _free(self) -> None:
         self.pipe.close()
         self._errors.close()
 
@@ -64,5 +86,19 @@ class WorkerProcess:
 def open_pipe(descriptor: int) -> Connection:
     """Return the pipe to the main process, in a worker process; its modules can be imported then."""
     pipe = Connection(descriptor)
+    # A process that a task forks, as data loaders do, must not keep the pipe open when this one is killed.
+    os.register_at_fork(after_in_child=pipe.close)
     sys.path += [entry for entry in pipe.recv() if entry not in sys.path]  # for modules of the user
     return pipe
+
+
+def end_with_pipe(descriptor: int) -> None:
+    """End this worker process, and those that it has started, as soon as the main process is gone."""
+    closed = select.poll()
+    closed.register(descriptor, 0)  # only the end of the pipe counts, not messages
+
+    def wait() -> None:
+        closed.poll()
+        os.killpg(os.getpid(), SIGKILL)
+
+    Thread(target=wait, daemon=True).start()

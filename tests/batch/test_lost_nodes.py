@@ -61,7 +61,15 @@ def await_points(running: subprocess.Popen[str], folder: BatchFolder, count: int
 def test_the_numbers_are_those_of_this_machine_and_a_lost_node_costs_nothing_but_time(
     cluster: TwoNodes, outcome, tmp_path: Path
 ) -> None:
+    (tmp_path / "one").mkdir()
     (tmp_path / "here").mkdir()
+    # One run on two nodes: its local trainings are spread.
+    (grid, expected), away = trained_here(tmp_path / "one/grid.toml", ""), BatchFolder(tmp_path / "spread")
+    running = command(grid, away.path, cluster.address)
+    _, err = running.communicate(timeout=300)
+    assert running.returncode == 0, err
+    assert outcome(away) == expected
+    # Several: each is on one node, and one of the nodes is lost.
     (grid, expected), away = trained_here(tmp_path / "here/grid.toml", LONGER), BatchFolder(tmp_path / "away")
     running = command(grid, away.path, cluster.address)
     await_points(running, away, 2)

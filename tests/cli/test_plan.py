@@ -154,3 +154,26 @@ def test_the_table_names_group_sizes_that_the_deadline_rules_out(run: Run) -> No
 def test_the_table_says_where_a_group_size_does_not_divide(run: Run) -> None:
     _, out, _ = run("--group-size", "10", "--group-size", "7", "--deadline", "1000")
     assert "group size 7 does not divide 100" in " ".join(out.split())
+
+
+def test_joules_of_the_server_are_in_the_table_that_has_those_of_the_devices(run: Run) -> None:
+    device = (
+        "--power-computing",
+        "1",
+        "--power-sending",
+        "2",
+        "--power-receiving",
+        "0.5",
+        "--power-idle",
+        "0",
+    )
+    chosen = ("--devices", "8", "--group-size", "2", "--deadline", "400", *device)
+    _, text, _ = run(*chosen, "--power-server-sending", "20")
+    _, document, _ = run(*chosen, "--power-server-sending", "20", "--json")
+    usage = json.loads(document)[0]["usage"]
+    cells = [line.split() for line in text.splitlines()]
+    rows = {row[1]: row[-2:] for row in cells if len(row) > 2 and row[1] in usage}
+    assert rows == {
+        name: [f"{one['joules']:,.0f}", f"{one['server']['joules']:,.0f}"] for name, one in usage.items()
+    }
+    assert "server" not in run(*chosen)[1]

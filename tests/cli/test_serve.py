@@ -37,7 +37,9 @@ BAD = {
     ),
     "certificates without TLS": (["serve", "--out", "OUT", "--ca", "ca.crt", *NOWHERE], "--ca"),
     "clip": (["serve", "--out", "OUT", "--clip-norm", "-1"], "--clip-norm"),
-    "clip word": (["serve", "--out", "OUT", "--clip-norm", "on"], "--clip-norm"),
+    "clip word": (["serve", "--out", "OUT", "--clip-norm", "on"], "auto, off or a number"),
+    "too many devices": (["serve", "--out", "OUT", "--devices", "10001"], "--devices"),
+    "more processes than devices": (["fleet", "--devices", "2", "--processes", "3"], "--processes"),
     "longest training": (["serve", "--out", "OUT", "--longest-training", "0"], "--longest-training"),
     "longest training of paced slots": (
         ["serve", "--out", "OUT", "--longest-training", "9", "--slot-ms", "5"],

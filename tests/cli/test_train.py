@@ -661,3 +661,48 @@ def test_a_task_that_is_not_there_is_refused_before_a_folder_is_made(
     said = slotwise("--task", "no_such_module:make_task", "--out", tmp_path / "run")
     assert "there is no module no_such_module" in said.refusal
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        ("--ray auto --processes", ["--ray", "--processes"]),
+        ("--gpus-per-worker 0.5", ["--gpus-per-worker 0.5", "--ray"]),
+        ("--gpus-per-worker 0.5 --processes", ["--gpus-per-worker 0.5", "--ray"]),
+        ("--ray auto --gpus-per-worker 0.5", ["--gpus-per-worker 0.5", "--backend numba"]),
+        ("--ray auto --gpus-per-worker 0.5 --backend numba", ["--gpus-per-worker 0.5", "--backend numba"]),
+        ("--ray auto --gpus-per-worker 1.5 --backend torch", ["--gpus-per-worker 1.5", "whole number"]),
+        ("--ray auto --workers 0", ["--workers 0"]),
+        ("--processes --workers 0", ["--workers 0"]),
+        ("--ray nowhere", ["--ray nowhere", "HOST:PORT"]),
+    ],
+)
+def test_workers_that_cannot_be_are_refused(
+    slotwise: Slotwise, tmp_path: Path, flags: str, parts: list[str]
+) -> None:
+    if "nowhere" in flags:
+        pytest.importorskip("ray", reason="needs the extra slotwise[ray]")
+    refusal = slotwise(*SHORT, "--out", tmp_path / "run", *flags.split()).refusal
+    assert all(part in refusal for part in parts), refusal
+    assert not (tmp_path / "run").exists()
+
+
+def test_gpus_are_refused_for_a_run_that_is_resumed_without_torch(slotwise: Slotwise, tmp_path: Path) -> None:
+    assert slotwise(*SHORT, "--out", tmp_path / "run").code == 0
+    resumed = slotwise("--resume", tmp_path / "run", "--ray", "auto", "--gpus-per-worker", "0.5")
+    assert "--backend numba" in resumed.refusal
+
+
+def test_processes_give_the_result_of_threads(slotwise: Slotwise, tmp_path: Path) -> None:
+    slotwise(*SHORT, "--workers", 2, "--out", tmp_path / "threads")
+    slotwise(*SHORT, "--workers", 2, "--processes", "--out", tmp_path / "processes")
+    assert result(tmp_path / "threads") == result(tmp_path / "processes")
+
+
+def test_a_second_ctrl_c_ends_with_its_exit_code(slotwise: Slotwise, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("slotwise.cli.train.start_run", interrupt)
+    said = slotwise(*SHORT, "--out", "run")
+    assert (said.code, said.err) == (130, "")

@@ -16,7 +16,7 @@ LARGE = 60_000
 
 
 class Arithmetic:
-    """Updates that tell device, training and model apart."""
+    """Updates that tell device, training and model apart, and are of about the same length."""
 
     def __init__(self, seconds: float = 0.0, size: int = SIZE) -> None:
         self._seconds, self._numbers = seconds, size
@@ -27,7 +27,7 @@ class Arithmetic:
     def local_update(self, model: Vector, start: TrainingStart) -> Vector:
         time.sleep(self._seconds)
         offset = 1e-4 * start.training + 1e-5 * start.round + 1e-6 * start.slot
-        step = np.float32(0.001 * start.device) * model + np.float32(offset)
+        step = np.float32(0.001 * (10 + start.device)) * model + np.float32(offset)
         return step.astype(np.float32)
 
     def evaluate(self, model: Vector) -> Evaluation:

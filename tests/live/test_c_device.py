@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import Mosquitto, Trial
+from processes import PATIENT, Mosquitto, Trial
 
 from live import simulated_models
 from slotwise.runs import RunFolder
@@ -73,7 +73,7 @@ class CDevices:
             self.processes.append(subprocess.Popen([self._program, *where]))
 
     def end(self):
-        return [process.wait(60) for process in self.processes]
+        return [process.wait(PATIENT) for process in self.processes]
 
 
 @pytest.fixture
@@ -119,10 +119,12 @@ def test_a_run_of_c_devices_survives_a_restart_of_the_broker(trial, c_devices):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["h", "1", "n", "0"], ["h", "1", "n", "x"], ["h", "1", "n" * 65, "1"]]
+    "arguments",
+    ["", "h 1 n 0", "h 1 n x", f"h 1 {'n' * 65} 1", "h x n 1", "h 0 n 1", "h 65536 n 1", "h 1 n/+ 1"],
 )
 def test_wrong_arguments_are_refused(program, arguments):
-    assert subprocess.run([program, *arguments], capture_output=True, check=False).returncode == 2
+    done = subprocess.run([program, *arguments.split()], capture_output=True, check=False)
+    assert done.returncode == 2
 
 
 def decoded(program, vector):

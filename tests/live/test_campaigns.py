@@ -24,12 +24,13 @@ def run(script, *options):
 
 def test_random_faults_leave_every_run_complete_and_right(tmp_path):
     Mosquitto(tmp_path).kill()  # skips the test if there is none
-    text = run("chaos.py", "--faults", "8", "--each", "4", "--seed", "3", "--keep", tmp_path / "runs")
+    text = run("chaos.py", "--faults", "9", "--each", "3", "--seed", "3", "--keep", tmp_path / "runs")
     assert "on mosquitto" in text
-    assert "on embedded" in text
+    assert "on embedded broker" in text
+    assert "on TLS" in text
     found = re.search(r"faults (\d+)  runs (\d+)  completed (\d+)  hung 0  wrong 0", text)
     faults, runs, completed = map(int, found.groups())
-    assert (faults, completed) == (8, runs)
+    assert (faults, completed) == (9, runs)
 
 
 def test_a_poisoned_update_harms_neither_the_model_nor_its_victims():

@@ -190,6 +190,21 @@ def test_a_device_waits_when_the_server_says_that_it_is_incompatible():
     assert device.trainings == 0
 
 
+def test_an_answer_to_another_client_with_other_versions_does_not_stop_a_device():
+    live = prepare(SMALL, "async", rounds=12)
+
+    async def impersonate(play):
+        await live.reaches(2)
+        async with play.broker.connect() as channel:
+            frame = encode(Label("run", 3), boot="x", holds="", **FUTURE)
+            await channel.publish(TOPICS.from_device(3, "here"), frame)
+        await live.reaches(5)
+
+    play(live, meanwhile=impersonate)
+    assert [topic for topic, _ in live.wire].count(TOPICS.to_device(3, "incompatible")) == 1
+    assert any(device == 3 and k > 5 for k, device, _ in live.updates)
+
+
 def test_fields_that_are_not_known_are_ignored():
     joined, notices = with_announcements({**OURS.fields(), "moon": "full"})
     assert (joined, notices) == (["run0"], [])

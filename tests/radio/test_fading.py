@@ -8,8 +8,9 @@ from math import sqrt
 import numpy as np
 import pytest
 
+from slotwise.fleet.chances import mixed_all, units
 from slotwise.fleet.fleet import chance
-from slotwise.radio.draws import FADING, device_states, mixed_all, units
+from slotwise.radio.draws import FADING, device_states
 from slotwise.radio.expectations import rayleigh_outage, rayleigh_rate, scaled_exponential_integral
 from slotwise.radio.fading import Nakagami, NoFading, Rayleigh, Rician
 

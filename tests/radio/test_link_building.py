@@ -223,3 +223,31 @@ def test_a_trace_that_has_changed_is_refused(tmp_path):
     write_trace(tmp_path / "trace.csv", np.full((400, 20), 13.0))
     with pytest.raises(UserError, match="changed"):
         make_link(radio, SCENARIO, update_bits=BITS, broadcast_bits=BITS)
+
+
+@pytest.mark.parametrize("pair", [(1.0, float("nan")), (float("nan"), 1.0), (300.0, 1.0), (1.0, 0.0), (1.0,)])
+def test_schemes_that_no_receiver_has_are_refused(pair):
+    with pytest.raises(InputError) as caught:
+        RadioConfig(radio_link="rate-adaptive", radio_schemes=(pair,))
+    assert caught.value.parameter == "radio_schemes"
+
+
+def test_an_option_that_a_trace_replaces_is_named_even_if_its_value_is_impossible(tmp_path):
+    write_trace(tmp_path / "trace.csv", np.full((400, 20), 10.0))
+    with pytest.raises(InputError) as caught:
+        RadioConfig(radio_link="rate-adaptive", radio_trace=str(tmp_path / "trace.csv"), radio_radius_m=3.0)
+    assert caught.value.parameter == "radio_radius_m"
+
+
+def test_devices_below_the_threshold_are_refused_with_it():
+    with pytest.raises(InputError, match=r"threshold is 60\.0 dB") as caught:
+        link_of(radio_link="fixed-rate", radio_threshold_db=60.0)
+    assert caught.value.parameter == "radio_power_dbm"
+
+
+def test_a_trace_without_bits_is_refused_without_a_made_up_snr(tmp_path):
+    write_trace(tmp_path / "trace.csv", np.zeros((400, 20)), quantity="bits")
+    with pytest.raises(InputError) as caught:
+        link_of(radio_trace=str(tmp_path / "trace.csv"))
+    assert caught.value.parameter == "radio_trace"
+    assert "SNR" not in caught.value.allowed

@@ -238,8 +238,9 @@ def test_devices_that_cannot_pay_for_a_round_are_refused() -> None:
     fleet = Fleet(compute_slots=(2, 2), link_slots=(1, 1), batteries=empty)
     for deadline in (None, 50):
         scenario = Scenario(devices=2, group_size=1, compute_slots=2, deadline=deadline)
-        with pytest.raises(InputError):
+        with pytest.raises(InputError) as caught:
             simulate(scenario, "async", fleet=fleet, rounds=3)
+        assert caught.value.parameter == "battery_joules"
 
 
 def test_a_device_that_left_while_it_sent_waits_for_no_energy() -> None:

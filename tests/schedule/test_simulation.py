@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import slotwise
 from slotwise import InputError, Scenario, Timeline, simulate
-from slotwise.fleet import Fleet
+from slotwise.fleet import Absence, Fleet
 from slotwise.schedule import Asynchronous, automatic_delay, scheduler_for
 from slotwise.schedule.equal_devices import round_ends
 
@@ -322,7 +322,7 @@ def test_equal_faultless_devices_take_the_short_cut_however_they_are_said(
     assert timeline == plain
     assert timeline.fleet is None
     with pytest.raises(AssertionError, match="driven event by event"):
-        simulate(EXAMPLE, schedule, fleet=replace(said, uplink_loss=0.1), rounds=9)
+        simulate(EXAMPLE, schedule, fleet=replace(said, absences=(Absence(1, 3, 5),)), rounds=9)
 
 
 def test_a_scheduler_of_unequal_devices_just_in_time_needs_a_deadline() -> None:

@@ -3,6 +3,8 @@
 import http.client
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -181,6 +183,29 @@ def test_a_hundred_streams_and_slow_readers(server: Served) -> None:
     assert server.request("/")[0] == 200
 
 
+def test_a_request_that_takes_too_long_is_refused_and_others_are_not(tmp_path: Path) -> None:
+    with served(Explorer(None, tmp_path / "runs", seconds=2).app) as server:
+        status, content = server.request("/api/view?devices=900&selection=random&deadline=50000")
+        assert status == 422
+        assert "longer than 2 s" in json.loads(content)["message"]
+        assert server.json("/api/view", devices=20, group_size=5)["chosen"] == "idfl"
+
+
+def test_a_request_that_takes_too_much_memory_is_refused(tmp_path: Path) -> None:
+    script = (
+        "import sys; from slotwise.web import compute_worker; compute_worker.MOST_MEMORY = 64 << 20; "
+        f"sys.argv[1:] = [{str(tmp_path)!r}, '60']; compute_worker.main()"
+    )
+    given = {"devices": "1000", "group_size": "1000", "deadline": "2990000"}
+    request = json.dumps({"call": "view", "given": given}) + "\n"
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=request.encode() * 2, capture_output=True, check=True
+    )
+    header, _, content = done.stdout.partition(b"\n")
+    assert json.loads(header)["status"] == 422
+    assert "memory" in json.loads(content)["message"]  # the process ends after that: there is no second one
+
+
 def test_controls_cover_all_options_of_a_plan() -> None:
     names = {control.name for control in controls()}
     assert {*CASE, "link_slots", "schedule", "delay", "participation", "selection", "uplink_loss"} <= names
@@ -201,7 +226,7 @@ def test_options_of_an_address_are_those_of_a_command() -> None:
 def test_new_runs_get_new_names(tmp_path: Path) -> None:
     from slotwise.web.trainings import Trainings
 
-    trainings, config = Trainings(tmp_path), effective({})[0]
-    first = trainings._new_folder(config)
+    trainings = Trainings(tmp_path)
+    first = trainings._new_folder("mnist-idfl")
     first.mkdir(parents=True)
-    assert trainings._new_folder(config) == first.with_name(first.name + "-2")
+    assert trainings._new_folder("mnist-idfl") == first.with_name("mnist-idfl-2")

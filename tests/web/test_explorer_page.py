@@ -233,6 +233,16 @@ def test_what_is_wrong_is_said_at_its_control(server: Served, browser: Browser) 
         check_figures(page, SMALL)
 
 
+def test_an_address_that_is_refused_shows_why_and_can_be_corrected(server: Served, browser: Browser) -> None:
+    with browser.page(address(server, {**SMALL, "deadline": 3})) as page:
+        assert "at least" in page.text("[data-name=deadline] .wrong")
+        assert page.text("#gantt-title") == "Nothing to show"
+        page.run("document.querySelectorAll('#gantt-tools button').forEach(one => one.click())")
+        page.errors[:] = [error for error in page.errors if "422" not in error]
+        page.type("deadline", "200")
+        check_figures(page, SMALL)
+
+
 def test_the_curves_over_group_sizes_are_those_of_the_plan(page: Page) -> None:
     rows = page.run("sw.plots.rounds.content.lines.map(line => [line.label, line.points])")
     stale = page.run("sw.plots.staleness.content.lines.map(line => [line.label, line.points])")

@@ -12,16 +12,22 @@ from slotwise.web.controls import CASE, effective
 from slotwise.web.explorer_app import Explorer
 
 SMALL = "devices=10&group_size=2&compute_slots=4&deadline=60"
+QUICK = (("local_steps", "1"), ("batch_size", "4"), ("samples_per_device", "20"))
+
+
+def make_quick(page: Page) -> None:
+    """Choose options with which a training is quick."""
+    for name, value in QUICK:
+        page.run(
+            f"(() => {{ const field = document.querySelector('#training [data-name={name}] input'); "
+            f"field.value = '{value}'; field.dispatchEvent(new Event('input', {{bubbles: true}})); }})()"
+        )
 
 
 @pytest.fixture
 def page(explorer: Served, browser: Browser) -> Iterator[Page]:
     with browser.page(f"{explorer.address}?{SMALL}") as found:
-        for name, value in (("local_steps", "1"), ("batch_size", "4"), ("samples_per_device", "20")):
-            found.run(
-                f"(() => {{ const field = document.querySelector('#training [data-name={name}] input'); "
-                f"field.value = '{value}'; field.dispatchEvent(new Event('input', {{bubbles: true}})); }})()"
-            )
+        make_quick(found)
         yield found
 
 
@@ -50,7 +56,7 @@ def test_a_training_is_watched_to_its_end(page: Page, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_training_is_stopped_with_a_checkpoint(page: Page, tmp_path: Path) -> None:
-    page.type("deadline", "400000")
+    page.type("deadline", "60000")
     page.click("#train")
     page.wait("sw.training.all.length && sw.training.all[0].points.length")
     assert page.run("document.getElementById('train').disabled")
@@ -78,8 +84,9 @@ def test_a_refused_training_says_why(explorer: Served, browser: Browser, tmp_pat
 @pytest.mark.slow
 def test_a_server_that_ends_stops_its_training(browser: Browser, tmp_path: Path) -> None:
     with served(Explorer(None, tmp_path / "runs").app) as server:
-        address = f"{server.address}?devices=10&group_size=2&compute_slots=4&deadline=400000"
+        address = f"{server.address}?devices=10&group_size=2&compute_slots=4&deadline=60000"
         with browser.page(address) as page:
+            make_quick(page)
             page.click("#train")
             page.wait("sw.training.all.length && sw.training.all[0].points.length")
     folder = RunFolder.open(next((tmp_path / "runs").iterdir()))

@@ -13,10 +13,13 @@ from slotwise.aggregation.rule import Aggregation, Contribution, RuleState, Vect
 from slotwise.errors import InputError
 
 FACTOR = 3.0  # an update may be so many times as long as the median update
+REPEATED = 2.0  # and so many times if the same device has sent another one of that length
+MEMORY = 5  # of the device's updates before
 WINDOW = 10  # updates that the median is taken of
 FIRST = 0.1  # the first update, if it comes alone, may be so many times as long as the model
-# Names in the rule's state; the bound is stored with the median.
-NORMS, BOUND, CLIPPED = "norm_bound.norms", "norm_bound.bound", "norm_bound.clipped"
+# Names in the rule's state: norms; the bounds of the last round's updates, then the median; devices with long
+# updates, and for how many updates that is remembered.
+NORMS, BOUNDS, LONG = "norm_bound.norms", "norm_bound.bounds", "norm_bound.long"
 
 ClipNorm = float | Literal["auto", "off"]
 
@@ -28,8 +31,10 @@ class NormBounded:
     ``clip_norm`` is the bound. "auto" takes `FACTOR` times the running median of norms: the lower median of
     the last `WINDOW` updates before the round and those of the round itself, as they were sent. So one long
     update does not raise its own bound, not even in the first round if others send in it. A first round of
-    one update is bounded by `FIRST` times the norm of the model instead, unless that is zero. A device whose
-    update before was too long, too, has it scaled down to the median. "off" scales nothing.
+    one update is bounded by `FIRST` times the norm of the model instead, unless that is zero. If an update
+    is longer than `REPEATED` times the median, and so was one of the last `MEMORY` updates of the same
+    device, it is scaled down to the median: a device may be far off by chance, but not again and again. "off"
+    scales nothing.
 
     The norms are part of the rule's state, and the result depends on nothing else: training along the
     timeline of a live run with the same bound gives the same models.
@@ -45,22 +50,24 @@ class NormBounded:
         norms = np.array([norm_of(sent.update) for sent in contributions])
         window = np.concatenate([state.get(NORMS, np.empty(0)), norms])[-WINDOW - len(norms) :]
         median = float(np.sort(window)[(len(window) - 1) // 2])
-        bound = self._bound(median, model, len(window))
-        before = set(state.get(CLIPPED, np.empty(0, dtype=np.int64)).tolist())
-        again = median if self.clip_norm == "auto" else bound
-        clipped, long = [], before - {sent.device for sent in contributions}
+        usual = self._bound(median, model, len(window))
+        long = dict(state.get(LONG, np.empty((0, 2), dtype=np.int64)).tolist())
+        clipped, bounds = [], []
         for sent, norm in zip(contributions, norms, strict=True):
-            if norm > bound:
-                clipped.append(_scaled(sent, (again if sent.device in before else bound) / norm))
-                long.add(sent.device)
+            repeated = self.clip_norm == "auto" and sent.device in long
+            bounds.append(min(usual, REPEATED * median) if repeated else usual)
+            if norm > bounds[-1]:
+                clipped.append(_scaled(sent, (median if repeated else usual) / norm))
             else:
                 clipped.append(sent)
+            left = MEMORY if norm > REPEATED * median else long.pop(sent.device, 0) - 1
+            if left > 0:
+                long[sent.device] = left
         found, own = next_model(self.rule, model, clipped, without_norms(state))
-        kept = window[-max(WINDOW, len(norms)) :]
         ours = {
-            NORMS: kept,
-            BOUND: np.array([bound, median]),
-            CLIPPED: np.array(sorted(long), dtype=np.int64),
+            NORMS: window[-max(WINDOW, len(norms)) :],
+            BOUNDS: np.array([*bounds, median]),
+            LONG: np.array(sorted(long.items()), dtype=np.int64).reshape(-1, 2),
         }
         return found, {**own, **ours}
 
@@ -85,26 +92,27 @@ def norm_of(vector: Vector) -> float:
 
 
 class RoundNorms(NamedTuple):
-    """Norms of a round's updates as they were sent, the bound, and the running median."""
+    """Norms of a round's updates as they were sent, the bound of each, and the running median."""
 
     norms: list[float]
-    bound: float
+    bounds: list[float]
     median: float
 
     @classmethod
     def of(cls, state: RuleState, count: int) -> RoundNorms:
         """Return those of the last round, which had ``count`` updates, from the rule's state after it."""
-        return cls(state[NORMS][-count:].tolist(), *state[BOUND].tolist())
+        *bounds, median = state[BOUNDS].tolist()
+        return cls(state[NORMS][-count:].tolist(), bounds, median)
 
 
 def without_norms(state: RuleState) -> RuleState:
     """Return the state of the rule itself."""
-    return {name: array for name, array in state.items() if name not in (NORMS, BOUND, CLIPPED)}
+    return {name: array for name, array in state.items() if name not in (NORMS, BOUNDS, LONG)}
 
 
 def only_norms(state: RuleState) -> RuleState:
     """Return the norms, without the state of the rule itself."""
-    return {name: array for name, array in state.items() if name in (NORMS, BOUND, CLIPPED)}
+    return {name: array for name, array in state.items() if name in (NORMS, BOUNDS, LONG)}
 
 
 def _scaled(sent: Contribution, factor: float) -> Contribution:

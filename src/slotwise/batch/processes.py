@@ -108,7 +108,7 @@ class _Worker:
         return reason
 
     def kill(self) -> None:
-        self._process.kill()
+        self._process.close()
 
 
 def work(descriptor: int) -> None:

@@ -55,6 +55,7 @@ def build_app(chosen: str | None) -> App:
         help_format="plaintext",
         default_parameter=Parameter(negative=(), show_default=False),
         result_action="return_value",
+        suppress_keyboard_interrupt=False,  # `main` has the exit code
     )
     for number, (name, (module, summary)) in enumerate(COMMANDS.items()):
         place = f"slotwise.cli.{module}"

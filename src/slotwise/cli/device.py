@@ -17,6 +17,7 @@ from cyclopts import Parameter
 from slotwise.cli.app import HOPELESS, INTERRUPTED
 from slotwise.cli.closed_stderr import stderr_may_close
 from slotwise.cli.flags import OUTPUT, PANELS, Flag, command, flags_of, panel, whole_number
+from slotwise.errors import InputError
 from slotwise.live.device.device_host import DeviceConfig, Excluded, run_device, run_fleet
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.machine import available_cores
@@ -89,7 +90,8 @@ def _spread(processes: int, options: dict[str, Any]) -> int:
     from slotwise.report.progress import stop_on_signals  # noqa: PLC0415  (slow to import)
 
     devices, first = whole("devices", options.get("devices", 20)), options.get("first", 1)
-    processes = min(processes, devices)
+    if processes > devices:
+        raise InputError("processes", processes, f"from 1 to {devices}, the number of devices")
     workers = max(1, whole("workers", options.get("workers", available_cores())) // processes)
     kept = _without_options(sys.argv[2:], {"--devices", "--first", "--processes", "--workers"})
     children = []

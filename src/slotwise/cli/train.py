@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +30,7 @@ from slotwise.observer import Observer, Observers
 from slotwise.report.percent import percent
 from slotwise.report.progress import TrainingProgress, stop_on_signals
 from slotwise.report.tables import cost_line
-from slotwise.runs import RunConfig, RunResult
+from slotwise.runs import RunConfig, RunFolder, RunResult
 from slotwise.runs import resume as resume_run
 from slotwise.runs import run as start_run
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
@@ -78,37 +79,40 @@ def train(
     if tensorboard is not None:
         raise UserError("--tensorboard is replaced by --track tensorboard, which writes into the run folder")
     trackers = _tracker_names(track, track_project)
-    plan = _plan(workers, ray, gpus_per_worker, processes=processes)
-    how: dict[str, Any] = {"workers": plan, "checkpoint_every": checkpoint_every}
+    if ray is None and gpus_per_worker is not None:
+        raise InputError("gpus_per_worker", gpus_per_worker, "omitted without --ray")
+    begin: Callable[..., RunResult]
+    if resume is not None:
+        refuse_with("resume", {"out": out, "config": config, "overwrite": overwrite, **options})
+        chosen = RunFolder.open(resume).parameters() if gpus_per_worker else None
+        begin = partial(resume_run, resume)
+    elif out is None:
+        raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
+    else:
+        from_file = read_toml(config) if config else {}
+        with blaming_file(config, options):
+            chosen = RunConfig.from_options({**from_file, **options})
+        begin = partial(start_run, chosen, out, overwrite=overwrite)
+    if gpus_per_worker and chosen and not chosen.model.is_own and chosen.model.backend != "torch":
+        raise InputError("gpus_per_worker", gpus_per_worker, "omitted with --backend numba")
+    how: dict[str, Any] = {"checkpoint_every": checkpoint_every}
+    how["workers"] = _plan(workers, ray, gpus_per_worker or 0.0, processes=processes)
     with stop_on_signals() as stopping, TrainingProgress(stopping, quiet=quiet) as display:
-        if resume is not None:
-            refuse_with("resume", {"out": out, "config": config, "overwrite": overwrite, **options})
-            watching = _with_trackers(display, trackers, track_project)
-            result = resume_run(resume, observer=watching, **how)
-        elif out is None:
-            raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
-        else:
-            from_file = read_toml(config) if config else {}
-            with blaming_file(config, options):
-                chosen = RunConfig.from_options({**from_file, **options})
-                if gpus_per_worker and not chosen.model.is_own and chosen.model.backend != "torch":
-                    raise InputError("gpus_per_worker", gpus_per_worker, "omitted with --backend numba")
-                watching = _with_trackers(display, trackers, track_project)
-                result = start_run(chosen, out, overwrite=overwrite, observer=watching, **how)
+        how["observer"] = _with_trackers(display, trackers, track_project)
+        with blaming_file(config, options):
+            result = begin(**how)
     return _print(result, powers, trained=display.has_started, track=track)
 
 
 def _plan(
-    workers: int | None, ray: str | None, gpus_per_worker: float | None, *, processes: bool
+    workers: int | None, ray: str | None, gpus_per_worker: float, *, processes: bool
 ) -> int | WorkerPlan | None:
     """Return the workers that the options ask for."""
-    if ray is None and gpus_per_worker is not None:
-        raise InputError("gpus_per_worker", gpus_per_worker, "omitted without --ray")
     if ray is not None and processes:
         raise ConflictError("ray", "processes")
     if ray is not None:
         # Connected before signals are handled: Ray replaces whatever handler there is by its own.
-        return RayActors(ray, workers, gpus_per_worker or 0.0).connected()
+        return RayActors(ray, workers, gpus_per_worker).connected()
     return Processes(available_cores() if workers is None else workers) if processes else workers
 
 

@@ -23,7 +23,7 @@ NANOJOULES = 1_000_000_000  # of a joule
 MOST_JOULES = 1_000_000_000.0  # so that a battery fits 64 bits, in nanojoules
 LONGEST_WAIT = 10_000_000  # slots; a device that cannot pay after so many never can
 _HARVEST = 8  # purpose of random numbers: 1 to 7 are others
-_CHUNK = 4096  # slots that are drawn together
+_FIRST_CHUNK, _CHUNK = 128, 4096  # slots that are drawn together: few at first, as most waits are short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,12 +145,14 @@ class Ledger:
             end = min(end, max(slot, len(batteries.trace)))
         elif not batteries.nanojoules("harvest", device):
             return None
-        for first in range(slot, end, _CHUNK):
-            gained = np.cumsum(batteries.harvested(device, first, min(first + _CHUNK, end)))
+        first, chunk = slot, _FIRST_CHUNK
+        while first < end:
+            gained = np.cumsum(batteries.harvested(device, first, min(first + chunk, end)))
             place = int(np.searchsorted(gained, missing))
             if place < len(gained):
                 return first + place + 1
             missing -= int(gained[-1])
+            first, chunk = first + chunk, min(2 * chunk, _CHUNK)
         return None
 
     def pay(self, device: int, amount: int, slot: int) -> None:

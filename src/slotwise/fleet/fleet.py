@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import count, repeat
 from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
 
 from slotwise.errors import ConflictError, InputError
 from slotwise.fleet.battery import Batteries
-from slotwise.fleet.chances import chance
+from slotwise.fleet.chances import chance, chances
 from slotwise.scenario import LARGEST_SEED, Scenario, whole
 
 Retransmission = Literal["next-turn", "at-once", "erasure"]
 _JITTER, _LOSS = 1, 2  # purposes of random numbers; 3 to 6 are in distributions.py
+_AT_ONCE = 64  # random numbers of one purpose and device that are drawn at once
 
 
 class Absence(NamedTuple):
@@ -140,6 +144,22 @@ class Fleet:
         share = self.jitter * (2 * chance(self.seed, _JITTER, device, training) - 1)
         return max(1, round(slots * (1 + share)))
 
+    def training_slots(self, device: int) -> Iterator[int]:
+        """Yield `slots_of_training` of all trainings of a device, the first one first."""
+        slots = self.compute_slots[device - 1]
+        if not self.jitter:
+            yield from repeat(slots)
+        for drawn in _all_chances(self.seed, _JITTER, device):
+            yield max(1, round(slots * (1 + self.jitter * (2 * drawn - 1))))
+
+    def losses(self, device: int) -> Iterator[bool]:
+        """Yield what `loses` returns for all attempts of a device, the first one first."""
+        loss = self.device_uplink_loss[device - 1] if self.device_uplink_loss else self.uplink_loss
+        if not loss:
+            yield from repeat(False)
+        for drawn in _all_chances(self.seed, _LOSS, device):
+            yield drawn < loss
+
     def without_faults(self) -> Fleet:
         """Return the same devices without faults; each training takes as long as jitter permits."""
         longest = tuple(max(1, round(slots * (1 + self.jitter))) for slots in self.compute_slots)
@@ -189,6 +209,12 @@ class Fleet:
         fields = {"uplink_loss" if name == "loss" else name: value for name, value in document.items()}
         batteries = None if not document.get("batteries") else Batteries.from_dict(document["batteries"])
         return cls(**{**fields, "absences": absences, "batteries": batteries})
+
+
+def _all_chances(*key: int) -> Iterator[float]:
+    """Yield ``chance(*key, number)`` of the numbers 0, 1, …; many are drawn at once."""
+    for first in count(0, _AT_ONCE):
+        yield from chances(key, np.arange(first, first + _AT_ONCE, dtype=np.uint64)).tolist()
 
 
 def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absence, ...]:

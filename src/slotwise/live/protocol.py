@@ -175,7 +175,7 @@ def decode(payload: bytes) -> Frame:
     length = int.from_bytes(payload[:LENGTH_BYTES], "little")
     if len(payload) < LENGTH_BYTES or length > min(HEADER_LIMIT, len(payload) - LENGTH_BYTES):
         raise BadFrame("no header")
-    body = payload[LENGTH_BYTES + length :]
+    body = memoryview(payload)[LENGTH_BYTES + length :]  # not copied: it may be long
     try:
         header = json.loads(payload[LENGTH_BYTES : LENGTH_BYTES + length])
     except (ValueError, RecursionError):
@@ -197,14 +197,14 @@ def decode(payload: bytes) -> Frame:
         return Frame(label, metadata)
     if set(header) == {PACKED}:
         _check_array(header[PACKED], "U8", 1, body)
-        return Frame(label, metadata, packed=body)
+        return Frame(label, metadata, packed=bytes(body))
     if set(header) != {ARRAY}:
         raise BadFrame("unexpected array")
     _check_array(header[ARRAY], "F32", 4, body)
     return Frame(label, metadata, np.frombuffer(body, dtype="<f4").astype(np.float32))
 
 
-def _check_array(entry: object, dtype: str, width: int, body: bytes) -> None:
+def _check_array(entry: object, dtype: str, width: int, body: memoryview) -> None:
     """Raise BadFrame unless the header's entry describes these bytes."""
     if not isinstance(entry, dict):
         raise BadFrame("unexpected array")

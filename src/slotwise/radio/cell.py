@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slotwise.errors import InputError
-from slotwise.radio.draws import Floats
+from slotwise.fleet.chances import Floats
 from slotwise.radio.link_budget import noise_dbm, shadowing_db
 from slotwise.radio.path_loss import FARTHEST, NEAREST, URBAN, free_space, log_distance
 from slotwise.radio.placement import cell_distances, ring_distances

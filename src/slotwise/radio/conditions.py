@@ -8,8 +8,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.radio.draws import FADING, PLANNING, Floats, States, device_states, mixed_all
-from slotwise.radio.fading import Fading
+from slotwise.fleet.chances import Floats, States, mixed_all
+from slotwise.radio.draws import FADING, PLANNING, device_states
+from slotwise.radio.fading import Fading, Rayleigh
 from slotwise.radio.link_budget import linear
 from slotwise.radio.traces import Trace
 
@@ -45,18 +46,23 @@ class ModelConditions:
     def __init__(self, mean_snr_db: Floats, fading: Fading, coherence_slots: int, seed: int) -> None:
         self.mean_snr_db, self.fading, self.coherence_slots = mean_snr_db, fading, coherence_slots
         self.devices = len(mean_snr_db)
-        self._mean = linear(mean_snr_db)
+        self.mean_snr = linear(mean_snr_db)
         self._states: dict[bool, States] = {
             planning: device_states(seed, PLANNING if planning else FADING, self.devices)
             for planning in (False, True)
         }
+
+    @property
+    def rayleigh_states(self) -> States | None:
+        """The states of SplitMix64 from which blocks of Rayleigh fading are drawn; None if it is another."""
+        return self._states[False] if isinstance(self.fading, Rayleigh) else None
 
     def snr(
         self, first_block: int, blocks: int, *, places: Integers | None = None, planning: bool = False
     ) -> Floats:
         """Return linear SNRs [blocks, N], or of the devices at ``places``."""
         numbers = np.arange(first_block, first_block + blocks, dtype=np.uint64)[:, None]
-        states, mean = self._states[planning], self._mean
+        states, mean = self._states[planning], self.mean_snr
         if places is not None:
             states, mean = states[places], mean[places]
         return mean * self.fading.gains(mixed_all(states[None, :], numbers))

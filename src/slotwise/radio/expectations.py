@@ -9,7 +9,7 @@ from math import exp, log
 
 import numpy as np
 
-from slotwise.radio.draws import Floats
+from slotwise.fleet.chances import Floats
 
 EULER = 0.5772156649015329
 

@@ -1,7 +1,7 @@
 """Small-scale block fading: the power gain of a device in a block, with mean 1.
 
-A gain is a function of a state of `draws` that is keyed by seed, device and block, so any block of any device
-is drawn directly, and those of many devices and blocks in one numpy call.
+A gain is a function of a state of `slotwise.fleet.chances` that is keyed by seed, device and block, so any
+block of any device is drawn directly, and those of many devices and blocks in one numpy call.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from slotwise.radio.draws import Floats, States, mixed_all, units
+from slotwise.fleet.chances import Floats, States, mixed_all, units
 
 _SMALLEST = 2.0**-54  # in place of 0 where a logarithm is taken
 

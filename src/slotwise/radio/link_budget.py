@@ -6,7 +6,8 @@ from math import log10
 
 import numpy as np
 
-from slotwise.radio.draws import SHADOWING, Floats, device_states, normals, units
+from slotwise.fleet.chances import Floats, units
+from slotwise.radio.draws import SHADOWING, device_states, normals
 
 
 def noise_dbm(bandwidth_hz: float, density_dbm_hz: float, figure_db: float) -> float:

@@ -152,16 +152,19 @@ def _refuse_unreachable(radio: RadioConfig, link: RadioLink) -> None:
     snr = link.conditions.snr(0, CHECKED_BLOCKS, planning=True)
     up, down = (bits.mean(axis=0) for bits in (link.uplink_bits(snr), link.broadcast_bits(snr)))
     received = np.ones(link.devices) if link.fixed_slots else down
+    limit = f": the threshold is {10 * np.log10(link.settings.threshold):.1f} dB" if link.fixed_slots else ""
     for name, bits, verb in (
-        ("radio_power_dbm", up, "send an update"),
+        ("radio_power_dbm", up, f"send an update{limit}"),
         ("radio_server_power_dbm", received, "receive a model"),
     ):
         silent = np.flatnonzero(bits <= 0)
         if len(silent):
-            mean = 10 * np.log10(max(float(snr[:, silent[0]].mean()), 1e-30))
             others = f" (and {len(silent) - 1} more)" if len(silent) > 1 else ""
+            mean = 10 * np.log10(max(float(snr[:, silent[0]].mean()), 1e-30))
             what = f"device {silent[0] + 1}{others}, with a mean SNR of {mean:.1f} dB, can hardly ever {verb}"
-            if radio.radio_trace is not None:
+            if isinstance(link.conditions, TraceConditions):
+                if link.conditions.trace.quantity == "bits":  # there is no SNR
+                    what = f"device {silent[0] + 1}{others} has no bits in {CHECKED_BLOCKS} rows"
                 raise InputError("radio_trace", radio.radio_trace, f"one with better channels: {what}")
             raise InputError(name, f"{getattr(radio, name):g}", f"higher, or devices nearer: {what}")
     slots = link.update_bits / up

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slotwise.radio.draws import Floats
+from slotwise.fleet.chances import Floats
 
 SPEED_OF_LIGHT = 299_792_458.0  # m/s
 DEVICE_HEIGHT = 1.5  # m, h_UT

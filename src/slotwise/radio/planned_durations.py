@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.radio.draws import PLANNING, device_states, mixed_all
+from slotwise.fleet.chances import mixed_all
+from slotwise.radio.draws import PLANNING, device_states
 
 if TYPE_CHECKING:
     from slotwise.radio.radio_link import RadioLink

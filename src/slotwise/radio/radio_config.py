@@ -8,7 +8,7 @@ from typing import Literal
 
 from slotwise.errors import ConflictError, InputError
 from slotwise.radio.path_loss import FARTHEST, URBAN
-from slotwise.radio.rates import Schemes
+from slotwise.radio.rates import MOST_DECIBELS, MOST_EFFICIENCY, Schemes
 from slotwise.radio.traces import file_sha256
 from slotwise.scenario import LARGEST, LARGEST_SEED, check_fields, refuse_unused, whole
 
@@ -119,8 +119,8 @@ class RadioConfig:
             whole("radio_seed", self.radio_seed, 0, LARGEST_SEED)
         if self.radio_trace is not None and self.radio_distances_m:
             raise ConflictError("radio_trace", "radio_distances_m")
-        self._check_distances()
         refuse_unused(self)
+        self._check_distances()
         if self.radio_trace is not None:
             self._look_at_trace(Path(self.radio_trace).absolute())
 
@@ -233,15 +233,18 @@ def _numbers(name: str, values: tuple[object, ...]) -> tuple[float, ...]:
 
 def _schemes(value: object) -> Schemes:
     """Return (threshold, efficiency) pairs, both ascending."""
-    allowed = "pairs of an SNR threshold in dB and bits per second and hertz, both ascending"
+    allowed = (
+        f"pairs of an SNR threshold of at most ±{MOST_DECIBELS} dB and at most {MOST_EFFICIENCY} bits per "
+        "second and hertz, both ascending"
+    )
     found: list[tuple[float, float]] = []
     for pair in value if isinstance(value, tuple | list) else ():
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
+        numbers = pair if isinstance(pair, tuple | list) else ()
+        if len(numbers) != 2 or any(type(number) not in (int, float) for number in numbers):
             raise InputError("radio_schemes", pair, allowed)
-        threshold, efficiency = pair
-        if any(isinstance(number, bool) or not isinstance(number, int | float) for number in pair):
-            raise InputError("radio_schemes", pair, allowed)
-        if efficiency <= 0 or (found and (threshold <= found[-1][0] or efficiency <= found[-1][1])):
+        threshold, efficiency = numbers
+        possible = abs(threshold) <= MOST_DECIBELS and 0 < efficiency <= MOST_EFFICIENCY
+        if not possible or (found and (threshold <= found[-1][0] or efficiency <= found[-1][1])):
             raise InputError("radio_schemes", pair, allowed)
         found.append((float(threshold), float(efficiency)))
     return tuple(found)

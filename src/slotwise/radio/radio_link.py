@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.radio.conditions import Conditions
-from slotwise.radio.draws import Floats
+from slotwise.fleet.chances import Floats
+from slotwise.radio.conditions import Conditions, ModelConditions
 from slotwise.radio.link_budget import decibels
 from slotwise.radio.planned_durations import broadcast_durations, quantile_of, uplink_durations
-from slotwise.radio.rates import Rate
-from slotwise.schedule.link import Transmission
+from slotwise.radio.rates import Rate, SchemeTable, Shannon
+from slotwise.schedule.link import RayleighDraws, Transmission
 
 Integers = NDArray[np.int64]
 MOST_BROADCAST_SLOTS = 100_000  # a broadcast ends after so many slots, whatever has arrived
@@ -93,6 +93,23 @@ class RadioLink:
         """Return the SNR in dB and the bits of a slot of an uplink, [blocks, N] each."""
         snr = self.conditions.snr(first_block, blocks)
         return decibels(snr), self.uplink_bits(snr)
+
+    @property
+    def draws(self) -> RayleighDraws | None:
+        """The numbers that uplinks under Rayleigh fading are drawn from; None if the fading is another."""
+        model, rate, scale = self.conditions, self.rate, self.settings.uplink_scale
+        if not isinstance(model, ModelConditions) or model.rayleigh_states is None:
+            return None
+        thresholds: Floats = np.empty(0)
+        if self.fixed_slots:
+            thresholds = np.array([self.settings.threshold])
+        elif isinstance(rate, SchemeTable):
+            thresholds = rate.thresholds
+        elif not isinstance(rate, Shannon):
+            return None
+        gap = rate.gap if isinstance(rate, Shannon) else 1.0
+        bits = self.uplink_bits(thresholds)
+        return RayleighDraws(model.rayleigh_states, model.mean_snr, thresholds, bits, gap, scale)
 
     def uplink(self, device: int, slot: int, attempt: int) -> Transmission:  # noqa: ARG002
         """Return the slots of an uplink that starts in ``slot``, and whether it is lost."""

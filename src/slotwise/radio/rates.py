@@ -17,10 +17,11 @@ from typing import Protocol
 import numpy as np
 
 from slotwise.errors import UserError
+from slotwise.fleet.chances import Floats
 from slotwise.radio.csv_rows import read_table
-from slotwise.radio.draws import Floats
 
 CQI_TABLE = Path(__file__).with_name("cqi_table.csv")
+MOST_DECIBELS, MOST_EFFICIENCY = 200, 1000  # of a scheme's threshold and efficiency
 Schemes = tuple[tuple[float, float], ...]  # (threshold in dB, efficiency), ascending
 
 
@@ -48,11 +49,15 @@ class SchemeTable:
 
     schemes: Schemes
 
+    @property
+    def thresholds(self) -> Floats:
+        """The linear SNR that each scheme needs."""
+        return np.asarray(10.0 ** (np.array([threshold for threshold, _ in self.schemes]) / 10))
+
     def efficiency(self, snr: Floats) -> Floats:
         """Return bits per second and hertz."""
-        thresholds = 10.0 ** (np.array([threshold for threshold, _ in self.schemes]) / 10)
         steps = np.array([0.0, *(efficiency for _, efficiency in self.schemes)])
-        return steps[np.searchsorted(thresholds, snr, side="right")]
+        return steps[np.searchsorted(self.thresholds, snr, side="right")]
 
 
 def snr_for(efficiency: float, gap: float = 1.0) -> float:
@@ -82,10 +87,12 @@ def read_schemes(path: Path) -> Schemes:
     found: list[tuple[float, float]] = []
     for row in table.rows:
         threshold, efficiency = table.number(row, "snr_db"), table.number(row, "efficiency")
-        if not -200 <= threshold <= 200:
-            raise table.error(row.number, "snr_db", f"{threshold:g}: must be from -200 to 200 dB")
-        if not 0 < efficiency <= 1000:
-            raise table.error(row.number, "efficiency", f"{efficiency:g}: must be above 0 and at most 1000")
+        if abs(threshold) > MOST_DECIBELS:
+            what = f"{threshold:g}: must be from -{MOST_DECIBELS} to {MOST_DECIBELS} dB"
+            raise table.error(row.number, "snr_db", what)
+        if not 0 < efficiency <= MOST_EFFICIENCY:
+            what = f"{efficiency:g}: must be above 0 and at most {MOST_EFFICIENCY}"
+            raise table.error(row.number, "efficiency", what)
         if found and threshold <= found[-1][0]:
             raise table.error(row.number, "snr_db", f"{threshold:g}: must be above that of the row before")
         if found and efficiency <= found[-1][1]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from slotwise.costs import Costs, Powers, Spread
@@ -61,15 +61,19 @@ def _plain_table(
 
 def _cost_table(headings: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Costs | None]]) -> Table:
     """Return a table with a row for each schedule or run; dashes where there are no costs."""
-    with_joules = any(costs is not None and costs.powers is not None for _, costs in rows)
+    known = [costs for _, costs in rows if costs is not None]
+    energies = ["joules"] * any(costs.powers is not None for costs in known)
+    energies += ["server\njoules"] * any(costs.server_joules is not None for costs in known)
     table = _plain_table("Costs of the devices", EXPLANATION)
-    for heading in (*headings, *SHARES, "air time\nof each (mean)", *["joules"] * with_joules):
+    for heading in (*headings, *SHARES, "air time\nof each (mean)", *energies):
         is_name = heading in headings and not heading.endswith("size")
-        table.add_column(heading, justify="left" if is_name else "right", overflow="fold")
+        justify: JustifyMethod = "left" if is_name else "right"
+        table.add_column(heading, justify=justify, overflow="fold", no_wrap=heading in SHARES)
     for names, costs in rows:
         cells = ["–"] * 5 if costs is None else [*_shares(costs), _spread_text(costs.air_slots)]
-        joules = "–" if costs is None or costs.joules is None else _number_text(costs.joules)
-        table.add_row(*names, *cells, *[joules] * with_joules)
+        spent = (None, None) if costs is None else (costs.joules, costs.server_joules)
+        joules = ["–" if energy is None else _number_text(energy) for energy in spent]
+        table.add_row(*names, *cells, *joules[: len(energies)])
     return table
 
 

@@ -298,7 +298,7 @@ class _Saver:
 
         If that fails too, there is still the last checkpoint.
         """
-        with suppress(Exception):
+        with suppress(Exception, SystemExit):  # of an evaluation
             self.close(training.history(), "interrupted", error=describe_error(error))
             return
         with suppress(Exception):

@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from slotwise.schedule.rayleigh_kernel import CLOSE, draw_scores, drawn_bits
+
 BY_CHANNEL, BY_SHARE, BY_AGE = 0, 1, 2  # what a selection maximises
 FULL_ROUND, NEEDS_TABLE, NEEDS_UPLINK, NEEDS_ROOM, NOBODY, OVER = 0, 1, 2, 3, 4, 5  # why the loop returns
 IDLE = np.iinfo(np.int64).max  # ready_at of a device that waits for a model
 # Entries of ``state``, which the loop changes,
-SLOT, ROUND, FIRST_BLOCK, MISSING, AGAIN, CHOSEN, ROWS, LOST = range(8)
+SLOT, ROUND, FIRST_BLOCK, MISSING, AGAIN, CHOSEN, ROWS, LOST, EXACT = range(9)
 # and of ``limits``, which it does not.
 DEADLINE, COHERENCE, FIXED, UPDATE_BITS, GIVE_UP, KIND, ERASURE, AT_ONCE = range(8)
 # Columns of ``devices``.
 READY_AT, ARRIVED, LAST_ROUND, VERSION = range(4)
+NO_DEVICE, NOT_KNOWN = -1, -2  # instead of a device that is chosen
 
 
 @njit(cache=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc"})
@@ -28,32 +31,66 @@ def largest(values: Any) -> float:
 
 
 @njit(cache=True, error_model="numpy")
-def choose(devices: Any, share: Any, score: Any, slot: int, k: int, kind: int, value: Any) -> int:
-    """Return the ready device with the largest value, the lower index among equals; −1 if none is ready."""
+def choose(
+    devices: Any, share: Any, score: Any, slot: int, k: int, kind: int, value: Any, exact: bool
+) -> int:
+    """Return the ready device with the largest value, the lower index among equals; `NO_DEVICE` if none is.
+
+    If scores are not exact and another value is so close that it might be the larger one: `NOT_KNOWN`.
+    """
     ready_at, last_round = devices[READY_AT], devices[LAST_ROUND]
     for n in range(len(value)):
         rank = float(k - last_round[n]) if kind == BY_AGE else score[n] * share[n]
         value[n] = rank if ready_at[n] <= slot else -np.inf
     best = largest(value)
+    if not exact and best >= 0:
+        limit, close = best - CLOSE * best - 1e-15, 0  # 1 + SNR is rounded to 2e-16
+        for n in range(len(value)):
+            close += value[n] >= limit
+        if close > 1:
+            return NOT_KNOWN
     for n in range(len(value)):
         if value[n] == best and ready_at[n] <= slot:
             return n
-    return -1
+    return NO_DEVICE
 
 
 @njit(cache=True, error_model="numpy")
-def follow(bits: Any, n: int, place: int, offset: int, limits: Any) -> int:
-    """Return the slots of an uplink, negative if it is lost; 0 if the table ends before it does.
+def next_sender(
+    state: Any, limits: Any, scores: Any, draws: Any, devices: Any, share: Any, value: Any
+) -> int:
+    """Return the device that sends in the present slot; `NOT_KNOWN` if scores are needed from the link."""
+    slot, kind, drawn = state[SLOT], limits[KIND], len(draws.states) > 0
+    block = slot // limits[COHERENCE]
+    place = 0 if drawn else block - state[FIRST_BLOCK]
+    if place >= len(scores):
+        return NOT_KNOWN
+    if state[AGAIN] >= 0:
+        return state[AGAIN]  # type: ignore[no-any-return]
+    if drawn and block != state[FIRST_BLOCK]:
+        if kind != BY_AGE:
+            draw_scores(draws.states, draws.mean, block, kind == BY_SHARE, scores[0])
+        state[FIRST_BLOCK], state[EXACT] = block, kind == BY_AGE
+    exact = state[EXACT] > 0
+    return choose(devices, share, scores[place], slot, state[ROUND], kind, value, exact)
 
-    ``place`` is the row of its first block in the table, ``offset`` the slots of that block that are over.
+
+@njit(cache=True, error_model="numpy")
+def follow(bits: Any, draws: Any, n: int, block: int, first: int, offset: int, limits: Any) -> int:
+    """Return the slots of an uplink, negative if it is lost; 0 if the link has to be asked.
+
+    It starts when ``offset`` slots of ``block`` are over; the first row of ``bits`` is of block ``first``.
     """
     fixed, wanted, slots = limits[FIXED], limits[UPDATE_BITS], 0
     end = fixed if fixed > 0 else limits[GIVE_UP]
+    drawn = len(draws.states) > 0
     while slots < end:
-        if place >= len(bits):
+        if not drawn and block - first >= len(bits):
             return 0
         span = min(limits[COHERENCE] - offset, end - slots)
-        each = bits[place, n]
+        each = drawn_bits(draws, block, n) if drawn else bits[block - first, n]
+        if each < 0:
+            return 0
         if fixed > 0:
             if each == 0:
                 return -fixed  # type: ignore[no-any-return]
@@ -61,7 +98,7 @@ def follow(bits: Any, n: int, place: int, offset: int, limits: Any) -> int:
             return slots + -(-wanted // each)  # type: ignore[no-any-return]
         wanted -= each * span
         slots += span
-        place, offset = place + 1, 0
+        block, offset = block + 1, 0
     return slots if fixed > 0 else -slots
 
 
@@ -71,6 +108,7 @@ def play_round(
     limits: Any,
     scores: Any,
     bits: Any,
+    draws: Any,
     devices: Any,
     share: Any,
     value: Any,
@@ -80,35 +118,36 @@ def play_round(
 ) -> int:
     """Play uplinks until the round is full or something is missing, and return which of both.
 
-    ``scores`` and ``bits`` are [block, device], from block ``state[FIRST_BLOCK]`` on. ``given`` are the slots
-    of the chosen device's uplink, negative if lost; 0 if they are to be found in the table.
+    ``scores`` and ``bits`` are [block, device], from block ``state[FIRST_BLOCK]`` on; with ``draws`` there is
+    one row of scores, which is drawn here. ``given`` are the slots of the chosen device's uplink, negative if
+    lost; 0 if they are to be found here.
     """
-    coherence, kind = limits[COHERENCE], limits[KIND]
+    coherence = limits[COHERENCE]
     while state[MISSING] > 0:
         slot, n = state[SLOT], state[CHOSEN]
         if slot > limits[DEADLINE]:
             return OVER
         if state[ROWS] == len(rows) or state[LOST] == len(lost):
             return NEEDS_ROOM
-        place = slot // coherence - state[FIRST_BLOCK]
         if n < 0:
-            if place < 0 or place >= len(scores):
+            n = next_sender(state, limits, scores, draws, devices, share, value)
+            if n == NOT_KNOWN:
                 return NEEDS_TABLE
-            n = state[AGAIN]
-            if n < 0:
-                n = choose(devices, share, scores[place], slot, state[ROUND], kind, value)
             if n < 0:
                 state[SLOT] = devices[READY_AT].min()
                 if state[SLOT] == IDLE:
                     return NOBODY
                 continue
-        slots = given if given != 0 else follow(bits, n, place, slot % coherence, limits)
-        if slots == 0:
+        found = given
+        if given == 0:
+            block, offset = slot // coherence, slot % coherence
+            found = follow(bits, draws, n, block, state[FIRST_BLOCK], offset, limits)
+        if found == 0:
             state[CHOSEN] = n
             return NEEDS_UPLINK
         given = 0
-        failed = slots < 0
-        end = slot + abs(slots)
+        failed = found < 0
+        end = slot + abs(found)
         row = lost[state[LOST]] if failed else rows[state[ROWS]]
         row[0], row[1], row[2], row[3], row[4] = state[ROUND], n + 1, devices[VERSION, n], slot, end
         state[LOST if failed else ROWS] += 1
@@ -119,7 +158,7 @@ def play_round(
         if not failed:
             devices[ARRIVED, n] += 1
             devices[LAST_ROUND, n] = state[ROUND]
-            if kind == BY_SHARE:
+            if limits[KIND] == BY_SHARE:
                 share[n] = 1.0 / (1 + devices[ARRIVED, n])
         devices[READY_AT, n] = IDLE
         state[MISSING] -= 1

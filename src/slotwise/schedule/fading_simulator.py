@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
 
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
-from slotwise.schedule.link import BlockLink, Integers, Link
+from slotwise.schedule.link import BlockLink, Integers, Link, RayleighDraws, RayleighLink
 from slotwise.schedule.policies.asynchronous import Asynchronous, FixedDelay
 from slotwise.schedule.policies.intentional_delay import IntentionalDelay
 from slotwise.schedule.policy import Policy
@@ -29,6 +30,8 @@ SELECTED: tuple[Selection, ...] = (best_channel, proportional_fair, largest_age)
 _TABLE = 65_536  # entries of the table of a link that is asked for at once; they fit the cache
 _ROWS = 4096  # rows that are made room for at first
 _NO_LIMIT = 2**62
+_NUMBERS = np.empty(0)
+_NO_DRAWS = RayleighDraws(np.empty(0, np.uint64), _NUMBERS, _NUMBERS, np.empty(0, np.int64), 1.0, 1.0)
 
 
 def fading_timeline(
@@ -42,7 +45,7 @@ def fading_timeline(
     if policy.selection not in SELECTED or scenario.group_size_changes:
         return None
     devices = fleet or Fleet.equal(scenario)
-    if devices.jitter or devices.absences or devices.batteries:
+    if devices.jitter or devices.absences or devices.batteries or find_spec("numba") is None:
         return None
     delivery = FixedDelay(scenario.devices, scenario.group_size, scenario.checked_delay(delay))
     played = _Simulation(scenario, policy, devices, link).play(delivery, rounds)
@@ -84,8 +87,10 @@ class _Simulation:
         self.devices[fading_kernel.LAST_ROUND] = -1
         self.share, self.value = np.ones(count), np.empty(count)
         self.rows, self.lost = (np.empty((_ROWS, 5), dtype=np.int64) for _ in range(2))
-        self.state = np.array([0, 0, 0, 0, -1, -1, 0, 0], dtype=np.int64)
-        self.scores, self.bits = np.empty((0, count)), np.empty((0, count), dtype=np.int64)
+        self.draws = (link.draws if isinstance(link, RayleighLink) else None) or _NO_DRAWS
+        self.drawn = self.draws is not _NO_DRAWS
+        self.state = np.array([0, 0, -1 if self.drawn else 0, 0, -1, -1, 0, 0, 1], dtype=np.int64)
+        self.scores, self.bits = np.zeros((int(self.drawn), count)), np.empty((0, count), dtype=np.int64)
 
     def play(self, delivery: FixedDelay, rounds: int | None) -> Played | None:
         """Play until ``rounds`` are done or the next round would end after the deadline; None if stuck."""
@@ -119,15 +124,16 @@ class _Simulation:
         """Run the compiled loop, and give it what it lacks, until the round is full or the run is over."""
         kernel, given = self.kernel, 0
         while True:
-            tables = (self.scores, self.bits, self.devices, self.share, self.value, self.rows, self.lost)
-            outcome = kernel.play_round(self.state, self.limits, *tables, given)
+            channel = (self.scores, self.bits, self.draws)
+            arrays = (self.devices, self.share, self.value, self.rows, self.lost)
+            outcome = kernel.play_round(self.state, self.limits, *channel, *arrays, given)
             given = 0
             if outcome == kernel.NEEDS_TABLE:
                 self._load_table(int(self.state[kernel.SLOT]))
             elif outcome == kernel.NEEDS_ROOM:
                 self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
                 self.lost = np.concatenate([self.lost, np.empty_like(self.lost)])
-            elif outcome == kernel.NEEDS_UPLINK:  # it ends after the table
+            elif outcome == kernel.NEEDS_UPLINK:  # it ends after the table, or rounding decides its bits
                 device, slot = int(self.state[kernel.CHOSEN]) + 1, int(self.state[kernel.SLOT])
                 slots, lost = self.link.uplink(device, slot, 0)
                 given = -slots if lost else slots
@@ -135,14 +141,14 @@ class _Simulation:
                 return int(outcome)
 
     def _load_table(self, slot: int) -> None:
-        """Ask the link for the blocks from that of ``slot`` on."""
+        """Ask the link for the blocks from that of ``slot`` on; for this one only, if they are drawn."""
         first, blocks = slot // self.link.coherence_slots, max(4, _TABLE // self.scenario.devices)
         if self.deadline < _NO_LIMIT:
             blocks = min(blocks, self.deadline // self.link.coherence_slots + 1 - first)
-        snr_db, bits = self.link.tables(first, max(1, blocks))
+        snr_db, bits = self.link.tables(first, 1 if self.drawn else max(1, blocks))
         scores = spectral_efficiency(snr_db) if self.kind == self.kernel.BY_SHARE else snr_db
-        self.state[self.kernel.FIRST_BLOCK] = first
-        self.scores = np.ascontiguousarray(scores, dtype=np.float64)
+        self.state[self.kernel.FIRST_BLOCK], self.state[self.kernel.EXACT] = first, 1
+        self.scores = np.array(scores, dtype=np.float64, order="C")  # a copy: the loop draws into it
         self.bits = np.ascontiguousarray(bits, dtype=np.int64)
 
     def _senders(self, uplinks: int, lost: int) -> list[int]:

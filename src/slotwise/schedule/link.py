@@ -2,8 +2,9 @@
 
 A link is a pure function: the same (device, slot, attempt) always has the same answer, in any order of
 questions, so that a schedule stays a value. Everything random in it depends on a seed of its own. The
-schedule asks it and knows nothing of distances, fading or rates; `FleetLink` is the link of the paper, with
-fixed slots and losses drawn by number.
+schedule asks it and knows nothing of distances, fading or rates, except that a link under Rayleigh fading may
+be drawn in compiled code (`RayleighDraws`). `FleetLink` is the link of the paper, with fixed slots and losses
+drawn by number.
 
 Devices are numbered from 1; arrays over devices have device n in entry n−1. Slots are numbered from 0.
 """
@@ -111,6 +112,33 @@ class BlockLink(Link, Protocol):
 
         ``snr_db[b]`` equals ``snr_db(slot)`` of every slot of the block.
         """
+        ...
+
+
+class RayleighDraws(NamedTuple):
+    """Numbers from which the SNRs and bits of a `BlockLink` are drawn where they are needed.
+
+    The SNR of device n in block b is −ln(1 − u) times its mean, where u are the upper 53 bits of the state of
+    SplitMix64 that follows ``states[n−1]`` with b as the next part of the key. A slot carries ``bits[i]`` of
+    the largest ``thresholds[i]`` that the SNR reaches, or 0; without thresholds log2(1 + SNR / gap) times
+    ``scale``, rounded down.
+    """
+
+    states: NDArray[np.uint64]
+    mean: NDArray[np.float64]  # linear
+    thresholds: NDArray[np.float64]  # linear and ascending
+    bits: NDArray[np.int64]
+    gap: float
+    scale: float
+
+
+@runtime_checkable
+class RayleighLink(BlockLink, Protocol):
+    """A `BlockLink` under Rayleigh fading: with short blocks it is simulated faster than from its tables."""
+
+    @property
+    def draws(self) -> RayleighDraws | None:
+        """The numbers that the tables are drawn from; None if the fading is another."""
         ...
 
 

@@ -238,7 +238,7 @@ class Scheduler:
         if self._selection is None or self._ready[0][0] == _AT_ONCE:
             update = heappop(self._ready)
         else:
-            waiting = list(self._seen(sorted(self._ready)))
+            waiting = self._seen(sorted(self._ready))
             chosen = self._selection(waiting, self.round, self._last_sender)
             if chosen not in waiting:
                 raise UserError(f"selection: returned {chosen!r}, which is not one of the waiting updates")
@@ -249,15 +249,18 @@ class Scheduler:
         self._sending[update[1]], self._last_sender = update, update[1]
         return Grant(update[1], self.round, update[2])
 
-    def _seen(self, updates: Iterable[_Update]) -> Iterator[Waiting]:
-        """Yield updates with what a selection sees of their devices and of the channel."""
-        snr = None if self._link is None else self._link.snr_db(self._slot)
-        planned = None if self._link is None else self._link.planned_slots
+    def _seen(self, updates: Iterable[_Update]) -> list[Waiting]:
+        """Return updates with what a selection sees of their devices and of the channel."""
+        now, arrived, link = self.round, self._arrived, self._link
+        snr = None if link is None else link.snr_db(self._slot).tolist()
+        planned = None if link is None else link.planned_slots
+        seen = []
         for turn, device, version in updates:
-            count, last = self._arrived.get(device, (0, -1))
-            now = 0.0 if snr is None else float(snr[device - 1])
+            count, last = arrived.get(device, (0, -1))
+            db = 0.0 if snr is None else snr[device - 1]
             slots = 1 if planned is None else planned[device - 1]
-            yield Waiting(turn, device, version, self.round - last, count, now, slots)
+            seen.append(Waiting(turn, device, version, now - last, count, db, slots))
+        return seen
 
     def _participants(self, version: int) -> Iterator[Booking]:
         """Yield the participants of round ``version``, if the delivery leaves the choice to a selection."""
@@ -265,7 +268,7 @@ class Scheduler:
         if choose is None:
             return
         present = (n for n in range(1, self.delivery.devices + 1) if n not in self._absent)
-        left = list(self._seen((self._slot, device, version) for device in present))
+        left = self._seen((self._slot, device, version) for device in present)
         last = 0
         for _ in range(min(self.group_size, len(left))):
             chosen = choose(left, version, last)

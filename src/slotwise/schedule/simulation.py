@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.fleet import Fleet, Retransmission
@@ -138,31 +138,38 @@ def simulate(
         timeline = fading_timeline(scenario, chosen, fleet, rounds, link)
     if timeline is None:
         timeline = event_timeline(scenario, chosen, fleet, rounds, link)
-    if timeline.rounds:
-        return timeline
+    if not timeline.rounds:
+        _refuse_without_round(scenario, chosen, fleet, link)
+    return timeline
+
+
+def _refuse_without_round(
+    scenario: Scenario, policy: Policy, fleet: Fleet | None, link: Link | None
+) -> NoReturn:
+    """Raise an InputError that says what keeps the first round from ending."""
     if link is not None:
         raise InputError("deadline", scenario.deadline, "longer: no round ends by then over this link")
     if fleet is None:
         needed = scenario.compute_slots + scenario.communication_slots  # the first group size decides
         raise InputError("deadline", scenario.deadline, f"at least {needed}, the slots of the first round")
-    if scenario.deadline is None and fleet.batteries is not None:
-        raise InputError(
-            "battery_joules", fleet.batteries.capacity[0], "such that devices can pay for a round"
-        )
-    if scenario.deadline is None:
-        raise InputError("absences", f"{len(fleet.absences)} in all", "such that a device is present")
-    raise InputError("deadline", scenario.deadline, _allowed_deadline(scenario, chosen, fleet))
+    allowed = None if scenario.deadline is None else _allowed_deadline(scenario, policy, fleet)
+    if allowed is not None:
+        raise InputError("deadline", scenario.deadline, allowed)
+    if fleet.batteries is not None:
+        allowed = "used with more charge or harvest: devices can never pay for a round"
+        raise InputError("battery_joules", fleet.batteries.capacity[0], allowed)
+    raise InputError("absences", f"{len(fleet.absences)} in all", "such that a device is present")
 
 
-def _allowed_deadline(scenario: Scenario, policy: Policy, fleet: Fleet) -> str:
-    """Return the deadlines in which the first round of a fleet fits."""
+def _allowed_deadline(scenario: Scenario, policy: Policy, fleet: Fleet) -> str | None:
+    """Return the deadlines in which the first round of a fleet fits; None if it never ends."""
     # For a longer deadline more absences may be drawn.
     least = "at least about" if fleet.absences else "at least"
     if fleet.largest_loss > 0.9:  # the losses may take long to simulate
         fleet, least = replace(fleet, uplink_loss=0.0, device_uplink_loss=()), "more than"
     first = event_timeline(replace(scenario, deadline=None), policy, fleet, 1)
     if not first.rounds:
-        return "long enough for the first round of the fleet to end"
+        return None
     without = " without losses" if least == "more than" else ""
     return f"{least} {first.last_slot}, the slots of the first round{without}"
 

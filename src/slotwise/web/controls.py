@@ -60,11 +60,24 @@ LABELS: Mapping[str, str] = {
     "compute_distribution": "Speeds",
     "link_distribution": "Uplink slots drawn",
     "group_size_changes": "Later group sizes",
+    "mean_present": "Mean slots present",
+    "mean_away": "Mean slots away",
+    "radio_link": "Link model",
+    "radio_rician_k_db": "Rician K (dB)",
+    "radio_nakagami_m": "Nakagami m",
+    "radio_exponent": "Path loss exponent",
+    "radio_reference_db": "Loss at 1 m (dB)",
+    "radio_gap_db": "SNR gap (dB)",
+    "radio_threshold_db": "SNR threshold (dB)",
+    "radio_power_dbm": "Device power (dBm)",
+    "radio_bits": "Bits of an uplink",
+    "radio_broadcast_bits": "Bits of a broadcast",
 }
+UNITS = {"db": "dB", "dbm": "dBm", "ghz": "GHz", "hz": "Hz", "m": "m", "ms": "ms", "joules": "J"}  # in names
 # In this order, before all others. The others are behind "more options".
 FIRST = (
     *("schedule", "devices", "group_size", "delay", "compute_slots", "link_slots", "sub_channels"),
-    *("deadline", "compute_distribution", "jitter", "uplink_loss"),
+    *("deadline", "compute_distribution", "jitter", "uplink_loss", "radio_link"),
 )
 # Text options and what they may be; those that are not here are not offered.
 CHOICES: Mapping[str, tuple[str, ...]] = {"schedule": SCHEDULES, "selection": tuple(SELECTIONS)}
@@ -119,10 +132,17 @@ def _controls_of(owner: Any, group: str, usual: Mapping[str, Any], section: str 
         if shape is not None:
             kind, whole, choices = shape
             look = LOOKS.get(name)
-            plain = name.removeprefix("radio_").replace("_", " ").capitalize()
-            label = look.label if look else LABELS.get(name, plain)
+            label = look.label if look else LABELS.get(name, _label(name))
             default = None if usual[name] == () else usual[name]
             yield Control(name, place, kind, label, texts[name], default, whole, choices, look)
+
+
+def _label(name: str) -> str:
+    """Return the name of an option in words, with its unit in brackets."""
+    words = name.removeprefix("radio_").split("_")
+    units = [UNITS[word] for word in words[-2:] if word in UNITS] if words[-1] in UNITS else []
+    text = " ".join(words[: len(words) - len(units)]).capitalize()
+    return f"{text} ({'/'.join(units)})" if units else text
 
 
 def _shape(name: str, hint: Any) -> tuple[str, bool, tuple[str, ...]] | None:

@@ -10,17 +10,14 @@ import io
 import json
 import shlex
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
-from inspect import signature
-from threading import Lock
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from slotwise.costs import Costs, Powers, server_usage
 from slotwise.errors import InputError
-from slotwise.planning import SCHEDULES, Plan, divisors, plan
+from slotwise.planning import SCHEDULES
 from slotwise.report.gantt.chart import (
     SERVER,
     Window,
@@ -31,16 +28,13 @@ from slotwise.report.gantt.chart import (
     transfers,
 )
 from slotwise.runs.config import RunConfig
-from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, automatic_delay
 from slotwise.schedule.simulation import most_uplinks
 from slotwise.web.controls import CASE, effective
 
 MOST_UPLINKS, MOST_EVENTS = 3_000_000, 400_000  # of a timeline in a page: about a second
 MOST_INTERVALS = 40_000  # of one part of a Gantt chart
-KEPT_TIMELINES = 8
-EVERY_SIZE_UP_TO = 128  # devices; beyond, group sizes are sampled
-SAMPLED_SIZES, SAMPLED_FLEET_SIZES = 24, 8
+KEPT_TIMELINES, KEPT_UPLINKS = 8, 4_000_000  # the newest three are kept in any case: one a schedule
 
 
 class Timelines:
@@ -49,20 +43,15 @@ class Timelines:
     def __init__(self) -> None:
         self._kept: OrderedDict[RunConfig, Timeline] = OrderedDict()
         self._tables: OrderedDict[int, tuple[Timeline, Any]] = OrderedDict()
-        self._lock = Lock()
 
     def of(self, config: RunConfig) -> Timeline:
         """Return the timeline of a configuration, or raise an InputError if it is too long for a page."""
-        with self._lock:
-            if config in self._kept:
-                self._kept.move_to_end(config)
-                return self._kept[config]
+        if config in self._kept:
+            self._kept.move_to_end(config)
+            return self._kept[config]
         refuse_too_long(config)
-        timeline = config.simulate()
-        with self._lock:
-            self._kept[config] = timeline
-            while len(self._kept) > KEPT_TIMELINES:
-                self._kept.popitem(last=False)
+        timeline = self._kept[config] = config.simulate()
+        _drop_oldest(self._kept)
         return timeline
 
     def table(self, timeline: Timeline, window: Window) -> Any:
@@ -72,16 +61,22 @@ class Timelines:
             # Rounds long after the window change nothing in it: what is computed there is sent before them.
             seen = int(np.searchsorted(timeline.broadcast_end, window.end)) + later
             return activity_table(timeline.first(seen), window)
-        with self._lock:
-            found = self._tables.get(id(timeline))
+        found = self._tables.get(id(timeline))
         if found is None:
-            found = (timeline, activity_table(timeline))
-            with self._lock:
-                self._tables[id(timeline)] = found
-                while len(self._tables) > KEPT_TIMELINES:
-                    self._tables.popitem(last=False)
+            found = self._tables[id(timeline)] = (timeline, activity_table(timeline))
+            _drop_oldest(self._tables, lambda entry: len(entry[0]))
         every = found[1]
         return every[:, (every[2] < window.end) & (every[3] > window.first)]
+
+
+def _drop_oldest(kept: OrderedDict[Any, Any], size: Callable[[Any], int] = len) -> None:
+    """Drop the oldest timelines if there are many, or few but long ones."""
+    while len(kept) > KEPT_TIMELINES or (len(kept) > len(SCHEDULES) and _total(kept, size) > KEPT_UPLINKS):
+        kept.popitem(last=False)
+
+
+def _total(kept: Mapping[Any, Any], size: Callable[[Any], int]) -> int:
+    return sum(size(value) for value in kept.values())
 
 
 def refuse_too_long(config: RunConfig) -> None:
@@ -111,7 +106,7 @@ def view(
         "options": config.options(),
         "unused": {**_without_effect(config), **unused},
         "chosen": config.policy.schedule,
-        "describe": describe(timeline),
+        "describe": describe(timeline, config.update_bits),
         "delay": _delays(config, timeline),
         "schedules": schedules,
         "gantt": frame(timeline),
@@ -206,68 +201,6 @@ def part(
         "lane": lanes(uplinks) if timeline.scenario.sub_channels > 1 else [0] * len(uplinks),
         "rounds": [list(starts), list(starts.values())],
     }
-
-
-def group_sizes(devices: int, chosen: int, *, equal: bool) -> list[int]:
-    """Return the group sizes to show, the most telling first: divisors, then sizes between them."""
-    first = [chosen, *divisors(devices)]
-    if equal and devices <= EVERY_SIZE_UP_TO:
-        return list(dict.fromkeys([*first, *range(1, devices + 1)]))
-    count = SAMPLED_SIZES if equal else SAMPLED_FLEET_SIZES
-    between = [round(devices ** (number / count)) for number in range(count + 1)]
-    return list(dict.fromkeys([*first, *between]))
-
-
-def sizes(options: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
-    """Yield rounds and staleness of every group size, in lists of a few sizes."""
-    config, _, _ = effective(options)
-    channel, plain = config.channel, is_plain(config)
-    wanted = group_sizes(channel.devices, channel.group_size, equal=plain)
-    if not plain:
-        fixed = {name: value for name, value in options.items() if name != "group_size_changes"}
-        for size in wanted:
-            yield [_simulated_size({**fixed, "group_size": size})]
-        return
-    known = signature(plan).parameters
-    scenario = {f.name: getattr(channel, f.name) for f in fields(Scenario) if f.name in known}
-    step = max(8, len(divisors(channel.devices)) + 1)
-    for start in range(0, len(wanted), step):
-        try:
-            table = plan(**scenario, group_sizes=wanted[start : start + step])
-        except InputError as error:
-            if error.parameter != "deadline":
-                raise
-            continue  # no round of these sizes fits
-        yield [_planned_size(row) for row in table if isinstance(row, Plan) and row.fits]
-
-
-def _simulated_size(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the figures of one group size by simulation; those of a schedule without a round are missing."""
-    found: dict[str, Any] = {"group_size": options["group_size"]}
-    for name in SCHEDULES:
-        config = effective(_automatic({**options, "schedule": name}))[0]
-        try:
-            timeline = config.simulate()
-        except InputError as error:
-            if error.parameter != "deadline":
-                raise
-            continue
-        stale = {"mean_staleness": timeline.mean_staleness(), "max_staleness": timeline.max_staleness()}
-        found[name] = {"rounds": timeline.rounds, **stale}
-    return found
-
-
-def _automatic(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with the free delay in place of a number, which need not fit all group sizes."""
-    return {name: value for name, value in options.items() if name != "delay"}
-
-
-def _planned_size(row: Plan) -> dict[str, Any]:
-    known = row.figures()
-    stale = {"sync": 0, "async": known["staleness_async"], "idfl": known["staleness_idfl"]}
-    rounds = {"sync": known["sync_rounds"], "async": known["rounds"], "idfl": known["rounds"]}
-    by_schedule = {name: {"rounds": rounds[name], "max_staleness": stale[name]} for name in stale}
-    return {"group_size": known["group_size"], "delay": known["delay"], **by_schedule}
 
 
 def forms(config: RunConfig, given: Mapping[str, Any]) -> dict[str, str]:

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio
 from starlette.applications import Starlette
-from starlette.concurrency import iterate_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from slotwise.errors import InputError, UserError
-from slotwise.report.gantt import Window
-from slotwise.report.gantt.drawing import compose, picture_window
-from slotwise.schedule import Timeline
-from slotwise.web import exploration
-from slotwise.web.controls import controls, effective, parse_options, parse_powers
+from slotwise.errors import UserError
+from slotwise.web.answer_process import MOST_SECONDS, AnswerProcess
+from slotwise.web.answers import PICTURES, UPLINKS, Answer, as_json, refusal
+from slotwise.web.controls import controls
 from slotwise.web.event_stream import EventStreams
 from slotwise.web.guard import Guard
 from slotwise.web.looks import looks
 from slotwise.web.page_files import page, static_file
-from slotwise.web.results_browser import ResultsBrowser
 from slotwise.web.trainings import Trainings
 
-Result = TypeVar("Result")
-Parameters = Mapping[str, str]
-Endpoint = Callable[[Request], Awaitable[Response]]
-ENERGY = tuple(control.name for control in controls() if control.section == "energy")
-PART = ("from", "to", "first_device", "last_device")  # of a Gantt chart
 LONGEST_BODY = 64 << 10  # bytes
-COMPUTING = 3  # threads, so that nonsense cannot occupy the machine
+MOST_SWEEP_SECONDS = 60.0  # for the curves over all group sizes
 
 
 class Explorer:
@@ -46,33 +37,37 @@ class Explorer:
     Args:
         runs: folder of runs to browse; None for none.
         new_runs: folder of runs that are started in the page.
+        seconds: the most seconds of the processor that an answer may take.
     """
 
-    def __init__(self, runs: Path | None, new_runs: Path) -> None:
-        self._timelines = exploration.Timelines()
-        self._trainings = Trainings(new_runs)
-        self._results = ResultsBrowser(runs or new_runs)
+    def __init__(self, runs: Path | None, new_runs: Path, seconds: float = MOST_SECONDS) -> None:
+        self._trainings, self._root = Trainings(new_runs), runs or new_runs
+        # The curves over all group sizes take longest; the chart does not wait for them.
+        self._charts, self._sweeps = (AnswerProcess(self._root, seconds) for _ in range(2))
         self._streams = EventStreams(self._trainings.changes, lambda: json.dumps(self._trainings.as_dicts()))
-        self._limiter = anyio.CapacityLimiter(COMPUTING)
         self._begins_with_results = runs is not None
         routes = [
             Route("/", self._page),
             Route("/static/{name}", static_file),
-            Route("/api/view", _answering(self._view)),
-            Route("/api/part", _answering(self._part)),
-            Route("/api/sizes", _answering(self._sizes)),
-            Route("/api/download/{name}", _answering(self._download)),
-            Route("/api/runs", _answering(self._runs)),
-            Route("/api/curves", _answering(self._curves)),
-            Route("/api/training", _answering(self._start), methods=["POST"]),
-            Route("/api/training/stop", _answering(self._stop), methods=["POST"]),
+            Route("/api/view", self._answer),
+            Route("/api/part", self._answer),
+            Route("/api/runs", self._answer),
+            Route("/api/curves", self._answer),
+            Route("/api/sizes", self._sizes),
+            Route("/api/download/{name}", self._download),
+            Route("/api/training", self._start, methods=["POST"]),
+            Route("/api/training/stop", self._stop, methods=["POST"]),
             Route("/api/training/events", self._events),
         ]
         self.app = Starlette(routes=routes, middleware=[Middleware(Guard)], lifespan=self._lifespan)
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:  # noqa: ARG002
+        starting = asyncio.create_task(self._charts.start())  # while the browser opens
         yield
+        starting.cancel()
+        await self._charts.close()
+        await self._sweeps.close()
         await self._trainings.close()
 
     async def _page(self, request: Request) -> Response:  # noqa: ARG002
@@ -84,151 +79,75 @@ class Explorer:
             "version": version("slotwise"),
             "controls": [asdict(control) for control in controls()],
             "results": self._begins_with_results,
-            "folder": str(self._results.root),
+            "folder": str(self._root),
             "new_runs": str(self._trainings.root),
             **looks(),
         }
 
-    async def _run(self, function: Callable[[], Result]) -> Result:
-        return await anyio.to_thread.run_sync(function, limiter=self._limiter)
-
-    async def _view(self, request: Request) -> Response:
-        given = dict(request.query_params)
-        powers = parse_powers(given)
-        options = parse_options(_without(given, *ENERGY, *PART, "brief"))
-        window, devices = _part_of(given) if PART[0] in given else (None, range(0))
-
-        def compute() -> Any:
-            view = exploration.view(self._timelines, options, powers, brief="brief" in given)
-            if window is not None:
-                timeline = self._timelines.of(effective(options)[0])
-                view["part"] = exploration.part(self._timelines, timeline, window, devices)
-            return view
-
-        return _json(await self._run(compute))
-
-    def _timeline(self, given: Parameters) -> Timeline:
-        """Return the timeline of a run folder (``run=``) or of options."""
-        if "run" in given:
-            return self._results.timeline(given["run"])
-        options = parse_options(_without(given, *ENERGY))
-        return self._timelines.of(effective(options)[0])
-
-    async def _part(self, request: Request) -> Response:
-        given = dict(request.query_params)
-        window, devices = _part_of(given)
-
-        def compute() -> Any:
-            timeline = self._timeline(_without(given, *PART))
-            found = exploration.part(self._timelines, timeline, window, devices)
-            return {**found, "frame": exploration.frame(timeline)}
-
-        return _json(await self._run(compute))
+    async def _answer(self, request: Request) -> Response:
+        """Return what the worker answers to the call that the path names."""
+        given = {**request.query_params, "runs": request.query_params.getlist("run")}
+        call = request.url.path.rsplit("/", 1)[1]
+        if call != "curves":
+            del given["runs"]
+        return _response(await self._charts.answer(call, given))
 
     async def _sizes(self, request: Request) -> Response:
-        options = parse_options(_without(dict(request.query_params), *ENERGY))
-        effective(options)  # an error is an answer of its own, not the end of a stream
+        """Stream the rows of all group sizes as they are computed."""
+        given = dict(request.query_params)
+        first = await self._sweeps.answer("sizes", given)
+        if first.status != 200:
+            return _response(first)
+        found = json.loads(first.content)
 
         async def lines() -> AsyncIterator[str]:
-            try:
-                async for rows in iterate_in_threadpool(exploration.sizes(options)):
-                    yield json.dumps(rows) + "\n"
-            except UserError as error:
-                yield json.dumps({"error": str(error)}) + "\n"
+            if found["rows"]:
+                yield json.dumps(found["rows"]) + "\n"
+            until = asyncio.get_running_loop().time() + MOST_SWEEP_SECONDS
+            for sizes in found["missing"]:
+                if asyncio.get_running_loop().time() > until:
+                    return  # the most telling sizes come first
+                answer = await self._sweeps.answer("rows", {"options": given, "sizes": sizes})
+                yield answer.content.decode() + "\n"
+                if answer.status != 200:
+                    return
 
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
     async def _download(self, request: Request) -> Response:
-        name, given = request.path_params["name"], dict(request.query_params)
-        kinds = {"timeline.svg": "image/svg+xml", "timeline.png": "image/png", "uplinks.csv": "text/csv"}
-        if name not in kinds:
+        name = request.path_params["name"]
+        if name not in (*PICTURES, UPLINKS):
             return Response("not found\n", 404, media_type="text/plain")
-        first, end = (whole_parameter(given, key) if key in given else None for key in ("from", "to"))
-
-        def compute() -> bytes:
-            timeline = self._timeline(_without(given, "from", "to"))
-            from slotwise.report.gantt.figure_chart import gantt_file  # noqa: PLC0415  (loads matplotlib)
-
-            if name == "uplinks.csv":
-                return exploration.uplinks_csv(timeline).encode()
-            window = None
-            if first is not None and end is not None:
-                window = Window(min(first, timeline.last_slot - 1), min(max(end, 1), timeline.last_slot))
-            return gantt_file(compose(timeline, picture_window(timeline, window)), name[-3:])
-
-        content = await self._run(compute)
-        disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return Response(content, media_type=kinds[name], headers=disposition)
-
-    async def _runs(self, request: Request) -> Response:  # noqa: ARG002
-        return _json(await self._run(self._results.listing))
-
-    async def _curves(self, request: Request) -> Response:
-        given, runs = dict(request.query_params), request.query_params.getlist("run")
-        powers = parse_powers(_without(given, "run", "across", "up"))
-        across, up = given.get("across", "slot"), given.get("up", "loss")
-        return _json(await self._run(lambda: self._results.curves(runs, across, up, powers)))
+        response = _response(await self._charts.answer("download", {**request.query_params, "name": name}))
+        if response.status_code == 200:
+            response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+        return response
 
     async def _start(self, request: Request) -> Response:
-        body = await _body(request)
-        options = parse_options(body, ("plan", "more", "radio", "training"))
-        config, kept, _ = await self._run(lambda: effective(options))
-        timeline = await self._run(lambda: self._timelines.of(config))
-        training = await self._trainings.start(config, kept, timeline)
-        return _json(training.as_dict())
+        try:
+            answer = await self._charts.answer("training", await _body(request))
+            if answer.status != 200:
+                return _response(answer)
+            training = await self._trainings.start(json.loads(answer.content))
+        except UserError as error:
+            return _response(refusal(str(error)))
+        return _response(as_json(training.as_dict()))
 
     async def _stop(self, request: Request) -> Response:
-        await _body(request)
+        try:
+            await _body(request)
+        except UserError as error:
+            return _response(refusal(str(error)))
         self._trainings.stop()
-        return _json({})
+        return _response(as_json({}))
 
     async def _events(self, request: Request) -> Response:  # noqa: ARG002
         return self._streams.response()
 
 
-def _answering(
-    endpoint: Callable[[Request], Awaitable[Response]],
-) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint whose errors of the user are answers with status 422."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except InputError as error:
-            message = {"message": str(error), "parameter": error.parameter, "allowed": error.allowed}
-            return _json(message, 422)
-        except UserError as error:
-            return _json({"message": str(error), "parameter": None}, 422)
-        except ModuleNotFoundError as error:  # matplotlib, for pictures
-            return _json({"message": f"{error.name} is not installed", "parameter": None}, 422)
-        except MemoryError:
-            return _json({"message": "not enough memory for this size", "parameter": None}, 422)
-
-    return answer
-
-
-def _json(value: Any, status: int = 200) -> Response:
+def _response(answer: Answer) -> Response:
     headers = {"Cache-Control": "no-store"}
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return Response(text, status, media_type="application/json", headers=headers)
-
-
-def _without(given: Parameters, *names: str) -> dict[str, str]:
-    return {name: value for name, value in given.items() if name not in names}
-
-
-def whole_parameter(given: Parameters, name: str) -> int:
-    """Return a whole number of an address, or raise an InputError."""
-    text = given.get(name, "")
-    if not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise InputError(name, text or "missing", "a whole number of at least 0")
-    return int(text)
-
-
-def _part_of(given: Parameters) -> tuple[Window, range]:
-    """Return the slots and devices of a part of a Gantt chart."""
-    first, end, low, high = (whole_parameter(given, name) for name in PART)
-    return Window(first, end), range(low, high + 1)
+    return Response(answer.content, answer.status, media_type=answer.media_type, headers=headers)
 
 
 async def _body(request: Request) -> dict[str, str]:

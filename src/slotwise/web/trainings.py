@@ -13,18 +13,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from slotwise.errors import UserError
-from slotwise.runs.config import RunConfig
 from slotwise.runs.run_folder import RunFolder
-from slotwise.schedule import Timeline
 from slotwise.web.controls import CASE
 from slotwise.web.event_stream import Changes
-from slotwise.web.exploration import shown_options
 
 KEPT = 20  # trainings in the page; folders stay
-PLANNED_POINTS = 60  # of the curve of planned rounds
 STOP_SECONDS = 20.0  # for the last checkpoint
 LONGEST_LINE = 1 << 20  # bytes of one event
 OVER = ("finished", "interrupted", "diverged", "refused", "failed")
@@ -83,14 +77,18 @@ class Trainings:
         """Return all trainings, the newest first."""
         return [training.as_dict() for training in reversed(self._all)]
 
-    async def start(self, config: RunConfig, given: Mapping[str, Any], timeline: Timeline) -> Training:
-        """Start a training, or raise a UserError if one is running."""
+    async def start(self, plan: Mapping[str, Any]) -> Training:
+        """Start a training, or raise a UserError if one is running.
+
+        ``plan`` has its ``name``, the options that were ``given``, all ``options`` that say what is trained,
+        and the rounds ``planned``.
+        """
         if self._all and not self._all[-1].is_over:
             raise UserError(f"{self._all[-1].folder.name} is still training; stop it first")
-        folder = self._new_folder(config)
+        folder = self._new_folder(plan["name"])
         self._count += 1
-        training = Training(self._count, folder, shown_options(config, given), _planned(timeline))
-        request = {"options": dict(given), "defaults": dict(CASE), "out": str(folder)}
+        training = Training(self._count, folder, plan["options"], plan["planned"])
+        request = {"options": plan["given"], "defaults": dict(CASE), "out": str(folder)}
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "slotwise.web.training_worker"),
             stdin=PIPE,
@@ -105,10 +103,8 @@ class Trainings:
         self.changes.notify()
         return training
 
-    def _new_folder(self, config: RunConfig) -> Path:
-        """Return a new path that says what is trained."""
-        name = f"{config.dataset.data}-{config.policy.schedule}-S{config.channel.group_size}"
-        name += f"-T{config.deadline}-seed{config.seed}"
+    def _new_folder(self, name: str) -> Path:
+        """Return a new path that begins with a name."""
         path, number = self.root / name, 1
         while path.exists():
             number += 1
@@ -145,9 +141,3 @@ class Trainings:
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._following
-
-
-def _planned(timeline: Timeline) -> list[tuple[int, int]]:
-    """Return slots and the rounds complete by then: a few points from the first round to the last."""
-    rounds = np.unique(np.linspace(1, timeline.rounds, PLANNED_POINTS).astype(int))
-    return [(0, 0), *((int(timeline.broadcast_end[k - 1]), int(k)) for k in rounds)]

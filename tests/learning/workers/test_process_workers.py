@@ -103,7 +103,7 @@ def test_a_process_keeps_a_model_until_it_is_dropped() -> None:
 def test_stopping_early_ends_the_processes() -> None:
     with Training(TIMELINE, Counting(), workers=Processes(2)) as training:
         training.advance()
-        started = [worker._process._process for worker in training._workers._started]  # type: ignore[attr-defined]
+        started = [worker._process._process for worker in training._workers._workers]  # type: ignore[attr-defined]
     assert all(process.poll() is not None for process in started)
 
 

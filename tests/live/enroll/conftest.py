@@ -19,7 +19,7 @@ from slotwise.live.enroll.enrolment_folder import create_enrolment
 from slotwise.live.transport.broker import read_credentials
 from slotwise.live.transport.mqtt import connected_channel
 
-SECONDS = 10.0
+SECONDS = 60.0  # until a test gives up
 
 
 @dataclass

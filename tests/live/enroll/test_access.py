@@ -10,7 +10,7 @@ ROOT = "slotwise/trial"
 async def heard(client: Client, last: str) -> list[str]:
     """The topics of what arrives, until ``last`` does."""
     topics: list[str] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for message in client.messages:
             topics.append(str(message.topic))
             if topics[-1] == f"{ROOT}/{last}":

@@ -35,8 +35,8 @@ def test_a_single_device_decides_nothing():
 
 def test_the_longest_updates_are_suspected_and_usual_ones_are_not():
     health = ModelHealth()
-    clipped = health.note_norms(3, [1, 2, 3], RoundNorms([1.0, 4.0, 1e20], 3.0, 1.0))
-    assert clipped == {2: 4.0, 3: 1e20}
+    clipped = health.note_norms(3, [1, 2, 3], RoundNorms([1.0, 4.0, 1e20], [3.0] * 3, 1.0))
+    assert clipped == {2: (4.0, 3.0), 3: (1e20, 3.0)}
     assert health.suspects(4) == {3: 1e20}
     assert health.suspects(3) == {}
     assert (health.norms[2].clipped, health.norms[1].clipped, health.norms[3].largest) == (1, 0, 1e20)

@@ -13,7 +13,8 @@ from slotwise.live.protocol import Topics
 from slotwise.live.server.outbox import RETAINED_MESSAGE_TIMEOUT, Announcement, Superseded
 from slotwise.live.transport import Message
 from slotwise.live.transport.broker import embedded_broker, parse_address
-from slotwise.live.transport.mqtt import Outages, connected_channel
+from slotwise.live.transport.mqtt import connected_channel
+from slotwise.live.transport.outages import Outages
 
 TOPICS = Topics("test")
 
@@ -39,6 +40,13 @@ def cut(channel):
 async def is_connected(channel):
     while not channel.connected:
         await asyncio.sleep(0.01)
+
+
+class PatientClock(Clock):
+    """Waits so long for what a broker has retained that a busy machine does not matter."""
+
+    async def sleep(self, seconds):
+        await asyncio.sleep(max(seconds, 60.0) if seconds >= RETAINED_MESSAGE_TIMEOUT else seconds)
 
 
 async def models_heard(channel):
@@ -157,7 +165,7 @@ def test_a_server_that_was_away_learns_of_the_newer_one(tmp_path, early):
             connected_channel(broker, "older") as older,
             connected_channel(broker, "newer") as newer,
         ):
-            calls = [Announcement("run", {}, channel, TOPICS, Clock()) for channel in (older, newer)]
+            calls = [Announcement("run", {}, channel, TOPICS, PatientClock()) for channel in (older, newer)]
             await older.subscribe(TOPICS.to_all("call"))
             if early:
                 await newer.subscribe(TOPICS.to_all("call"))

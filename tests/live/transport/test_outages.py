@@ -6,7 +6,8 @@ import pytest
 from aiomqtt import MqttCodeError, MqttError
 
 from slotwise.live.transport.broker import Broker
-from slotwise.live.transport.mqtt import Outages, rejection
+from slotwise.live.transport.mqtt import rejection
+from slotwise.live.transport.outages import Outages
 
 BROKER = Broker("host", 1883)
 LOST, AGAIN = "connection to the broker lost; reconnecting", "connected again"

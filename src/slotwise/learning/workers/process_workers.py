@@ -26,7 +26,7 @@ from slotwise.learning.workers.task_worker import Failure, TaskWorker, checked, 
 from slotwise.learning.workers.worker_protocol import Job, Trained, Workers
 from slotwise.scenario import whole
 from slotwise.user_code import describe_error
-from slotwise.worker_process import WorkerProcess, open_pipe
+from slotwise.worker_process import WorkerProcess, end_with_pipe, open_pipe
 
 LARGE = 1 << 16  # bytes of an array that is mapped
 ALIGNMENT = 64  # bytes, as of the memory that torch and numpy allocate
@@ -59,22 +59,20 @@ class ProcessWorkers(RemoteWorkers):
 
     def __init__(self, task: CheckedTask, count: int) -> None:
         self._shared = SharedTask(task)
-        self._started: list[_Process] = []
         super().__init__(task, count)
 
     def start_worker(self) -> _Process:
-        """Start a process, which loads the task."""
-        worker = _Process(self._shared)
-        self._started.append(worker)
-        return worker
+        """Start a process."""
+        return _Process(self._shared)
 
     def drop(self, rounds: Collection[int]) -> None:
         """Let processes forget these models with the next work that they get."""
-        for worker in tuple(self._started):
+        for worker in tuple(self._workers):
+            assert isinstance(worker, _Process)
             worker.drop(rounds)
 
     def close(self) -> None:
-        """Drop what has not begun, wait for what has, and free the memory of the task."""
+        """End the processes, and free the memory of the task."""
         super().close()
         self._shared.close()
 
@@ -93,13 +91,15 @@ class _Process:
     """The end of the pipe to one process, in the main process."""
 
     def __init__(self, task: SharedTask) -> None:
+        self._task = task
         self._process = WorkerProcess(__name__, task.name, files=[task.file.fileno()])
         self._pipe = self._process.pipe
         self._sent: set[int] = set()
         self._dropped: deque[int] = deque()  # filled by another thread
-        problem = self._ask(task.file.fileno(), task.pickled, task.sizes)
+
+    def load(self) -> None:
+        problem = self._ask(self._task.file.fileno(), self._task.pickled, self._task.sizes)
         if isinstance(problem, Failure):
-            self._process.kill()
             raise problem.error()
 
     def train(self, jobs: Sequence[Job]) -> Trained:
@@ -121,8 +121,11 @@ class _Process:
     def drop(self, rounds: Collection[int]) -> None:
         self._dropped.extend(number for number in rounds if number in self._sent)
 
-    def close(self) -> None:
+    def kill(self) -> None:
         self._process.kill()
+
+    def close(self) -> None:
+        self._process.close()
 
     def _ask(self, *message: Any) -> Any:
         try:
@@ -154,15 +157,22 @@ class SharedTask:
             cannot = "cannot be sent to another process"
             raise UserError(f"task {task.name}: {cannot}: {describe_error(error)}; use threads") from error
         self.sizes = [buffer.raw().nbytes for buffer in large]
-        self.file = tempfile.TemporaryFile(dir=MEMORY if MEMORY.is_dir() else None)  # noqa: SIM115
-        try:
-            for buffer, (start, _) in zip(large, _places(self.sizes), strict=True):
-                self.file.seek(start)
-                self.file.write(buffer.raw())
-            self.file.flush()
-        except OSError as error:
-            self.file.close()
-            raise UserError(f"task {task.name}: no room for its arrays: {error.strerror}") from error
+        # The memory for such files may be small, as in a container.
+        for place in (MEMORY, None) if MEMORY.is_dir() else (None,):
+            self.file = tempfile.TemporaryFile(dir=place)  # noqa: SIM115
+            try:
+                self._write(large)
+                return
+            except OSError as error:
+                self.file.close()
+                problem = error
+        raise UserError(f"task {task.name}: no room for its arrays: {problem.strerror}") from problem
+
+    def _write(self, buffers: Sequence[pickle.PickleBuffer]) -> None:
+        for buffer, (start, _) in zip(buffers, _places(self.sizes), strict=True):
+            self.file.seek(start)
+            self.file.write(buffer.raw())
+        self.file.flush()
 
     def close(self) -> None:
         """Give the memory back once the processes have ended."""
@@ -206,6 +216,7 @@ def receive(pipe: Connection) -> Any:
 def work(descriptor: int) -> None:
     """Train and evaluate as messages from a pipe say, in a worker process, until it is closed."""
     pipe = open_pipe(descriptor)
+    end_with_pipe(descriptor)
     try:
         worker = TaskWorker(_load_task(*receive(pipe)))
     except Exception as error:
@@ -219,7 +230,7 @@ def work(descriptor: int) -> None:
         except EOFError:
             return
         for number in message.dropped:
-            del models[number]
+            models.pop(number, None)
         models.update(message.models)
         if message.model is None:
             send(pipe, worker.train(message.starts, models))

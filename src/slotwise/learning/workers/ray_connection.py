@@ -31,6 +31,7 @@ ATTEMPTS = 3
 PROXY_FAILED = (
     "Initialization failure from server"  # the head could not start a server for this client; may pass
 )
+TOKEN = "RAY_AUTH_TOKEN or ~/.ray/auth_token to that of the cluster"
 ALLOWED = "auto, HOST:PORT of the cluster's head, or ray://HOST:PORT"
 
 
@@ -54,9 +55,15 @@ def connect(address: str) -> RayConnection:
     """Connect to the head at an address, or raise a UserError; ``auto`` is the one this machine knows."""
     if find_spec("ray") is None:
         raise UserError("Ray is not installed: pip install 'slotwise[ray]'")
-    chosen = _known_address() if address == "auto" else address
-    if chosen is not None:
-        _check_answers(chosen)
+    given = (os.environ.get("RAY_ADDRESS") or "auto") if address == "auto" else address
+    known = _recorded_address() if given == "auto" else given
+    needs_token = False
+    if known is not None:
+        _check_answers(known)
+        needs_token = _needs_token(known)
+    if needs_token and given != "auto" and os.environ.get("RAY_AUTH_MODE") != "token":
+        # Ray would not send its token to an address that was named, and try for half a minute.
+        raise UserError(f"the Ray cluster at {known} needs a token: set RAY_AUTH_MODE=token, and {TOKEN}")
     for name, value in SETTINGS.items():  # Ray reads them from the environment, some when it is imported
         os.environ.setdefault(name, value)
     ray = import_module("ray")
@@ -64,21 +71,19 @@ def connect(address: str) -> RayConnection:
     for attempt in range(ATTEMPTS):
         try:
             with _silent_stderr():
-                ray.init(address=chosen or "auto", **options)
+                ray.init(address=given, **options)
             break
         except Exception as error:  # whatever Ray finds wrong; of two versions it names each in its own line
             reason = " ".join(str(error).split()) or type(error).__name__
             if PROXY_FAILED in reason and attempt + 1 < ATTEMPTS:
                 continue
-            raise UserError(f"no Ray cluster at {chosen or 'this machine'}: {reason}") from None
-    return RayConnection(ray, chosen or ray.get_runtime_context().gcs_address)
+            hint = f"; it needs a token: {TOKEN}" if needs_token else ""
+            raise UserError(f"no Ray cluster at {known or 'this machine'}: {reason}{hint}") from None
+    return RayConnection(ray, known or ray.get_runtime_context().gcs_address)
 
 
-def _known_address() -> str | None:
+def _recorded_address() -> str | None:
     """Return the address Ray has recorded; None leaves it to Ray to search the processes."""
-    recorded = os.environ.get("RAY_ADDRESS")
-    if recorded and recorded != "auto":
-        return recorded
     try:
         note = Path(os.environ.get("RAY_TMPDIR") or "/tmp") / "ray" / "ray_current_cluster"
         return note.read_text(encoding="utf-8").strip() or None
@@ -88,26 +93,51 @@ def _known_address() -> str | None:
 
 def _check_answers(address: str) -> None:
     """Refuse an address where nothing or no gRPC server answers."""
-    match = re.fullmatch(r"(?:ray://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})", address)
-    if match is None or not 0 < int(match[2]) < 1 << 16:
-        raise InputError("ray", address, ALLOWED)
+    host, port = _host_and_port(address)
     try:
         # A plain connection first: its errors are shorter than those of gRPC.
-        socket.create_connection((match[1].strip("[]"), int(match[2])), PROBE_TIMEOUT).close()
+        socket.create_connection((host.strip("[]"), port), PROBE_TIMEOUT).close()
     except OSError as error:
         raise UserError(f"no Ray cluster at {address}: {error.strerror or error}") from None
     if os.environ.get("RAY_USE_TLS") in {"1", "true"}:  # no answer there without certificates
         return
     grpc = import_module("grpc")
     try:
-        target, options = f"{match[1]}:{match[2]}", [("grpc.enable_http_proxy", 0)]
-        with grpc.insecure_channel(target, options=options) as channel:
-            channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=PROBE_TIMEOUT)
+        _call(address, "/grpc.health.v1.Health/Check")
     except grpc.RpcError as error:  # also of a gRPC server without a health service, and that may be Ray
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             raise UserError(f"no Ray cluster at {address}: timed out") from None
         if error.code() is grpc.StatusCode.UNAVAILABLE or "http2 header" in (error.details() or ""):
             raise UserError(f"no Ray cluster at {address}: the server there is not Ray") from None
+
+
+def _needs_token(address: str) -> bool:
+    """Return whether a cluster refuses calls without its token."""
+    if os.environ.get("RAY_USE_TLS") in {"1", "true"}:
+        return False
+    grpc = import_module("grpc")
+    is_client = address.startswith("ray://")
+    method = "RayletDriver/ClusterInfo" if is_client else "NodeInfoGcsService/CheckAlive"
+    try:
+        _call(address, f"/ray.rpc.{method}")
+    except grpc.RpcError as error:
+        return error.code() is grpc.StatusCode.UNAUTHENTICATED
+    return False
+
+
+def _call(address: str, method: str) -> None:
+    """Call a method of a gRPC server with an empty message."""
+    host, port = _host_and_port(address)
+    options = [("grpc.enable_http_proxy", 0)]
+    with import_module("grpc").insecure_channel(f"{host}:{port}", options=options) as channel:
+        channel.unary_unary(method)(b"", timeout=PROBE_TIMEOUT)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    match = re.fullmatch(r"(?:ray://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})", address)
+    if match is None or not 0 < int(match[2]) < 1 << 16:
+        raise InputError("ray", address, ALLOWED)
+    return match[1], int(match[2])
 
 
 @contextmanager

@@ -50,8 +50,9 @@ class RayActors:
     def __post_init__(self) -> None:
         if self.count is not None:
             whole("workers", self.count)
-        if not 0 <= self.gpus_per_worker <= 16:
-            raise InputError("gpus_per_worker", self.gpus_per_worker, "a number from 0 to 16")
+        gpus = self.gpus_per_worker
+        if not 0 <= gpus <= 16 or (gpus > 1 and gpus != int(gpus)):
+            raise InputError("gpus_per_worker", gpus, "a number from 0 to 1, or a whole number up to 16")
 
     def __call__(self, task: CheckedTask) -> Workers:
         """Connect to the cluster, and start the actors."""
@@ -107,18 +108,9 @@ class RayWorkers(RemoteWorkers):
         Thread(target=self._watch_head, daemon=True).start()
 
     def start_worker(self) -> _Actor:
-        """Start an actor on some node, and wait until it has the task."""
-        actor = self._ray.remote(**self._options)(TaskActor).remote(self._shared)
-        try:
-            node, installed = self.result(actor.hello.remote(), starting=True)
-        except BaseException:
-            self.end(actor)
-            raise
-        here = version("slotwise")
-        if installed != here:
-            self.end(actor)
-            raise UserError(f"node {node} has slotwise {installed}; it must be {here}, as here")
-        return _Actor(self, actor)
+        """Start an actor on some node."""
+        with self._errors():
+            return _Actor(self, self._ray.remote(**self._options)(TaskActor).remote(self._shared))
 
     def model(self, round_number: int, vector: Vector, *, keep: bool) -> Any:
         """Return the reference of a model, which is put into the object store unless it is there.
@@ -140,7 +132,7 @@ class RayWorkers(RemoteWorkers):
                 self._models.pop(number, None)
 
     def close(self) -> None:
-        """Drop what has not begun, wait for what has, and disconnect."""
+        """Drop all work, end the actors, and disconnect."""
         self._ended.set()
         super().close()
         self._models.clear()
@@ -156,21 +148,24 @@ class RayWorkers(RemoteWorkers):
         with suppress(Exception):
             self._ray.kill(actor)
 
-    def result(self, reference: Any, *, starting: bool = False) -> Any:
-        """Wait for the result of a call.
+    def call(self, method: Any, *arguments: Any, starting: bool = False) -> Any:
+        """Call a method of an actor, and wait for its result.
 
         Raises:
             WorkerLost: the actor or its node is gone.
             WorkersGone: the head of the cluster does not answer, or no node can start a worker.
         """
         with self._errors():
+            reference = method.remote(*arguments)
             while not self._ray.wait([reference], timeout=PROBE_INTERVAL)[0]:
                 if self._gone is not None:
                     raise self._gone
-                if starting and time.monotonic() - self._worked > START_TIMEOUT:
-                    raise WorkersGone(f"no node of the cluster at {self._cluster.head} can start a worker")
-                if starting and self._closing:
+                if self._closing:
                     raise WorkerLost("the training has ended")
+                if self.ready:
+                    self._worked = time.monotonic()
+                elif starting and time.monotonic() - self._worked > START_TIMEOUT:
+                    raise WorkersGone(f"no node of the cluster at {self._cluster.head} can start a worker")
             result = self._ray.get(reference)
         self._worked = time.monotonic()
         return result
@@ -215,20 +210,28 @@ class _Actor:
     def __init__(self, workers: RayWorkers, actor: Any) -> None:
         self._workers, self._actor = workers, actor
 
+    def load(self) -> None:
+        node, installed = self._workers.call(self._actor.hello, starting=True)
+        if installed != (here := version("slotwise")):
+            raise UserError(f"node {node} has slotwise {installed}; it must be {here}, as here")
+
     def train(self, jobs: Sequence[Job]) -> Trained:
         rounds = {job.start.round: job.model for job in jobs}
         references = [self._workers.model(number, model, keep=True) for number, model in rounds.items()]
         starts = [sendable_start(job.start) for job in jobs]
-        answer = checked(self._workers.result(self._actor.train.remote(starts, list(rounds), *references)))
+        answer = checked(self._workers.call(self._actor.train, starts, list(rounds), *references))
         assert isinstance(answer, Trained)
         return answer
 
     def evaluate(self, round_number: int, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
         plain = {device: dict(state) for device, state in states.items()}
         reference = self._workers.model(round_number, model, keep=False)
-        answer = checked(self._workers.result(self._actor.evaluate.remote(reference, plain)))
+        answer = checked(self._workers.call(self._actor.evaluate, reference, plain))
         assert isinstance(answer, Evaluation)
         return answer
+
+    def kill(self) -> None:
+        self._workers.end(self._actor)
 
     def close(self) -> None:
         self._workers.end(self._actor)
@@ -258,7 +261,9 @@ def _count(resources: Mapping[str, float], asked: int | None, gpus_per_worker: f
     cores, gpus = int(resources.get("CPU", 0)), resources.get("GPU", 0.0)
     most, has, needs = cores, f"{cores} cores", "1 core"
     if gpus_per_worker:
-        most = min(cores, int(gpus / gpus_per_worker + 1e-9))
+        # Workers share a GPU, and none has parts of two.
+        shares = int(1 / gpus_per_worker + 1e-9) * int(gpus)
+        most = min(cores, shares if gpus_per_worker <= 1 else int(gpus / gpus_per_worker))
         has, needs = f"{has} and {gpus:g} GPUs", f"{needs} and {gpus_per_worker:g} GPUs"
     if most < 1:
         raise UserError(f"the Ray cluster has {has}, and a worker needs {needs}")

@@ -7,23 +7,28 @@ here, which gives it work and waits for the result.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Condition, Thread
-from typing import Protocol
+from typing import Any, Protocol
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning.task import CheckedTask, DeviceState, Evaluation
 from slotwise.learning.workers.worker_protocol import NO_STATES, Job, Trained
+from slotwise.user_code import describe_error
 
 ATTEMPTS = 3  # of a piece of work that loses its worker, and to start one
 
 
 class WorkerLost(Exception):
     """The worker is gone; its work can be repeated by another."""
+
+
+class WorkersGone(UserError):
+    """There are no workers any more, and no new ones can be started."""
 
 
 class RemoteWorker(Protocol):
@@ -33,14 +38,20 @@ class RemoteWorker(Protocol):
     better.
     """
 
+    def load(self) -> None:
+        """Wait until the worker has the task; called once, before any work."""
+
     def train(self, jobs: Sequence[Job]) -> Trained:
         """Compute local trainings."""
 
     def evaluate(self, round_number: int, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
         """Evaluate a model."""
 
+    def kill(self) -> None:
+        """End the worker now, from any thread; what waits for it raises WorkerLost."""
+
     def close(self) -> None:
-        """End the worker."""
+        """End the worker and free what it holds, when nothing waits for it."""
 
 
 @dataclass(eq=False)
@@ -55,6 +66,9 @@ class _Training:
     def fail(self, error: BaseException, task: CheckedTask) -> None:
         del task
         self.future.set_exception(error)
+
+    def cancel(self) -> None:
+        _cancel(self.future)
 
     def __str__(self) -> str:
         start = self.jobs[0].start
@@ -78,16 +92,20 @@ class _Evaluating:
             try:
                 self.future.set_result(task.evaluate(self.model, self.states))
                 return
-            except Exception as own:
+            except BaseException as own:  # also a SystemExit, with which nobody would get a result
                 error = own
         self.future.set_exception(error)
+
+    def cancel(self) -> None:
+        _cancel(self.future)
 
     def __str__(self) -> str:
         return f"the evaluation of model {self.round_number}"
 
 
-class WorkersGone(UserError):
-    """There are no workers any more, and no new ones can be started."""
+def _cancel(future: Future[Any]) -> None:
+    if not future.cancel():  # it had a worker already, and lost it
+        future.set_exception(CancelledError())
 
 
 class RemoteWorkers:
@@ -95,24 +113,26 @@ class RemoteWorkers:
 
     Attributes:
         count: How many there should be.
-        started: How many have been started, also those that were lost since.
+        ready: How many there are and have the task.
     """
 
     def __init__(self, task: CheckedTask, count: int) -> None:
         """Start the workers in the background."""
-        self._task, self.count, self.started = task, count, 0
+        self._task, self.count, self.ready = task, count, 0
         self._changed = Condition()
         self._waiting: deque[_Training | _Evaluating] = deque()
+        self._workers: list[RemoteWorker] = []  # also those that do not have the task yet
         self._closing = False
-        self._gone: UserError | None = None
+        self._gone: WorkersGone | None = None
         self._threads = [Thread(target=self._serve, name=f"slotwise-{n}", daemon=True) for n in range(count)]
         for thread in self._threads:
             thread.start()
 
     def start_worker(self) -> RemoteWorker:
-        """Start a worker and wait until it is ready; called from several threads.
+        """Start a worker; called from several threads.
 
         Raises:
+            WorkerLost, OSError: not this time.
             UserError: none can be started.
         """
         raise NotImplementedError
@@ -139,13 +159,16 @@ class RemoteWorkers:
         """Do nothing: trainings that are started together take a few milliseconds."""
 
     def close(self) -> None:
-        """Drop what has not begun, and wait for what has."""
+        """Drop all work, and end the workers: the engine has waited for whatever it needs."""
         with self._changed:
             self._closing = True
             dropped, self._waiting = list(self._waiting), deque()
+            workers = tuple(self._workers)
             self._changed.notify_all()
         for work in dropped:
-            work.future.cancel()
+            work.cancel()
+        for worker in workers:  # a task may compute for long, or for ever
+            worker.kill()
         for thread in self._threads:
             thread.join()
 
@@ -168,21 +191,37 @@ class RemoteWorkers:
         failures = 0
         while not self._closing and self._gone is None:
             try:
-                worker, failures = self.start_worker(), 0
-            except WorkerLost as error:
+                with self._started() as worker:
+                    failures = 0
+                    self._work_with(worker)
+            except (WorkerLost, OSError) as error:
                 failures += 1
                 if failures == ATTEMPTS:
                     self._give_up(UserError(f"a worker cannot start: {error}"))
-                continue
             except UserError as error:
                 self._give_up(error)
-                return
+            except BaseException as error:  # whatever it is, nobody may wait for this thread
+                self._give_up(UserError(f"a worker cannot start: {describe_error(error)}"))
+
+    @contextmanager
+    def _started(self) -> Iterator[RemoteWorker]:
+        """Start a worker, which is ready in the block and ended after it."""
+        worker, is_ready = self.start_worker(), False
+        try:
             with self._changed:
-                self.started += 1
-            try:
-                self._work_with(worker)
-            finally:
-                worker.close()
+                if self._closing:
+                    raise WorkerLost("the training has ended")
+                self._workers.append(worker)  # from here on `close` kills it
+            worker.load()
+            with self._changed:
+                self.ready, is_ready = self.ready + 1, True
+            yield worker
+        finally:
+            with self._changed:
+                self.ready -= is_ready
+                if worker in self._workers:
+                    self._workers.remove(worker)
+            worker.close()
 
     def _work_with(self, worker: RemoteWorker) -> None:
         """Do work with this worker until it is lost or there is no more."""
@@ -195,33 +234,35 @@ class RemoteWorkers:
                 self._lost(work, error)
                 return
             except WorkersGone as error:
-                work.fail(error, self._task)
                 self._give_up(error)
+                work.fail(error, self._task)
                 return
-            except Exception as error:
+            except BaseException as error:
                 work.fail(error, self._task)
 
     def _lost(self, work: _Training | _Evaluating, error: WorkerLost) -> None:
         """Put work back that has lost its worker, before all other."""
         work.attempts += 1
-        if work.attempts >= ATTEMPTS:
-            reason = f"{work} has lost its worker {ATTEMPTS} times: {error}"
-            work.fail(UserError(reason), self._task)
-            return
         with self._changed:
-            if self._gone is None and not self._closing:
+            gone, closing = self._gone, self._closing
+            if gone is None and not closing and work.attempts < ATTEMPTS:
                 self._waiting.appendleft(work)
                 self._changed.notify()
                 return
-        work.fail(self._gone or WorkersGone(str(error)), self._task)
+        if closing:
+            work.cancel()
+        else:
+            reason = f"{work} has lost its worker {ATTEMPTS} times: {error}"
+            work.fail(gone or UserError(reason), self._task)
 
     def _give_up(self, error: UserError) -> None:
         """Fail all work that is waiting, and all that comes."""
         with self._changed:
             gone = error if isinstance(error, WorkersGone) else WorkersGone(str(error))
-            self._gone = gone
+            for note in () if gone is error else getattr(error, "__notes__", ()):
+                gone.add_note(note)
+            self._gone = gone = self._gone or gone  # the first is the reason
             dropped, self._waiting = list(self._waiting), deque()
         for work in dropped:
-            with suppress(Exception):  # cancelled meanwhile
-                if work.attempts or work.future.set_running_or_notify_cancel():
-                    work.fail(gone, self._task)
+            if work.attempts or work.future.set_running_or_notify_cancel():
+                work.fail(gone, self._task)

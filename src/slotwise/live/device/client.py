@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slotwise.errors import UserError
-from slotwise.live.parts import SMALLEST_PART, UNLIMITED, Assembly, Place, checksum, frames, received_of
+from slotwise.live.device.model_download import ModelDownload
+from slotwise.live.parts import SMALLEST_PART, UNLIMITED, Place, checksum, frames, received_of
 from slotwise.live.protocol import BadFrame, Frame, FromDevice, Label, Topics, Work, decode, digest, encode
 from slotwise.live.transport import Channel, Connected, Message
 from slotwise.live.versions import FIRST_WITH_VERSIONS, Versions, own_versions
@@ -61,7 +62,7 @@ class Device:
         self._seconds = 0.0  # that its training took
         self._grant: Frame | None = None
         self._part_bytes = UNLIMITED
-        self._download: Assembly | None = None  # a model that comes in parts
+        self._download = ModelDownload()
         self._training: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -113,7 +114,7 @@ class Device:
             elif kind == "out":
                 self._take_exclusion(frame)
             elif kind == "incompatible":
-                self._stand_aside(f"the server speaks {Versions.in_fields(frame.fields)}")
+                await self._take_incompatible(Versions.in_fields(frame.fields))
             else:
                 self.excluded = False
                 await self._take_order(kind, frame)
@@ -133,11 +134,11 @@ class Device:
             if "devices" not in frame.fields:
                 return
             self._drop_work()
-            self._run_id, self._task, self._download = frame.label.run, None, None
+            self._run_id, self._task = frame.label.run, None
+            self._download.drop()
             devices = frame.fields["devices"]
             if re.fullmatch("[0-9]{1,10}", devices) and self.number > int(devices):
-                about = f"the run only has devices 1 to {devices}"
-                self._notice(f"device {self.number}: {about}; waiting for another")
+                self._notice(f"device {self.number}: the run has devices 1 to {devices}; waiting for another")
                 return
             server = Versions.in_fields(frame.fields)
             if not self._versions.understands(server):
@@ -158,6 +159,14 @@ class Device:
             self._part_bytes = max(SMALLEST_PART, int(announced))
         if self._task is not None:
             await self._send_here()
+
+    async def _take_incompatible(self, server: Versions) -> None:
+        """Take no part, unless it answers another client that used the number of this device."""
+        if self._versions.understands(server):
+            self.ignored += 1
+            await self._send_here()
+        else:
+            self._stand_aside(f"the server speaks {server}")
 
     def _stand_aside(self, reason: str) -> None:
         """Take no part in this run; a service that ended instead would be restarted again and again.
@@ -217,7 +226,7 @@ class Device:
                 await self._send_ready(work)
             return
         self._drop_work()
-        self._download = None
+        self._download.drop()
         self._work, self._model = work, model
         slot = frame.fields.get("slot", "0")
         known = int(slot) if re.fullmatch("[0-9]{1,18}", slot) else 0
@@ -235,20 +244,14 @@ class Device:
             return frame._replace(vector=np.empty(place.total // 4, dtype=np.float32))  # to be refused
         if work == self._work and self._model is not None and digest(self._model) == place.checksum:
             return frame._replace(vector=self._model) if place.offset + len(piece) == place.total else None
-        if self._download is None or not self._download.is_of(work, place):
-            self._download = Assembly(work, place)
-        download = self._download
-        if not download.add(place, piece):
-            if download.is_new_gap(place):
-                await self._send_here(broken=True)
-            return None
-        if download.received < place.total:
-            return None
-        self._download, numbers = None, download.complete
-        if numbers is None:  # damaged: from the start
+        numbers, broken = self._download.add(work, place, piece)
+        if broken:
             await self._send_here(broken=True)
-            return None
-        return frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32))
+        return (
+            None
+            if numbers is None
+            else frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32))
+        )
 
     async def _train(self, task: Task, work: Work, model: Vector, start: TrainingStart) -> None:
         loop, began = asyncio.get_running_loop(), time.monotonic()
@@ -276,8 +279,8 @@ class Device:
     async def _send_here(self, *, broken: bool = False) -> None:
         """Say that this device is here and what it has; ``broken``: a transfer does not go on by itself."""
         fields = {"boot": self._boot, "holds": self._holds, **self._versions.fields()}
-        if self._download is not None:
-            fields |= {"partial": str(self._download), **({"broken": "1"} if broken else {})}
+        if partial := str(self._download):
+            fields |= {"partial": partial, **({"broken": "1"} if broken else {})}
         await self._publish("here", encode(Label(self._run_id, self.number), **fields))
 
     async def _send_ready(self, work: Work) -> None:

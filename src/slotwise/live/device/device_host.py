@@ -20,6 +20,7 @@ from slotwise.live.device.client import Device, NotUnderstood
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
+from slotwise.live.transport.outages import Outages
 from slotwise.machine import available_cores
 from slotwise.scenario import option_names, whole
 from slotwise.user_code import load_function
@@ -171,8 +172,6 @@ class _DeviceHost:
     def __init__(
         self, topics: Topics, config: DeviceConfig, numbers: Sequence[int], workers: int, notice: Notice
     ) -> None:
-        from slotwise.live.transport.mqtt import Outages  # noqa: PLC0415
-
         self._topics, self._config, self._numbers, self._notice = topics, config, numbers, notice
         self.pool = ThreadPoolExecutor(workers, thread_name_prefix="device")
         self._outages, self._lock = Outages(notice), asyncio.Lock()

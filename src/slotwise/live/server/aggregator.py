@@ -139,5 +139,5 @@ class Aggregator:
             return
         found = RoundNorms.of(rule_state, len(used))
         devices = [contribution.device for contribution in used]
-        for device, norm in self._state.health.note_norms(round_number, devices, found).items():
-            self._log.warning("clipped", device=device, round=round_number, norm=norm, bound=found.bound)
+        for device, (norm, bound) in self._state.health.note_norms(round_number, devices, found).items():
+            self._log.warning("clipped", device=device, round=round_number, norm=norm, bound=bound)

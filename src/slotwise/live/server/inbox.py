@@ -128,12 +128,14 @@ class Inbox:
 
     def take(self, message: Message) -> Reply | None:
         """Accept or reject a message; return the device that needs an answer, if one does."""
-        reply = None
+        reply, sender = None, self.topics.sender(message.topic)
         try:
-            reply = self._take(message)
-            self._note_heard(message.topic)
+            if sender is None:
+                raise Rejected("not the topic of a device")
+            reply = self._take(*sender, message.payload)
+            if sender[1] != "gone":  # a last will is a message of the broker
+                self.heard[sender[0]] = self.clock.now()
         except Rejected as error:
-            sender = self.topics.sender(message.topic)
             if sender is None or self._floods.allows(sender[0], self.clock.now()):
                 self.reject(message.topic, error.reason)
             else:
@@ -144,11 +146,6 @@ class Inbox:
                 reply = Reply(sender[0], compatible=not error.incompatible)
         self.changed.notify()
         return reply
-
-    def _note_heard(self, topic: str) -> None:
-        sender = self.topics.sender(topic)
-        if sender is not None and sender[1] != "gone":  # a last will is a message of the broker
-            self.heard[sender[0]] = self.clock.now()
 
     def reject(self, topic: str, reason: str) -> None:
         """Count and report a rejection."""
@@ -161,12 +158,8 @@ class Inbox:
         """Return whether a device has confirmed since ``moment`` that it computes what it was assigned."""
         return self._alive.get(device, -np.inf) >= moment
 
-    def _take(self, message: Message) -> Reply | None:
+    def _take(self, device: int, kind: str, payload: bytes) -> Reply | None:
         """Check sender and size, which need no decoding; then the content."""
-        sender = self.topics.sender(message.topic)
-        if sender is None:
-            raise Rejected("not the topic of a device")
-        device, kind = sender
         if device > self._devices:
             raise Rejected("unknown device number")
         if device in self.state.penalties.excluded:
@@ -175,10 +168,10 @@ class Inbox:
         if kind == "update" and not spoils and self._floods.used(device, self.clock.now()) >= FLOOD_BURST - 1:
             raise Rejected(NO_GRANT)
         limit = TEXT_LIMIT + (self._updates.bytes if kind == "update" else 0)
-        if len(message.payload) > limit:
+        if len(payload) > limit:
             raise Rejected("message too large", spoils=spoils)
         try:
-            frame = decode(message.payload)
+            frame = decode(payload)
         except BadFrame as error:
             raise Rejected(f"malformed message: {error}", spoils=spoils) from None
         return self._take_frame(device, kind, frame)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from slotwise.aggregation.norm_bound import FACTOR, RoundNorms
+from slotwise.aggregation.norm_bound import RoundNorms
 
+SUSPICIOUS = 3.0  # an update so many times as long as the median may have spoiled a model
 ACCOMPLICES = 3.0  # suspects are those within this factor of the longest update
 MAX_UNEXPLAINED = 3  # roll-backs without a suspect; then the training has diverged
 
@@ -105,13 +106,15 @@ class ModelHealth:
             return None
         return min(failed.values())
 
-    def note_norms(self, round_number: int, devices: Sequence[int], found: RoundNorms) -> dict[int, float]:
-        """Record the norms of a round; return those that were clipped, by device."""
+    def note_norms(
+        self, round_number: int, devices: Sequence[int], found: RoundNorms
+    ) -> dict[int, tuple[float, float]]:
+        """Record the norms of a round; return those that were clipped with their bounds, by device."""
         clipped = {}
-        for device, norm in zip(devices, found.norms, strict=True):
-            self.norms[device] = self.norms.get(device, DeviceNorms()).with_update(norm, found.bound)
-            if norm > found.bound:
-                clipped[device] = norm
+        for device, norm, bound in zip(devices, found.norms, found.bounds, strict=True):
+            self.norms[device] = self.norms.get(device, DeviceNorms()).with_update(norm, bound)
+            if norm > bound:
+                clipped[device] = norm, bound
             self.recent.append((round_number, device, norm, found.median))
         good = self.good
         self.recent = [row for row in self.recent if row[0] >= good]
@@ -120,10 +123,10 @@ class ModelHealth:
     def suspects(self, bad: int) -> dict[int, float]:
         """Return the devices with the longest updates in the models up to ``bad``, and how long they were.
 
-        Only updates longer than the usual bound are suspicious. Of several, those that are much shorter than
-        the longest are not: they may belong to honest devices.
+        Only updates that are much longer than the median are suspicious. Of several, those that are much
+        shorter than the longest are not: they may belong to honest devices.
         """
-        long = [(n, norm) for k, n, norm, median in self.recent if k < bad and norm > FACTOR * median]
+        long = [(n, norm) for k, n, norm, median in self.recent if k < bad and norm > SUSPICIOUS * median]
         longest = max((norm for _, norm in long), default=0.0)
         return {device: norm for device, norm in long if ACCOMPLICES * norm >= longest}
 

@@ -8,7 +8,7 @@ the Scheduler alone, so a run in which everything goes to plan gives the simulat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from slotwise.live.clock import SlotClock
 from slotwise.live.protocol import Label, Work
@@ -54,8 +54,7 @@ class RoundDriver:
             slot = self._slots.reached(planned_slot)
             self._timeout.restart()
             await self.aggregator.check_evaluations()
-            outcomes = await asyncio.gather(*(self._outcome(event, slot) for event in planned))
-            happened = [event for event in outcomes if event is not None]
+            happened = await self._outcomes(planned, slot)
             happened += [self._forget(event) for event in self.aggregator.take_rebooked()]
             state.slot = slot
             action = state.scheduler.step(happened, slot)
@@ -109,6 +108,37 @@ class RoundDriver:
         self._state.late.append(Late(device, round_number, what))
         self._devices.log.info("late", device=device, round=round_number, what=what)
 
+    async def _outcomes(self, planned: Sequence[Event], slot: int) -> list[Event]:
+        """Return what has become of the events of an instant; devices are waited for at the same time."""
+        if len(planned) == 1:  # most instants: a task for it would cost more than the rest
+            outcomes = [await self._outcome(planned[0], slot)]
+        else:
+            await self._wait_for_trainings(planned)
+            outcomes = await asyncio.gather(*(self._outcome(event, slot) for event in planned))
+        return [event for event in outcomes if event is not None]
+
+    async def _wait_for_trainings(self, planned: Sequence[Event]) -> None:
+        """Wait for all trainings of an instant at once, and not longer than for one.
+
+        If each of N devices was waited for by itself, each of their N messages would wake N tasks.
+        """
+        delivered = self._state.assignments.delivered
+        trainings = [event for event in planned if isinstance(event, Ready) and not self._slots.paced]
+        left = [(event.device, Work(event.version, delivered[event.device])) for event in trainings]
+
+        def over() -> bool:
+            while left and self._is_over(*left[-1]):
+                left.pop()
+            return not left
+
+        await self._timeout.until(over)
+
+    def _is_over(self, device: int, work: Work) -> bool:
+        """Return whether a device has finished its work, has lost it, or has trained for too long."""
+        assignments = self._state.assignments
+        settled = assignments.is_ready(device) or assignments.work.get(device) != work
+        return settled or self._devices.trains_too_long(device)
+
     async def _outcome(self, event: Event, slot: int) -> Event | None:
         """Return what has become of a planned event."""
         if isinstance(event, Sent):
@@ -118,17 +148,10 @@ class RoundDriver:
         # A training: whether the device is ready. Paced runs do not wait for it.
         assignments, device = self._state.assignments, event.device
         work = Work(event.version, assignments.delivered[device])
-
-        def settled() -> bool:
-            return assignments.is_ready(device) or assignments.work.get(device) != work
-
-        def over() -> bool:
-            return settled() or self._devices.trains_too_long(device)
-
         waiting = not self._slots.paced
         while waiting:
-            await self._timeout.until(over)
-            waiting = not over() and await self._devices.still_computes(device)
+            await self._timeout.until(lambda: self._is_over(device, work))
+            waiting = not self._is_over(device, work) and await self._devices.still_computes(device)
         if assignments.work.get(device) != work:
             return None  # it has left since
         if assignments.is_ready(device):

@@ -10,7 +10,7 @@ from typing import Any
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
 from slotwise.errors import InputError, NoEffectError
 from slotwise.fleet import Retransmission
-from slotwise.live.protocol import DEFAULT_NAME, Topics
+from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
@@ -67,7 +67,8 @@ class ServerConfig:
         cool_down: Seconds in which one penalty point expires; a bad update costs a point, a long wait one
             for each timeout, and a device is excluded while it has 3, until it has 2. Default: 20 timeouts.
         clip_norm: Largest L2 norm of an update; longer ones are scaled down to it: a number, off, or auto,
-            which is 3 times the median of the last 10 updates.
+            which is 3 times the median of the last 10 updates, or twice for a device that has just sent a
+            long one.
         retransmission: When an update that did not arrive is sent again: next-turn, at-once, or never
             (erasure).
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.
@@ -118,6 +119,8 @@ def live_plan(config: RunConfig) -> Timeline:
     if config.model.flower_app is not None:
         allowed = "omitted: devices on MQTT train no Flower app; slotwise.flower.serve uses Flower's nodes"
         raise InputError("flower_app", config.model.flower_app, allowed)
+    if config.channel.devices > MAX_DEVICES:
+        raise InputError("devices", config.channel.devices, f"at most {MAX_DEVICES:,} in a live run")
     if config.channel.sub_channels > 1:
         raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
     if config.attackers():

@@ -22,8 +22,11 @@ from slotwise.errors import UserError
 from slotwise.live.transport import KEEPALIVE, Arrival, Connected, Message
 from slotwise.live.transport.backoff import Backoff
 from slotwise.live.transport.broker import Broker
+from slotwise.live.transport.mqtt_writer import MqttWriter
+from slotwise.live.transport.outages import Outages
 
 _SILENT_LOGGER = logging.Logger("slotwise.mqtt")  # reconnects are handled here
+_SILENT_LOGGER.setLevel(logging.CRITICAL)  # the library describes every packet otherwise
 _SILENT_LOGGER.addHandler(logging.NullHandler())
 SHORT, MANY = 5.0, 5  # so many connections in a row, each of less than so many seconds, are reported
 FAILURE = 0x80  # return codes of a refused subscription begin here
@@ -98,77 +101,6 @@ def rejection(error: Exception, broker: Broker) -> str | None:
     return None
 
 
-class Outages:
-    """Reports once that the broker is lost, why it rejects clients, and that all are connected again.
-
-    All clients of a process share one: they lose the same broker, and it is reported once.
-    """
-
-    def __init__(self, notice: Callable[[str], None]) -> None:
-        self._notice = notice
-        self._disconnected: set[str] = set()
-        self._rejections: set[str] = set()
-
-    def lost(self, client: str, why: str | None) -> None:
-        """Report that a client has no connection, and why the broker rejects it if it does."""
-        if not self._disconnected:
-            self._notice("connection to the broker lost; reconnecting")
-        self._disconnected.add(client)
-        if why is not None and why not in self._rejections:
-            self._rejections.add(why)
-            self._notice(f"{why}; retrying")
-
-    def over(self, client: str) -> None:
-        """Report that a client is connected, for the first time or again."""
-        if client not in self._disconnected:
-            return
-        self._disconnected.remove(client)
-        if not self._disconnected:
-            self._rejections.clear()
-            self._notice("connected again")
-
-
-class _Writer:
-    """Writes messages of a connected client at once; the rest when the socket can take it.
-
-    aiomqtt asks the event loop before each write: three iterations and half a dozen system calls, although
-    the socket would have taken the message right away. This relies on aiomqtt using paho, and on paho's
-    socket, and on no other internals.
-    """
-
-    def __init__(self, client: Client) -> None:
-        self._paho = client._client
-        # Without this callback paho writes by itself. When there is nothing more to write, or no socket, it
-        # still calls aiomqtt, which removes the writer added below.
-        self._paho.on_socket_register_write = None
-        self._loop = asyncio.get_running_loop()
-        self._drained = asyncio.Event()
-
-    async def send(self, topic: str, payload: bytes, *, retain: bool) -> None:
-        """Write a message or raise an MqttError; waits only for what the socket does not take at once."""
-        if self._paho.publish(topic, payload, 0, retain).rc != 0:
-            raise MqttError("not sent")
-        if self._paho.want_write():
-            self.write_rest()
-            await self._drained.wait()
-        if self._paho.socket() is None:
-            raise MqttError("not sent")
-
-    def write_rest(self) -> None:
-        """Write the rest, if there is any, when the socket can take it."""
-        connection = self._paho.socket()
-        if connection is not None and self._paho.want_write():
-            self._drained.clear()
-            self._loop.add_writer(connection.fileno(), self._write)
-        else:
-            self._drained.set()
-
-    def _write(self) -> None:
-        self._paho.loop_write()
-        if self._paho.socket() is None or not self._paho.want_write():
-            self._drained.set()
-
-
 class MqttChannel:
     """One client of a broker; made by `connected_channel`."""
 
@@ -183,7 +115,7 @@ class MqttChannel:
         self._make_client, self._identifier, self._broker = make_client, identifier, broker
         self._outages, self._notice = outages, notice
         self._client: Client | None = None
-        self._writer: _Writer | None = None
+        self._writer: MqttWriter | None = None
         self._up = asyncio.Event()
         self.connections = 0
         self._waiting: WeakSet[asyncio.Timeout] = WeakSet()  # for an answer of the broker
@@ -204,12 +136,14 @@ class MqttChannel:
             await self._up.wait()
             assert self._client is not None
             assert self._writer is not None
-            limit = asyncio.timeout(None)  # ended by a lost connection: nothing else would end the wait
-            self._waiting.add(limit)
             with suppress(MqttError, TimeoutError):
+                if not acknowledged and self._writer.write(topic, payload, retain=retain):
+                    return
+                limit = asyncio.timeout(None)  # ended by a lost connection: nothing else would end the wait
+                self._waiting.add(limit)
                 async with limit:
                     if not acknowledged:
-                        await self._writer.send(topic, payload, retain=retain)
+                        await self._writer.drain()
                     else:
                         asyncio.get_running_loop().call_soon(self._writer.write_rest)
                         await self._client.publish(topic, payload, 1, retain, timeout=PUBLISH_TIMEOUT)
@@ -262,16 +196,16 @@ class MqttChannel:
     async def _one_connection(self) -> None:
         inbox = self._inbox
 
-        class Forwarding(asyncio.Queue[Any]):  # aiomqtt would start a task for every message from its own
-            def put_nowait(self, item: Any) -> None:
-                payload = item.payload if isinstance(item.payload, bytes) else b""
-                inbox.put_nowait(Message(str(item.topic), payload, bool(item.retain)))
+        def forward(client: object, data: object, message: Any) -> None:
+            del client, data
+            inbox.put_nowait(Message(message.topic, message.payload, bool(message.retain)))
 
         try:
-            async with self._make_client(queue_type=Forwarding) as client:
+            async with self._make_client() as client:
                 self.connections += 1
                 inbox.put_nowait(Connected(self.connections))
-                self._writer, self._client = _Writer(client), client
+                client._client.on_message = forward  # aiomqtt would start a task for every message
+                self._writer, self._client = MqttWriter(client), client
                 done: set[str] = set()
                 while missing := self._topics - done:  # also topics that are added meanwhile
                     await self._request(client, sorted(missing))

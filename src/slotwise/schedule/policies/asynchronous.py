@@ -9,6 +9,7 @@ from typing import ClassVar
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.equal_devices import fixed_delay_timeline
+from slotwise.schedule.one_at_a_time import one_at_a_time
 from slotwise.schedule.policy import Booking, Delivery, Policy
 from slotwise.schedule.selections.first_ready import first_ready
 from slotwise.schedule.timeline import Timeline
@@ -25,8 +26,10 @@ class Asynchronous(Policy):
         return FixedDelay(scenario.devices, scenario.group_size)
 
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
-        """Return the timeline of equal devices that send in the order in which they get ready."""
-        if fleet is not None or self.selection is not first_ready or scenario.group_size_changes:
+        """Return the timeline of devices that send in the order in which they get ready."""
+        if fleet is not None:
+            return one_at_a_time(scenario, self, fleet, rounds)
+        if self.selection is not first_ready or scenario.group_size_changes:
             return None
         return fixed_delay_timeline(scenario, self.name, 0, rounds)
 

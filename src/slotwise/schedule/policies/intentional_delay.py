@@ -34,6 +34,7 @@ from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.equal_devices import fixed_delay_timeline, round_ends
 from slotwise.schedule.events import event_timeline
+from slotwise.schedule.one_at_a_time import Simulation, applies, one_at_a_time
 from slotwise.schedule.policies.asynchronous import FixedDelay
 from slotwise.schedule.policy import Booking, Delivery, Policy
 from slotwise.schedule.selections.first_ready import first_ready
@@ -65,14 +66,16 @@ class IntentionalDelay(Policy):
         return Planned.of(just_in_time(plain, devices.compute_slots, plain.rounds), shown)
 
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
-        """Return the timeline of equal devices, or the exact just-in-time timeline of a faultless fleet."""
+        """Return the timeline of devices that send in turn, or that of a faultless fleet just in time."""
         delay = self._fixed_delay(scenario, fleet)
         if delay is not None:
-            equal = fleet is None and self.selection is first_ready and not scenario.group_size_changes
+            if fleet is not None:
+                return one_at_a_time(scenario, self, fleet, rounds)
+            equal = self.selection is first_ready and not scenario.group_size_changes
             return fixed_delay_timeline(scenario, self.name, delay, rounds) if equal else None
         devices = fleet or Fleet.equal(scenario)
         if not devices.faultless:
-            return None
+            return one_at_a_time(scenario, self, fleet, rounds)
         shown, plain = self._without_delay(scenario, devices, rounds)
         shifted = just_in_time(plain, devices.compute_slots, shown)
         own = None if devices.is_equal_to(scenario) else devices
@@ -91,12 +94,22 @@ class IntentionalDelay(Policy):
         The slowest device is ready before so many of the shortest possible rounds are over; fewer than N
         others are then before it in the queue, and G rounds serve them all.
         """
-        plain = replace(self, delay=0)
-        shown = event_timeline(scenario, plain, fleet, rounds).rounds
+        scenario.check_horizon(rounds)
+        plain, endless = replace(self, delay=0), replace(scenario, deadline=None)
         fewest = min(scenario.group_sizes)
         shortest = fewest * min(fleet.link_slots) + scenario.link_slots
-        beyond = shown + max(fleet.compute_slots) // shortest + -(-scenario.devices // fewest) + 2
-        return shown, event_timeline(replace(scenario, deadline=None), plain, fleet, beyond)
+        more = max(fleet.compute_slots) // shortest + -(-scenario.devices // fewest) + 2
+        if not applies(scenario, plain, fleet):
+            shown = event_timeline(scenario, plain, fleet, rounds).rounds
+            return shown, event_timeline(endless, plain, fleet, shown + more)
+        shown, delivery = 0, FixedDelay(scenario.devices, scenario.group_size)
+        simulation = Simulation(endless, delivery, fleet)
+        for done, end in enumerate(simulation.rounds(), start=1):
+            if done <= (rounds or done) and end <= (scenario.deadline or end):
+                shown = done
+            elif done == shown + more:
+                break
+        return shown, Timeline.of(endless, self.name, 0, simulation.record, fleet)
 
 
 def automatic_delay(scenario: Scenario, free: int = 0) -> int:

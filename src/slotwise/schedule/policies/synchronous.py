@@ -14,6 +14,7 @@ from slotwise.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.equal_devices import equal_devices_timeline
+from slotwise.schedule.one_at_a_time import one_at_a_time
 from slotwise.schedule.policy import Booking, Delivery, Policy
 from slotwise.schedule.selection import Selection
 from slotwise.schedule.selections import SELECTIONS
@@ -49,10 +50,12 @@ class Synchronous(Policy):
         return Participants(scenario.devices, scenario.group_size, self.participation, self.seed)
 
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
-        """Return the timeline of equal devices that send in the order in which they get ready."""
-        if fleet is not None or self.selection is not first_ready or scenario.group_size_changes:
-            return None
+        """Return the timeline of devices that send in the order in which they get ready."""
         if self.participation not in BOOKED:
+            return None
+        if fleet is not None:
+            return one_at_a_time(scenario, self, fleet, rounds)
+        if self.selection is not first_ready or scenario.group_size_changes:
             return None
         delivery, sizes = self.delivery(scenario, None, rounds), repeat(scenario.group_size)
         return equal_devices_timeline(scenario, self.name, 0, sizes, delivery.queue, rounds)

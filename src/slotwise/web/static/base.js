@@ -116,11 +116,5 @@ document.addEventListener("scroll", () => sw.hint(""), true);
 sw.trouble = message => {
   const place = document.getElementById("error");
   place.hidden = !message;
-  place.textContent = message || "";
-};
-
-sw.save = (name, content, type) => {
-  const address = URL.createObjectURL(new Blob([content], { type }));
-  sw.el("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 1000);
+  place.textContent = message ? message[0].toUpperCase() + message.slice(1) : "";
 };

@@ -6,6 +6,7 @@
     lognormal: { title: "lognormal", parts: ["median", "sigma"], usual: slots => [slots, 0.5] },
     uniform: { title: "uniform", parts: ["from", "to"], usual: slots => [Math.max(1, Math.round(slots / 2)), Math.round(slots * 1.5)] },
   };
+  const NONE = { radio_link: "fixed slots" };  // what an option that is not given means, if not "none"
   let count = 0;
 
   class Control {
@@ -27,6 +28,7 @@
     error(message) {
       this.wrong.hidden = !message;
       this.wrong.textContent = message || "";
+      for (const field of this.box.querySelectorAll("input, select")) field.setAttribute("aria-invalid", String(Boolean(message)));
     }
 
     unused(reason) {
@@ -40,7 +42,7 @@
     constructor(description, form) {
       super(description, form);
       const look = description.look;
-      this.input = sw.el("input", { type: "number", id: this.id, step: description.whole ? "1" : "any", min: "0",
+      this.input = sw.el("input", { type: "number", id: this.id, step: description.whole ? "1" : "any", min: description.default < 0 ? null : "0",
         placeholder: description.default === null ? "none" : "", "aria-describedby": this.wrong.id, inputmode: "decimal",
         oninput: () => this.give(this.input.value.trim()) });
       const head = sw.el("div.control-head", {}, sw.el("label", { for: this.id }, description.label), this.input);
@@ -89,7 +91,7 @@
     constructor(description, form) {
       super(description, form);
       this.input = sw.el("select", { id: this.id, onchange: () => this.give(this.input.value) },
-        ...description.choices.map(choice => sw.el("option", { value: choice }, choice || "none")));
+        ...description.choices.map(choice => sw.el("option", { value: choice }, choice || NONE[description.name] || "none")));
       this.box.append(sw.el("div.control-head", {}, sw.el("label", { for: this.id }, description.label), this.input), this.wrong);
     }
 
@@ -128,7 +130,7 @@
       this.slider = sw.el("input", { type: "range", min: "0", max: "0", step: "1", "aria-label": description.label, oninput: () => this.give(this.slider.value) });
       this.mark = sw.el("button.mark", { type: "button", title: "Use the largest delay that costs nothing", onclick: () => this.give("auto") }, "free");
       this.box.append(
-        sw.el("div.control-head", {}, sw.el("span.name", {}, description.label), sw.el("label", { class: "quiet", style: "flex:none;font-weight:400", for: this.id }, this.auto, " auto"), this.number),
+        sw.el("div.control-head", {}, sw.el("span.name", {}, description.label), sw.el("label", { class: "check quiet", for: this.id }, this.auto, "auto"), this.number),
         sw.el("div.slider", {}, this.slider, this.mark), this.wrong);
     }
 
@@ -146,7 +148,7 @@
       if (this.auto.checked) {
         this.slider.value = used ?? 0;
         this.number.value = used ?? "";
-        this.number.placeholder = used === null ? "each" : "";
+        this.number.placeholder = used === null ? "varies" : "";
       } else this.slider.value = this.form.value(this.name);
       this.place();
     }

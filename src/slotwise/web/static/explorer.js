@@ -4,6 +4,7 @@
   const TITLES = { sync: "synchronous", async: "asynchronous", idfl: "intentional delay" };
   const SHARES = { computing: "computing", sending: "sending", receiving: "receiving", idle: "waiting-for-model" };
   const EXAMPLE_POWERS = { power_computing: "2", power_sending: "1", power_receiving: "0.5", power_idle: "0.1", slot_seconds: "0.01" };
+  const SLOW_MS = 400;  // after which what is shown is marked as not up to date
   const byId = id => document.getElementById(id);
 
   const form = new sw.Form(["plan", "more", "radio", "energy"], name => changed(name));
@@ -18,13 +19,15 @@
   const stalenessPlot = new sw.Plot(byId("plot-staleness"), { onpick: pickSize, name: "Staleness over all group sizes" });
   sw.plots = { rounds: roundsPlot, staleness: stalenessPlot };
 
+  let radio = null;  // the options of the radio, which are there with a link model that has one
   const layControls = () => {
     const section = (title, controls, ...before) => sw.el("details.more", {}, sw.el("summary", {}, title), sw.el("div", {}, ...before, ...controls.map(control => control.box)));
     const fill = sw.el("button", { type: "button", onclick: () => { Object.assign(form.given, EXAMPLE_POWERS); form.show(); changed("power_computing"); } }, "Fill in an example");
     const clear = sw.el("button", { type: "button", onclick: () => { for (const name in EXAMPLE_POWERS) delete form.given[name]; form.show(); changed("power_computing"); } }, "Clear");
     const energy = section("Energy", form.of("energy"), sw.el("div.line", {}, fill, clear));
     const reset = sw.el("button", { type: "button", id: "reset", onclick: () => { form.set({}); changed(""); } }, "Reset all");
-    byId("controls").append(...form.of("plan").map(control => control.box), section("More options", form.of("more")), ...(form.of("radio").length ? [section("Radio", form.of("radio"))] : []), energy, reset);
+    radio = section("Radio", form.of("radio"));
+    byId("controls").append(...form.of("plan").map(control => control.box), radio, section("More options", form.of("more")), energy, reset);
     byId("controls").addEventListener("submit", event => event.preventDefault());
     byId("controls-box").open = innerWidth >= 800;
   };
@@ -46,12 +49,14 @@
   let shown = null, streaming = null;
   const changed = () => {
     remember();
+    radio.hidden = !form.value("radio_link");
     streaming?.abort();
     askView();
   };
 
   const askView = sw.latest(async () => {
-    const given = planned();
+    const given = planned(), content = byId("explore").querySelector(".content");
+    const slow = setTimeout(() => content.classList.add("stale"), SLOW_MS);
     try {
       // Unequal devices are simulated event by event: the chart comes first, then the other schedules.
       const brief = shown && shown.view.delay.free === null;
@@ -60,10 +65,11 @@
       const plan = withoutPowers(given);
       const source = wanted => sw.ask("api/part", { ...plan, ...wanted });
       shown = { view, given: plan };
-      sw.view = { size: view.options.group_size };
+      sw.view = view.options;
       form.error("", "");
       sw.trouble("");
-      byId("explore").querySelector(".content").classList.remove("stale");
+      clearTimeout(slow);
+      content.classList.remove("stale");
       form.unused(view.unused);
       if (form.controls.delay) form.controls.delay.tell(view.delay);
       drawCards(view);
@@ -72,10 +78,10 @@
       gantt.show(view.gantt, source, view.part);
       sw.training?.planned(view);
       if (askView.isLast()) {
-        if (brief) await askOthers(given);
         askSizes();
+        if (brief) await askOthers(given);
       }
-    } catch (error) { refuse(error); }
+    } catch (error) { clearTimeout(slow); refuse(error); }
   });
 
   /** Ask for the figures of all schedules. */
@@ -90,6 +96,7 @@
   const withoutPowers = given => Object.fromEntries(Object.entries(given).filter(([name]) => form.controls[name]?.description.section !== "energy"));
 
   const refuse = error => {
+    if (!shown) byId("gantt-title").textContent = "Nothing to show";
     const here = form.error(error.parameter, error.message.replace(/^[\w ]+ = /, ""));
     sw.trouble(here ? "" : error.message === "Failed to fetch" ? "The server does not answer: is slotwise explore still running?" : error.message);
     byId("explore").querySelector(".content").classList.add("stale");
@@ -97,13 +104,14 @@
 
   /* Cards */
   const drawCards = view => {
-    const cards = Object.entries(view.schedules).map(([name, found]) => card(name, found, view.chosen === name));
+    const lossy = Object.values(view.schedules).some(found => found?.lost);  // the same lines in all cards
+    const cards = Object.entries(view.schedules).map(([name, found]) => card(name, found, view.chosen === name, lossy));
     const focused = document.activeElement?.dataset?.schedule;
     byId("cards").replaceChildren(...cards);
     if (focused) byId("cards").querySelector(`[data-schedule=${focused}]`)?.focus();
   };
 
-  const card = (name, found, chosen) => {
+  const card = (name, found, chosen, lossy) => {
     const choose = () => form.give("schedule", name === form.controls.schedule.usual ? "" : name);
     const made = sw.el("div.card", { role: "radio", tabindex: chosen ? "0" : "-1", "aria-checked": String(chosen), "data-schedule": name,
       style: `--tone:${sw.tone(sw.boot.schedules[name])}`, onclick: choose,
@@ -124,11 +132,11 @@
     made.append(stack(found.shares));
     const air = found.air_slots, spread = air.least === air.most ? sw.whole(air.most) : `${sw.whole(air.least)}–${sw.whole(air.most)}`;
     const facts = [["Updates applied", sw.whole(found.updates), "updates"]];
-    if (found.lost) facts.push(["Uplinks lost", sw.whole(found.lost), "lost"]);
-    if (name === "idfl") facts.push(["Delay", found.delay === null ? "just in time" : sw.amount(found.delay, "round"), "delay"]);
+    if (lossy) facts.push(["Uplinks lost", sw.whole(found.lost), "lost"]);
     facts.push(["Channel in use", sw.percent(found.channel_share, 1), "channel_share"], ["Air time of a device", spread + " slots", "air_slots"]);
     if (found.server_joules !== null) facts.push(["Energy of the server", sw.number(found.server_joules, 4) + " J", "server_joules"]);
     if (found.joules !== null) facts.push(["Energy of all devices", sw.number(found.joules, 4) + " J", "joules"]);
+    if (name === "idfl") facts.push(["Delay", found.delay === null ? "just in time" : sw.amount(found.delay, "round"), "delay"]);
     made.append(sw.el("dl.facts", {}, ...facts.flatMap(([term, value, key]) => [sw.el("dt", {}, term), sw.el("dd", { "data-figure": key }, value)])));
     return made;
   };
@@ -183,7 +191,7 @@
     const marks = [{ x: size, label: `S = ${size}` }];
     const stale = unequal ? "mean_staleness" : "max_staleness";
     roundsPlot.draw({ lines: [line("sync", "rounds"), line("async", "rounds"), line("idfl", "rounds", "6 4")], x, y: { name: "rounds by the deadline", low: 0 }, marks, dots: dot("rounds") });
-    stalenessPlot.draw({ lines: ["sync", "async", "idfl"].map(name => line(name, stale)), x, y: { name: unequal ? "mean staleness" : "staleness of the oldest", low: 0 }, marks, dots: dot(stale) });
+    stalenessPlot.draw({ lines: [line("sync", stale), line("async", stale), line("idfl", stale, "6 4")], x, y: { name: unequal ? "mean staleness" : "staleness of the oldest", low: 0 }, marks, dots: dot(stale) });
   };
 
   /* Buttons */
@@ -207,6 +215,7 @@
     });
 
   const download = (label, name, title) => sw.el("button", { type: "button", title, onclick: () => {
+    if (!shown) return;
     const { first, end } = gantt.seen;
     const window = name.startsWith("timeline") ? { from: first, to: Math.min(end, first + 2000) } : {};
     sw.el("a", { href: sw.address("api/download/" + name, { ...shown.given, ...window }), download: name }).click();

@@ -4,7 +4,7 @@
  * wheel, scroll bars and arrow keys pan; only the visible part is drawn, and asked for.
  */
 {
-  const SIDE = 50, AXIS = 19, CHANNEL = 30, TOP = 2 * AXIS + CHANNEL + 6;
+  const SIDE = 60, AXIS = 19, CHANNEL = 30, TOP = 2 * AXIS + CHANNEL + 6;
   const WIDEST = 8e6;  // pixels that a browser can scroll
   const SENDING = () => sw.activity["sending"].kind, LOST = () => sw.activity["lost"].kind;
   const AWAY = () => sw.activity["away"].kind, COMPUTING = () => sw.activity["computing"].kind;
@@ -139,6 +139,7 @@
 
     /** Zoom by a factor around a place in the box. */
     zoom(factor, at = SIDE + this.room / 2) {
+      if (!this.frame) return;
       const slot = (this.box.scrollLeft + at - SIDE) / this.slot;
       const least = Math.min(this.room / this.frame.last, this.room / this.frame.first);
       this.zoomed = Math.max(least, Math.min(80, this.slot * factor));
@@ -188,6 +189,13 @@
       this.drawNumbers(pen, quiet);
     }
 
+    /** Left and right end of a bar. Narrow bars begin and end on whole pixels: neighbours would be striped otherwise. */
+    ends(start, end) {
+      const left = this.x(start), right = this.x(Math.min(end, this.frame.last));
+      if (this.slot >= 5) return [left, right - 0.8];
+      return [Math.floor(left), Math.max(Math.floor(left) + 1, Math.floor(right))];
+    }
+
     x(slot) { return SIDE + (slot - this.origin) * this.slot - this.left; }
     get origin() { return this.frame.from || 0; }  // the first slot of the chart
     y(device) { return TOP + (device - 1) * this.row - this.above; }
@@ -200,11 +208,10 @@
       for (let i = 0; i < device.length; i++) {
         if (device[i] < low || device[i] > high || end[i] <= first || start[i] >= stop) continue;
         const look = sw.activity[kind[i]], height = full * look.thickness;
-        const left = Math.max(SIDE, this.x(start[i])), right = Math.min(this.width, this.x(Math.min(end[i], this.frame.last)));
+        const ends = this.ends(start[i], end[i]), left = Math.max(SIDE, ends[0]), right = Math.min(this.width, ends[1]);
         pen.fillStyle = sw.tone(look.colours);
         pen.globalAlpha = look.thickness < 0.5 && this.row < 9 ? 0.55 : 1;  // many thin lines would be too loud
-        const wide = Math.max(0.7, right - left - (this.slot >= 6 ? 0.7 : 0));
-        pen.fillRect(left, this.y(device[i]) + (full - height) / 2 + gap / 2, wide, height);
+        pen.fillRect(left, this.y(device[i]) + (full - height) / 2 + gap / 2, right - left, height);
         if (kind[i] === sw.activity["computing"].kind && this.row >= 12 && right - left > 24) {
           pen.fillStyle = sw.tone(look.inks);
           pen.fillText("w" + version[i], (left + right) / 2, this.y(device[i]) + this.row / 2);
@@ -232,17 +239,17 @@
       pen.fillStyle = sw.css("free");
       pen.fillRect(SIDE, top, Math.min(this.width - SIDE, this.x(this.frame.last) - SIDE), CHANNEL);
       pen.textAlign = "center";
-      const lanes = this.part.lanes || 1, lane = CHANNEL / lanes;
+      const lanes = this.part.lanes || 1, lane = CHANNEL / lanes, labelled = this.labelled();
       for (let i = 0; i < device.length; i++) {
-        const left = this.x(start[i]), wide = this.x(end[i]) - left;
-        if (left > this.width || left + wide < SIDE) continue;
+        const [left, right] = this.ends(start[i], end[i]), wide = right - left;
+        if (left > this.width || right < SIDE) continue;
         const look = sw.activity[kind[i]], on = this.part.lane[i] || 0;
         const all = device[i] === 0 ? CHANNEL : lane, height = all * look.thickness;
         pen.fillStyle = sw.tone(look.colours);
         const y = top + (device[i] === 0 ? 0 : on * lane) + (all - height) / 2;
-        pen.fillRect(left, y, Math.max(0.7, wide - (this.slot >= 5 ? 0.8 : 0)), height - (lanes > 1 ? 0.6 : 0));
+        pen.fillRect(left, y, wide, height - (lanes > 1 ? 0.6 : 0));
         const label = device[i] === 0 ? "w" + version[i] : String(device[i]);
-        if (wide > label.length * 7 + 2 && height >= 11) {
+        if ((device[i] === 0 || labelled) && wide > label.length * 7 + 2 && height >= 11) {
           pen.font = "11px system-ui, sans-serif";
           pen.fillStyle = sw.tone(look.inks);
           pen.fillText(label, left + wide / 2, y + height / 2 + 0.5);
@@ -256,10 +263,18 @@
       let free = SIDE;
       for (let i = 0; i < starts.length; i++) {
         const left = this.x(starts[i]), label = String(numbers[i]);
-        if (left < free) continue;
+        if (left < free || left + 3 + label.length * 6.6 > this.width) continue;
         pen.fillText(label, left + 3, AXIS * 1.5 + 1);
         free = left + label.length * 6.6 + 10;
       }
+    }
+
+    /** Whether the numbers of all senders in sight fit their uplinks: numbers on some of them only would puzzle. */
+    labelled() {
+      const { device, start, end } = this.part.channel, { first, end: stop } = this.seen;
+      for (let i = 0; i < device.length; i++)
+        if (device[i] && end[i] > first && start[i] < stop && (end[i] - start[i]) * this.slot <= String(device[i]).length * 7 + 3) return false;
+      return true;
     }
 
     drawRounds(pen, top, bottom) {
@@ -278,9 +293,10 @@
       const { first, end } = this.seen;
       for (let slot = Math.ceil(first / step) * step; slot <= end; slot += step) {
         const place = this.x(slot);
-        if (place < SIDE - 1) continue;
+        const label = slot.toLocaleString("en-US");
+        if (place < SIDE - 1 || place + 4 + label.length * 7 > this.width) continue;
         pen.fillRect(place, 4, 1, AXIS - 7);
-        pen.fillText(slot.toLocaleString("en-US"), place + 4, AXIS / 2 + 1);
+        pen.fillText(label, place + 4, AXIS / 2 + 1);
       }
       pen.fillStyle = sw.css("card");
       pen.fillRect(0, 0, SIDE, TOP);

@@ -4,6 +4,7 @@
   const byId = id => document.getElementById(id);
   const STATES = { computing: ["computing", "computing"], ready: ["waiting-for-channel", "ready to send"], sending: ["sending", "sending"],
     waiting: ["waiting-for-model", "waiting for a model"], absent: ["away", "absent"], excluded: ["lost", "excluded"] };
+  const CARRIED = { sending: "uplink", lost: "lost uplink", receiving: "broadcast" };
   const MOST_DEVICES = 600;  // in the page
   const tone = state => sw.tone(sw.activity[STATES[state][0]].colours);
   const lossPlot = new sw.Plot(byId("plot-loss"), { legend: false, name: "Training loss against slots" });
@@ -17,10 +18,10 @@
     const last = points.at(-1);
     const tiles = [
       ["round", `${sw.whole(status.round)} / ${sw.whole(status.rounds)}`, "rounds"], ["slot", sw.whole(status.slot), "slot"],
-      ["connected", `${sw.whole(status.connected)} / ${sw.whole(status.devices.length)}`, "devices connected"],
+      ["connected", `${sw.whole(status.connected)} / ${sw.whole(status.devices.length)}`, "connected"],
       ["updates", sw.whole(status.updates), "updates applied"], ["lost", sw.whole(status.lost), "uplinks lost"],
       ["loss", last ? sw.number(last[2], 4) : "–", "training loss"], ["accuracy", last && last[3] !== null ? sw.percent(last[3], 1) : "–", "test accuracy"],
-      ["rate", rates ? sw.number(rates[0], 3) : "–", "rounds a minute"], ["update-rate", rates ? sw.number(rates[1], 3) : "–", "updates a minute"],
+      ["rate", rates ? sw.number(rates[0], 3) : "–", "rounds / min"], ["update-rate", rates ? sw.number(rates[1], 3) : "–", "updates / min"],
       ["late", sw.whole(overdue.length), "late now"], ["excluded", sw.whole(status.excluded), "excluded"], ["seconds", time(status.seconds), "run time"],
     ];
     byId("tiles").replaceChildren(...tiles.map(([key, value, label]) => sw.el("div.tile", {}, sw.el("b", { "data-figure": key }, value), sw.el("span.quiet", {}, label))));
@@ -39,8 +40,8 @@
       return sw.el("div.device" + (off ? ".off" : ""), { "data-device": device.device, "data-state": device.state, style: `--tone:${tone(device.state)}` },
         sw.el("b", {}, `${device.device}`, late.has(device.device) ? sw.el("span.tag.bad", { style: "float:right" }, "late") : null),
         sw.el("div", {}, (device.state === "computing" ? "computing" + model : state)),
-        sw.el("div.quiet", {}, `${sw.amount(device.updates, "update")}${rejected[device.device] ? `; ${sw.whole(rejected[device.device])} rejected` : ""}`),
-        sw.el("div.quiet", {}, ago(heard[device.device])));
+        sw.el("div.quiet", {}, sw.amount(device.updates, "update"), sw.el("span", {}, ago(heard[device.device]))),
+        rejected[device.device] ? sw.el("div.quiet", {}, `${sw.whole(rejected[device.device])} rejected`) : null);
     };
     byId("fleet").replaceChildren(...shown.map(line));
     const counts = {};
@@ -49,7 +50,7 @@
     byId("states").replaceChildren(...Object.entries(STATES).map(([state, [, title]]) => sw.el("li", {}, sw.el("i", { style: `height:12px;background:${tone(state)}` }), `${title} ${sw.whole(counts[state] || 0)}`)));
   };
 
-  const SIDE = 62, AXIS = 18, ROW = 30;
+  const SIDE = 74, AXIS = 18, ROW = 30;
   const drawChannel = ({ window: [first, end], planned, carried, status }) => {
     const canvas = byId("channel"), ratio = devicePixelRatio || 1, width = canvas.parentElement.clientWidth - 28, height = AXIS + 2 * ROW + 10;
     canvas.width = width * ratio;
@@ -71,7 +72,7 @@
       pen.fillStyle = sw.css("free");
       pen.fillRect(SIDE, top, width - SIDE, ROW);
       pen.fillStyle = sw.css("text");
-      pen.fillText(name, 4, top + ROW / 2);
+      pen.fillText(name, 2, top + ROW / 2);
       for (let i = 0; i < columns.start.length; i++) {
         if (columns.end[i] <= first || columns.start[i] >= end) continue;
         const left = Math.max(SIDE, x(columns.start[i])), wide = Math.min(width, x(columns.end[i])) - left, look = sw.activity[columns.kind[i]];
@@ -79,9 +80,12 @@
         pen.fillStyle = sw.tone(look.colours);
         pen.fillRect(left, top + ROW * (1 - look.thickness) / 2, Math.max(0.7, wide - (slot > 4 ? 0.8 : 0)), ROW * look.thickness);
         const label = columns.device[i] === 0 ? "w" + columns.version[i] : String(columns.device[i]);
-        if (wide > label.length * 7 + 2) {
+        pen.globalAlpha = 1;
+        if (wide > label.length * 7 + 4) {
           pen.fillStyle = sw.tone(look.inks);
-          pen.fillText(label, left + (wide - label.length * 6.2) / 2, top + ROW / 2 + 0.5);
+          pen.textAlign = "center";
+          pen.fillText(label, left + wide / 2, top + ROW / 2 + 0.5);
+          pen.textAlign = "left";
         }
       }
     }
@@ -115,6 +119,7 @@
     byId("phase").classList.toggle("bad", ["diverged", "interrupted"].includes(status.phase));
     byId("run").textContent = `run ${status.run}`;
     document.title = `${status.round}/${status.rounds} ${status.phase} – slotwise live`;
+    byId("carries").replaceChildren(...Object.entries(CARRIED).map(([kind, title]) => sw.el("li", {}, sw.el("i", { style: `height:${12 * sw.activity[kind].thickness}px;background:${sw.tone(sw.activity[kind].colours)}` }), title)));
     for (const part of [drawTiles, drawDevices, drawChannel, drawCurves, drawRejected]) part(live);
     document.body.dataset.drawn = String(Number(document.body.dataset.drawn || 0) + 1);
   };

@@ -119,11 +119,12 @@
       }
       let free = -Infinity;
       for (const value of ticks(x0, x1, x.log, Math.max(2, width / 90))) {
-        const place = px(value), label = short(value), half = label.length * 3.4;
+        const place = px(value), label = short(value), half = label.length * 3.6;
         parts.push(sw.svg("line", { class: "axis", x1: place, x2: place, y1: bottom, y2: bottom + 4 }));
-        if (place - half < free || place + half > width) continue;
-        free = place + half + 8;
-        parts.push(sw.svg("text", { class: "tick", x: place, y: bottom + 16, "text-anchor": "middle" }, label));
+        const middle = Math.min(place, width - half);
+        if (middle - half < free) continue;
+        free = middle + half + 8;
+        parts.push(sw.svg("text", { class: "tick", x: middle, y: bottom + 16, "text-anchor": "middle" }, label));
       }
       parts.push(sw.svg("line", { class: "axis", x1: MARGIN.left, x2: right, y1: bottom, y2: bottom }));
       parts.push(sw.svg("text", { class: "name", x: (MARGIN.left + right) / 2, y: height - 4, "text-anchor": "middle" }, x.name));

@@ -3,6 +3,7 @@
 {
   const place = document.getElementById("results");
   const FIGURES = [["loss", "loss"], ["accuracy", "accuracy"], ["rounds", "rounds"], ["seconds", "seconds"]];
+  const CHOSEN_AT_FIRST = 6;  // runs
   const USUAL = 3;  // options that are always shown, before the figures
   const OPERATORS = { "=": (a, b) => a === b, "!=": (a, b) => a !== b, "<": (a, b) => Number(a) < Number(b), ">": (a, b) => Number(a) > Number(b),
     "<=": (a, b) => Number(a) <= Number(b), ">=": (a, b) => Number(a) >= Number(b) };
@@ -60,11 +61,14 @@
   const columns = () => [["run", "run"], ["status", "status"], ...options(listing.varied.slice(0, USUAL)), ...FIGURES, ...options(listing.varied.slice(USUAL, 14))];
   const options = names => names.map(name => [name, name.replaceAll("_", " ")]);
 
+  /** Whether a column has words, which stand at the left. */
+  const isText = key => ["run", "status"].includes(key) || listing.runs.some(run => typeof valueOf(run, key) === "string");
+
   const drawTable = () => {
     const runs = visible();
     const heading = ([key, label]) => {
       const on = sorted.key === key, sort = () => { sorted = { key, down: on && !sorted.down }; drawTable(); };
-      return sw.el("th" + (["run", "status"].includes(key) ? ".text" : ""), { "aria-sort": on ? (sorted.down ? "descending" : "ascending") : "none", scope: "col" },
+      return sw.el("th" + (isText(key) ? ".text" : ""), { "aria-sort": on ? (sorted.down ? "descending" : "ascending") : "none", scope: "col" },
         sw.el("button", { type: "button", "data-key": key, onclick: sort }, label + (on ? (sorted.down ? " ↓" : " ↑") : "")));
     };
     head.replaceChildren(sw.el("tr", {}, sw.el("th", {}, ""), ...columns().map(heading)));
@@ -73,8 +77,7 @@
       if (key === "accuracy") return sw.el("td", {}, sw.percent(value, 2));
       if (key === "loss" || key === "seconds") return sw.el("td", {}, sw.number(value, 4));
       if (key === "run") return sw.el("td.text", {}, sw.el("button", { type: "button", title: "Show its timeline", onclick: () => openTimeline(run) }, value));
-      const named = key === "status";
-      return sw.el("td" + (named ? ".text" : ""), {}, typeof value === "number" && !["seed"].includes(key) ? sw.number(value, 5) : text(value) || "–");
+      return sw.el("td" + (isText(key) ? ".text" : ""), {}, typeof value === "number" && !["seed"].includes(key) ? sw.number(value, 5) : text(value) || "–");
     };
     const line = run => {
       const box = sw.el("input", { type: "checkbox", checked: chosen.has(run.run), "aria-label": "Choose " + run.run, onchange: () => {
@@ -86,7 +89,7 @@
       return made;
     };
     body.replaceChildren(...runs.slice(0, 1000).map(line));
-    if (!runs.length) body.append(sw.el("tr", {}, sw.el("td.empty", { colspan: String(columns().length + 1) }, listing.runs.length ? "No run passes the filter." : `No runs in ${listing.root} yet. Train one in the explorer.`)));
+    if (!runs.length) body.append(sw.el("tr", {}, sw.el("td.empty", { colspan: String(columns().length + 1) }, listing.runs.length ? "No run passes the filter." : `No runs yet. “Train this” in the explorer writes them to ${sw.boot.new_runs}.`)));
     const kinds = [sw.amount(listing.runs.length, "run"), listing.batches.length ? sw.amount(listing.batches.length, "batch").replace("batchs", "batches") : "", listing.recommendations.length ? sw.amount(listing.recommendations.length, "recommendation") : ""];
     note.textContent = `${listing.root}: ${kinds.filter(Boolean).join(", ")}${runs.length < listing.runs.length ? `; ${runs.length} shown` : ""}${listing.problems.length ? `; ${listing.problems.length} cannot be read: ${listing.problems[0]}` : ""}`;
   };
@@ -101,13 +104,13 @@
     answers.hidden = !listing.recommendations.length;
     answers.style.cssText = "display:grid;gap:16px";
     answers.replaceChildren(...listing.recommendations.map(found => {
-      const rows = found.standings.slice(0, 12).map((one, i) => sw.el("tr", {}, ...[i + 1, one.schedule, one.group_size, one.delay, sw.whole(one.rounds), sw.number(one.mean_staleness, 3), one.diverged ? "diverged" : sw.number(one.metric, 4), sw.whole(one.trained_to_slot)].map(value => sw.el("td", {}, text(value)))));
+      const rows = found.standings.slice(0, 12).map((one, i) => sw.el("tr", {}, ...[i + 1, one.schedule, one.group_size, one.delay, sw.whole(one.rounds), sw.number(one.mean_staleness, 3), one.diverged ? "diverged" : sw.number(one.metric, 4), sw.whole(one.trained_to_slot)].map((value, k) => sw.el("td" + (k === 1 ? ".text" : ""), {}, text(value)))));
       const answer = found.answer;
       const won = found.decided ? " Decided." : ` Not told from: ${found.choices.slice(1).join("; ")}.`;
       return sw.el("details.panel", {}, sw.el("summary", { style: "cursor:pointer" }, sw.el("b", {}, `Recommendation ${found.folder}: `), `${answer.schedule}, S = ${answer.group_size}, delay ${answer.delay}.${won}`),
-        sw.el("div.table-box", {}, sw.el("table", {}, sw.el("thead", {}, sw.el("tr", {}, ...["", "schedule", "S", "delay", "rounds", "staleness", "metric", "trained to slot"].map(name => sw.el("th", {}, name)))), sw.el("tbody", {}, ...rows))),
+        sw.el("div.table-box", {}, sw.el("table.narrow", {}, sw.el("thead", {}, sw.el("tr", {}, ...["", "schedule", "S", "delay", "rounds", "mean staleness", "metric", "trained to slot"].map(name => sw.el("th" + (name === "schedule" ? ".text" : ""), {}, name)))), sw.el("tbody", {}, ...rows))),
         ...found.cautions.map(caution => sw.el("p.quiet", { style: "margin-top:6px" }, caution)),
-        found.train ? sw.el("p.quiet", { style: "margin-top:8px" }, found.train) : null);
+        found.train ? sw.el("p.quiet", { style: "margin-top:8px" }, "Train it: ", sw.el("code", {}, found.train)) : null);
     }));
   };
 
@@ -120,8 +123,17 @@
       drawMenus();
       drawTable();
       drawAnswers();
-      if (!chosen.size) choose(visible().filter(run => run.loss !== null).slice(0, 6).map(run => run.run));
+      if (!chosen.size) choose(telling());
     } catch (error) { sw.trouble(error.message); } finally { sw.end(); }
+  };
+
+  /** The best runs of the largest set that has the same data, devices and deadline. */
+  const telling = () => {
+    const sets = {};
+    for (const run of visible())
+      if (run.loss !== null) (sets[["data", "devices", "deadline"].map(name => run.options[name])] ||= []).push(run);
+    const largest = Object.values(sets).sort((a, b) => b.length - a.length)[0] || [];
+    return largest.sort((a, b) => a.loss - b.loss).slice(0, CHOSEN_AT_FIRST).map(run => run.run);
   };
 
   const choose = names => { chosen = new Set(names); drawTable(); askCurves(); };

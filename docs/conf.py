@@ -1,0 +1,42 @@
+"""Sphinx configuration of the site. Pages are the Markdown files of this folder; some are generated."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_extensions"))
+
+project = "slotwise"
+author = "the slotwise developers"
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "option_pages",
+]
+exclude_patterns = ["_build", "results/*/runs", "results/**/*.html"]
+suppress_warnings = ["myst.header"]
+nitpicky = False
+
+myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+napoleon_google_docstring = True
+napoleon_use_ivar = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "slotwise"
+html_static_path = ["_static"]
+html_show_sourcelink = False
+html_theme_options = {
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}

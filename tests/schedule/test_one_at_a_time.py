@@ -1,0 +1,104 @@
+"""The fast path of unequal devices is the Scheduler driven event by event, for all schedules and faults."""
+
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_fleets import MANY, Case, cases, fleets, scenarios, schedules
+
+from slotwise import InputError, Scenario, Timeline, simulate
+from slotwise.fleet import Fleet
+from slotwise.schedule import one_at_a_time
+from slotwise.schedule.events import event_timeline
+from slotwise.schedule.policies.intentional_delay import IntentionalDelay
+from slotwise.schedule.simulation import PolicyConfig
+
+
+def present(case: Case, retransmission: Any) -> Case:
+    """The same devices without absences, some with a loss of their own."""
+    return case._replace(fleet=replace(case.fleet, absences=(), retransmission=retransmission))
+
+
+WAYS = st.sampled_from(["next-turn", "at-once", "erasure"])
+
+
+@MANY
+@given(case=cases(), retransmission=WAYS, rounds=st.none() | st.integers(1, 30))
+def test_it_is_the_scheduler_event_by_event(case: Case, retransmission: Any, rounds: int | None) -> None:
+    fleet = present(case, retransmission).fleet
+    options = dict(case.options)
+    policy = PolicyConfig(
+        schedule=options.pop("policy"), **{name: value for name, value in options.items() if name != "seed"}
+    ).policy(options.get("seed", 0))
+    fast = one_at_a_time.one_at_a_time(case.scenario, policy, fleet, rounds)
+    assert fast is not None
+    # An equal fleet belongs to no timeline.
+    assert replace(fast, fleet=None) == replace(
+        event_timeline(case.scenario, policy, fleet, rounds), fleet=None
+    )
+
+
+@given(case=cases(), retransmission=WAYS)
+def test_simulate_uses_it(case: Case, retransmission: Any) -> None:
+    found = present(case, retransmission)
+    assert found.play() == found.play(event_by_event=True)
+
+
+@given(scenario=scenarios(), data=st.data())
+def test_losses_of_each_device(scenario: Scenario, data: st.DataObject) -> None:
+    fleet, options = data.draw(fleets(scenario)), data.draw(schedules(scenario))
+    losses = data.draw(
+        st.lists(st.sampled_from([0.0, 0.5]), min_size=scenario.devices, max_size=scenario.devices)
+    )
+    fleet = replace(fleet, absences=(), uplink_loss=0.0, device_uplink_loss=tuple(losses))
+    case = Case(scenario, fleet, options)
+    assert case.play() == case.play(event_by_event=True)
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.4])
+def test_all_draws_of_a_device_are_those_drawn_one_by_one(jitter: float) -> None:
+    fleet = Fleet(compute_slots=(30, 7), link_slots=(1, 1), jitter=jitter, uplink_loss=0.3, seed=4)
+    for device in (1, 2):
+        numbers = range(200)
+        slots = [fleet.slots_of_training(device, number) for number in numbers]
+        assert list(islice(fleet.training_slots(device), 200)) == slots
+        lost = [fleet.loses(device, number) for number in numbers]
+        assert list(islice(fleet.losses(device), 200)) == lost
+
+
+@given(scenario=scenarios(), rounds=st.none() | st.integers(1, 20), data=st.data())
+def test_the_plan_without_delay_is_made_in_one_go(
+    scenario: Scenario, rounds: int | None, data: st.DataObject
+) -> None:
+    fleet = data.draw(fleets(scenario)).without_faults()
+    shown, plain = IntentionalDelay()._without_delay(scenario, fleet, rounds)
+    by_events = event_timeline(scenario, IntentionalDelay(delay=0), fleet, rounds)
+    assert shown == by_events.rounds
+    assert columns(plain.first(shown)) == columns(by_events)
+    longer = event_timeline(replace(scenario, deadline=None), IntentionalDelay(delay=0), fleet, plain.rounds)
+    assert columns(plain) == columns(longer)
+
+
+def columns(timeline: Timeline) -> list[list[int]]:
+    names = ("round", "device", "version", "start", "end", "broadcast_end", "receiver", "receiver_offsets")
+    return [getattr(timeline, name).tolist() for name in names]
+
+
+def test_a_loss_that_never_ends_stops_at_the_deadline() -> None:
+    scenario = Scenario(devices=3, group_size=3, compute_slots=2, deadline=1_000)
+    fleet = Fleet(compute_slots=(2, 3, 4), link_slots=(1, 1, 1), uplink_loss=0.999999)
+    with pytest.raises(InputError, match="deadline"):
+        simulate(scenario, "async", fleet=fleet)
+
+
+def test_what_it_leaves_to_events() -> None:
+    scenario = Scenario(devices=3, group_size=1, compute_slots=2, deadline=100)
+    fleet = Fleet(compute_slots=(2, 3, 4), link_slots=(1, 1, 1))
+    policy = IntentionalDelay()
+    assert one_at_a_time.applies(scenario, policy, fleet)
+    assert not one_at_a_time.applies(replace(scenario, sub_channels=2), policy, fleet)
+    assert not one_at_a_time.applies(scenario, policy, replace(fleet, absences=((1, 5, None),)))
+    assert one_at_a_time.one_at_a_time(scenario, policy, None, None) is None
