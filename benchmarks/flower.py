@@ -1,6 +1,6 @@
 """A Flower ClientApp in slotwise against Flower's simulation on Ray, in turns; and the overhead of a call.
 
-    python benchmarks/flower.py [--repeats 3] [--rounds 6] [--calls 40]
+    python benchmarks/flower.py [--repeats 3] [--rounds 20] [--calls 40]
 
 Needs slotwise[flower,torch,ray]. The app is examples/flower_pytorch: the paper's CNN, 5 SGD steps of batch 64
 on 250 images; 100 devices, 10 a round, no evaluation. Flower has as many actors as there are cores, one core

@@ -119,7 +119,7 @@ def test_the_schedule_goes_on_without_a_node_that_is_killed(tmp_path: Path, nump
         )
         wait_until(lambda: listens(processes.port), START_TIMEOUT, processes)
         nodes = [processes.node(number) for number in range(2)]
-        config = f'schedule="async" devices=2 group_size=1 deadline=31 message-timeout=25 out="{out}"'
+        config = f'schedule="async" devices=2 group_size=1 deadline=31 message-timeout=40 out="{out}"'
         processes.start("flwr", "run", str(numpy_example), "test", "--run-config", config)
         checkpoints = out / "live"  # one after every round
         wait_until(
