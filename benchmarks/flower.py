@@ -53,7 +53,7 @@ def slotwise_rate(schedule: str, rounds: int, workers: int) -> float:
     timeline = sw.simulate(scenario, schedule, rounds=rounds + 1)
     with Training(timeline, task, aggregation="fedavg", workers=workers) as training:
         training._due = frozenset()  # no evaluation
-        while getattr(training._workers, "started", workers) < workers:
+        while getattr(training._workers, "ready", workers) < workers:
             time.sleep(0.1)  # until all processes are there
         training.advance()
         began = time.perf_counter()
