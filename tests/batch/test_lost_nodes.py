@@ -85,7 +85,8 @@ def test_a_client_whose_head_is_lost_says_so_and_what_has_come_back_is_kept(
     cluster: TwoNodes, tmp_path: Path
 ) -> None:
     grid, away = tmp_path / "grid.toml", BatchFolder(tmp_path / "away")
-    grid.write_text(with_tiny("deadline = 1_000_000\nevaluate-every = 500_000"))
+    # As many runs as nodes: each is trained on one.
+    grid.write_text(with_tiny("deadline = 1_000_000\nevaluate-every = 500_000\nseeds = [0, 1]"))
     running = command(grid, away.path, cluster.client)
     await_points(running, away, 1)
     for process in cluster.head:
@@ -93,4 +94,4 @@ def test_a_client_whose_head_is_lost_says_so_and_what_has_come_back_is_kept(
     _, err = running.communicate(timeout=300)
     assert running.returncode == 2, err
     assert f"lost the Ray cluster at {cluster.client}" in err.splitlines()[-1]
-    assert under_way(away) == 1
+    assert under_way(away) >= 1
