@@ -30,7 +30,6 @@ napoleon_use_ivar = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "slotwise"
-html_static_path = ["_static"]
 html_show_sourcelink = False
 html_theme_options = {
     "show_prev_next": False,
