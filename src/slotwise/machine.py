@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +20,39 @@ def total_memory() -> int:
     with suppress(OSError, ValueError):  # no such file, or "max"
         found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
     return found
+
+
+def busy_seconds() -> float | None:
+    """Return the processor time that all programs have used since the start of the machine, if it is known.
+
+    Time that a virtual machine waited for its processors (steal) counts too.
+    """
+    try:
+        first = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]
+    except OSError:
+        return None
+    user, nice, system, _idle, _iowait, *others = map(int, first.split()[1:9])
+    return (user + nice + system + sum(others)) / os.sysconf("SC_CLK_TCK")
+
+
+class OtherLoad:
+    """Measures the share of this machine's cores that other programs use, from its construction on."""
+
+    def __init__(self) -> None:
+        self._cores = os.cpu_count() or 1
+        self._start = self._now()
+
+    def share(self) -> float | None:
+        """Return the share so far, from 0 to 1; None where it cannot be measured."""
+        if self._start is None or (end := self._now()) is None:
+            return None
+        elapsed, busy, own = (after - before for before, after in zip(self._start, end, strict=True))
+        return min(1.0, max(0.0, (busy - own) / (elapsed * self._cores))) if elapsed > 0 else 0.0
+
+    def _now(self) -> tuple[float, float, float] | None:
+        """Return the time, the busy time of all programs, and that of this process and its children."""
+        busy, own = busy_seconds(), os.times()
+        return None if busy is None else (time.monotonic(), busy, sum(own[:4]))
 
 
 def processor() -> str:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from slotwise.bench import suite
+from slotwise.bench.suite import SGEMM, TWO, Results
+
 Cli = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]
 
@@ -16,6 +19,18 @@ def test_every_way_is_measured_in_one_run(slotwise: Cli) -> None:
     assert code == 0
     figures = json.loads(out)
     assert all(row["rate"] > 0 for row in figures["ways"])
+
+
+@pytest.mark.parametrize(("load", "warns"), [(0.5, True), (0.02, False), (None, False)])
+def test_a_busy_machine_is_reported(
+    slotwise: Cli, monkeypatch: pytest.MonkeyPatch, load: float | None, warns: bool
+) -> None:
+    measured = Results({SGEMM: [100.0], TWO: [400.0]}, load)
+    monkeypatch.setattr(suite, "measure_suite", lambda *_: measured)
+    code, out, err = slotwise("bench", "--repeats", 1, "--json")
+    assert code == 0
+    assert json.loads(out)["other_load"] == load
+    assert ("warning" in err) == warns
 
 
 def test_no_repeats_are_refused(slotwise: Cli) -> None:

@@ -25,7 +25,7 @@ from slotwise.learning import Evaluation, Task, TrainingStart, train
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
-from slotwise.machine import describe_machine
+from slotwise.machine import OtherLoad, describe_machine
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, Timeline, simulate
 
@@ -46,6 +46,8 @@ STALE = "fastcnn, 2 workers, async S=1 (staleness 99)"
 SYNC = "fastcnn, 2 workers, sync S=100"
 MANY = "fastcnn, 2 workers, N=10,000"
 
+# With more load by other programs, ratios mean nothing: the loop needs both cores at the same time.
+BUSY = 0.1
 RATIOS = ((TWO, LOOP), (TORCH_TASK, LOOP), (TWO, ONE), (STALE, SYNC), (MANY, TWO))
 
 Ways = dict[str, Callable[[], float]]
@@ -53,9 +55,15 @@ Ways = dict[str, Callable[[], float]]
 
 @dataclass(frozen=True)
 class Results:
-    """Rates of each way by name (SGD steps/s; GFLOP/s for sgemm), one for each repeat."""
+    """Rates of each way by name (SGD steps/s; GFLOP/s for sgemm), one for each repeat.
+
+    Attributes:
+        rates: The rates.
+        other_load: Share of the cores that other programs used meanwhile; None if unknown.
+    """
 
     rates: dict[str, list[float]]
+    other_load: float | None = None
 
     def ratio(self, above: str, below: str) -> float | None:
         """Return the median ratio of two ways, if both were measured."""
@@ -71,7 +79,9 @@ class Results:
 
 def measure_suite(repeats: int, seconds: float, done: Callable[[], None]) -> Results:
     """Measure all ways in turns; a single measurement takes about ``seconds``."""
-    return Results(interleaved(_ways(seconds), repeats, done))
+    ways, load = _ways(seconds), OtherLoad()
+    rates = interleaved(ways, repeats, done)
+    return Results(rates, load.share())
 
 
 def summary(results: Results) -> dict[str, Any]:
@@ -84,7 +94,12 @@ def summary(results: Results) -> dict[str, Any]:
             rows[-1]["sgemm_share_dense"] = results.share_of_sgemm(name, NETWORK.dense_multiply_adds)
             rows[-1]["sgemm_share_needed"] = results.share_of_sgemm(name, NETWORK.needed_multiply_adds)
     ratios = {f"{a} / {b}": results.ratio(a, b) for a, b in RATIOS if {a, b} <= results.rates.keys()}
-    return {"machine": describe_machine(), "ways": rows, "ratios": ratios}
+    return {
+        "machine": describe_machine(),
+        "other_load": results.other_load,
+        "ways": rows,
+        "ratios": ratios,
+    }
 
 
 def number_of_measurements(repeats: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -28,10 +29,11 @@ def bench(
     """Measure this machine: sgemm, a plain PyTorch loop, TorchTask and fastcnn on one job, in turns.
 
     The job: 100 devices with 250 MNIST samples each, 10 a round, 5 SGD steps of batch 64, no evaluation.
-    PyTorch is measured where it is installed.
+    PyTorch is measured where it is installed. If other programs used more than a tenth of the machine
+    meanwhile, a warning says so: such figures mean nothing.
     """
     # Imported here: numba and torch are seconds that other commands do without.
-    from slotwise.bench.suite import measure_suite, number_of_measurements, summary  # noqa: PLC0415
+    from slotwise.bench.suite import BUSY, measure_suite, number_of_measurements, summary  # noqa: PLC0415
 
     turns = whole("repeats", repeats)
     if not 0.1 <= seconds < 3600:
@@ -39,6 +41,11 @@ def bench(
     with Progress(console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("measuring", total=number_of_measurements(turns))
         figures = summary(measure_suite(turns, seconds, lambda: progress.advance(bar)))
+    if (load := figures["other_load"]) is not None and load > BUSY:
+        sys.stderr.write(
+            f"slotwise: warning: other programs used {load:.0%} of this machine meanwhile; "
+            "measure again when it is quiet\n"
+        )
     if as_json:
         print(json.dumps(figures, indent=2))
         return
