@@ -228,6 +228,7 @@ def appfl_rate(rounds: int) -> float:
         **{"optim": "SGD", "optim_args": {"lr": SGD.learning_rate}, "train_batch_size": SGD.batch_size},
         **{"loss_fn_path": "job.py", "loss_fn_name": "Loss", "do_validation": False},
         **{"metric_path": "job.py", "metric_name": "accuracy", "do_pre_validation": False},
+        "optimize_memory": False,  # otherwise every client collects garbage before and after it trains
     }
     server = {
         **{"num_clients": DEVICES, "device": "cpu", "num_global_epochs": rounds + 2},
@@ -241,6 +242,7 @@ def appfl_rate(rounds: int) -> float:
     for device in range(DEVICES):
         data = {"dataset_path": "job.py", "dataset_name": "device_data", "dataset_kwargs": {"device": device}}
         own = {"client_id": f"c{device}", "train_configs": {"device": "cpu"}, "data_configs": data}
+        own["optimize_memory"] = False
         clients.append(ClientAgent(client_agent_config=OmegaConf.create(own)))
         clients[-1].load_config(agent.get_client_configs())
     Driver(
