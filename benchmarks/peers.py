@@ -223,17 +223,18 @@ def appfl_rate(rounds: int) -> float:
     torch.set_num_threads(THREADS)
     times: list[float] = []
     Path("job.py").write_text(JOB_FILE, "utf-8")
+    quiet = {"optimize_memory": False}  # otherwise every part collects garbage several times a training
     training = {
         **{"trainer": "VanillaTrainer", "mode": "step", "num_local_steps": SGD.local_steps, "device": "cpu"},
         **{"optim": "SGD", "optim_args": {"lr": SGD.learning_rate}, "train_batch_size": SGD.batch_size},
         **{"loss_fn_path": "job.py", "loss_fn_name": "Loss", "do_validation": False},
         **{"metric_path": "job.py", "metric_name": "accuracy", "do_pre_validation": False},
-        "optimize_memory": False,  # otherwise every client collects garbage before and after it trains
+        **quiet,
     }
     server = {
-        **{"num_clients": DEVICES, "device": "cpu", "num_global_epochs": rounds + 2},
-        **{"scheduler": "SyncScheduler", "scheduler_kwargs": {"same_init_model": True}},
-        **{"aggregator": "FedAvgAggregator", "aggregator_kwargs": {"client_weights_mode": "equal"}},
+        **{"num_clients": DEVICES, "device": "cpu", "num_global_epochs": rounds + 2, **quiet},
+        **{"scheduler": "SyncScheduler", "scheduler_kwargs": {"same_init_model": True, **quiet}},
+        **{"aggregator": "FedAvgAggregator", "aggregator_kwargs": {"client_weights_mode": "equal", **quiet}},
     }
     model = {"model_path": "job.py", "model_name": "get_model"}
     config = {"client_configs": {"train_configs": training, "model_configs": model}, "server_configs": server}
@@ -241,8 +242,7 @@ def appfl_rate(rounds: int) -> float:
     clients = []
     for device in range(DEVICES):
         data = {"dataset_path": "job.py", "dataset_name": "device_data", "dataset_kwargs": {"device": device}}
-        own = {"client_id": f"c{device}", "train_configs": {"device": "cpu"}, "data_configs": data}
-        own["optimize_memory"] = False
+        own = {"client_id": f"c{device}", "train_configs": {"device": "cpu"}, "data_configs": data, **quiet}
         clients.append(ClientAgent(client_agent_config=OmegaConf.create(own)))
         clients[-1].load_config(agent.get_client_configs())
     Driver(
