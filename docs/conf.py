@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_extensions"))
 
@@ -28,6 +31,9 @@ autodoc_typehints = "description"
 napoleon_google_docstring = True
 napoleon_use_ivar = True
 
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_sidebars = {"index": []}
 html_theme = "pydata_sphinx_theme"
 html_title = "slotwise"
 html_show_sourcelink = False
@@ -39,3 +45,8 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+
+
+def setup(app: Sphinx) -> None:
+    """Let pages name the language of tables, which Pygments does not know."""
+    app.add_lexer("csv", TextLexer)
