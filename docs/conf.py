@@ -39,7 +39,7 @@ html_title = "slotwise"
 html_show_sourcelink = False
 html_theme_options = {
     "show_prev_next": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "gallery": []},
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
     "footer_start": ["copyright"],
