@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "option_pages",
+    "link_titles",
 ]
 exclude_patterns = ["_build", "results/*/runs", "results/**/*.html"]
 suppress_warnings = ["myst.header"]
