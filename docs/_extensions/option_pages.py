@@ -53,7 +53,7 @@ def options() -> Iterator[str]:
     for flag in sorted(flags, key=lambda flag: panels.index(flag.panel.name)):
         if flag.panel.name != panel:
             panel = flag.panel.name
-            yield from ("", f"## {panel}", "", "| option | values | default | |", "|---|---|---|---|")
+            yield from ("", f"## {panel}", "", "| option | values | default | meaning |", "|---|---|---|---|")
         default = "" if flag.default in (None, ()) else f"`{_value(flag.default)}`"
         text = flag.help.replace("|", "\\|")
         yield f"| `--{flag.name.replace('_', '-')}` | {_kind(flag)} | {default} | {text} |"
@@ -67,7 +67,7 @@ def commands() -> Iterator[str]:
             continue
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, name, "--help"],
-            env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
+            env={**os.environ, "COLUMNS": "90", "NO_COLOR": "1", "TERM": "dumb"},
             capture_output=True,
             text=True,
             check=True,
