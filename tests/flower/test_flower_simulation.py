@@ -53,7 +53,8 @@ def test_fedavg_gives_the_same_models(example: Path, monkeypatch: pytest.MonkeyP
         )
 
     resources = {
-        "init_args": {"num_cpus": 2, "include_dashboard": False},
+        # A cluster of its own, whatever else runs on this machine.
+        "init_args": {"address": "local", "num_cpus": 2, "include_dashboard": False},
         "client_resources": {"num_cpus": 1},
     }
     run_simulation(server, client, DEVICES, backend_config=resources)
