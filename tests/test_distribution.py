@@ -10,10 +10,13 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+pytest.importorskip("build")
 pytest.importorskip("hatchling")
 
 ROOT = Path(__file__).parents[1]
 NOT_SHIPPED = {".ci", ".github"}
+PLAN = "plan --devices 6 --compute-slots 2 --deadline 100"
+LOAD = "import slotwise.data as d; print(d.__file__, len(d.load_mnist().train_targets))"
 
 
 @pytest.fixture(scope="module")
@@ -37,27 +40,27 @@ def test_the_sdist_holds_every_tracked_file(sdist: Path) -> None:
     assert not {name for name in shipped if PurePosixPath(name).parts[0] in NOT_SHIPPED}
 
 
+def output(*command: str | Path, folder: Path) -> str:
+    """What a command prints in a folder, without the variables that change where Python finds packages."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(command, cwd=folder, env=variables, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
 @pytest.mark.slow
 def test_slotwise_installed_from_the_sdist_plans_and_reads_its_data(sdist: Path, tmp_path: Path) -> None:
-    """Uses the dependencies of this environment, so that it needs no network; `make dist` installs them as well."""
+    # The dependencies are those of this environment, so no network is needed; `make dist` installs them too.
     environment = tmp_path / "environment"
     venv.create(environment, symlinks=True)
-    python = environment / "bin/python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "install"]
-    subprocess.run([*pip, "--no-index", "--no-deps", "--no-build-isolation", str(sdist)], check=True, capture_output=True)
+    python, program = environment / "bin/python", environment / "bin/slotwise"
+    options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+    output(*pip, "install", *options, sdist, folder=tmp_path)
+    # The .pth files of a folder that a .pth file names are not read, so an editable slotwise stays out.
     (packages,) = environment.glob("lib/python*/site-packages")
-    # A folder named by a .pth file does not have its own .pth files read, so an editable slotwise stays out.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
 
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    run = {"cwd": tmp_path, "env": variables, "check": True, "capture_output": True, "text": True}
-    plan = "plan --devices 6 --compute-slots 2 --deadline 100"
-    done = subprocess.run([environment / "bin/slotwise", *plan.split()], **run)
-    assert "idfl" in done.stdout.lower()
-    load = (
-        "import slotwise, slotwise.data as data; print(slotwise.__file__); "
-        "print(len(data.load_mnist().train_targets))"
-    )
-    path, samples = subprocess.run([python, "-c", load], **run).stdout.split()
+    assert "idfl" in output(program, *PLAN.split(), folder=tmp_path).lower()
+    path, samples = output(python, "-c", LOAD, folder=tmp_path).split()
     assert Path(path).is_relative_to(environment)
     assert samples == "60000"

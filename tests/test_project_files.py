@@ -1,4 +1,4 @@
-"""The lock file for development has a fitting version of everything that pyproject.toml asks for."""
+"""pyproject.toml, the lock file for development and CITATION.cff agree."""
 
 import re
 import tomllib
@@ -52,7 +52,8 @@ def extra(name: str) -> Iterator[Requirement]:
 @pytest.mark.parametrize("python", PYTHONS)
 def test_every_requirement_has_a_fitting_version(python: str) -> None:
     versions = locked(python)
-    (extras,) = re.findall(r"^DEV_EXTRAS := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (extras,) = re.findall(r"^DEV_EXTRAS := (.*)$", makefile, re.MULTILINE)
     wanted = [*map(Requirement, TABLES["project"]["dependencies"]), *group("dev")]
     for name in extras.split():
         wanted.extend(extra(name))
@@ -67,3 +68,16 @@ def test_every_entry_has_hashes_and_no_address() -> None:
     assert [entry for entry, hashes in ENTRIES if not hashes] == []
     assert "://" not in LOCK
     assert "--index-url" not in LOCK
+
+
+def test_the_citation_is_of_this_version() -> None:
+    yaml = pytest.importorskip("yaml")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == TABLES["project"]["version"]
+    assert set(citation["keywords"]) == set(TABLES["project"]["keywords"])
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    first = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert first is not None
+    assert first[1] == TABLES["project"]["version"]
