@@ -20,20 +20,21 @@ LOAD = "import slotwise.data as d; print(d.__file__, len(d.load_mnist().train_ta
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a new sdist and of the wheel that is built from it."""
     folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
-    (path,) = folder.iterdir()
-    return path
+    return folder
 
 
 @pytest.mark.slow
-def test_the_sdist_holds_every_tracked_file(sdist: Path) -> None:
+def test_the_sdist_holds_every_tracked_file(built: Path) -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")
     listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
     tracked = {name for name in listing.stdout.split("\0") if name and (ROOT / name).exists()}
+    (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         shipped = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in archive.getnames()}
     assert {name for name in tracked - shipped if PurePosixPath(name).parts[0] not in NOT_SHIPPED} == set()
@@ -48,14 +49,13 @@ def output(*command: str | Path, folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_slotwise_installed_from_the_sdist_plans_and_reads_its_data(sdist: Path, tmp_path: Path) -> None:
+def test_slotwise_installed_from_the_sdist_plans_and_reads_its_data(built: Path, tmp_path: Path) -> None:
     # The dependencies are those of this environment, so no network is needed; `make dist` installs them too.
     environment = tmp_path / "environment"
     venv.create(environment, symlinks=True)
     python, program = environment / "bin/python", environment / "bin/slotwise"
-    options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
-    output(*pip, "install", *options, sdist, folder=tmp_path)
+    output(*pip, "install", "--quiet", "--no-index", "--no-deps", *built.glob("*.whl"), folder=tmp_path)
     # The .pth files of a folder that a .pth file names are not read, so an editable slotwise stays out.
     (packages,) = environment.glob("lib/python*/site-packages")
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
