@@ -37,6 +37,13 @@ test: check
 fast-test: check
 	$(BIN)/python -m pytest -n auto -m 'not slow'
 
+# All tests once more, with a count of the lines and branches they reach.
+coverage: $(VENV)/installed-dev
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover
+
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -87,4 +94,4 @@ bench: $(VENV)/installed-dev
 	$(BIN)/slotwise bench
 
 clean:
-	rm -rf $(VENV) $(VENV)-flower .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-flower .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* build dist
