@@ -49,6 +49,12 @@ def output(*command: str | Path, folder: Path) -> str:
 
 
 @pytest.mark.slow
+def test_metadata_and_contents_pass_the_checks_of_a_package_index(built: Path) -> None:
+    output(sys.executable, "-m", "twine", "check", "--strict", *built.iterdir(), folder=built)
+    output(sys.executable, "-m", "check_wheel_contents", *built.glob("*.whl"), folder=built)
+
+
+@pytest.mark.slow
 def test_slotwise_installed_from_the_sdist_plans_and_reads_its_data(built: Path, tmp_path: Path) -> None:
     # The dependencies are those of this environment, so no network is needed; `make dist` installs them too.
     environment = tmp_path / "environment"
