@@ -4,8 +4,12 @@ PYTHON ?= python3
 VENV   ?= .venv
 OUT    ?= runs/quick
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: main test check fast-test check-flower docs dist bench clean
+# Of the extras, those that the tests and the site use; PyTorch is installed apart, Flower in its own environment.
+DEV_EXTRAS := datasets mqtt pandas web ray tensorboard wandb trackio mlflow
+
+.PHONY: main test check fast-test check-flower coverage docs dist lock bench clean
 
 main: $(VENV)/installed
 	$(BIN)/slotwise reproduce --quick --out $(OUT)
@@ -14,14 +18,16 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(VENV)/bin/pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[research]'
+	$(PIP) --editable '.[research]'
 	touch $@
 
-# The CPU build of PyTorch, pinned: other specs may pull gigabytes of GPU libraries.
-$(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,ray,tensorboard,wandb,trackio,mlflow]'
-	touch $@
+# The CPU build of PyTorch, pinned: other specs may pull gigabytes of GPU libraries. All else in the versions of the lock file.
+$(VENV)/installed-dev: $(VENV)/bin/pip pyproject.toml requirements-dev.lock
+	$(PIP) torch==2.13.0
+	$(PIP) --no-deps --require-hashes --requirement requirements-dev.lock
+	$(PIP) --no-deps --editable .
+	$(BIN)/python -m pip check
+	touch $(VENV)/installed $@
 
 # One worker per core. Tests with real processes and brokers run afterwards, one at a time.
 test: check
@@ -30,6 +36,13 @@ test: check
 
 fast-test: check
 	$(BIN)/python -m pytest -n auto -m 'not slow'
+
+# All tests once more, with a count of the lines and branches they reach.
+coverage: $(VENV)/installed-dev
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -49,18 +62,26 @@ dist: $(VENV)/installed-dev
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/check-wheel-contents dist/*.whl
 	$(PYTHON) -m venv build/dist-venv
-	build/dist-venv/bin/python -m pip install --quiet --disable-pip-version-check dist/*.tar.gz
+	build/dist-venv/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.tar.gz)[research]"
+	build/dist-venv/bin/python -m pip check
 	cd build && dist-venv/bin/slotwise plan --devices 6 --compute-slots 2 --deadline 100
 	ls -l dist
+
+# The exact versions for development, for every Python from 3.11 on. Versions that still fit are kept; for the newest ones
+# run `make lock UPGRADE=--upgrade`.
+lock: $(VENV)/installed-dev
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+	  --custom-compile-command 'make lock' --group dev $(DEV_EXTRAS:%=--extra %) $(UPGRADE) \
+	  --output-file requirements-dev.lock pyproject.toml
 
 # Flower has an environment of its own. It needs older versions of packages that others use in their newest
 # (rich, protobuf, typer, fastapi, starlette and uvicorn), so installed beside them it would downgrade what is
 # tested there; and amqtt needs a typer with which the command flwr cannot start.
 $(VENV)-flower/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-flower
-	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[flower,research,pandas,ray]' \
-	  'pytest>=8' 'hypothesis>=6.100'
+	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1' torch==2.13.0
+	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --group test \
+	  --editable '.[flower,research,pandas,ray]'
 	$(VENV)-flower/bin/python -m pip check
 	touch $@
 
@@ -73,4 +94,4 @@ bench: $(VENV)/installed-dev
 	$(BIN)/slotwise bench
 
 clean:
-	rm -rf $(VENV) $(VENV)-flower .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-flower .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* build dist

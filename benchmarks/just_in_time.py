@@ -1,6 +1,6 @@
 """What just-in-time delivery is worth on random fleets, with and without faults, against asynchronous FL.
 
-The table in docs/unequal-devices.md.
+The table in docs/just-in-time.md.
 
     python benchmarks/just_in_time.py [--fleets 24]
 """

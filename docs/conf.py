@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_extensions"))
 
@@ -15,6 +18,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "option_pages",
+    "link_titles",
 ]
 exclude_patterns = ["_build", "results/*/runs", "results/**/*.html"]
 suppress_warnings = ["myst.header"]
@@ -28,14 +32,22 @@ autodoc_typehints = "description"
 napoleon_google_docstring = True
 napoleon_use_ivar = True
 
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_sidebars = {"index": []}
 html_theme = "pydata_sphinx_theme"
 html_title = "slotwise"
 html_show_sourcelink = False
 html_theme_options = {
     "show_prev_next": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "gallery": []},
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+
+
+def setup(app: Sphinx) -> None:
+    """Let pages name the language of tables, which Pygments does not know."""
+    app.add_lexer("csv", TextLexer)

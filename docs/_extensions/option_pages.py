@@ -22,6 +22,7 @@ import slotwise
 from slotwise.cli.app import COMMANDS
 from slotwise.cli.flags import Flag, run_flags
 
+PURPOSES = Path(__file__).parents[1] / "python.md"  # lists the public names by purpose
 PROGRAM = "from slotwise.cli import main; main()"
 
 
@@ -52,7 +53,7 @@ def options() -> Iterator[str]:
     for flag in sorted(flags, key=lambda flag: panels.index(flag.panel.name)):
         if flag.panel.name != panel:
             panel = flag.panel.name
-            yield from ("", f"## {panel}", "", "| option | values | default | |", "|---|---|---|---|")
+            yield from ("", f"## {panel}", "", "| option | values | default | meaning |", "|---|---|---|---|")
         default = "" if flag.default in (None, ()) else f"`{_value(flag.default)}`"
         text = flag.help.replace("|", "\\|")
         yield f"| `--{flag.name.replace('_', '-')}` | {_kind(flag)} | {default} | {text} |"
@@ -66,7 +67,7 @@ def commands() -> Iterator[str]:
             continue
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, name, "--help"],
-            env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
+            env={**os.environ, "COLUMNS": "90", "NO_COLOR": "1", "TERM": "dumb"},
             capture_output=True,
             text=True,
             check=True,
@@ -75,21 +76,42 @@ def commands() -> Iterator[str]:
 
 
 def api() -> Iterator[str]:
-    """Return the page of all public names."""
-    yield "# Public names"
+    """Return the page of all public names, in the groups of docs/python.md."""
+    yield "# Docstrings of all public names"
     yield ""
-    yield "Everything that `import slotwise as sw` gives; [](../python.md) has the names by purpose."
-    yield ""
-    yield "```{eval-rst}"
-    for name in slotwise.__all__:
-        value: Any = getattr(slotwise, name)
-        if inspect.isclass(value) and not get_args(value):
-            yield from (f".. autoclass:: slotwise.{name}", "   :members:", "   :undoc-members:", "")
-        elif inspect.isroutine(value):
-            yield from (f".. autofunction:: slotwise.{name}", "")
-        else:
-            yield from (f".. py:data:: slotwise.{name}", f"   :value: {value}".replace("~", ""), "")
-    yield "```"
+    yield "Everything that `import slotwise as sw` gives, in the order of the [list](../python.md)."
+    for title, names in name_groups(PURPOSES.read_text(encoding="utf-8")).items():
+        yield from ("", f"## {title}", "", "```{eval-rst}")
+        for name in names:
+            yield from _entry(name)
+        yield "```"
+
+
+def name_groups(page: str) -> dict[str, list[str]]:
+    """Return the public names that the tables of a page list, each once, by group.
+
+    The rows of the table of functions are one group; a row of the table of values is a group by itself.
+    """
+    groups: dict[str, list[str]] = {}
+    seen: set[str] = set()
+    for first, rest in re.findall(r"^\| (.*?) \| (.*) \|$", page, re.MULTILINE):
+        is_function = first.startswith("`sw.")
+        title = "Functions" if is_function else first[:1].upper() + first[1:]
+        for name in re.findall(r"`(?:sw\.)?(\w+)", first if is_function else rest):
+            if name in slotwise.__all__ and name not in seen:
+                seen.add(name)
+                groups.setdefault(title, []).append(name)
+    return groups
+
+
+def _entry(name: str) -> Iterator[str]:
+    value: Any = getattr(slotwise, name)
+    if inspect.isclass(value) and not get_args(value):
+        yield from (f".. autoclass:: slotwise.{name}", "   :members:", "   :undoc-members:", "")
+    elif inspect.isroutine(value):
+        yield from (f".. autofunction:: slotwise.{name}", "")
+    else:
+        yield from (f".. py:data:: slotwise.{name}", f"   :value: {value}".replace("~", ""), "")
 
 
 def _value(value: Any) -> str:

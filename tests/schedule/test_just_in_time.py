@@ -1,4 +1,4 @@
-"""Just-in-time delivery: what docs/unequal-devices.md claims of it."""
+"""Just-in-time delivery: what docs/just-in-time.md claims of it."""
 
 import numpy as np
 import pytest
