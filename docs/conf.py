@@ -20,7 +20,7 @@ extensions = [
     "option_pages",
     "link_titles",
 ]
-exclude_patterns = ["_build", "external-links.md", "results/*/runs", "results/**/*.html"]
+exclude_patterns = ["_build", "results/*/runs", "results/**/*.html"]
 suppress_warnings = ["myst.header"]
 nitpicky = False
 
