@@ -37,10 +37,11 @@ test: check
 fast-test: check
 	$(BIN)/python -m pytest -n auto -m 'not slow'
 
-# All tests once more, with a count of the lines and branches they reach.
-coverage: $(VENV)/installed-dev
+# All tests once more, in both environments, with a count of the lines and branches they reach.
+coverage: $(VENV)/installed-dev $(VENV)-flower/installed
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	-$(BIN)/coverage run -m pytest
+	-$(VENV)-flower/bin/coverage run -m pytest tests/flower tests/learning/flower
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover
 
