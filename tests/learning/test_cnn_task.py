@@ -1,5 +1,7 @@
 """The real network on MNIST: small enough for a test, with everything else as in the paper's runs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -171,3 +173,52 @@ def test_a_lambda_may_take_the_steps(samples: DeviceSamples) -> None:
     named, unnamed = (CnnTask(samples, SMALL, SGD, local_step=step) for step in steps)
     model = named.initial_model()
     assert np.array_equal(named.local_update(model, start), unnamed.local_update(model, start))
+
+
+DROPOUT = replace(SMALL, dropout=0.5)
+
+
+def test_dropout_is_drawn_for_each_training_and_leaves_evaluations_alone(
+    samples: DeviceSamples, task: CnnTask
+) -> None:
+    whole = DeviceSamples(samples.dataset, samples.rows)
+    dropped = CnnTask(whole, DROPOUT, LocalTraining(local_steps=1, batch_size=40))  # one batch: all samples
+    model, starts = dropped.initial_model(), [TrainingStart(1, 0), TrainingStart(1, 0), TrainingStart(1, 1)]
+    first, again, other = (dropped.local_update(model, start) for start in starts)
+    assert np.array_equal(first, again)
+    assert norm(first - other) > 0.01 * norm(first)  # not only another order of the same samples
+    assert dropped.evaluate(model) == task.evaluate(model)
+
+
+def test_dropout_means_the_same_in_one_call_one_by_one_and_with_another_optimiser(
+    samples: DeviceSamples,
+) -> None:
+    plain = CnnTask(samples, DROPOUT, SGD)
+    by_gradients = CnnTask(samples, DROPOUT, replace(SGD, gradient_clip=1e6))  # never reached
+    model, starts = plain.initial_model(), [TrainingStart(1, 0), TrainingStart(2, 3)]
+    together = plain.local_updates(model, starts)
+    for start, update in zip(starts, together, strict=True):
+        assert np.array_equal(plain.local_update(model, start), update)
+        assert norm(by_gradients.local_update(model, start) - update) < 1e-5 * norm(update)
+
+
+def test_updates_with_dropout_are_on_average_near_those_of_the_linear_part(samples: DeviceSamples) -> None:
+    """The gradient of the last bias is linear in the scores' errors; half of the inputs are kept, doubled."""
+    one = LocalTraining(local_steps=1, batch_size=40, learning_rate=1.0)
+    plain, dropped = CnnTask(samples, SMALL, one), CnnTask(samples, DROPOUT, one)
+    model = plain.initial_model()
+    updates = dropped.local_updates(model, [TrainingStart(1, number) for number in range(200)])
+    expected = plain.local_update(model, TrainingStart(1, 0))
+    assert np.mean(updates, axis=0)[-10:] == pytest.approx(expected[-10:], abs=0.02)
+
+
+@pytest.mark.parametrize(("convolutions", "hidden"), [(SMALL.convolutions, (8,)), ((), (8,)), ((), ())])
+def test_arrays_with_dropout_are_named_as_in_the_state_dict(
+    samples: DeviceSamples, convolutions: tuple[tuple[int, int], ...], hidden: tuple[int, ...]
+) -> None:
+    sequential = pytest.importorskip("slotwise.learning.torch_networks").sequential
+    network = replace(DROPOUT, convolutions=convolutions, hidden=hidden)
+    task = CnnTask(samples, network, SGD)
+    found = {name: array.shape for name, array in task.named_arrays(task.initial_model()).items()}
+    expected = sequential(network).state_dict()
+    assert found == {name: tuple(array.shape) for name, array in expected.items()}

@@ -1,6 +1,9 @@
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import count
+from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +25,7 @@ from slotwise.aggregation import (
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Evaluation, History, Point, Task, Training, TrainingStart, train
 from slotwise.learning.reference import asynchronous, synchronous
+from slotwise.learning.task import TrainingResult, update_of
 from slotwise.observer import Observer
 from slotwise.scenario import Scenario
 from slotwise.schedule import Participation, Schedule, Timeline, simulate
@@ -344,6 +348,78 @@ def test_ctrl_c_returns_what_there_is_and_can_be_resumed(least_squares: MakeTask
     assert resumed.points == whole.points
 
 
+def momentum(
+    model: Vector, contributions: Sequence[Contribution], state: RuleState
+) -> tuple[Vector, RuleState]:
+    step = model - mean(model, contributions)
+    velocity = 0.5 * state["velocity"] + step if state else step
+    return model - velocity, {"velocity": velocity}
+
+
+class Counting:
+    """A task whose devices count their trainings, and step further with each."""
+
+    def __init__(self, task: Task) -> None:
+        self.initial_model, self.evaluate = task.initial_model, task.evaluate
+        self.named_arrays, self._task = task.named_arrays, task
+
+    def local_update(self, model: Vector, start: TrainingStart) -> TrainingResult:
+        trained = start.state.get("trained", np.zeros(1, dtype=np.float32)) + 1
+        update = update_of(self._task.local_update(model, start))
+        return TrainingResult(update * trained, state={"trained": trained})
+
+
+@contextmanager
+def interrupt_at(function: Callable[..., object], instruction: int) -> Iterator[None]:
+    """Press Ctrl-C before the given instruction of a function, counted from its first call on."""
+    left = instruction
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal left
+        if frame.f_code is not function.__code__:
+            return None
+        frame.f_trace_opcodes = True
+        left -= event == "opcode"
+        if left < 0:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("schedule", ["async", "idfl"])
+def test_ctrl_c_at_any_instruction_of_a_round_leaves_a_whole_round(
+    schedule: Schedule, least_squares: MakeTask
+) -> None:
+    timeline = simulate(Scenario(devices=3, group_size=1, compute_slots=1), schedule, rounds=6)
+    task = Counting(least_squares(3, 0))
+    whole = train(timeline, task, aggregation=momentum)
+    rounds = set()
+    for instruction in count():
+        with Training(timeline, task, aggregation=momentum) as training:
+            for _ in range(3):
+                training.advance()
+            try:
+                with interrupt_at(Training.advance, instruction):
+                    training.advance()
+                break
+            except KeyboardInterrupt:
+                part = training.history()
+        rounds.add(part.rounds)
+        resumed = train(timeline, task, aggregation=momentum, resume=part)
+        assert resumed.model.tobytes() == whole.model.tobytes()
+        assert resumed.rule_state["velocity"].tobytes() == whole.rule_state["velocity"].tobytes()
+        assert resumed.device_states == whole.device_states
+        assert max(part.models) == part.rounds
+    assert rounds == {3, 4}
+
+
 def test_a_local_training_is_told_the_model_it_starts_from_and_the_slot_of_that_model(
     least_squares: MakeTask,
 ) -> None:
@@ -388,13 +464,6 @@ def test_contributions_have_device_round_and_samples(least_squares: MakeTask) ->
 
 
 def test_the_state_of_a_rule_is_kept_from_round_to_round_and_resumed(least_squares: MakeTask) -> None:
-    def momentum(
-        model: Vector, contributions: Sequence[Contribution], state: RuleState
-    ) -> tuple[Vector, RuleState]:
-        step = model - mean(model, contributions)
-        velocity = 0.5 * state["velocity"] + step if state else step
-        return model - velocity, {"velocity": velocity}
-
     timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=9)
     task = least_squares(6, 0)
     whole = train(timeline, task, aggregation=momentum)

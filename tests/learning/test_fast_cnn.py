@@ -200,3 +200,18 @@ for convolutions in (), ((2, 3),):
     network.train(model, np.zeros((1, 1, 6, 6), np.uint8), [0], [[0]], 0.1)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_dropout_keeps_must_fit_the_batch_and_needs_dropout() -> None:
+    dropped = Architecture(SHAPE, ((5, 3), (4, 3)), (9,), 4, dropout=0.5)
+    kept = np.ones((11, 4 + 9), np.bool_)
+    start = dropped.initial_parameters(np.random.default_rng(0))
+    network = FastCnn(dropped, offset=OFFSET, scale=SCALE)
+    assert network.gradient(start, IMAGES[:11], LABELS[:11], kept)[0] > 0
+    with pytest.raises(ValueError, match="kept"):
+        network.gradient(start, IMAGES[:11], LABELS[:11], kept[:10])
+    with pytest.raises(ValueError, match="kept"):
+        network.train_each(start, IMAGES, LABELS, BATCHES[np.newaxis], [0.1], kept)
+    plain = FastCnn(CNN, offset=OFFSET, scale=SCALE)
+    with pytest.raises(ValueError, match="kept"):
+        plain.gradient(start, IMAGES[:11], LABELS[:11], kept[:, :0])

@@ -18,6 +18,25 @@ LINEAR = nn.Linear(FEATURES, CLASSES)
 REAL = np.linspace(0, 1, 42)
 
 
+def test_a_module_that_fails_is_answered_with_the_line_of_the_user() -> None:
+    class Wrong(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(FEATURES + 1, CLASSES)
+
+        def forward(self, inputs):
+            return self.layer(inputs)
+
+    with pytest.raises(UserError, match=r"\(test_torch_checks.py, line \d+\)$"):
+        TorchTask(Wrong(), linear_samples(), TRAINING)
+
+
+def test_images_without_offset_and_scale_are_answered_with_a_hint() -> None:
+    images = np.zeros((42, 1, 6, 6), np.uint8)
+    with pytest.raises(UserError, match="offset and scale"):
+        TorchTask(nn.Conv2d(1, CLASSES, 6), linear_samples(inputs=images), TRAINING)
+
+
 class Detached(nn.Linear):
     def forward(self, inputs):
         return super().forward(inputs).detach()

@@ -4,7 +4,6 @@ import pytest
 
 from slotwise.errors import InputError
 from slotwise.learning import TrainingStart
-from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.networks import Resnet8
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
@@ -43,8 +42,8 @@ def test_a_run_trains_a_network_of_torch(network: str) -> None:
 
 
 def test_dropout_is_after_the_last_convolution_and_before_the_last_layer() -> None:
-    network = Architecture(input_shape=(1, 28, 28), convolutions=((10, 5), (20, 5)), hidden=(50,), classes=10)
-    plain, dropped = build_network("cnn", network), list(build_network("cnn-dropout", network))
+    sizes = {name: RunConfig().with_options(network=name).network() for name in ("cnn", "cnn-dropout")}
+    plain, dropped = (list(build_network(name, size)) for name, size in sizes.items())
     kinds = [type(layer).__name__ for layer in dropped]
     assert kinds[3:6] == ["Conv2d", "Dropout2d", "MaxPool2d"]
     assert kinds[-2:] == ["Dropout", "Linear"]
@@ -52,11 +51,11 @@ def test_dropout_is_after_the_last_convolution_and_before_the_last_layer() -> No
     assert kept == [type(layer).__name__ for layer in plain]
 
 
-@pytest.mark.parametrize("network", ["resnet8-gn", "cnn-dropout"])
+@pytest.mark.parametrize("network", ["resnet8-gn", "resnet8-bn"])
 def test_networks_of_torch_need_it(network: str) -> None:
     with pytest.raises(InputError) as error:
         RunConfig().with_options(network=network)
-    assert error.value.parameter == "backend"
+    assert error.value.parameter == "network"
 
 
 def test_the_link_of_resnet8_follows_from_its_size() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from torch_cases import CLASSES, FEATURES, ROWS, linear_samples
 
-from slotwise.data import Dataset
+from slotwise.data import Dataset, load_mnist
 from slotwise.errors import InputError, UserError
 from slotwise.learning import TrainingStart, train
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
@@ -318,3 +318,56 @@ def test_samples_stay_on_a_gpu_if_they_take_at_most_a_quarter_of_its_memory(
 ) -> None:
     batches = image_batches(np.uint8)
     assert isinstance(torch_samples.kept_on(torch.device(device), batches, free), ResidentBatches) == kept
+
+
+class Viewing(nn.Module):
+    """A CNN that flattens with ``view``, which needs the usual order in memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(1, 4, 5, stride=4)
+        self.head = nn.Linear(144, 10)
+
+    def forward(self, images):
+        return self.head(self.convolution(images).view(-1, 144))
+
+
+def test_a_module_may_call_view_on_images_of_one_channel() -> None:
+    mnist = load_mnist()
+    pixels = torch.from_numpy(mnist.train_inputs[:8] / np.float32(255))
+    items = list(zip(pixels, mnist.train_targets.tolist(), strict=False))
+
+    def channels_last(chosen):
+        images = torch.stack([image for image, _ in chosen])
+        return images.as_strided(images.shape, (784, 1, 28, 1)), torch.tensor([label for _, label in chosen])
+
+    torch_items = TorchSamples([items], items, collate=channels_last)
+    for samples in (DeviceSamples(mnist, [np.arange(8)]), torch_items):
+        task = TorchTask(Viewing(), samples, TRAINING)
+        assert np.isfinite(task.local_update(task.initial_model(), TrainingStart(1, 0))).all()
+
+
+IMAGES = np.zeros((42, 1, 6, 6), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("samples", "options", "parameter"),
+    [
+        (linear_samples(), {"offset": (0.1,), "scale": (0.3,)}, "offset"),
+        (linear_samples(), {"scale": (0.3,)}, "scale"),
+        (linear_samples(inputs=IMAGES / 255), {"offset": (0.1,), "scale": (0.3,)}, "offset"),
+        (linear_samples(inputs=IMAGES[:, 0]), {"offset": (0.1,), "scale": (0.3,)}, "offset"),
+        (as_torch(linear_samples()), {"offset": (0.1,)}, "offset"),
+        (linear_samples(inputs=IMAGES), {"offset": (0.1,)}, "scale"),
+        (linear_samples(inputs=IMAGES), {"scale": (0.3,)}, "offset"),
+    ],
+    ids=["floats", "scale", "images of floats", "no channels", "torch", "offset alone", "scale alone"],
+)
+def test_offset_and_scale_without_pixels_or_each_other_are_refused(samples, options, parameter) -> None:
+    class First(nn.Linear):
+        def forward(self, inputs):
+            return super().forward(inputs.flatten(1)[:, :FEATURES].float())
+
+    with pytest.raises(InputError) as caught:
+        TorchTask(First(FEATURES, CLASSES), samples, TRAINING, **options)
+    assert caught.value.parameter == parameter

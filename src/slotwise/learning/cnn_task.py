@@ -15,7 +15,7 @@ from slotwise.data.dataset import Bytes, Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.fastcnn.batches import draw_each
-from slotwise.learning.fastcnn.kernels import make_kernels, read_only
+from slotwise.learning.fastcnn.kernels import Kept, make_kernels, read_only
 from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training
 from slotwise.learning.optimizer import Optimizer, Step, with_own_step
 from slotwise.learning.randomness import Purpose, generator
@@ -82,7 +82,8 @@ class CnnTask:
             return [self.local_update(model, start) for start in starts]
         images, labels = self.samples.dataset.train_inputs, self.samples.dataset.train_targets
         rates = [self.training.rate_at(start) for start in starts]
-        ends = self._network.train_each(model, images, labels, self._batches(starts, *sizes), rates)
+        batches, kept = self._batches(starts, *sizes), self._kept(starts, *sizes)
+        ends = self._network.train_each(model, images, labels, batches, rates, kept)
         return [self._update(model, end) for end in ends]
 
     def _batches(self, starts: Sequence[TrainingStart], size: int) -> NDArray[np.int64]:
@@ -93,13 +94,26 @@ class CnnTask:
         draw_each(self.samples.all_rows, self.samples.offsets, seed, purpose, jobs, chosen)
         return chosen
 
+    def _kept(self, starts: Sequence[TrainingStart], size: int) -> Kept | None:
+        """Return what dropout keeps in each local training: [training, step, sample, value]."""
+        values = sum(self.architecture.dropped_sizes)
+        if not values:
+            return None
+        shape = (self.training.local_steps, size, values)
+        seed, rate = self.training.seed, np.float32(self.architecture.dropout)
+        draws = [generator(seed, Purpose.LAYERS, start.device, start.training) for start in starts]
+        return np.stack([draw.random(shape, np.float32) >= rate for draw in draws])
+
     def _other_steps(self, model: Vector, start: TrainingStart) -> Vector:
         """Return the model after H steps of an optimiser other than plain SGD."""
         images, labels = self.samples.dataset.train_inputs, self.samples.dataset.train_targets
         end, optimizer = model.copy(), Optimizer(self.training, self._local_step)
         context = optimizer.begin(start, model)
-        for rows in self.samples.batches(self.training, start):
-            _, gradient = self._network.gradient(end, images[rows], labels[rows])
+        batches = self.samples.batches(self.training, start)
+        kept = self._kept([start], batches.shape[1])
+        for step, rows in enumerate(batches):
+            own = None if kept is None else kept[0, step]
+            _, gradient = self._network.gradient(end, images[rows], labels[rows], own)
             optimizer.step(end, gradient, context)
         return end
 
@@ -133,6 +147,9 @@ class CnnTask:
         # Sequential(Conv2d, MaxPool2d, ReLU, …, Flatten, Linear, ReLU, …) has these numbers.
         filters, layers = len(self.architecture.convolutions), len(self.architecture.weight_shapes)
         numbers = [3 * i if i < filters else 3 * filters + 1 + 2 * (i - filters) for i in range(layers)]
+        if self.architecture.dropout:  # one more layer after the last convolution, and before the last layer
+            numbers[filters:] = [number + bool(filters) for number in numbers[filters:]]
+            numbers[-1] += 1
         names = [f"{number}.{kind}" for number in numbers for kind in ("weight", "bias")]
         shapes = self.architecture.parameter_shapes
         parts = np.split(model, np.cumsum([prod(shape) for shape in shapes])[:-1])
@@ -188,9 +205,14 @@ class FastCnn:
         return self.train_each(model, images, labels, steps[np.newaxis], [learning_rate])[0]
 
     def train_each(
-        self, model: Vector, images: Bytes, labels: ArrayLike, batches: ArrayLike, rates: Sequence[float]
-    ) -> list[Vector]:
-        """Do several trainings from one model, see `train`; `batches` is [trainings, steps, batch]."""
+        self, model: Vector, images: Bytes, labels: ArrayLike, batches: ArrayLike, rates: Sequence[float],
+        kept: Kept | None = None,
+    ) -> list[Vector]:  # fmt: skip
+        """Do several trainings from one model, see `train`; `batches` is [trainings, steps, batch].
+
+        `kept` says what dropout keeps, [trainings, steps, batch, values]: channels of the last convolution,
+        then inputs of the last dense layer. Without it nothing is dropped.
+        """
         steps = read_only(batches, np.int64)
         if steps.ndim != 3 or steps.shape[2] == 0:
             wanted = "[trainings, steps, batch], at least one sample"
@@ -198,16 +220,23 @@ class FastCnn:
         if steps.size and not 0 <= steps.min() <= steps.max() < len(images):
             raise ValueError(f"batches must hold numbers of images, 0 to {len(images) - 1}")
         start, pixels, answers = self._checked(model, images, labels, steps)
+        self._check_kept(kept, steps.shape)
         with self._workspace() as work:
-            return self._kernels.train_each(work, start, pixels, steps, answers, rates)
+            return self._kernels.train_each(work, start, pixels, steps, answers, kept, rates)
 
-    def gradient(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, Vector]:
-        """Return the mean cross-entropy over the images, and its gradient as a model vector."""
+    def gradient(
+        self, model: Vector, images: Bytes, labels: ArrayLike, kept: Kept | None = None
+    ) -> tuple[float, Vector]:
+        """Return the mean cross-entropy over the images, and its gradient as a model vector.
+
+        `kept` is [images, values], see `train_each`.
+        """
         if len(images) == 0:
             raise ValueError("a gradient needs at least one image")
         given = self._checked(model, images, labels, np.arange(len(images)))
+        self._check_kept(kept, (len(images),))
         with self._workspace() as work:
-            return self._kernels.gradient(work, *given)
+            return self._kernels.gradient(work, *given, kept)
 
     def evaluate(self, model: Vector, images: Bytes, labels: ArrayLike) -> tuple[float, int]:
         """Return the sum of the cross-entropies over the images, and the number classified correctly."""
@@ -230,6 +259,12 @@ class FastCnn:
             yield work
         finally:
             self._idle.append(work)
+
+    def _check_kept(self, kept: Kept | None, shape: tuple[int, ...]) -> None:
+        """Refuse what the kernels would read beyond its end."""
+        wanted = (*shape, sum(self.architecture.dropped_sizes))
+        if kept is not None and (kept.shape != wanted or not wanted[-1]):
+            raise ValueError(f"kept must be {list(wanted)}, and omitted without dropout: {list(kept.shape)}")
 
     def _checked(
         self, model: Vector, images: Bytes, labels: ArrayLike, chosen: NDArray[np.int64]

@@ -142,7 +142,8 @@ def train(
             with its default options.
         workers: Local trainings computed in parallel, one thread each; or another plan: `Processes`, or
             `RayActors` for a cluster. The result does not depend on it.
-        evaluate_every: Slots between evaluations; None evaluates the first and the last model only.
+        evaluate_every: Slots between evaluations, each of which reads all samples of the devices and the test
+            set; None evaluates the first and the last model only.
         resume: State to continue from, instead of w_0.
         observer: Is told of every round and evaluation, and may end the training early.
 
@@ -174,11 +175,22 @@ def follow(
         training.stop()
         return training.history()
     except KeyboardInterrupt:
+        # `history` waits for evaluations, which would come after trainings that nobody needs any more.
         training.stop()
         raise
     finally:
+        # Also after an error: `history` may have collected evaluations that were not reported yet.
         for point in training.unreported_points():
             observer.evaluated(point)
+        observer.training_ended(training.rounds)
+
+
+class _Applied(NamedTuple):
+    """Number of applied rounds and the states they left; every round replaces it as a whole."""
+
+    rounds: int
+    rule_state: RuleState
+    device_states: Mapping[int, DeviceState]
 
 
 class Training:
@@ -205,24 +217,25 @@ class Training:
         if resume is not None and (wrong := unfitting(resume, timeline, self._task.size)):
             raise UserError(f"resume: {wrong}")
         start = resume or History((), {0: task.initial_model()}, 0)
-        self._rule_state, self._device_states = start.rule_state, dict(start.device_states)
+        self._applied = _Applied(start.rounds, start.rule_state, dict(start.device_states))
         self._stopped = False
         self._points = list(start.points)
         self._reported = len(start.points)
         self._pending: deque[tuple[int, Future[Evaluation]]] = deque()
-        self.rounds = start.rounds
-        """Rounds applied."""
         # The models that a round uses and no later round does. Round k uses model k in any case, because it
         # replaces it; the last model, the result, is never dropped.
         self._last_uses: defaultdict[int, list[int]] = defaultdict(list)
         last_use = np.arange(timeline.rounds, dtype=np.int64)
+        # A version has many uplinks. `at` compares all of them, where indexing would keep one.
         np.maximum.at(last_use, timeline.version, timeline.round)
         for version, round_number in enumerate(last_use.tolist()):
             self._last_uses[round_number].append(version)
         self._models = dict(start.models)
         self._workers: Workers = plan(self._task)  # last, because nobody closes them if there is an error
         first = int(timeline.round_offsets[start.rounds])
-        self._updates = UpdatePipeline(timeline, self._workers, self._models, first, self._device_states)
+        self._updates = UpdatePipeline(
+            timeline, self._workers, self._models, first, lambda: self._applied.device_states
+        )
         self._updates.start()
         if all(point.round != self.rounds for point in self._points):  # also after an interrupt before it
             self._evaluate_if_due()
@@ -237,6 +250,11 @@ class Training:
         """Apply the remaining rounds; yield the number of each."""
         while not self.finished:
             yield self.advance()
+
+    @property
+    def rounds(self) -> int:
+        """Return the number of applied rounds."""
+        return self._applied.rounds
 
     @property
     def finished(self) -> bool:
@@ -258,7 +276,8 @@ class Training:
         if self.finished or self._stopped:
             ended = "finished" if self.finished else "been stopped"
             raise UserError(f"training: no round {self.rounds}: it has {ended}")
-        k, uplinks = self.rounds, self._timeline.uplinks(self.rounds)
+        before, uplinks = self._applied, self._timeline.uplinks(self.rounds)
+        k = before.rounds
         timeline, count = self._timeline, self._task.sample_count
         sent = zip(
             self._updates.updates(uplinks),  # kept until the round is applied
@@ -271,7 +290,8 @@ class Training:
             samples, metrics = None, NO_METRICS
             if isinstance(found, TrainingResult):
                 samples, metrics = found.samples, found.metrics
-                if found.state or device in self._device_states:
+                # An empty state replaces an earlier one.
+                if found.state or device in before.device_states:
                     states[device] = found.state
             samples = count(device) if samples is None else samples
             start = self._models[version]
@@ -279,13 +299,14 @@ class Training:
                 Contribution(update_of(found), k - version, start, device, k, samples, metrics)
             )
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
-            model, rule_state = next_model(self._aggregation, self.model, contributions, self._rule_state)
+            model, rule_state = next_model(self._aggregation, self.model, contributions, before.rule_state)
         if not np.isfinite(model).all():
             raise Diverged(k, "model", self.history())
-        # In this order an interrupt (Ctrl-C) leaves the state of a complete round.
-        self._models[k + 1], self._rule_state = model, rule_state
-        self._device_states.update(states)
-        self.rounds = k + 1
+        device_states = {**before.device_states, **states} if states else before.device_states
+        # One assignment applies the round, so an interrupt (Ctrl-C) leaves the state before it or after it.
+        # A model that is newer than the applied rounds is not part of a history.
+        self._models[k + 1] = model
+        self._applied = _Applied(k + 1, rule_state, device_states)
         for version in self._last_uses.pop(k, ()):
             self._models.pop(version, None)
         self._updates.drop(uplinks.stop)
@@ -317,12 +338,13 @@ class Training:
     def history(self) -> History:
         """Return everything up to the last applied round, after waiting for its evaluations."""
         self._collect(wait=True)
-        models, states = dict(self._models), dict(self._device_states)
-        return History(tuple(self._points), models, self.rounds, self._rule_state, states)
+        rounds, rule_state, states = self._applied
+        models = {version: model for version, model in self._models.items() if version <= rounds}
+        return History(tuple(self._points), models, rounds, rule_state, dict(states))
 
     def _evaluate_if_due(self) -> None:
         if self.rounds in self._due:
-            states = (dict(self._device_states),) if self._device_states else ()
+            states = (self._applied.device_states,) if self._applied.device_states else ()
             evaluation = self._workers.evaluate(self.rounds, read_only(self.model), *states)
             self._pending.append((self.rounds, evaluation))
 
@@ -333,6 +355,7 @@ class Training:
             k, result = self._pending[0]
             evaluation = result.result()  # one that failed stays, so no history is without it
             if not np.isfinite(evaluation.loss):
+                # `history` collects again, and would find the same evaluation.
                 self._pending.clear()
                 raise Diverged(k, "loss", self.history())
             slot, oldest = 0, 0
@@ -350,6 +373,7 @@ def unfitting(history: History, timeline: Timeline, size: int) -> str:
     if history.rounds > timeline.rounds:
         return f"the history has {history.rounds} rounds, and the timeline {timeline.rounds}"
     rest = timeline.version[timeline.round >= history.rounds]
+    # Versions after the present one are still to be computed.
     missing = {*rest[rest <= history.rounds].tolist(), history.rounds} - history.models.keys()
     if missing:
         return f"the history is of another timeline: model {min(missing)}, which this one needs, is not in it"
@@ -374,5 +398,6 @@ def evaluation_rounds(timeline: Timeline, every: int | None) -> frozenset[int]:
     if every is None:
         return frozenset({0, timeline.rounds})
     slots = np.arange(0, timeline.last_slot + 1, whole("evaluate_every", every))
+    # Model k is complete in slot broadcast_end[k - 1]: the number of ends up to a slot is its newest model.
     newest = np.searchsorted(timeline.broadcast_end, slots, side="right")
     return frozenset({*newest.tolist(), timeline.rounds})

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slotwise.errors import ConflictError, InputError, NoEffectError
-from slotwise.learning.networks import NETWORKS, TORCH_ONLY, NetworkName
+from slotwise.learning.networks import NETWORKS, RESNETS, NetworkName
 from slotwise.scenario import LARGEST_SEED, check_fields, checked, whole
 from slotwise.user_code import is_function_name
 
@@ -22,8 +22,8 @@ class ModelConfig:
     Attributes:
         task: Your own task instead of a built-in data set and network: module:function.
         network: Built-in network: convolutions and dense layers, dense layers only, multinomial logistic
-            regression, the cnn with dropout, or ResNet-8 with group or batch normalisation; the last three
-            need --backend torch.
+            regression, the cnn with dropout of a half, or ResNet-8 with group or batch normalisation; the
+            last two need --backend torch.
         channels: Output channels of the convolutions of a cnn, each 5×5 with max-pool 2 and relu.
         hidden: Units of the dense layers before the last, in a cnn or an mlp (default of the mlp: 64). The
             other networks refuse it.
@@ -62,8 +62,8 @@ class ModelConfig:
                     raise NoEffectError(name, value, reason)
                 # Not a NoEffectError: `RunConfig.from_saved` would put layers of the default network here.
                 raise InputError(name, value, f"omitted {reason}")
-        if self.network in TORCH_ONLY and self.backend != "torch":
-            raise InputError("backend", self.backend, f"torch with network {self.network}")
+        if self.network in RESNETS and self.backend != "torch":
+            raise InputError("network", self.network, "used with backend=torch")
         if self.network == "mlp" and not self.hidden:
             raise InputError("hidden", self.hidden, "at least one layer; network logistic has none")
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 NetworkName = Literal["cnn", "mlp", "logistic", "cnn-dropout", "resnet8-gn", "resnet8-bn"]
 RESNETS: tuple[NetworkName, ...] = ("resnet8-gn", "resnet8-bn")
-TORCH_ONLY: tuple[NetworkName, ...] = ("cnn-dropout", *RESNETS)  # what the numba kernels do not compute
+DROPOUT: Mapping[NetworkName, float] = {"cnn-dropout": 0.5}  # as in PyTorch's MNIST example
 STAGES = ((16, 1), (32, 2), (64, 2))  # channels and stride of each stage of a ResNet-8
 
 

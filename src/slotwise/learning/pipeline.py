@@ -9,7 +9,7 @@ memory.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
 import numpy as np
@@ -34,13 +34,13 @@ class UpdatePipeline:
         workers: Workers,
         models: Mapping[int, Vector],
         first: int,
-        states: Mapping[int, DeviceState] | None = None,
+        states: Callable[[], Mapping[int, DeviceState]] = dict,
     ) -> None:
         """Begin with uplink ``first``.
 
-        ``models`` is the engine's table of the models that exist, ``states`` that of what devices keep.
+        ``models`` is the engine's table of the models that exist, ``states`` returns what devices keep.
         """
-        self._states = {} if states is None else states
+        self._states = states
         self._timeline, self._workers, self._models = timeline, workers, models
         self._first = self._next = first  # uplinks: the first whose update is kept, the next to start
         self._started: deque[Future[Trained]] = deque()
@@ -48,6 +48,7 @@ class UpdatePipeline:
         self._most = 1  # trainings of a portion
         # The models that an uplink's training starts from and no later one's does.
         self._last_starts: defaultdict[int, list[int]] = defaultdict(list)
+        # Models that no training starts from get uplink -1, which never returns.
         last = np.full(timeline.rounds, -1, dtype=np.int64)
         np.maximum.at(last, timeline.version, np.arange(len(timeline)))
         for version, uplink in enumerate(last.tolist()):
@@ -84,6 +85,8 @@ class UpdatePipeline:
     def start(self) -> None:
         """Start the next local trainings, up to the first that waits for a model of a later round."""
         while len(self._started) < PORTIONS_PER_WORKER * self._workers.count:
+            # Few trainings may be possible until the next model exists. They are divided among the idle
+            # workers, or among all if none is idle, so that one worker does not get them all.
             idle = self._workers.count - len(self._started)
             share = idle if idle > 0 else self._workers.count
             jobs = self._next_jobs(self._most * share)
@@ -111,12 +114,14 @@ class UpdatePipeline:
         timeline, rows = self._timeline, slice(self._next, self._next + most)
         columns = (timeline.device[rows], timeline.training[rows], timeline.version[rows])
         jobs: list[Job] = []
+        states = self._states()
         for device, training, version in zip(*(column.tolist() for column in columns), strict=True):
             model = self._models.get(version)
+            # Later uplinks may have a model, but results are returned in the order of the uplinks.
             if model is None:
                 break
             slot = int(timeline.broadcast_end[version - 1]) if version else 0
             # A model reaches a device after the round of its last update, so that training's state is known.
-            state = self._states.get(device, NO_DEVICE_STATE)
+            state = states.get(device, NO_DEVICE_STATE)
             jobs.append(Job(read_only(model), TrainingStart(device, training, version, slot, state)))
         return jobs

@@ -83,6 +83,8 @@ def quantise(numbers: Vector, bits: int, draw: np.random.Generator) -> Vector:
     exact = np.abs(numbers).astype(np.float64) / largest * steps
     lower = np.floor(exact)
     levels = lower + (draw.random(len(numbers)) < exact - lower)
+    # Multiplied before divided: the highest level is exactly the largest number, which `Packing` sends as the
+    # scale. The sign is kept at level 0 too, so that unpacking gives the same bits.
     rounded: Vector = np.copysign(levels * largest / steps, numbers).astype(np.float32)
     return rounded
 
@@ -120,6 +122,7 @@ class Packing:
         codes = np.signbit(update).astype(np.uint32) << np.uint32(self._bits - 1)
         for part, scale in zip(self._parts, scales.tolist(), strict=True):
             if 0 < scale < inf:
+                # A quantised number is a level rounded to float32. The nearest level unpacks to the same.
                 levels = np.rint(np.abs(update[part]).astype(np.float64) / scale * self._steps)
                 codes[part] |= levels.astype(np.uint32)
         blocks = [_bits_of(codes[at : at + BLOCK], self._bits) for at in range(0, len(codes), BLOCK)]
@@ -138,6 +141,7 @@ class Packing:
         with np.errstate(invalid="ignore", over="ignore"):
             for part, scale in zip(self._parts, scales.tolist(), strict=True):
                 numbers[part] = numbers[part] * scale / self._steps  # in this order, as in `quantise`
+            # The sign is the bit above those of the level.
             signs = np.where(codes > self._steps, -1.0, 1.0)
             update: Vector = np.copysign(numbers, signs).astype(np.float32)
         return update
@@ -147,6 +151,7 @@ def _bits_of(codes: NDArray[np.uint32], bits: int) -> bytes:
     """Return the last ``bits`` bits of every code, one after another."""
     if bits in WHOLE_BYTES:
         return codes.astype(WHOLE_BYTES[bits]).tobytes()
+    # Big-endian, so that a row has the highest bit first and the code is its last columns.
     rows = np.unpackbits(codes.astype(">u4").view(np.uint8).reshape(-1, 4), axis=1)
     return np.packbits(rows[:, 32 - bits :]).tobytes()
 

@@ -111,7 +111,8 @@ class _Check:
         rows = self.data.batches(training, TrainingStart(fewest, 0))[0]
         with SeededOperations(training.seed) as mode:
             inputs, targets = self._batch(rows, test=False)
-            outputs = _call("the module", flat.module, inputs, source=self._describe_device(fewest))
+            source, hint = self._describe_device(fewest), self._hint()
+            outputs = _call("the module", flat.module, inputs, source=source, hint=hint)
             value = self._loss(outputs, targets, len(rows))
             forward = mode.seen
             self._check_leaves(value)
@@ -122,6 +123,10 @@ class _Check:
                 " checkpointing does; they must be drawn in the forward pass"
             )
         return bool(forward), flat.gradient.cpu().numpy().copy()
+
+    def _hint(self) -> str:
+        raw = isinstance(self.data, ArrayBatches) and self.data.has_raw_images
+        return "; give the Dataset offset and scale, so that uint8 images become float32" if raw else ""
 
     def _describe_device(self, device: int) -> str:
         count = self.data.count(device)
@@ -215,8 +220,10 @@ class _Check:
         return bool(mode.seen)
 
 
-def _call(what: str, function: Any, *arguments: Any, describe: bool = True, source: str = "") -> Any:
-    """Call a function of the user; name what failed, what it was given, and the source of that."""
+def _call(
+    what: str, function: Any, *arguments: Any, describe: bool = True, source: str = "", hint: str = ""
+) -> Any:
+    """Call a function of the user; name what failed, what it was given, the source of that, and a hint."""
     try:
         return function(*arguments)
     except UserError:
@@ -224,7 +231,7 @@ def _call(what: str, function: Any, *arguments: Any, describe: bool = True, sour
     except Exception as error:
         given = " and ".join(describe_tensors(value) for value in arguments) if describe else ""
         on = f" on {given}{source}" if given else ""
-        raise UserError(f"TorchTask: {what} failed{on}: {describe_error(error)}") from error
+        raise UserError(f"TorchTask: {what} failed{on}: {describe_error(error)}{hint}") from error
 
 
 def describe_tensors(value: object) -> str:

@@ -110,6 +110,8 @@ class FlatModule:
         at = 0
         for name, shape in layout.parameters.items():
             part = slice(at, at + prod(shape))
+            # Autograd adds in place to a gradient that exists. So gradients are set to zero between steps and
+            # never to None, which would replace these views.
             own[name].data = self.weights[part].view(shape)
             own[name].grad = self.gradient[part].view(shape)
             at = part.stop
@@ -125,12 +127,14 @@ class FlatModule:
     @torch.no_grad()
     def load(self, model: Vector) -> None:
         """Take the numbers of a model."""
+        # A copy, because models are read-only, and torch does not support read-only memory.
         numbers = torch.from_numpy(np.array(model, dtype=np.float32)).to(self.device)
         self.weights.copy_(numbers[: self._layout.weights])
         at = self._layout.weights
         for buffer, shape in zip(self._statistics, self._layout.statistics.values(), strict=True):
             buffer.set(numbers[at : at + prod(shape)].view(shape).clone())
             at += prod(shape)
+        # Layers change their buffers in place; the saved values must stay.
         for buffer, value in self._others:
             buffer.set(value.clone())
 
@@ -149,6 +153,7 @@ class FlatModule:
         for layer, _ in self._norms:
             if layer.track_running_stats:
                 layer.reset_running_stats()
+                # Without a momentum torch keeps the mean over all batches, each with the same weight.
                 layer.momentum = None
                 layer.train()
 
@@ -215,6 +220,7 @@ def draw_parameters(module: nn.Module, seed: int) -> None:
             continue  # the scale and shift of a normalisation
         bound = 1.0
         for parameter in own:
+            # A bias follows its weight and is drawn with the same bound.
             if parameter.dim() > 1:
                 bound = 1.0 / float(np.sqrt(parameter[0].numel()))
             numbers = draw.uniform(-bound, bound, parameter.numel()).astype(np.float32)
@@ -244,5 +250,6 @@ def keep_freed_memory() -> None:
     trim_threshold, mmap_threshold = -1, -3  # numbers of options in malloc.h
     mallopt: Any = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
+        # 32 MiB is the documented upper limit of this threshold on 64-bit systems.
         mallopt(mmap_threshold, 32 << 20)
         mallopt(trim_threshold, 512 << 20)

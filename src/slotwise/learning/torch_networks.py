@@ -20,32 +20,24 @@ CHANNELS_PER_GROUP = 8
 def sequential(architecture: Architecture) -> nn.Sequential:
     """Return the built-in network as a torch module; a flat vector is the same model in both."""
     layers: list[nn.Module] = []
-    channels = architecture.input_shape[0]
+    channels, rate = architecture.input_shape[0], architecture.dropout
     for out, kernel in architecture.convolutions:
         layers += [nn.Conv2d(channels, out, kernel), nn.MaxPool2d(2), nn.ReLU()]
         channels = out
+    if rate and layers:
+        layers.insert(-2, nn.Dropout2d(rate))
     layers.append(nn.Flatten())
     for inputs, outputs in architecture.dense_sizes:
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    if rate:
+        layers.insert(-2, nn.Dropout(rate))
     return nn.Sequential(*layers[:-1])
-
-
-def with_dropout(architecture: Architecture) -> nn.Sequential:
-    """Return the built-in network with dropout of a half.
-
-    Whole channels of the last convolution are dropped, and inputs of the last layer.
-    """
-    layers = list(sequential(architecture))
-    pools = [number for number, layer in enumerate(layers) if isinstance(layer, nn.MaxPool2d)]
-    before = pools[-1] if pools else 0
-    dropped = [nn.Dropout2d(0.5)] if pools else []
-    return nn.Sequential(*layers[:before], *dropped, *layers[before:-1], nn.Dropout(0.5), layers[-1])
 
 
 def build_network(name: NetworkName, size: Architecture | Resnet8) -> nn.Module:
     """Return a built-in network as a torch module."""
     if isinstance(size, Architecture):
-        return with_dropout(size) if name == "cnn-dropout" else sequential(size)
+        return sequential(size)
     normalisation: Normalisation = "group" if name == "resnet8-gn" else "batch"
     return resnet8(normalisation, channels=size.input_shape[0], classes=size.classes)
 

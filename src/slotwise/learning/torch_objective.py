@@ -52,6 +52,7 @@ class Objective:
         found = {name: metric(outputs, targets) for name, metric in self.metrics.items()}
         return {
             name: (
+                # Torch has no mean of integers or truth values.
                 value.float().mean() if isinstance(value, Tensor) else value,
                 self.count(targets, rows) if name == TEST_LOSS else rows,
             )

@@ -109,6 +109,7 @@ class TorchSamples:
 
     def train_batch(self, rows: Rows) -> Batch:
         """Return inputs and targets of some training samples."""
+        # The last row of device i is ends[i] - 1, so a row equal to an end belongs to the next device.
         owners = np.searchsorted(self._ends, rows, side="right")
         items = []
         for owner, row in zip(owners.tolist(), rows.tolist(), strict=True):
@@ -144,6 +145,12 @@ class ArrayBatches:
         self._offset, self._scale = (torch.tensor(n, dtype=torch.float32).view(-1, 1, 1) for n in numbers)
         self._standardised = bool(numbers[1])
 
+    @property
+    def has_raw_images(self) -> bool:
+        """True if images stay whole numbers from 0 to 255, because nothing says how to standardise them."""
+        inputs = self._dataset.train_inputs
+        return inputs.dtype == np.uint8 and inputs.ndim == 4 and not self._standardised
+
     def __len__(self) -> int:
         """Return the number of devices."""
         return len(self._samples)
@@ -168,6 +175,7 @@ class ArrayBatches:
         if not self._standardised:
             return _take(inputs, rows)
         images = torch.from_numpy(inputs[rows]).to(torch.float32)
+        # In place, because indexing with rows has made a copy.
         return images.div_(255).sub_(self._offset).div_(self._scale)
 
 
@@ -244,7 +252,7 @@ def _used_type(values: Tensor) -> torch.dtype:
 
 
 def arrange(values: Any, device: torch.device, *, channels_last: bool) -> Any:
-    """Return a batch on the torch device; images, four dimensions, with the channels last in memory."""
+    """Return a batch on the torch device; images, four dimensions, with the channels last or not."""
     if isinstance(values, dict):
         return {name: arrange(v, device, channels_last=channels_last) for name, v in values.items()}
     if isinstance(values, list):
@@ -252,8 +260,11 @@ def arrange(values: Any, device: torch.device, *, channels_last: bool) -> Any:
     if not isinstance(values, Tensor):
         return values
     values = values.to(device)
-    if not channels_last or values.dim() != 4 or not values.is_floating_point():
+    if values.dim() != 4 or not values.is_floating_point():
         return values
+    if not channels_last:
+        # The strides of a dimension of one are arbitrary, and some make torch choose channels-last.
+        return values.contiguous().flatten().view(values.shape)
     if values.shape[1] > 1:
         return values.contiguous(memory_format=torch.channels_last)
     # With one channel both orders are the same memory. Only these strides make torch choose the kernels of

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError, UserError
+from slotwise.errors import InputError, MissingError, UserError
 from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training
 from slotwise.learning.optimizer import Optimizer, Step, with_own_step
 from slotwise.learning.task import Evaluation, TrainingStart
@@ -77,8 +77,8 @@ class TorchTask:
         """Train copies of ``module``; the caller's module is not changed.
 
         Args:
-            module: The module, or a function that makes it, which is called with torch seeded by
-                ``model_seed``. Parameters without ``requires_grad`` are not part of the model.
+            module: The module, or a function that makes it, which is called with torch's generator of the
+                CPU seeded by ``model_seed``. Parameters without ``requires_grad`` are not part of the model.
             samples: Samples of each device and of the test.
             training: Local training.
             loss: ``loss(outputs, targets)``: the mean over a batch, or a number for each sample.
@@ -113,6 +113,7 @@ class TorchTask:
             draw_parameters(self._module, seed)
         self._layout, self._averaged = Layout(self._module, buffers), buffers == "average"
         self._objective = Objective(loss, metrics or {})
+        # After the module, so that its memory on a GPU does not count as free.
         self._data, self._local = kept_on(self._device, data, _free_memory(self._device)), threading.local()
         flat = FlatModule(self._module, self._layout)
         self._checks: Checks = check_module(flat, self.initial_model(), self._data, self._objective, training)
@@ -148,12 +149,14 @@ class TorchTask:
         flat.train()
         take_step = self._stepper(flat, start)
         reading, computing = self._seeded(self._checks.random_training, start.device, start.training)
+        # The contexts are entered again for every batch; their generator continues where it was.
         for rows in self._data.batches(self.training, start):
             flat.gradient.zero_()
             with reading:
                 inputs, targets = self._arranged(self._data.train_batch(rows))
             with computing:
                 loss = self._objective.loss(flat.module(inputs), targets)
+            # `check_module` has made sure that nothing is drawn here, so the slow context is left before.
             loss.backward()  # type: ignore[no-untyped-call]
             take_step()
         return flat.update(model, self.training.divisor)
@@ -168,6 +171,8 @@ class TorchTask:
         loss, correct = Mean(), Mean()
         metrics = {name: Mean() for name in self._objective.metrics}
         reading, computing = self._seeded(self._checks.random_evaluation)
+        # Unless statistics travel, the pass over the training samples also measures them: the training loss
+        # uses the statistics of each chunk, the test loss their mean.
         flat.use_statistics() if self._averaged else flat.collect_statistics()
         for rows in _chunks(self._data.union):
             with reading:
@@ -196,6 +201,7 @@ class TorchTask:
             rate = self.training.rate_at(start)
             return lambda: _descend(flat, rate)
         on_cpu = self._device.type == "cpu"
+        # The numpy view shares the memory of the weights, so that a step changes them in place.
         weights: Any = flat.weights.numpy() if on_cpu else flat.weights
         context = self._optimizer.begin(start, weights.copy() if on_cpu else weights.clone())
 
@@ -239,7 +245,8 @@ def _make_module(module: object, seed: int) -> nn.Module:
     if not callable(module):
         allowed = "a torch.nn.Module or a function that makes one"
         raise UserError(f"TorchTask: module = {module!r}: must be {allowed}")
-    with torch.random.fork_rng(devices=[]):
+    # The caller's generators keep their states. Those of GPUs are seeded too: the function may draw there.
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed)
         try:
             made = module()
@@ -280,12 +287,20 @@ def _batches(
     samples: DeviceSamples | TorchSamples, offset: tuple[float, ...] | None, scale: tuple[float, ...] | None
 ) -> Batches:
     """Return the source of batches; refuse samples of another type, and pixels' options without pixels."""
-    if isinstance(samples, TorchSamples):
-        if offset or scale:
-            raise UserError("TorchTask: offset and scale are for arrays; transform torch data sets")
-        return samples
-    if not isinstance(samples, DeviceSamples):
+    if not isinstance(samples, DeviceSamples | TorchSamples):
         raise InputError("samples", describe_value(samples), "DeviceSamples or TorchSamples")
+    given = {name: value for name, value in (("offset", offset), ("scale", scale)) if value}
+    if isinstance(samples, TorchSamples):
+        for name, value in given.items():
+            raise InputError(name, value, "omitted with torch data sets; transform their items instead")
+        return samples
+    dataset = samples.dataset
+    for name, value in given.items():
+        if dataset.train_inputs.dtype != np.uint8 or dataset.train_inputs.ndim != 4:
+            raise InputError(name, value, "omitted: inputs are no uint8 images [n, channels, height, width]")
+        other = "scale" if name == "offset" else "offset"
+        if other not in given and not getattr(dataset, other):
+            raise MissingError(other, f"given together with {name}")
     return ArrayBatches(samples, offset, scale)
 
 

@@ -57,6 +57,7 @@ def test_arithmetic_that_max_pool_leaves() -> None:
         ({"convolutions": ((10, 5), (20, 5), (30, 5))}, "convolution 3 does not fit"),
         ({"hidden": (0,)}, "hidden"),
         ({"classes": 1}, "classes"),
+        ({"dropout": 1.0}, "dropout"),
     ],
 )
 def test_what_cannot_be_built_is_refused_with_a_reason(changed: dict[str, object], message: str) -> None:

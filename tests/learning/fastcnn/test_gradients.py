@@ -1,5 +1,6 @@
 """The gradient of FastCnn against two others: plain numpy in float64, and PyTorch."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ class Case(NamedTuple):
     model: np.ndarray
     images: np.ndarray
     labels: np.ndarray
+    kept: np.ndarray | None = None  # what dropout keeps, [sample, value]
 
 
 @st.composite
@@ -46,6 +48,16 @@ def make_case(architecture: Architecture, samples: int, seed: int) -> Case:
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     return make_case(draw(architectures()), draw(st.integers(1, 19)), draw(st.integers(0, 2**32 - 1)))
+
+
+@st.composite
+def dropout_cases(draw: st.DrawFn) -> Case:
+    """Networks with dropout, and what it keeps."""
+    case = draw(cases())
+    architecture = replace(case.architecture, dropout=draw(st.sampled_from([0.25, 0.5, 0.9])))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = (len(case.images), sum(architecture.dropped_sizes))
+    return case._replace(architecture=architecture, kept=generator.random(shape) >= architecture.dropout)
 
 
 @st.composite
@@ -79,7 +91,16 @@ def normalised(case: Case) -> np.ndarray:
 def fast_gradient(case: Case) -> tuple[float, np.ndarray]:
     channels = case.architecture.input_shape[0]
     cnn = FastCnn(case.architecture, offset=OFFSET[:channels], scale=SCALE[:channels])
-    return cnn.gradient(case.model, case.images, case.labels)
+    return cnn.gradient(case.model, case.images, case.labels, case.kept)
+
+
+def dropout_factors(case: Case) -> tuple[np.ndarray | float, np.ndarray | float]:
+    """Return the factors of the channels of the last convolution, and of the inputs of the last layer."""
+    if case.kept is None:
+        return 1.0, 1.0
+    channels, _ = case.architecture.dropped_sizes
+    factors = case.kept / (1 - case.architecture.dropout)
+    return factors[:, :channels, None, None] if channels else 1.0, factors[:, channels:]
 
 
 def naive_gradient(case: Case) -> tuple[float, np.ndarray]:
@@ -96,17 +117,22 @@ def naive_gradient(case: Case) -> tuple[float, np.ndarray]:
         inputs = values
         values, *memory = convolve_and_pool(inputs, weight, bias)
         kept.append((inputs, *memory))
+    channel_factors, input_factors = dropout_factors(case)
+    values = values * channel_factors
     feature_shape, activations = values.shape, [values.reshape(len(values), -1)]
     for weight, bias in dense[:-1]:
         activations.append(np.maximum(activations[-1] @ weight.T + bias, 0))
+    activations[-1] = activations[-1] * input_factors
     loss, error = cross_entropy(activations[-1] @ dense[-1][0].T + dense[-1][1], case.labels)
 
     gradients: list[np.ndarray] = []
+    factors = input_factors
     for weight, _ in reversed(dense):
         values = activations.pop()
         gradients[:0] = [(error.T @ values).ravel(), error.sum(0)]
-        error = (error @ weight) * (values > 0)
-    error = error.reshape(feature_shape)
+        error = (error @ weight) * (values > 0) * factors
+        factors = 1.0
+    error = error.reshape(feature_shape) * channel_factors
     for weight, _ in reversed(filters):
         inputs, patches, winners, sums_shape = kept.pop()
         spread = unpool(error, winners, sums_shape)
@@ -156,6 +182,16 @@ def torch_gradient(case: Case) -> tuple[float, np.ndarray]:
     torch = pytest.importorskip("torch")
     from torch import nn
 
+    class Times(nn.Module):
+        """Dropout whose choice is known."""
+
+        def __init__(self, factors):
+            super().__init__()
+            self.factors = torch.as_tensor(factors, dtype=torch.float32)
+
+        def forward(self, values):
+            return values * self.factors
+
     torch.set_num_threads(1)
     layers, channels = [], case.architecture.input_shape[0]
     for outputs, kernel in case.architecture.convolutions:
@@ -164,6 +200,10 @@ def torch_gradient(case: Case) -> tuple[float, np.ndarray]:
     layers.append(nn.Flatten())
     for inputs, outputs in case.architecture.dense_sizes:
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    channel_factors, input_factors = dropout_factors(case)
+    if case.architecture.convolutions:
+        layers.insert(3 * len(case.architecture.convolutions) - 2, Times(channel_factors))
+    layers.insert(-2, Times(input_factors))
     model = nn.Sequential(*layers[:-1])
     nn.utils.vector_to_parameters(torch.from_numpy(case.model), model.parameters())
     scores = model(torch.from_numpy(normalised(case).astype(np.float32)))
@@ -195,6 +235,14 @@ def test_the_first_of_equal_maxima_gets_the_gradient_and_zero_stops_it(case: Cas
 @given(cases())
 def test_gradient_equals_pytorch_for_any_network(case: Case) -> None:
     assert_same(fast_gradient(case), torch_gradient(case))
+
+
+@few
+@given(dropout_cases())
+def test_gradient_with_dropout_equals_the_formulas_and_pytorch(case: Case) -> None:
+    found = fast_gradient(case)
+    assert_same(found, naive_gradient(case))
+    assert_same(found, torch_gradient(case))
 
 
 @few
@@ -237,7 +285,7 @@ def test_dense_kernels_equal_those_of_networks_with_convolutions() -> None:
     case = make_case(Architecture((2, 9, 9), (), (50, 20), 10), 64, seed=0)
     general = kernels.ConvolutionKernels(case.architecture, OFFSET[:2], SCALE[:2])
     pixels, labels = case.images.reshape(64, -1), case.labels.astype(np.int64)
-    found = general.gradient(general.make_workspace(), *map(read_only, (case.model, pixels, labels)))
+    found = general.gradient(general.make_workspace(), *map(read_only, (case.model, pixels, labels)), None)
     assert_same(fast_gradient(case), found)
 
 
@@ -246,7 +294,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 
 @few
-@given(st.one_of(cases(), dense_cases()))
+@given(st.one_of(cases(), dense_cases(), dropout_cases()))
 def test_kernels_neither_write_outside_their_workspace_nor_use_what_lies_there(case: Case) -> None:
     """They check no address, so every array gets a margin of values that are not numbers."""
     margin, surrounded = 1024, []

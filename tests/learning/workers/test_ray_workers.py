@@ -157,24 +157,38 @@ def test_losing_a_node_the_driver_and_the_head_costs_nothing_but_time(
 
 
 @pytest.mark.parametrize(
-    ("resources", "asked", "gpus", "count"),
-    [({"CPU": 4.0}, None, 0, 4), ({"CPU": 4.0}, 3, 0, 3), ({"CPU": 8.0, "GPU": 1.0}, None, 0.25, 4)],
+    ("nodes", "asked", "gpus", "count"),
+    [
+        ([{"CPU": 4.0}], None, 0, 4),
+        ([{"CPU": 4.0}, {"CPU": 2.0}, {}], None, 0, 6),
+        ([{"CPU": 4.0}], 3, 0, 3),
+        ([{"CPU": 8.0, "GPU": 1.0}], None, 0.25, 4),
+        ([{"CPU": 8.0, "GPU": 3.0}] * 2, None, 2, 2),  # a third pair of GPUs is in no node
+        ([{"CPU": 8.0}, {"CPU": 1.0, "GPU": 8.0}], None, 1, 1),  # nor are seven more cores with a GPU
+    ],
 )
 def test_there_are_as_many_workers_as_cores_and_shares_of_gpus(
-    resources: dict[str, float], asked: int | None, gpus: float, count: int
+    nodes: list[dict[str, float]], asked: int | None, gpus: float, count: int
 ) -> None:
-    assert _count(resources, asked, gpus) == count
+    assert _count(nodes, asked, gpus) == count
 
 
 @pytest.mark.parametrize(
-    ("resources", "asked", "gpus"),
-    [({"CPU": 4.0}, 5, 0), ({"CPU": 4.0}, None, 0.5), ({"CPU": 4.0, "GPU": 1.0}, 3, 0.5), ({}, None, 0)],
+    ("nodes", "asked", "gpus"),
+    [
+        ([{"CPU": 4.0}], 5, 0),
+        ([{"CPU": 4.0}], None, 0.5),
+        ([{"CPU": 4.0, "GPU": 1.0}], 3, 0.5),
+        ([{"CPU": 4.0, "GPU": 2.0}] * 2, None, 4),
+        ([{}], None, 0),
+        ([], None, 0),
+    ],
 )
 def test_more_workers_than_the_cluster_has_room_for_are_refused(
-    resources: dict[str, float], asked: int | None, gpus: float
+    nodes: list[dict[str, float]], asked: int | None, gpus: float
 ) -> None:
     with pytest.raises(UserError, match="cluster has"):
-        _count(resources, asked, gpus)
+        _count(nodes, asked, gpus)
 
 
 def test_nonsense_is_refused() -> None:

@@ -320,6 +320,15 @@ def test_closing_twice_is_the_same_as_once() -> None:
         workers.close()
 
 
+def test_work_after_closing_is_refused() -> None:
+    with closed(Plan()) as workers:
+        pass
+    with pytest.raises(RuntimeError):
+        workers.train(jobs(1))
+    with pytest.raises(RuntimeError):
+        workers.evaluate(1, MODEL)
+
+
 def test_work_that_was_cancelled_before_it_began_is_left_out() -> None:
     began, go, done = threading.Event(), threading.Event(), list[int]()
 

@@ -37,7 +37,8 @@ class Architecture:
     """Network of convolutions, each with max-pool 2 and relu, then dense layers with relu between them.
 
     The same network in PyTorch is ``Sequential(Conv2d, MaxPool2d(2), ReLU, ..., Flatten, Linear, ReLU, ...,
-    Linear)``, and a model is one float32 vector in the order of its ``parameters_to_vector``.
+    Linear)``, and a model is one float32 vector in the order of its ``parameters_to_vector``. With dropout,
+    there is ``Dropout2d`` after the last convolution and ``Dropout`` before the last dense layer.
     """
 
     input_shape: tuple[int, int, int]
@@ -47,6 +48,9 @@ class Architecture:
     hidden: tuple[int, ...]
     """Units of each dense layer before the last."""
     classes: int
+    dropout: float = 0.0
+    """Probability with which training drops a channel of the last convolution, or an input of the last dense
+    layer."""
 
     def __post_init__(self) -> None:
         if len(self.input_shape) != 3 or min(self.input_shape) < 1:
@@ -57,6 +61,8 @@ class Architecture:
             raise ValueError(f"every hidden layer needs at least one unit: {self.hidden}")
         if self.classes < 2:
             raise ValueError(f"a classifier needs at least two classes, not {self.classes}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, not {self.dropout}")
         for number, (_, height, width) in enumerate(self.feature_shapes[1:], start=1):
             if min(height, width) < 1:
                 raise ValueError(f"convolution {number} does not fit: no pixel of the image is left after it")
@@ -74,6 +80,13 @@ class Architecture:
     def dense_sizes(self) -> tuple[tuple[int, int], ...]:
         """(inputs, outputs) of each dense layer."""
         return tuple(pairwise((prod(self.feature_shapes[-1]), *self.hidden, self.classes)))
+
+    @property
+    def dropped_sizes(self) -> tuple[int, int]:
+        """Number of channels, and of inputs of the last dense layer, of which training drops some."""
+        if not self.dropout:
+            return 0, 0
+        return self.convolutions[-1][0] if self.convolutions else 0, self.dense_sizes[-1][0]
 
     @property
     def weight_shapes(self) -> tuple[Shape, ...]:
@@ -153,6 +166,8 @@ class Plan(NamedTuple):
     source: NDArray[np.int32]  # number in the model's vector of each parameter, -1 for padding
     factor: NDArray[np.float32]  # a pixel x of channel c becomes factor[c] * x + shift[c]
     shift: NDArray[np.float32]
+    dropped_channels: int  # channels of the last convolution, if training drops some of them, else 0
+    keep_scale: float  # factor of what dropout keeps
     image_stride: int  # padded number of values of one image
     packed_size: int
     shifted_size: int
@@ -188,6 +203,7 @@ def make_plan(architecture: Architecture, offset: Sequence[float], scale: Sequen
     sizes = [channels * _round_up(height * width, LANES)]
     sizes += [prod(shape) for shape in architecture.feature_shapes[1:]]
     sizes += [outputs for _, outputs in architecture.dense_sizes]
+    # All layers share one range of values: the outputs of a layer are the inputs of the next, not a copy.
     starts = np.cumsum([0] + [_padded(size) for size in sizes]).tolist()
     layout = _Layout()
     for number in range(len(architecture.convolutions)):
@@ -204,6 +220,8 @@ def make_plan(architecture: Architecture, offset: Sequence[float], scale: Sequen
         source=np.concatenate(layout.source).astype(np.int32),
         factor=(1.0 / (255.0 * deviations)).astype(np.float32),
         shift=(-np.asarray(offset, np.float64) / deviations).astype(np.float32),
+        dropped_channels=architecture.dropped_sizes[0],
+        keep_scale=1.0 / (1.0 - architecture.dropout),
         image_stride=starts[1],
         packed_size=layout.packed,
         shifted_size=layout.shifted,
@@ -230,8 +248,10 @@ def make_workspace(plan: Plan) -> Workspace:
         error_rows=_aligned(LANES * int(np.max(layers["input_stride"], initial=plan.image_stride))),
         packed=_aligned(plan.packed_size),
         shifted=_aligned(plan.shifted_size),
+        # Eight lists, one for each sample, with room for eight entries after each.
         places=np.zeros(listed + LANES * LANES, np.int32),
         amounts=_aligned(listed + LANES * LANES),
+        # The ends of the eight lists before the first window and after each.
         ends=np.zeros(int(np.max(windows, initial=0)) + LANES, np.int32),
         parameters=_aligned(plan.source.size),
         gradient=_aligned(plan.source.size),
@@ -274,11 +294,14 @@ class _Layout:
         filters, pooled_height, pooled_width = architecture.feature_shapes[number + 1]
         kernel = architecture.convolutions[number][1]
         numbers = self.take((filters, channels, kernel, kernel)).transpose(0, 2, 3, 1)
+        # Each kernel row is padded by itself. A piece must not cross into the next one, which in the input
+        # begins a whole image row later.
         rows = _filled(numbers.reshape(filters * kernel, kernel * channels), LANES)
         pieces_per_row = rows.shape[1] // LANES
         tile = _tile(kernel * pieces_per_row)
         weights = _filled(rows.reshape(filters, -1), tile * LANES)
         pieces = weights.shape[1] // LANES
+        # A kernel row moved to the right by 0 or 1 columns covers kernel + 1 columns of the input.
         span_tile = _tile(_round_up((kernel + 1) * channels, LANES) // LANES)
         span = _round_up((kernel + 1) * channels, span_tile * LANES)
         taps = kernel * kernel * channels
@@ -291,19 +314,25 @@ class _Layout:
             "pieces_start": len(self.piece_steps), "pieces": pieces, "padded_row": rows.shape[1],
             "tile": tile, "shifted_start": self.shifted, "span": span, "span_tile": span_tile,
         })  # fmt: skip
+        # Both moves of every kernel row, and of a row of zeros before the first and after the last.
         self.shifted += 2 * (kernel + 2) * filters * span
+        # A single filter is computed as a group of two, see `convolution.group_size`.
         self.packed += max(filters, 2) * taps
         row = width * channels
         self.tap_steps += [LANES * (y * row + tap) for y in range(kernel) for tap in range(kernel * channels)]
         steps = [y * row + LANES * piece for y in range(kernel) for piece in range(pieces_per_row)]
+        # Pieces that only fill up a tile read the corner of the patch. What they add to the gradient is
+        # padding, which `passes.update` ignores.
         self.piece_steps += steps + [0] * (pieces - len(steps))
 
     def add_dense(self, architecture: Architecture, number: int, start: int, end: int) -> None:
         """Place a dense layer whose inputs lie from ``start`` to ``end``."""
         inputs, outputs = architecture.dense_sizes[number]
         numbers = self.take((outputs, inputs))
+        # PyTorch flattens the feature map channels first; here it lies channels last.
         if number == 0:
             numbers = numbers.reshape(outputs, *architecture.feature_shapes[-1]).transpose(0, 2, 3, 1)
+        # The forward pass computes eight outputs at once, the gradient of the weights 64 inputs at once.
         weights = _filled(_filled(numbers.reshape(outputs, inputs), COLUMNS).T, LANES).T
         blocks = weights.reshape(len(weights), -1, LANES).transpose(1, 0, 2)
         self.denses.append({
@@ -325,10 +354,7 @@ def _filled(rows: NDArray[np.int64], multiple: int) -> NDArray[np.int64]:
 
 
 def _padded(values: int) -> int:
-    """Return the values reserved for one sample: whole vectors, slack to read past the end.
-
-    It is never a large power of two: samples that far apart would share cache lines.
-    """
+    """Return the values reserved for one sample: pairs of vectors, the last to read past the end."""
     return _round_up(values, 2 * LANES) + 2 * LANES
 
 

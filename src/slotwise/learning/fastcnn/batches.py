@@ -40,6 +40,7 @@ def high_product(builder: Builder, one: Any, other: Any) -> Any:
 @compiled
 def next_words(stream: Words) -> None:
     """Advance the counter and draw four words."""
+    # numpy advances the counter before it draws, so the first words are those of counter 1.
     stream[COUNTER] += ONE  # never carries: no training draws 2**64 numbers
     a, b, c, d = stream[COUNTER], stream[COUNTER + 1], stream[COUNTER + 2], stream[COUNTER + 3]
     first, second = stream[KEY], stream[KEY + 1]
@@ -59,6 +60,7 @@ def next_half(stream: Words) -> Any:
         next_words(stream)
     used = stream[USED]
     stream[USED] = used + ONE
+    # An unsigned index spares numba's test for negative ones.
     word = stream[np.uintp(DRAWN + np.int64(used >> ONE))]
     return word >> HALF if used & ONE else word & LOW
 
@@ -88,13 +90,17 @@ def draw_each(
         stream[KEY], stream[KEY + 1] = seed, purpose
         stream[COUNTER], stream[COUNTER + 1] = np.uint64(0), np.uint64(0)
         stream[COUNTER + 2], stream[COUNTER + 3] = np.uint64(device), np.uint64(training)
+        # Words of the job before must not be used: the first draw computes new ones.
         stream[USED] = HALVES
         own = rows[offsets[device - 1] : offsets[device]]
         for step in range(steps):
+            # Each step shuffles the samples in their first order, as numpy does with every row of a table.
             order = own.copy()
             mask = LOW
+            # The first places are final only when the shuffle ends, so it cannot stop at the batch size.
             for place in range(len(order) - 1, 0, -1):
                 highest = np.uint64(place)
+                # `highest` only falls, so the smallest mask that covers it comes from the last one.
                 while mask >> ONE >= highest:
                     mask >>= ONE
                 other = np.uintp(up_to(stream, highest, mask))

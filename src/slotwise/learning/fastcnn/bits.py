@@ -36,6 +36,7 @@ def copy_bytes(builder: Builder, source: Any, start: Any, target: Any, at: Any) 
     found = builder.load(read, align=1)
     builder.store(found, write, align=1)
     nonzero = builder.icmp_unsigned("!=", found, ir.Constant(BYTES, [0] * BITS))
+    # On a little-endian machine lane i of a vector of bits becomes bit i.
     return builder.bitcast(nonzero, INT64)
 
 
@@ -68,6 +69,8 @@ def _exchanged_bits(builder: Builder, rows: list[Value], number: int, distance: 
         partner, upper = rows[number ^ distance // LANES], [number & distance // LANES] * LANES
     low = sum(1 << bit for bit in range(BITS) if not bit & distance)
     high = low << distance
+    # An upper number keeps its upper bits and gets those of its partner as its lower ones. A lower number
+    # keeps its lower bits and gets those of its partner as its upper ones.
     kept = builder.and_(row, ir.Constant(WORDS, [high if is_upper else low for is_upper in upper]))
     step = ir.Constant(WORDS, [distance] * LANES)
     down = builder.and_(builder.lshr(partner, step), ir.Constant(WORDS, [low] * LANES))
@@ -81,6 +84,7 @@ def lowest_bit(builder: Builder, word: Any) -> Any:
     """Return the number of the lowest bit that is set, of a word that is not zero."""
     kind = ir.FunctionType(INT64, [INT64, ir.IntType(1)])
     count = cast(Any, cgutils).get_or_insert_function(builder.module, kind, "llvm.cttz.i64")
+    # The second argument allows any result for zero, so no test for it is compiled.
     return builder.call(count, [word, ir.Constant(ir.IntType(1), 1)])
 
 
@@ -122,9 +126,11 @@ def exponential(builder: Builder, value: Vector) -> Vector:
         series = multiply_add(series, rest, _all(term))
     series = multiply_add(series, builder.fmul(rest, rest), builder.fadd(rest, _all(1.0)))
     # 2**n: n + 127 in the bits of the exponent.
+    # The shift drops the bits of ROUNDING above n. From SMALLEST on, n + 127 is at least 1: a normal number.
     exponent = builder.add(builder.bitcast(shifted, WHOLES), ir.Constant(WHOLES, [127] * LANES))
     power = builder.bitcast(builder.shl(exponent, ir.Constant(WHOLES, [23] * LANES)), FLOATS)
     found = builder.fmul(series, power)
+    # Below SMALLEST, as for -inf, the power is meaningless. NaN compares false and stays NaN.
     return builder.select(builder.fcmp_ordered("<", value, _all(SMALLEST)), _all(0.0), found)
 
 

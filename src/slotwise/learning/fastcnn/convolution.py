@@ -69,6 +69,7 @@ def pack_filters(layer: Any, weights: Floats, packed: Floats) -> None:
             for kernel_row in range(layer.kernel):
                 start = output * layer.pieces * LANES + kernel_row * layer.padded_row
                 for tap in range(start, start + row):
+                    # Unsigned indices spare numba's test for negative ones.
                     packed[np.uintp(target)] = weights[np.uintp(tap)]
                     target += size
         first += size
@@ -82,6 +83,7 @@ def convolve(
     taps, filters, channels = layer.taps, layer.filters, layer.channels
     right, down = LANES * channels, LANES * channels * layer.width
     # Distances of the four positions of a window from its corner, in rows.
+    # They are floats because `pool` selects floats; whole numbers below 2**24 are exact.
     places = (
         repeat(np.float32(0)),
         repeat(np.float32(channels)),
@@ -96,7 +98,9 @@ def convolve(
             while output < filters:
                 size = group_size(filters, output)
                 weight = output * taps
+                # In a group of two, c may be read past the last bias. It is not used then.
                 a, b, c = broadcast(bias, output), broadcast(bias, output + 1), broadcast(bias, output + 2)
+                # The length of a tile is part of its type, so groups of three and of two have their own code.
                 if size == 3:
                     three = (a, a, a, a, b, b, b, b, c, c, c, c)
                     for tap in range(taps):
@@ -111,6 +115,7 @@ def convolve(
                         step = corner + steps[np.uintp(tap)]
                         two = window_add(two, packed, weight + 2 * tap, inputs, step, right, down)
                     pool(two[:4], places, pooled, winners, at)
+                    # A single filter is computed as a group of two, whose second output does not exist.
                     if filters > 1:
                         pool(two[4:], places, pooled, winners, at + LANES)
                 output += size
@@ -127,6 +132,7 @@ def pool(window: Tile, places: Tile, pooled: Floats, winners: Places, at: int) -
     lower_place = where_greater(below_right, below, places[3], places[2])
     greatest = where_greater(lower, upper, lower, upper)
     zero = repeat(np.float32(0))
+    # The test is zero > maximum, which is false for NaN, so that relu does not hide it.
     store(pooled, at, where_greater(zero, greatest, zero, greatest))
     store_whole(winners, at, where_greater(lower, upper, lower_place, upper_place))
 
@@ -171,6 +177,7 @@ def _add_patches(
     """Do `add_filter_gradient` for as many pieces of the filter as `like` has vectors."""
     tile_steps = load_steps(steps, piece, like)
     total = load_tile(gradient, LANES * piece, LANES, like)
+    # The sums stay in registers for the whole list: a piece of a patch is one load and one multiply-add.
     for number in range(count):
         total = gather_add(total, broadcast(amounts, number), rows, address(patches, number), tile_steps)
     store_tile(gradient, LANES * piece, LANES, total)
@@ -188,6 +195,8 @@ def shift_filters(layer: Any, weights: Floats, shifted: Floats) -> None:
             for output in range(layer.filters):
                 source = output * layer.pieces * LANES + kernel_row * layer.padded_row
                 target = (((kernel_row + 1) * 2 + right) * layer.filters + output) * layer.span
+                # The last vector may reach past the span, into the next filter. It writes zeros there, the
+                # padding of the row, and the next filter is stored after it.
                 for number in range(0, layer.padded_row, LANES):
                     store(shifted, target + right * layer.channels + number, load(weights, source + number))
 
@@ -202,10 +211,12 @@ def list_filters(
     """
     down, filters, span = layer.width * layer.channels, layer.filters, layer.span
     windows = layer.pooled_height * layer.pooled_width
+    # Each list has room for all filters of all windows, and for the entries written after its end.
     for sample in range(LANES):
         ends[sample] = sample * (windows * filters + LANES)
     for window in range(windows):
         here = ends[LANES * (window + 1) :]
+        # A list continues where it ended in the window before.
         for sample in range(LANES):
             here[sample] = ends[LANES * window + sample]
         for first in range(0, filters, LANES):
@@ -246,6 +257,8 @@ def _add_filters(
         for column in range(layer.pooled_width):
             at = ((2 * window_row + row) * width + 2 * column) * channels + start
             for _ in range(LANES):
+                # Windows overlap, so the sums are kept in memory. Past the row under the window the filters
+                # are padded with zeros, and what lies there is stored back unchanged.
                 total = load_tile(error_rows, at, LANES, like)
                 entry, end = address(ends, number), address(ends, number + LANES)
                 while entry < end:

@@ -60,9 +60,12 @@ def make_dense_plan(architecture: Architecture, offset: Sequence[float], scale: 
     layers, given, placed, activations, widest = [], 0, 0, 0, 0
     for number, (inputs, outputs) in enumerate(architecture.dense_sizes):
         row = _padded(outputs)
+        # A group of pixels belongs to one channel, because channels differ in factor and shift. Later layers
+        # have a row for each padded output of the layer before.
         rows = channels * words * BLOCK if number == 0 else _padded(inputs)
         layers.append((inputs, outputs, row, given, placed, placed + rows * row, activations))
         given += inputs * outputs + outputs
+        # The bias is one more row after the weights.
         placed += (rows + 1) * row
         activations += BLOCK * row
         widest = max(widest, 0 if number == 0 else rows * row)

@@ -60,6 +60,8 @@ def to_columns(layer: Any, start: int, count: int, model: Floats, place: int, we
     """weights[place + i, o] = model's weight of output o and input start + i, for `count` inputs."""
     zero = repeat(np.float32(0))
     eight = (zero, zero, zero, zero, zero, zero, zero, zero)
+    # The model has rows of inputs, the kernels have rows of outputs. Blocks of 8 x 8 are transposed in
+    # registers, so that both are read and written eight numbers at a time.
     for output in range(0, layer.row, LANES):
         for number in range(0, count, LANES):
             source = layer.model_start + output * layer.inputs + start + number

@@ -65,6 +65,7 @@ def descend(
         if samples <= BLOCK:
             add_gradient(plan, work, images, batches[step], answers[step], -rate / samples, work.parameters)
         else:
+            # All blocks of a batch must see the same parameters, so their gradients are added up first.
             work.gradient[:] = 0
             for start in range(0, samples, BLOCK):
                 chosen, labels = batches[step, start : start + BLOCK], answers[step, start : start + BLOCK]
@@ -133,6 +134,7 @@ def add_gradient(
         layer = plan.layers[number]
         errors = work.errors[layer.output_start :]
         if number == 0:
+            # The sums are the gradient of the bias, and also what `add_pixel_gradient` needs.
             sum_rows(layer, chosen.size, errors, work.sums)
             add_pixel_gradient(plan, layer, work, errors, target)
         else:
@@ -165,6 +167,8 @@ def forward_pass(plan: DensePlan, work: DenseWorkspace, images: Images, chosen: 
         else:
             before = plan.layers[number - 1]
             inputs, weights = work.activations[before.output_start :], work.parameters[layer.weight_start :]
+            # All rows of the block: `multiply_add` adds to up to three rows after the last sample, where old
+            # numbers would grow from call to call.
             for sample in range(BLOCK):
                 for at in range(0, layer.row, LANES):
                     store(outputs, sample * layer.row + at, load(bias, at))
@@ -191,6 +195,7 @@ def multiply_add(
     for column in range(0, columns, 2 * LANES):
         for row in range(0, rows, 4):
             at = row * columns + column
+            # Four rows of two vectors are eight sums in registers. Each vector of `right` is used four times.
             one, other = load_tile(found, at, columns, four), load_tile(found, at + LANES, columns, four)
             for term in range(terms):
                 start = row * row_step + term * term_step
@@ -208,6 +213,7 @@ def input_errors(
     """found[sample, i] = sum over o of errors[sample, o] * weights[i, o] where input i > 0, else 0."""
     zero = repeat(np.float32(0))
     eight = (zero, zero, zero, zero, zero, zero, zero, zero)
+    # `multiply_add` runs along the rows of its right factor, so it needs the weights as [output, input].
     for number in range(0, width, LANES):
         for output in range(0, layer.row, LANES):
             tile = transpose(load_tile(weights, number * layer.row + output, layer.row, eight))
@@ -240,6 +246,7 @@ def output_errors(layer: Any, scores: Floats, labels: Numbers, weight: float, er
         start = sample * layer.row
         for number in range(layer.outputs, layer.row):  # padding: exp of it is zero
             scores[start + number] = lowest
+        # With the highest score subtracted, exp cannot overflow and the sum is at least 1.
         greatest = load(scores, start)
         for at in range(start + LANES, start + layer.row, LANES):
             greatest = where_greater(load(scores, at), greatest, load(scores, at), greatest)
@@ -252,6 +259,7 @@ def output_errors(layer: Any, scores: Floats, labels: Numbers, weight: float, er
         total = np.float64(lane_sum(sums))
         share = np.float32(weight / total)
         right = start + labels[sample]
+        # Read before the loop below scales the errors in place.
         probability = np.float64(errors[right]) / total
         for at in range(start, start + layer.row):
             errors[at] *= share

@@ -44,6 +44,7 @@ def append_places(
     error, winner = _read(builder, errors, at), _read(builder, winners, at)
     step = builder.mul(_spread(builder, stride), ir.Constant(WHOLES, list(range(LANES))))
     place = builder.add(winner, builder.add(_spread(builder, corner), step))
+    # Compared as whole numbers: -0.0 is listed too, which adds nothing, and NaN always is.
     kept = builder.icmp_signed("!=", error, ir.Constant(WHOLES, [0] * LANES))
     return append(builder, places, amounts, count, place, error, kept)
 
@@ -70,10 +71,13 @@ def append_filters(
         beside = builder.sub(winner, builder.select(is_below, lower, zero))
         is_right = builder.icmp_signed(">", beside, zero)
         place = _spread(builder, builder.add(start, builder.mul(span, INT64(number))))
+        # A row of zeros comes before the kernel rows, so a filter that is not moved down begins a row later.
         place = builder.add(place, builder.select(is_below, zero, above))
         places.append(builder.add(place, builder.select(is_right, right, zero)))
+    # Rows of errors after the last filter belong to the next window.
     lanes = ir.Constant(WHOLES, list(range(LANES)))
     is_filter = builder.icmp_signed("<", lanes, _spread(builder, left))
+    # A vector holds one filter in eight samples; each list belongs to one sample, so transpose.
     samples = zip(transposed(builder, places), transposed(builder, found), strict=True)
     for sample, (place, error) in enumerate(samples):
         kept = builder.and_(is_filter, builder.icmp_signed("!=", error, zero))
@@ -94,6 +98,7 @@ def append(
     """Write the instructions that append the lanes of `place` and `error` chosen by `kept` to two lists."""
     lists = ((builder.gep(places, [count]), place), (builder.gep(amounts, [count]), error))
     if HAS_COMPRESS:
+        # The whole vector is stored; the next append overwrites the lanes after the chosen ones.
         for start, value in lists:
             front = _compressed(builder, value, kept)
             builder.store(front, builder.bitcast(start, WHOLES.as_pointer()), align=4)

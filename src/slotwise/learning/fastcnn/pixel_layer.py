@@ -43,6 +43,7 @@ def read_pixels(
 ) -> None:
     """Copy up to 64 images, each channel padded with zeros, and find their pixels that are not zero."""
     words = len(plan.pixels)
+    # Samples missing in a smaller block must have no bits, because the gradient goes by the bits alone.
     by_sample[:] = 0
     for sample in range(chosen.size):
         image = images[chosen[sample]]
@@ -51,6 +52,8 @@ def read_pixels(
             if plan.pixels[word] == BLOCK:
                 found = copy_bytes(image, source, pixels, at)
             else:
+                # 64 bytes would reach into the next channel or past the image. The bytes after these pixels
+                # have been zero since they were allocated.
                 for number in range(plan.pixels[word]):
                     pixels[np.uintp(at + number)] = image[np.uintp(source + number)]
                 found = copy_bytes(pixels, at, pixels, at)
@@ -69,6 +72,7 @@ def add_pixels(plan: DensePlan, layer: Any, work: DenseWorkspace, samples: int, 
         eight = (zero, zero, zero, zero, zero, zero, zero, zero)
         _add_pixels(eight, column, plan, layer, work, samples, outputs)
         column += 8 * LANES
+    # Rows are multiples of 16 numbers, so tiles of two vectors end with the row.
     while column < layer.row:
         _add_pixels((zero, zero), column, plan, layer, work, samples, outputs)
         column += 2 * LANES
@@ -81,6 +85,7 @@ def _add_pixels(
     """Do `add_pixels` for as many columns as `like` has lanes."""
     row, words = layer.row, len(plan.pixels)
     weights, pixels, values = work.parameters[layer.weight_start :], work.pixels, plan.values
+    # `sums` has the biases here. The part that is the same for all samples is added to them once.
     constant = load_tile(work.sums, column, LANES, like)
     for word in range(words):
         start = word * BLOCK * row + column
@@ -96,10 +101,12 @@ def _add_pixels(
             while bits != np.uint64(0):
                 number = lowest_bit(bits)
                 bits &= bits - np.uint64(1)
+                # A table of 256 products replaces a conversion and a multiplication.
                 value = broadcast(values, table + np.intp(pixels[np.uintp(at + number)]))
                 total = scaled_add(total, value, weights, start + number * row)
             store_tile(outputs, sample * row + column, LANES, total)
     store_tile(work.sums, column, LANES, constant)
+    # The constant is complete only now, after the last group of pixels.
     one = repeat(np.float32(1))
     for sample in range(samples):
         at = sample * row + column
@@ -134,9 +141,11 @@ def _add_pixel_gradient(
     gradient, pixels, values = target[layer.weight_start :], work.pixels, plan.values
     for word in range(words):
         shift, table = broadcast(plan.shift, plan.channels[word]), 256 * plan.channels[word]
+        # `like` is zero, so this is the shift times the sums of the errors.
         constant = scaled_add(like, shift, work.sums, column)
         for number in range(plan.pixels[word]):
             pixel = word * BLOCK + number
+            # With the bits by pixel, a row of the gradient is summed in registers and stored once.
             bits = work.by_pixel[np.uintp(pixel)]
             total = constant
             while bits != np.uint64(0):

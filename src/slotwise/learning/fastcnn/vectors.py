@@ -39,6 +39,7 @@ WHOLES = ir.VectorType(INT32, LANES)
 
 def compiled(function: Function) -> Function:
     """Compile a kernel that other compiled code calls."""
+    # With numpy's error model a division by zero gives inf or NaN, and needs no test that raises.
     return cast(Function, njit(function, error_model="numpy"))
 
 
@@ -93,6 +94,7 @@ def instruction(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], 
 
     def decorate(write_instructions: Callable[..., Any]) -> Callable[..., Any]:
         def define(_typing: Any, *given: Any) -> Any:
+            # Numba casts the arguments to these types, any integer to an index for example.
             exact = [kind or found for kind, found in zip(arguments, given, strict=True)]
             returned = result if isinstance(result, types.Type) else result(*given)
             return returned(*exact), generate
@@ -105,6 +107,7 @@ def instruction(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], 
             written = write_instructions(builder, *plain)
             return context.get_dummy_value() if written is None else written
 
+        # Numba takes the parameters from this signature, all but the first.
         define.__signature__ = signature(write_instructions)  # type: ignore[attr-defined]
         return cast(Callable[..., Any], intrinsic(define))
 
@@ -134,6 +137,7 @@ def _step(builder: Builder, at: Value, stride: Value, number: int) -> Value:
 def _spread(builder: Builder, number: Value) -> Value:
     """Write the instruction that repeats a number in all lanes."""
     nothing = ir.Constant(FLOATS, ir.Undefined)
+    # LLVM makes one broadcast instruction of these two.
     first = builder.insert_element(nothing, number, INT32(0))
     return builder.shuffle_vector(first, nothing, ir.Constant(WHOLES, [0] * LANES))
 
@@ -258,6 +262,7 @@ def window_add(
     places = [builder.add(weight, INT64(output)) for output in outputs]
     factors = [_spread(builder, _number(builder, weights, place)) for place in places]
     below = builder.add(at, down)
+    # Twelve sums, three weights and one input at a time are the 16 vector registers of AVX2.
     for place, start in enumerate((at, builder.add(at, right), below, builder.add(below, right))):
         value = _read(builder, inputs, start)
         for output in outputs:
@@ -302,5 +307,6 @@ def _exchanged(builder: Builder, rows: list[Value], number: int, distance: int) 
     partner = rows[number ^ distance]
     first, second = (partner, rows[number]) if upper else (rows[number], partner)
     start = distance if upper else 0
+    # Numbers from LANES on choose lanes of the second vector.
     lanes = [start + (LANES + lane - distance if lane & distance else lane) for lane in range(LANES)]
     return builder.shuffle_vector(first, second, ir.Constant(WHOLES, lanes))

@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
-from slotwise.errors import InputError, UserError
+from slotwise.errors import InputError, MissingError, UserError
 from slotwise.learning.flower.app_call import CALLING, AppCall, AppDescription
 from slotwise.learning.flower.app_messages import MessageForm, evaluation_of
 from slotwise.learning.flower.array_layout import ArrayLayout
@@ -82,7 +82,7 @@ class FlowerTask:
             return evaluation_of(means)
         except UserError as error:
             needed = f"a server-side evaluation, or evaluate of {self._description.label} {error}"
-            raise InputError("flower_evaluate", "missing", needed) from None
+            raise MissingError("flower_evaluate", needed) from None
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays by their names in the ArrayRecord."""
@@ -153,7 +153,7 @@ def _object_task(
 ) -> FlowerTask:
     """Return the task of an app object, with the messages that Flower's strategies send."""
     if arrays is None:
-        raise InputError("arrays", "missing", "the first model, because a ClientApp does not have it")
+        raise MissingError("arrays", "the first model, because a ClientApp does not have it")
     if isinstance(run_config, str):
         raise InputError("run_config", run_config, "a mapping with a ClientApp object")
     first = FirstMessages(arrays, MessageForm.default(MessageType.TRAIN))

@@ -58,6 +58,7 @@ class ProcessWorkers(RemoteWorkers):
     """Processes of this machine."""
 
     def __init__(self, task: CheckedTask, count: int) -> None:
+        # First, because the threads that `RemoteWorkers` starts need it at once.
         self._shared = SharedTask(task)
         super().__init__(task, count)
 
@@ -67,6 +68,7 @@ class ProcessWorkers(RemoteWorkers):
 
     def drop(self, rounds: Collection[int]) -> None:
         """Let processes forget these models with the next work that they get."""
+        # A copy, because the threads of the workers change the list.
         for worker in tuple(self._workers):
             assert isinstance(worker, _Process)
             worker.drop(rounds)
@@ -103,6 +105,7 @@ class _Process:
             raise problem.error()
 
     def train(self, jobs: Sequence[Job]) -> Trained:
+        # As many as there are now: the thread of the engine may append more meanwhile.
         dropped = [self._dropped.popleft() for _ in range(len(self._dropped))]
         self._sent.difference_update(dropped)
         new = {job.start.round: job.model for job in jobs if job.start.round not in self._sent}
@@ -145,6 +148,7 @@ class SharedTask:
         self.name, large = task.name, list[pickle.PickleBuffer]()
 
         def is_small(buffer: pickle.PickleBuffer) -> bool:
+            # Pickle leaves a buffer in its bytes if this returns true.
             if buffer.raw().nbytes < LARGE:
                 return True
             large.append(buffer)
@@ -191,6 +195,7 @@ def _places(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _load_task(descriptor: int, pickled: bytes, sizes: Sequence[int]) -> CheckedTask:
     """Return the task of a `SharedTask` in a worker process; its large arrays are read-only."""
     buffers: list[memoryview] = []
+    # An empty file cannot be mapped.
     if sizes:
         mapped = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
         buffers = [mapped[start:end] for start, end in _places(sizes)]
@@ -210,6 +215,7 @@ def send(pipe: Connection, message: object) -> None:
 def receive(pipe: Connection) -> Any:
     """Return a message that `send` has sent."""
     pickled, count = pipe.recv()
+    # Arrays use the received bytes without a copy, so they are read-only.
     return pickle.loads(pickled, buffers=[pipe.recv_bytes() for _ in range(count)])
 
 
@@ -229,6 +235,7 @@ def work(descriptor: int) -> None:
             (message,) = receive(pipe)
         except EOFError:
             return
+        # Drop before adding, as `_Process.train` does: a model that is sent again has to stay.
         for number in message.dropped:
             models.pop(number, None)
         models.update(message.models)

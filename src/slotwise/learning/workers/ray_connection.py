@@ -130,6 +130,7 @@ def _call(address: str, method: str) -> None:
     host, port = _host_and_port(address)
     options = [("grpc.enable_http_proxy", 0)]
     with import_module("grpc").insecure_channel(f"{host}:{port}", options=options) as channel:
+        # An empty message is a valid request of any type.
         channel.unary_unary(method)(b"", timeout=PROBE_TIMEOUT)
 
 

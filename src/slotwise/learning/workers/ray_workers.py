@@ -90,11 +90,12 @@ class RayWorkers(RemoteWorkers):
         self._options = {
             "num_cpus": 1,
             "num_gpus": gpus_per_worker,
+            # `RemoteWorkers` replaces lost actors, because it also repeats their work.
             "max_restarts": 0,
             "scheduling_strategy": "SPREAD",
         }
         try:
-            chosen = _count(self._ray.cluster_resources(), count, gpus_per_worker)
+            chosen = _count(_alive_nodes(self._ray), count, gpus_per_worker)
             _check_room(task, self._ray)
             self._shared = self._put(task)
         except BaseException:
@@ -104,6 +105,7 @@ class RayWorkers(RemoteWorkers):
         self._putting = Lock()
         self._worked = time.monotonic()
         self._ended = Event()
+        # The threads that this starts use all of the above.
         super().__init__(task, chosen)
         Thread(target=self._watch_head, daemon=True).start()
 
@@ -117,6 +119,7 @@ class RayWorkers(RemoteWorkers):
 
         With ``keep`` it stays there until `drop`; without, as long as the reference exists.
         """
+        # Two threads must not put the same model.
         with self._putting:
             found = self._models.get(round_number)
             if found is None:
@@ -162,6 +165,7 @@ class RayWorkers(RemoteWorkers):
                     raise self._gone
                 if self._closing:
                     raise WorkerLost("the training has ended")
+                # While another worker is ready, this one only waits for a free core.
                 if self.ready:
                     self._worked = time.monotonic()
                 elif starting and time.monotonic() - self._worked > START_TIMEOUT:
@@ -193,6 +197,7 @@ class RayWorkers(RemoteWorkers):
         except ConnectionError:  # with ray:// every call goes through the head
             raise ClusterLost(self._cluster.head) from None
         except (errors.ObjectStoreFullError, errors.OutOfDiskError):
+            # These are RayErrors too, so they must come before them.
             full = "the object store of the Ray cluster is full; see ray start --object-store-memory"
             raise WorkersGone(full) from None
         except errors.RayError as error:
@@ -219,12 +224,14 @@ class _Actor:
         rounds = {job.start.round: job.model for job in jobs}
         references = [self._workers.model(number, model, keep=True) for number, model in rounds.items()]
         starts = [sendable_start(job.start) for job in jobs]
+        # Ray replaces references by objects only if they are arguments themselves, not inside a list.
         answer = checked(self._workers.call(self._actor.train, starts, list(rounds), *references))
         assert isinstance(answer, Trained)
         return answer
 
     def evaluate(self, round_number: int, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
         plain = {device: dict(state) for device, state in states.items()}
+        # The evaluation may begin after `drop`: what it kept then would never be freed.
         reference = self._workers.model(round_number, model, keep=False)
         answer = checked(self._workers.call(self._actor.evaluate, reference, plain))
         assert isinstance(answer, Evaluation)
@@ -256,20 +263,33 @@ class TaskActor:
         return self._worker.evaluate(model, states)
 
 
-def _count(resources: Mapping[str, float], asked: int | None, gpus_per_worker: float) -> int:
-    """Return the number of workers; refuse more than the cluster has cores and GPUs for."""
-    cores, gpus = int(resources.get("CPU", 0)), resources.get("GPU", 0.0)
-    most, has, needs = cores, f"{cores} cores", "1 core"
+def _alive_nodes(ray: Any) -> list[Mapping[str, float]]:
+    """Return the resources of each node of the cluster."""
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
+
+def _count(nodes: Sequence[Mapping[str, float]], asked: int | None, gpus_per_worker: float) -> int:
+    """Return the number of workers; refuse more than the nodes have cores and GPUs for."""
+    most = sum(_room(node, gpus_per_worker) for node in nodes)
+    cores, gpus = (sum(int(node.get(name, 0)) for node in nodes) for name in ("CPU", "GPU"))
+    has, needs = f"{cores} cores", "1 core"
     if gpus_per_worker:
-        # Workers share a GPU, and none has parts of two.
-        shares = int(1 / gpus_per_worker + 1e-9) * int(gpus)
-        most = min(cores, shares if gpus_per_worker <= 1 else int(gpus / gpus_per_worker))
-        has, needs = f"{has} and {gpus:g} GPUs", f"{needs} and {gpus_per_worker:g} GPUs"
+        has, needs = f"{has} and {gpus} GPUs", f"{needs} and {gpus_per_worker:g} GPUs on one node"
     if most < 1:
         raise UserError(f"the Ray cluster has {has}, and a worker needs {needs}")
     if asked is not None and asked > most:
         raise InputError("workers", asked, f"from 1 to {most}: the cluster has {has}")
     return most if asked is None else asked
+
+
+def _room(node: Mapping[str, float], gpus_per_worker: float) -> int:
+    """Return how many workers one node has cores and GPUs for."""
+    cores, gpus = int(node.get("CPU", 0)), int(node.get("GPU", 0))
+    if not gpus_per_worker:
+        return cores
+    # Workers share a GPU, and none has parts of two.
+    shares = int(1 / gpus_per_worker + 1e-9) * gpus
+    return min(cores, shares if gpus_per_worker <= 1 else int(gpus / gpus_per_worker))
 
 
 def _check_room(task: CheckedTask, ray: Any) -> None:
@@ -284,8 +304,8 @@ def _check_room(task: CheckedTask, ray: Any) -> None:
         cannot = "cannot be sent to another process"
         raise UserError(f"task {task.name}: {cannot}: {describe_error(error)}; use threads") from error
     needed = len(rest) + sum(buffer.raw().nbytes for buffer in large) + MODELS_AT_ONCE * 4 * task.size
-    alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    smallest = min((int(each.get("object_store_memory", needed)) for each in alive), default=needed)
+    nodes = _alive_nodes(ray)
+    smallest = min((int(node.get("object_store_memory", needed)) for node in nodes), default=needed)
     if needed > smallest:
         raise UserError(
             f"the object store of a node of the Ray cluster is too small: it has {smallest / 1e6:,.0f} MB, "

@@ -165,6 +165,7 @@ class RemoteWorkers:
             dropped, self._waiting = list(self._waiting), deque()
             workers = tuple(self._workers)
             self._changed.notify_all()
+        # Not under the lock, which the threads need to end.
         for work in dropped:
             work.cancel()
         for worker in workers:  # a task may compute for long, or for ever
@@ -174,10 +175,13 @@ class RemoteWorkers:
 
     def _add(self, work: _Training | _Evaluating) -> None:
         with self._changed:
+            if self._closing:
+                raise RuntimeError("cannot start work after the workers were closed")
             if self._gone is None:
                 self._waiting.append(work)
                 self._changed.notify()
                 return
+        # Not under the lock: an evaluation is computed here. `_gone` does not change once it is set.
         work.fail(self._gone, self._task)
 
     def _take(self) -> _Training | _Evaluating | None:
@@ -192,6 +196,7 @@ class RemoteWorkers:
         while not self._closing and self._gone is None:
             try:
                 with self._started() as worker:
+                    # Only failures to start count, and only in a row.
                     failures = 0
                     self._work_with(worker)
             except (WorkerLost, OSError) as error:
@@ -226,6 +231,7 @@ class RemoteWorkers:
     def _work_with(self, worker: RemoteWorker) -> None:
         """Do work with this worker until it is lost or there is no more."""
         while (work := self._take()) is not None:
+            # Repeated work is running already, and a future can be set to running only once.
             if work.attempts == 0 and not work.future.set_running_or_notify_cancel():
                 continue
             try:
@@ -246,6 +252,7 @@ class RemoteWorkers:
         with self._changed:
             gone, closing = self._gone, self._closing
             if gone is None and not closing and work.attempts < ATTEMPTS:
+                # The engine waits for the oldest updates first.
                 self._waiting.appendleft(work)
                 self._changed.notify()
                 return
@@ -264,5 +271,6 @@ class RemoteWorkers:
             self._gone = gone = self._gone or gone  # the first is the reason
             dropped, self._waiting = list(self._waiting), deque()
         for work in dropped:
+            # A future that was cancelled cannot get a result.
             if work.attempts or work.future.set_running_or_notify_cancel():
                 work.fail(gone, self._task)

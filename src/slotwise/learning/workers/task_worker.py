@@ -40,6 +40,7 @@ class TaskWorker:
         try:
             updates, seconds = train_all(self._task, jobs)
         except (Exception, SystemExit) as error:
+            # A task that calls sys.exit must not end the worker: another would repeat the work and end too.
             return self._failure(error)
         return Trained([_sendable(update) for update in updates], seconds)
 

@@ -68,6 +68,7 @@ class ThreadWorkers:
 
 def plan_of(workers: int | WorkerPlan) -> WorkerPlan:
     """Return a plan as it is, and for a number that of so many threads."""
+    # A class is callable too, but one that was not called, such as `Threads`, is a mistake.
     if callable(workers) and not isinstance(workers, type):
         return workers
     return Threads(whole("workers", workers))

@@ -72,6 +72,7 @@ def train_all(task: CheckedTask, jobs: Sequence[Job], ending: Callable[[], bool]
     updates: list[Vector | TrainingResult] = []
     for _, group in groupby(jobs, key=lambda job: job.start.round):
         together = list(group)
+        # `local_updates` starts from one model. Other tasks train one by one and ask `ending` in between.
         size = len(together) if task.trains_together else 1
         for first in range(0, len(together), size):
             part = together[first : first + size]
