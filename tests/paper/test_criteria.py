@@ -66,7 +66,9 @@ def test_a_collapsed_run_is_neither_below_nor_above() -> None:
     assert below(1.0, nan) is below(nan, 1.0) is None
     assert lowest({1: nan, 5: 2.0, 10: 1.0}) == (10,)
     assert lowest({1: nan}) == ()
-    assert is_lowest({1: nan, 5: 2.0, 10: 1.0}, 10) is None
+    assert is_lowest({1: nan, 5: 2.0, 10: 1.0}, 10) is True
+    assert is_lowest({1: nan, 5: 2.0, 10: 1.0}, 1) is False
+    assert is_lowest({1: nan, 10: 1.0}, 10) is None
     assert is_lowest({1: nan, 5: 2.0, 10: 1.0}, 5) is False
     assert is_lowest({5: 2.0, 10: 1.0}, 10) is True
 

@@ -2,6 +2,7 @@ import pytest
 
 from slotwise.batch.job import Run
 from slotwise.errors import InputError
+from slotwise.learning.engine import evaluation_rounds
 from slotwise.paper.experiments import (
     PAPER,
     QUICK,
@@ -90,8 +91,18 @@ def test_seeds_come_one_after_the_other() -> None:
 
 
 def test_every_name_belongs_to_one_run() -> None:
-    runs = all_runs(PAPER, [0, 1])
-    assert len({run.name for run in runs}) == len({run.config for run in runs}) == len(runs)
+    runs = {Run.of(config) for e in PAPER for seed in (0, 1) for config in e.configs(seed)}
+    assert len({run.name for run in runs}) == len(runs)
+
+
+@pytest.mark.parametrize("study", ["mnist-model-average", "cifar10-model-average", "cifar10"])
+def test_evaluations_meet_many_chains_of_models(study: str) -> None:
+    for run in all_runs(selected(PAPER, [study]), [0]):
+        timeline = run.config.simulate()
+        chains = int(timeline.staleness.max()) + 1
+        rounds = evaluation_rounds(timeline, run.config.slots_between_evaluations)
+        met = len({number % chains for number in rounds if number > timeline.rounds / 2})
+        assert met >= min(chains, 20), run.name
 
 
 def test_the_readings_begin_with_the_default_and_are_all_trained() -> None:
@@ -113,11 +124,17 @@ def test_the_readings_begin_with_the_default_and_are_all_trained() -> None:
             run.config.dataset.input_scale,
             run.config.model.network,
         )
-        for run in all_runs(selected(PAPER, ["mnist", "mnist-model-average", "readings"]), [0])
+        for run in all_runs([experiment], [0])
     }
     assert len(trained) == len(READINGS)
     # Async at four sizes, idfl where it differs (S=1 and 10), and both with slow links.
-    assert len(names("readings")) == 5 * (4 + 2 + 2)
+    assert len(names("readings")) == len(READINGS) * (4 + 2 + 2)
+
+
+def test_the_readings_share_the_runs_of_the_studies_of_a_and_c() -> None:
+    studies = all_runs(selected(PAPER, ["mnist", "mnist-model-average"]), [0])
+    shared = set(all_runs(selected(PAPER, ["readings"]), [0])) & set(studies)
+    assert len(shared) == 2 * (4 + 2 + 2)
 
 
 def test_the_quick_look_is_small_and_has_what_it_must_show() -> None:

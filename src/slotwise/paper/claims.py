@@ -24,22 +24,32 @@ from slotwise.paper.criteria import (
     is_lowest,
     losses_over_same_rounds,
     lowest,
+    majority,
     mean_loss,
+    mean_loss_over_rounds,
     some,
+    ties,
     unanimous,
 )
 from slotwise.paper.evidence import Evidence, Missing
 from slotwise.paper.experiments import BOTH
+from slotwise.paper.result_text import mean_text
 from slotwise.schedule import Schedule
 
 Verdict = Literal["held", "not held", "not decided"]
+# Whether a statement holds, and the figures behind that: the first is short enough for a cell of a table.
 Finding = tuple[Truth, Sequence[str]]
 Rule = Callable[[Evidence], Finding]
 BySize = Mapping[int, float]
 Value = TypeVar("Value")
 VERDICTS: dict[Truth, Verdict] = {True: "held", False: "not held", None: "not decided"}
 BELOW = {True: "below", False: "not below", None: "not decided"}
+NO_SLOW_LINKS = "there are no runs with slow links"
 TOO_SHORT = "the deadline is shorter than the paper's, and the statement is about the end"
+
+
+ASYNC, IDFL, COMPARISON = "Performance of asynchronous FL", "Performance of IDFL", "Comparison"
+TRADEOFF = "Tradeoff at S=1"
 
 
 class Statement(NamedTuple):
@@ -49,6 +59,7 @@ class Statement(NamedTuple):
     text: str  # the paper's words in quotation marks
     rule: Rule
     about_the_end: bool = True  # open if the deadline is shorter than the paper's
+    figure: str = ASYNC  # the paper's figure it is about
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,7 @@ def judge(evidence: Evidence) -> tuple[Judgement, ...]:
         try:
             truth, figures = statement.rule(evidence)
         except Missing as missing:
-            truth, figures = None, (str(missing),)
+            truth, figures = None, ("not trained yet", str(missing))
         if statement.about_the_end and not evidence.reaches_the_end:
             truth, figures = None, (*figures, TOO_SHORT)
         judgements.append(Judgement(statement, TITLES[data], truth, tuple(figures)))
@@ -86,13 +97,16 @@ def judge(evidence: Evidence) -> tuple[Judgement, ...]:
 
 
 def fastest_at_50(evidence: Evidence) -> Finding:
-    """S=50 has the lowest mean loss of the asynchronous runs."""
-    speeds = _by_seed(evidence, lambda size: [mean_loss(c.points) for c in evidence.curves("async", size)])
-    return unanimous(is_lowest(losses, 50) for losses in speeds), [_sizes_text("mean loss, async", speeds)]
+    """S=50 has the lowest mean loss of the asynchronous runs that did not collapse."""
+    speeds = _by_seed(
+        evidence, lambda size: evidence.unless_collapsed(evidence.curves("async", size), mean_loss)
+    )
+    truth = unanimous(is_lowest(losses, 50) for losses in speeds)
+    return truth, [f"lowest at S={_best_text(speeds)}", _sizes_text("mean loss, async", speeds)]
 
 
 def lowest_at_50(evidence: Evidence) -> Finding:
-    """S=50 has the lowest final loss of the asynchronous runs."""
+    """S=50 has the lowest final loss of the asynchronous runs that did not collapse."""
     return _lowest_at(evidence, "async", 50)
 
 
@@ -101,7 +115,9 @@ def highest_at_100(evidence: Evidence) -> Finding:
     finals = evidence.finals("async")
     others = [size for size in evidence.group_sizes if size != 100]
     truth = unanimous(every(below(losses[size], losses[100]) for size in others) for losses in finals)
-    return truth, [_sizes_text("async", finals)]
+    # The lowest of the negative losses is the highest loss.
+    highest = _best_text([{size: -loss for size, loss in losses.items()} for losses in finals])
+    return truth, [f"highest at S={highest}", _sizes_text("async", finals)]
 
 
 def calmer_loss(evidence: Evidence) -> Finding:
@@ -118,21 +134,57 @@ def calmer_accuracy(evidence: Evidence) -> Finding:
     return _calmer(evidence, accuracy=True)
 
 
+def faster_by_rounds(evidence: Evidence) -> Finding:
+    """The mean loss over the rounds that the largest S completes falls with S, for the asynchronous runs.
+
+    No S is more than 10 % above the next smaller S, and the largest S is below the smallest. Runs that
+    collapse, even later, are left out. Small S are evaluated only a few times within these rounds; the loss
+    is linear in between.
+    """
+    # The fewest of all seeds: every curve of the largest S reaches so many.
+    rounds = min(curve.points[-1].round for curve in evidence.curves("async", evidence.group_sizes[-1]))
+    tables = _by_seed(
+        evidence,
+        lambda size: evidence.unless_collapsed(
+            evidence.curves("async", size), lambda points: mean_loss_over_rounds(points, rounds)
+        ),
+    )
+    known = [[loss for loss in table.values() if not isnan(loss)] for table in tables]
+    # Two group sizes that did not collapse are no trend.
+    truth = unanimous(falls(losses) if len(losses) > 2 else None for losses in known)
+    return truth, [_ends_text(tables), _sizes_text(f"mean loss over {rounds:,} rounds, async", tables)]
+
+
 def mostly_below_async(evidence: Evidence) -> Finding:
     """At more than half of the S that leave room for a free delay, idfl ends with a lower loss than async.
 
     Where the free delay is 0 the two are one run and say nothing.
     """
     delayed = evidence.delayed_sizes()
-    found = [idfl_against_async(evidence, size) for size in delayed]
-    held, open_ = sum(truth is True for truth, _ in found), sum(truth is None for truth, _ in found)
-    figures = [sentence for _, sentence in found]
+    pairs = [(evidence.final("idfl", size), evidence.final("async", size)) for size in delayed]
+    by_seed = [[below(a[i], b[i]) for a, b in pairs] for i in range(len(evidence.seeds))]
+    figures = [f"below at {_counts_text(by_seed)}"]
+    figures += [idfl_against_async(evidence, size)[1] for size in delayed]
     same = [str(size) for size in evidence.group_sizes if size not in delayed]
     if same:
         figures.append(f"no delay is free at S={', '.join(same)}: one run for both")
-    if 2 * held > len(found):
-        return True, figures
-    return (None if 2 * (held + open_) > len(found) else False), figures
+    return unanimous(map(majority, by_seed)), figures
+
+
+def mostly_faster_than_async(evidence: Evidence) -> Finding:
+    """At more than half of the S that leave room for a free delay, idfl has a lower mean loss than async."""
+    by_size, figures = [], []
+    for size in evidence.delayed_sizes():
+        speeds = [
+            evidence.unless_collapsed(evidence.curves(schedule, size), mean_loss)
+            for schedule in ("idfl", "async")
+        ]
+        by_size.append([below(a, b) for a, b in zip(*speeds, strict=True)])
+        figures.append(f"mean loss at S={size}: idfl {mean_text(speeds[0])}, async {mean_text(speeds[1])}")
+    by_seed = list(zip(*by_size, strict=True))
+    if not by_seed:
+        return None, ["needs a group size with a delay"]
+    return unanimous(map(majority, by_seed)), [f"below at {_counts_text(by_seed)}", *figures]
 
 
 def idfl_against_async(evidence: Evidence, size: int) -> tuple[Truth, str]:
@@ -143,7 +195,7 @@ def idfl_against_async(evidence: Evidence, size: int) -> tuple[Truth, str]:
 
 
 def most_at_small_groups(evidence: Evidence) -> Finding:
-    """The smaller half of the S with a delay gains more than the larger half.
+    """The smaller half of the S with a delay gains, and more than the larger half.
 
     The gain is the final loss of async minus that of idfl, averaged over the half; a middle S is left out.
     """
@@ -156,8 +208,11 @@ def most_at_small_groups(evidence: Evidence) -> Finding:
         differences = [np.subtract(evidence.final("async", s), evidence.final("idfl", s)) for s in part]
         gains.append(np.mean(differences, axis=0).tolist())  # for each seed
         names.append(", ".join(f"S={size}" for size in part))
-    pairs = zip(*gains, strict=True)
-    truth = unanimous(None if isnan(small + large) else small > large for small, large in pairs)
+    truth = unanimous(
+        # A collapsed run makes a gain NaN, and so the sum.
+        None if isnan(small + large) or ties(small, large) else small > max(large, 0.0)
+        for small, large in zip(*gains, strict=True)
+    )
     return truth, [f"gain at {names[0]}: {mean_text(gains[0])}; at {names[1]}: {mean_text(gains[1])}"]
 
 
@@ -167,19 +222,25 @@ def same_at_all_devices(evidence: Evidence) -> Finding:
     one, other = (everyone.with_options(schedule=schedule).simulate() for schedule in BOTH)
     columns = ("device", "version", "start", "end", "broadcast_end")
     same = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)
-    return same, [f"device, model and slots of all {len(one):,} uplinks: {'equal' if same else 'different'}"]
+    return same, [
+        "equal" if same else "different",
+        f"device, model and slots of all {len(one):,} uplinks: {'equal' if same else 'different'}",
+    ]
 
 
 def one_falls_below_hundred(evidence: Evidence) -> Finding:
     """S=1 ends above S=100 without intentional delay, and below it with."""
     before, after = evidence.final("async", 1), evidence.final("idfl", 1)
+    # S=100 is all devices, for which async and idfl are the same run.
     hundred = evidence.final("async", 100)
-    truth = every((_on_all_seeds(below, hundred, before), _on_all_seeds(below, after, hundred)))
+    truth = unanimous(
+        every((below(h, b), below(a, h))) for b, a, h in zip(before, after, hundred, strict=True)
+    )
     return truth, [f"S=100 {mean_text(hundred)}; S=1: async {mean_text(before)}, idfl {mean_text(after)}"]
 
 
 def idfl_lowest_at_10(evidence: Evidence) -> Finding:
-    """S=10 has the lowest final loss of the runs with intentional delay."""
+    """S=10 has the lowest final loss of the runs with intentional delay that did not collapse."""
     return _lowest_at(evidence, "idfl", 10)
 
 
@@ -199,74 +260,88 @@ def _smaller(some_sizes: Sequence[int], others: Sequence[int]) -> Truth:
 
 
 def cifar10_async_best_5(evidence: Evidence) -> Finding:
-    """S=5 has the lowest final loss of the asynchronous runs."""
+    """S=5 has the lowest final loss of the asynchronous runs that did not collapse."""
     return _lowest_at(evidence, "async", 5)
 
 
 def cifar10_async_best_10(evidence: Evidence) -> Finding:
-    """S=10 has the lowest final loss of the asynchronous runs."""
+    """S=10 has the lowest final loss of the asynchronous runs that did not collapse."""
     return _lowest_at(evidence, "async", 10)
 
 
 def cifar10_idfl_best_5(evidence: Evidence) -> Finding:
-    """S=5 has the lowest final loss of the runs with intentional delay."""
+    """S=5 has the lowest final loss of the runs with intentional delay that did not collapse."""
     return _lowest_at(evidence, "idfl", 5)
 
 
 def slow_links_worse_in_slots(evidence: Evidence) -> Finding:
     """At S=1 the final loss with r=5 is above that with r=1, for every compute time and both schedules."""
-    truths, figures = [], []
+    found, figures = [], []
     for compute, link in evidence.slow_links:
         for schedule in BOTH:
             fast = evidence.final(schedule, 1, (compute, 1))
             slow = evidence.final(schedule, 1, (compute, link))
-            truths.append(_on_all_seeds(below, fast, slow))
+            found.append([below(a, b) for a, b in zip(fast, slow, strict=True)])
             losses = f"r=1 {mean_text(fast)}, r={link} {mean_text(slow)}"
             figures.append(f"{schedule}, {compute} compute slots: {losses}")
-    return every(truths) if truths else None, figures
+    return _of_slow_links(every, found, figures, "above")
 
 
 def slow_links_better_in_rounds(evidence: Evidence) -> Finding:
     """For at least one compute time, idfl with r=5 has the lower loss over the same rounds."""
-    truths, figures = [], []
+    found, figures = [], []
     for compute, link in evidence.slow_links:
         fast, slow = (evidence.curves("idfl", 1, (compute, slots)) for slots in (1, link))
         pairs = [
-            (nan, nan)
-            if evidence.has_collapsed(a) or evidence.has_collapsed(b)
-            else losses_over_same_rounds(a.points, b.points)
-            for a, b in zip(fast, slow, strict=True)
+            tuple(
+                nan if evidence.has_collapsed(curve) else loss
+                for curve, loss in zip(both, losses_over_same_rounds(*(c.points for c in both)), strict=True)
+            )
+            for both in zip(fast, slow, strict=True)
         ]
-        truths.append(unanimous(below(b, a) for a, b in pairs))
+        found.append([below(b, a) for a, b in pairs])
         losses = f"r=1 {mean_text([a for a, _ in pairs])}, r={link} {mean_text([b for _, b in pairs])}"
-        rounds = f"up to round {slow[0].points[-1].round:,}"
-        figures.append(f"idfl, {compute} compute slots, {rounds}: {losses}")
-    return some(truths) if truths else None, figures
+        rounds = max(curve.points[-1].round for curve in slow)
+        figures.append(f"idfl, {compute} compute slots, up to round {rounds:,}: {losses}")
+    return _of_slow_links(some, found, figures, "below")
+
+
+def _of_slow_links(
+    combine: Callable[[Iterable[Truth]], Truth],
+    found: Sequence[Sequence[Truth]],
+    figures: Sequence[str],
+    where: str,
+) -> Finding:
+    """Combine the truths about slow links seed by seed; ``found`` has a row for each comparison."""
+    if not found:
+        return None, [NO_SLOW_LINKS]
+    # A statement is judged on each seed by itself, so the table is turned.
+    by_seed = list(zip(*found, strict=True))
+    short = f"r=5 {where} r=1 at {_counts_text(by_seed)}"
+    return unanimous(map(combine, by_seed)), [short, *figures]
 
 
 def _calmer(evidence: Evidence, *, accuracy: bool) -> Finding:
-    deadline, collapsed = evidence.base.deadline, []
+    deadline = evidence.base.deadline
     truths, columns = [], _by_seed(evidence, lambda size: evidence.curves("async", size))
     tables: list[dict[int, float]] = []
     for curves in columns:
         kept = {size: curve for size, curve in curves.items() if not evidence.has_collapsed(curve)}
-        collapsed += [size for size in curves if size not in kept]
         table = {size: fluctuation(one.points, deadline, accuracy=accuracy) for size, one in kept.items()}
         tables.append(table)
         enough = len(table) > 2 and not any(map(isnan, table.values()))
         truths.append(falls(list(table.values())) if enough else None)
-    sizes = [size for size in evidence.group_sizes if all(size in table for table in tables)]
-    text = ", ".join(f"S={size} {np.mean([table[size] for table in tables]):.3g}" for size in sizes)
-    figures = [f"fluctuation of the {'accuracy' if accuracy else 'loss'}: {text or 'none'}"]
-    if collapsed:
-        figures.append(f"left out, collapsed: S={', '.join(map(str, sorted(set(collapsed))))}")
+    # Collapsed sizes are left out of the trend and shown in the figures.
+    whole = [{size: table.get(size, nan) for size in evidence.group_sizes} for table in tables]
+    title = f"fluctuation of the {'accuracy' if accuracy else 'loss'}"
+    figures = [_ends_text(whole), _sizes_text(title, whole)]
     return unanimous(truths), figures
 
 
 def _lowest_at(evidence: Evidence, schedule: Schedule, size: int) -> Finding:
     finals = evidence.finals(schedule)
     truth = unanimous(is_lowest(losses, size) for losses in finals)
-    return truth, [f"best S: {_best_text(finals)}", _sizes_text(schedule, finals)]
+    return truth, [f"lowest at S={_best_text(finals)}", _sizes_text(schedule, finals)]
 
 
 def _by_seed(evidence: Evidence, column: Callable[[int], Sequence[Value]]) -> list[dict[int, Value]]:
@@ -279,18 +354,24 @@ def _on_all_seeds(compare: Callable[..., Truth], one: Iterable[float], other: It
     return unanimous(compare(a, b) for a, b in zip(one, other, strict=True))
 
 
-def mean_text(values: Sequence[float]) -> str:
-    """Return the mean over the seeds as text, with four digits or as a whole number."""
-    if any(map(isnan, values)):
-        return "collapsed" if all(map(isnan, values)) else "collapsed on some seeds"
-    mean = float(np.mean(values))
-    return f"{mean:.4g}" if abs(mean) < 1000 else f"{mean:,.0f}"
-
-
 def _best_text(finals: Sequence[BySize]) -> str:
     """Return the best group size of each seed as text, ties joined by a slash."""
     found = ["/".join(map(str, lowest(losses))) or "none" for losses in finals]
     return found[0] if len(set(found)) == 1 else ", ".join(found) + " (by seed)"
+
+
+def _ends_text(tables: Sequence[BySize]) -> str:
+    """Return the means at the smallest and the largest group size that did not collapse on every seed."""
+    known = [size for size in tables[0] if not all(isnan(table[size]) for table in tables)]
+    ends = [f"S={size} {mean_text([table[size] for table in tables])}" for size in known]
+    return f"{ends[0]}, {ends[-1]}" if ends else "all collapsed"
+
+
+def _counts_text(truths: Sequence[Sequence[Truth]]) -> str:
+    """Return how many of the truths of each seed are true, as text."""
+    counts = [str(sum(truth is True for truth in of_seed)) for of_seed in truths]
+    by_seed = counts[0] if len(set(counts)) == 1 else ", ".join(counts)
+    return f"{by_seed} of {len(truths[0])}{' (by seed)' if len(set(counts)) > 1 else ''}"
 
 
 def _sizes_text(name: str, finals: Sequence[BySize]) -> str:
@@ -299,18 +380,49 @@ def _sizes_text(name: str, finals: Sequence[BySize]) -> str:
     return f"{name}: " + ", ".join(parts)
 
 
+MOVES = '"the optimal S changes from S=10 to S=5 due to the intentional delay"'
 EITHER = (
-    Statement("2a", 'async: "As S increases, the global loss … is less fluctuated."', calmer_loss, False),
     Statement(
-        "2b", 'async: "As S increases, the … test accuracy is less fluctuated."', calmer_accuracy, False
+        "1d",
+        'async: "with respect to training rounds, it is clearly seen that large S shows rapid decreasing".',
+        faster_by_rounds,
+        about_the_end=False,
     ),
-    Statement("3a", 'idfl achieves "relatively low global loss" against async.', mostly_below_async),
-    Statement("3b", 'The reduction by idfl "is large for small S".', most_at_small_groups),
-    Statement("3c", "At S = N async and idfl are identical.", same_at_all_devices, False),
+    Statement(
+        "2a",
+        'async: "as S increases, the global loss … is less fluctuated".',
+        calmer_loss,
+        about_the_end=False,
+    ),
+    Statement(
+        "2b",
+        'async: "as S increases, the … test accuracy is less fluctuated".',
+        calmer_accuracy,
+        about_the_end=False,
+    ),
+    Statement(
+        "3a", 'idfl achieves "relatively low global loss" against async.', mostly_below_async, figure=IDFL
+    ),
+    Statement("3b", 'The reduction by idfl "is large for small S".', most_at_small_groups, figure=COMPARISON),
+    Statement(
+        "3c", "At S = N async and idfl are identical.", same_at_all_devices, about_the_end=False, figure=IDFL
+    ),
+    Statement(
+        "3d",
+        'idfl "can rapidly reduce global loss" (abstract).',
+        mostly_faster_than_async,
+        about_the_end=False,
+        figure=COMPARISON,
+    ),
 )
 STATEMENTS: dict[str, tuple[Statement, ...]] = {
     "mnist": (
-        Statement("1a", 'async: the loss "is reduced most rapidly with S=50".', fastest_at_50, False),
+        Statement(
+            "1a",
+            'async: the loss "is reduced most rapidly with S=50".',
+            fastest_at_50,
+            about_the_end=False,
+        ),
         Statement("1b", 'async: "S=50 achieves the lowest global loss".', lowest_at_50),
         Statement("1c", 'async: S=100 "is relatively high compared with other S".', highest_at_100),
         *EITHER,
@@ -318,20 +430,38 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "4a",
             'idfl: the loss "with S=1 becomes lower than that with S=100 after applying intentional delay".',
             one_falls_below_hundred,
+            figure=IDFL,
         ),
-        Statement("4b", "idfl: the minimum is at S=10.", idfl_lowest_at_10),
         Statement(
-            "4c", "idfl: the best S is smaller than for async (the paper: 10 instead of 50).", best_moves_down
+            "4b",
+            'idfl: "the minimum global loss is achieved with S=10 when intentional delay is applied".',
+            idfl_lowest_at_10,
+            figure=IDFL,
         ),
-        Statement("6a", "S=1: r=5 is worse than r=1 against slots.", slow_links_worse_in_slots),
         Statement(
-            "6b", "S=1: r=5 can be better than r=1 against rounds.", slow_links_better_in_rounds, False
+            "4c",
+            'idfl: "we can use a relatively smaller TDMA group size" (10 instead of 50).',
+            best_moves_down,
+            figure=IDFL,
+        ),
+        Statement(
+            "6a",
+            'S=1: "global loss for r=5 is relatively high compared with that of r=1".',
+            slow_links_worse_in_slots,
+            figure=TRADEOFF,
+        ),
+        Statement(
+            "6b",
+            'S=1: "global loss of r=5 with respect to training round can be lower than that of r=1".',
+            slow_links_better_in_rounds,
+            about_the_end=False,
+            figure=TRADEOFF,
         ),
     ),
     "cifar10": (
         *EITHER,
-        Statement("5a", "async: the best S is 5 (one sentence).", cifar10_async_best_5),
-        Statement("5b", "async: the best S is 10 (another sentence).", cifar10_async_best_10),
-        Statement("5c", "idfl: the best S is 5.", cifar10_idfl_best_5),
+        Statement("5a", 'async: "S=5 shows the minimum loss for CIFAR10 dataset".', cifar10_async_best_5),
+        Statement("5b", f"{MOVES}: from S=10 for async.", cifar10_async_best_10),
+        Statement("5c", f"{MOVES}: to S=5 for idfl.", cifar10_idfl_best_5, figure=IDFL),
     ),
 }

@@ -26,21 +26,22 @@ DEFINITIONS = (
     ),
     (
         "loss over the same rounds",
-        "of two curves of different length: the mean loss over the last tenth of the rounds of the shorter "
+        "of two curves of different length: the median loss over the last tenth of the rounds of the shorter "
         "one; the longer one is read at the same rounds by linear interpolation",
     ),
     ("tie", "two losses that differ by less than 1 % of the larger; neither is below the other"),
     (
         "collapsed",
-        f"a run whose final accuracy is under {COLLAPSED:.0%}: its model guesses. A comparison with it is "
-        "not decided, and it does not count as calm",
+        f"a run whose final accuracy is under {COLLAPSED:.0%}, so that its model guesses, or whose model "
+        "diverged. A comparison with it is not decided. It is not the lowest loss, and no part of a trend "
+        "over the group sizes",
     ),
     (
         "verdict",
         "every statement is judged on each seed by itself: held if it holds on every seed, not held if it "
-        "fails on every seed, not decided where seeds disagree, where figures tie, where a run has collapsed "
-        "or is missing, unfinished or diverged, and for statements about the end of training where the "
-        "deadline is shorter than the paper's",
+        "fails on every seed, not decided where seeds disagree, where it depends on a tie, on a collapsed, "
+        "missing or unfinished run, and for statements about the end of training where the deadline is "
+        "shorter than the paper's",
     ),
 )
 
@@ -50,11 +51,21 @@ Truth = bool | None
 
 def mean_loss(points: Sequence[Point]) -> float:
     """Return the training loss averaged over the slots, linear between evaluations."""
-    widths = np.diff([point.slot for point in points])
-    losses = np.array([point.loss for point in points])
+    return _mean_over([point.slot for point in points], [point.loss for point in points])
+
+
+def mean_loss_over_rounds(points: Sequence[Point], rounds: int) -> float:
+    """Return the training loss averaged over the first rounds, linear between evaluations."""
+    known, losses = [point.round for point in points], [point.loss for point in points]
+    places = [*(place for place in known if place < rounds), rounds]
+    return _mean_over(places, np.interp(places, known, losses).tolist())
+
+
+def _mean_over(places: Sequence[int], losses: Sequence[float]) -> float:
+    widths, heights = np.diff(places), np.array(losses)
     if not widths.sum():
-        return float(losses[-1])
-    return float(widths @ (losses[1:] + losses[:-1]) / 2 / widths.sum())
+        return float(heights[-1])
+    return float(widths @ (heights[1:] + heights[:-1]) / 2 / widths.sum())
 
 
 def fluctuation(points: Sequence[Point], deadline: int, *, accuracy: bool = False) -> float:
@@ -68,17 +79,20 @@ def fluctuation(points: Sequence[Point], deadline: int, *, accuracy: bool = Fals
 
 
 def losses_over_same_rounds(longer: Sequence[Point], shorter: Sequence[Point]) -> tuple[float, float]:
-    """Return the mean loss of both curves over the last tenth of the shorter one's rounds."""
+    """Return the median loss of both curves over the last tenth of the shorter one's rounds."""
     late = [p for p in shorter if p.round > (1 - FINAL_PART) * shorter[-1].round]
     at_same = np.interp([p.round for p in late], [p.round for p in longer], [p.loss for p in longer])
-    return float(np.mean(at_same)), float(np.mean([p.loss for p in late]))
+    return float(np.median(at_same)), float(np.median([p.loss for p in late]))
 
 
 def below(one: float, other: float) -> Truth:
     """Return whether ``one`` is lower; None if the two tie, or if one is NaN (collapsed)."""
-    if isnan(one) or isnan(other) or abs(one - other) < TIE * max(one, other):
-        return None
-    return one < other
+    return None if isnan(one) or isnan(other) or ties(one, other) else one < other
+
+
+def ties(one: float, other: float) -> bool:
+    """Return whether two numbers differ by less than 1 % of the larger, or not at all."""
+    return one == other or abs(one - other) < TIE * max(abs(one), abs(other))
 
 
 def lowest(losses: Mapping[int, float]) -> tuple[int, ...]:
@@ -89,8 +103,11 @@ def lowest(losses: Mapping[int, float]) -> tuple[int, ...]:
 
 
 def is_lowest(losses: Mapping[int, float], size: int) -> Truth:
-    """Return whether a group size has the lowest loss of all."""
-    return every(below(losses[size], loss) for other, loss in losses.items() if other != size)
+    """Return whether a group size has the lowest loss; NaN (collapsed) is never the lowest."""
+    others = [loss for other, loss in losses.items() if other != size and not isnan(loss)]
+    if not others:
+        return None
+    return False if isnan(losses[size]) else every(below(losses[size], loss) for loss in others)
 
 
 def falls(values: Sequence[float]) -> bool:
@@ -109,6 +126,14 @@ def some(truths: Iterable[Truth]) -> Truth:
     """Return True if one is true, False if all are false, None otherwise."""
     known = list(truths)
     return True if True in known else None if None in known else False
+
+
+def majority(truths: Iterable[Truth]) -> Truth:
+    """Return True if more than half are true, False if that cannot be any more, None otherwise."""
+    known = list(truths)
+    if 2 * known.count(True) > len(known):
+        return True
+    return None if 2 * (len(known) - known.count(False)) > len(known) else False
 
 
 def unanimous(truths: Iterable[Truth]) -> Truth:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
@@ -15,6 +16,8 @@ from slotwise.paper.experiments import Slots
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import Status, final_accuracy, final_loss
 from slotwise.schedule import Schedule
+
+ENDED = frozenset({"finished", "diverged"})
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,9 @@ class Results:
         """Return the curve of a run; it has no points if the run is missing."""
         if run not in self._curves:
             folder = RunFolder(self._runs / run.name)
-            found = (folder.status, tuple(folder.points())) if folder.is_run else ("missing",)
-            self._curves[run] = Curve(run, *found)
+            # The name of a run does not say all options: a folder with others is no evidence.
+            is_known = folder.is_run and folder.parameters() == run.config
+            self._curves[run] = Curve(run, *(folder.status, folder.points()) if is_known else ("missing",))
         return self._curves[run]
 
     def description(self, run: Run) -> dict[str, Any]:
@@ -52,8 +56,21 @@ def seed_curves(results: Results, config: RunConfig, seeds: Sequence[int]) -> li
     return [results.curve(Run.of(config.with_options(seed=seed))) for seed in seeds]
 
 
+def has_collapsed(curve: Curve, deadline: int) -> bool:
+    """Return whether a run diverged, or its model is little better than guessing at the end."""
+    return curve.status == "diverged" or final_accuracy(curve.points, deadline) < COLLAPSED
+
+
+def ended_seeds(
+    results: Results, runs: Callable[[int], Iterable[Run]], seeds: Sequence[int]
+) -> Sequence[int]:
+    """Return the seeds whose runs have all ended, or all of them if there is none."""
+    ended = [seed for seed in seeds if all(results.curve(run).status in ENDED for run in runs(seed))]
+    return ended or seeds
+
+
 class Missing(Exception):
-    """A needed run is missing, unfinished or diverged; the message names it."""
+    """A needed run is missing or unfinished; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -65,16 +82,20 @@ class Evidence:
     slow_links: tuple[Slots, ...]  # of the S=1 runs that are compared with those with link slots of 1
     seeds: Sequence[int]
     results: Results
+    requested_seeds: int = 0  # more than there are in ``seeds`` if some runs have not ended
 
     def curves(self, schedule: Schedule, group_size: int, slots: Slots | None = None) -> list[Curve]:
-        """Return the finished curve of each seed, or raise Missing; ``slots`` if not those of the base."""
+        """Return the whole curve of each seed, or raise Missing; ``slots`` if not those of the base.
+
+        The curve of a run that diverged ends where it did.
+        """
         compute, link = slots or (self.base.channel.compute_slots, self.base.channel.link_slots)
         config = self.base.with_options(
             schedule=schedule, group_size=group_size, compute_slots=compute, link_slots=link
         )
         curves = seed_curves(self.results, config, self.seeds)
         for curve in curves:
-            if curve.status != "finished":
+            if curve.status not in ENDED:
                 raise Missing(f"{curve.run.name} is {curve.status}")
         return curves
 
@@ -85,20 +106,30 @@ class Evidence:
         return self.base.deadline >= paper.deadline
 
     def has_collapsed(self, curve: Curve) -> bool:
-        """Return whether the model of a run is little better than guessing at the end."""
-        return final_accuracy(curve.points, self.base.deadline) < COLLAPSED
+        """Return whether a run diverged, or its model is little better than guessing at the end."""
+        return has_collapsed(curve, self.base.deadline)
 
     def final(self, schedule: Schedule, group_size: int, slots: Slots | None = None) -> list[float]:
         """Return the final losses, one for each seed; NaN for a collapsed run."""
-        return [
-            nan if self.has_collapsed(curve) else final_loss(curve.points, self.base.deadline)
-            for curve in self.curves(schedule, group_size, slots)
-        ]
+        curves = self.curves(schedule, group_size, slots)
+        return self.unless_collapsed(curves, lambda points: final_loss(points, self.base.deadline))
+
+    def unless_collapsed(
+        self, curves: Iterable[Curve], statistic: Callable[[Sequence[Point]], float]
+    ) -> list[float]:
+        """Return a statistic of each curve; NaN for a collapsed run."""
+        return [nan if self.has_collapsed(curve) else statistic(curve.points) for curve in curves]
 
     def finals(self, schedule: Schedule) -> list[dict[int, float]]:
         """Return the final losses by group size, one table for each seed."""
         columns = {size: self.final(schedule, size) for size in self.group_sizes}
         return [{size: column[i] for size, column in columns.items()} for i in range(len(self.seeds))]
+
+    @property
+    def histories(self) -> str:
+        """The names of the folders of the runs, with an asterisk for what differs."""
+        name = Run.of(self.base.with_options(schedule="async", group_size=self.group_sizes[0], seed=0)).name
+        return re.sub(r"-async-S\d+-", "-*-S*-", name).removesuffix("0") + "*"
 
     def delayed_sizes(self) -> tuple[int, ...]:
         """Return the group sizes at which intentional delay changes anything."""

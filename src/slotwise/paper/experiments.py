@@ -16,8 +16,9 @@ from slotwise.data import DataName, PartitionName
 from slotwise.data.dataset_config import InputScale
 from slotwise.errors import InputError
 from slotwise.learning.local_training import LocalUpdate
-from slotwise.learning.networks import TORCH_ONLY, NetworkName
+from slotwise.learning.networks import NetworkName
 from slotwise.runs import RunConfig
+from slotwise.runs.config import EVALUATIONS
 from slotwise.scenario import Scenario
 from slotwise.schedule import Schedule, Timeline, completed_rounds, simulate
 
@@ -39,8 +40,7 @@ class Reading(NamedTuple):
     @property
     def options(self) -> dict[str, str]:
         """Options of a run under this reading."""
-        chosen = {name: getattr(self, name) for name in ("update", "aggregation", "input_scale", "network")}
-        return {**chosen, "backend": "torch"} if self.network in TORCH_ONLY else chosen
+        return {name: getattr(self, name) for name in ("update", "aggregation", "input_scale", "network")}
 
 
 SUM = "averaged updates, each the sum of its gradients"
@@ -68,11 +68,16 @@ class Experiment:
     partition: PartitionName = "one-label"
     deadline: int = 0  # T in slots; 0 if nothing is trained
     evaluate_every: int | None = None
+    # Slots between evaluations beyond a hundredth of the deadline. Where that is a whole number of turns of
+    # all devices, every evaluation meets the same device, or the same chain of averaged models.
+    extra_slots: int = 0
     reading: Reading = UPDATES
 
     def config(self, schedule: Schedule, group_size: int | str, seed: int = 0, **options: Any) -> RunConfig:
         """Return the configuration of one curve; ``options`` are those in which it differs from others."""
         own = {name: getattr(self, name) for name in ("data", "partition", "deadline", "evaluate_every")}
+        if self.extra_slots:
+            own["evaluate_every"] = (self.evaluate_every or self.deadline // EVALUATIONS) + self.extra_slots
         chosen = {"schedule": schedule, "group_size": group_size, "seed": seed}
         return RunConfig.from_options({**own, **self.reading.options, **chosen, **options})
 
@@ -119,28 +124,33 @@ class Tradeoff(Experiment):
 
 @dataclass(frozen=True, kw_only=True)
 class Readings(Experiment):
-    """The readings that no other experiment has, at few group sizes."""
+    """Every reading at the same few group sizes, so that readings can be compared with each other."""
 
     deadline: int = 50_000
-    readings: tuple[Reading, ...] = tuple(one for one in READINGS if one not in (UPDATES, MODELS))
+    readings: tuple[Reading, ...] = READINGS
     group_sizes: tuple[int, ...] = (1, 10, 50, 100)
     slots: tuple[Slots, ...] = ((50, 5),)  # of further runs with S=1
 
     def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: D102
-        for reading in self.readings:
-            own = replace(self, reading=reading)
+        for own in map(self.under, self.readings):
             for size, schedule in product(self.group_sizes, BOTH):
                 yield own.config(schedule, size, seed)
             for (compute, link), schedule in product(self.slots, BOTH):
                 yield own.config(schedule, 1, seed, compute_slots=compute, link_slots=link)
+
+    def under(self, reading: Reading) -> Self:
+        """Return the experiment under one reading; the runs of (a) are those of the study mnist."""
+        return replace(self, reading=reading, extra_slots=0 if reading == UPDATES else self.extra_slots)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Remedies(Experiment):
     """Beyond the paper: steps that shrink with the staleness, and group sizes that shrink over time.
 
-    Steps are as long as 1/d of those of the paper (Mishchenko, Bach, Even and Woodworth, NeurIPS 2022,
-    arXiv:2206.07638; Koloskova, Stich and Jaggi, NeurIPS 2022, arXiv:2206.08307).
+    Every update is divided by its staleness d, after the delay-adaptive steps of Mishchenko, Bach, Even and
+    Woodworth (NeurIPS 2022, arXiv:2206.07638) and Koloskova, Stich and Jaggi (NeurIPS 2022,
+    arXiv:2206.08307). Their thresholds, in proportion to the average delay, would change nothing here, where
+    all updates are equally old.
     """
 
     deadline: int = 50_000
@@ -148,19 +158,21 @@ class Remedies(Experiment):
     shrinking: str = "50@0, 10@10000, 5@30000"
 
     def configs(self, seed: int) -> Iterator[RunConfig]:  # noqa: D102
-        yield from self.labelled(seed).values()
+        yield from (*self.remedies(seed).values(), *self.fixed(seed).values())
 
-    def labelled(self, seed: int) -> dict[str, RunConfig]:
-        """Return the configurations by their labels; those of the paper are at the end."""
+    def remedies(self, seed: int) -> dict[str, RunConfig]:
+        """Return the configurations that the paper does not have, by their labels."""
         adaptive = {"aggregation": "delay-adaptive", "delay_threshold": 1.0}
         found = {}
         for schedule in BOTH:
             for size in self.sizes:
                 found[f"{schedule} S={size}, steps/d"] = self.config(schedule, size, seed, **adaptive)
             found[f"{schedule} S={self.shrinking}"] = self.config(schedule, self.shrinking, seed)
-        for size in self.sizes:
-            found[f"idfl S={size}"] = self.config("idfl", size, seed)
         return found
+
+    def fixed(self, seed: int) -> dict[str, RunConfig]:
+        """Return the paper's configurations beside them, by their labels."""
+        return {f"{s} S={size}": self.config(s, size, seed) for s in BOTH for size in self.sizes}
 
 
 class TableRow(NamedTuple):
@@ -203,14 +215,14 @@ def _study(study: str, **options: Any) -> tuple[Experiment, ...]:
     )
 
 
-CIFAR10: dict[str, Any] = {"data": "cifar10", "group_sizes": (1, 2, 5, 10, 20)}
+CIFAR10: dict[str, Any] = {"data": "cifar10", "group_sizes": (1, 2, 5, 10, 20), "extra_slots": 3}
 PART_OF_CIFAR10 = 20_000  # slots of the runs that the paper does not have
 PAPER: tuple[Experiment, ...] = (
     *SCHEDULE,
     *_study("mnist"),
     Tradeoff(name="tradeoff", study="mnist"),
-    *_study("mnist-model-average", reading=MODELS),
-    Tradeoff(name="tradeoff-model-average", study="mnist-model-average", reading=MODELS),
+    *_study("mnist-model-average", reading=MODELS, extra_slots=3),
+    Tradeoff(name="tradeoff-model-average", study="mnist-model-average", reading=MODELS, extra_slots=3),
     *_study("cifar10", deadline=100_000, **CIFAR10),
     Curves(
         name="comparison-cifar10-iid",
@@ -234,7 +246,7 @@ PAPER: tuple[Experiment, ...] = (
         deadline=PART_OF_CIFAR10,
         **CIFAR10,
     ),
-    Readings(name="readings", study="readings"),
+    Readings(name="readings", study="readings", extra_slots=3),
     Remedies(name="remedies", study="remedies"),
 )
 
@@ -248,6 +260,7 @@ QUICK: tuple[Experiment, ...] = (
         name="comparison-mnist-model-average",
         study="mnist-model-average",
         reading=MODELS,
+        extra_slots=3,
         group_sizes=(1, 10, 50, 100),
         **SHORT,
     ),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from slotwise.batch.job import Run, distinct, free_delay
+from slotwise.batch.job import Run, distinct
 from slotwise.data import TITLES
 from slotwise.paper.evidence import Results, seed_curves
 from slotwise.paper.experiments import BOTH, MODELS, Curves, Experiment, Remedies, Tradeoff
+from slotwise.paper.result_text import staleness
 from slotwise.report.curves import (
     BLACK,
     BLUE,
@@ -52,12 +53,6 @@ def figures_of(experiment: Experiment, results: Results, seeds: Sequence[int]) -
         loss_and_accuracy(_lines(results, seeds, sizes)),
     )
     return (figure,)
-
-
-def staleness(config: RunConfig) -> int:
-    """Return d, the staleness of updates once every device has sent: G−1, less the delay of idfl."""
-    delay = free_delay(config.channel) if config.policy.schedule == "idfl" else 0
-    return config.channel.groups - 1 - delay
 
 
 def _case(experiment: Experiment) -> str:
@@ -105,12 +100,13 @@ def _tradeoff(experiment: Tradeoff, results: Results, seeds: Sequence[int]) -> C
 
 
 def _remedies(experiment: Remedies, results: Results, seeds: Sequence[int]) -> CurveFigure:
-    """Return one figure of losses against slots: remedies of async and of idfl beside the paper's idfl."""
-    labels = experiment.labelled(0)
-    paper = {label: config for label, config in labels.items() if label not in _changed(labels, BOTH)}
+    """Return one figure of losses against slots: remedies of each schedule beside the paper's runs."""
     panels = []
     for schedule in BOTH:
-        own = _changed(labels, (schedule,))
+        own, paper = (
+            {label: config for label, config in every.items() if config.policy.schedule == schedule}
+            for every in (experiment.remedies(0), experiment.fixed(0))
+        )
         hues = (BLUE, VERMILLION, GREEN, BLACK)
         lines = _lines(results, seeds, own, hues) + _lines(results, seeds, paper, PAPER_COLOURS, dashed=True)
         panels.append(Panel(SCHEDULE_TITLES[schedule], "slot", "loss", lines))
@@ -118,19 +114,9 @@ def _remedies(experiment: Remedies, results: Results, seeds: Sequence[int]) -> C
         experiment.name,
         f"Beyond the paper: shorter steps for old updates, group sizes that shrink: {_case(experiment)}",
         "steps/d: every update is divided by its staleness d. S=50@0, 10@10000: S is 50 from the start "
-        "and 10 from the first round after slot 10,000. Dashed: idfl of the paper, for comparison.",
+        "and 10 from the first round after slot 10,000. Dashed: the same schedule as in the paper.",
         tuple(panels),
     )
-
-
-def _changed(labels: Mapping[str, RunConfig], schedules: Sequence[str]) -> dict[str, RunConfig]:
-    """Return the configurations of some schedules that the paper does not have."""
-    return {
-        label: config
-        for label, config in labels.items()
-        if config.policy.schedule in schedules
-        and (config.rule.aggregation != "mean" or config.channel.group_size_changes)
-    }
 
 
 def _lines(

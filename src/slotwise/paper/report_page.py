@@ -1,11 +1,10 @@
-"""The report of a reproduction: report.html, and its figures as PNG and PDF, from the runs there are."""
+"""The report of a reproduction: report.html, results.md, and figures as PNG and PDF."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,21 +14,21 @@ from slotwise.batch.jobs import FETCH_CIFAR10, can_train
 from slotwise.costs import Powers
 from slotwise.data import TITLES
 from slotwise.files import write_atomically, write_document
-from slotwise.paper.evidence import Evidence, Results
+from slotwise.paper.evidence import Evidence, Results, ended_seeds
 from slotwise.paper.experiments import (
     BOTH,
-    MODELS,
     PAPER,
     TABLE_1,
-    UPDATES,
     Curves,
     Readings,
     Remedies,
     Tradeoff,
+    all_runs,
     worked_timelines,
 )
 from slotwise.paper.figures import figures_of
-from slotwise.paper.report_remedies import remedies_section
+from slotwise.paper.report_markdown import results_markdown
+from slotwise.paper.report_remedies import remedies_section, remedies_table
 from slotwise.paper.report_runs import costs_section, making_section, runs_section
 from slotwise.paper.report_verdicts import Judged, readings_section, statements_section, summary_section
 from slotwise.report import page as page_parts
@@ -55,7 +54,7 @@ def write_report(
     figure_files: bool = True,
     powers: Powers | None = None,
 ) -> Path:
-    """Write report.html and, if wanted, the figures as files; return the path of the page."""
+    """Write report.html, results.md and, if wanted, the figures as files; return the path of the page."""
     results, runs, experiments = Results(path / "runs"), manifest.runs(), manifest.experiments()
     figures = [f for e in experiments for f in figures_of(e, results, manifest.seeds(e.study))]
     drawn = tuple(figure for figure in figures if figure.lines)
@@ -63,25 +62,27 @@ def write_report(
         _write_figures(path / "figures", drawn)
     mnist, cifar10 = (_evidence(manifest, results, study) for study in ("mnist", "cifar10"))
     requested = [one for one in (mnist, cifar10) if one.base.dataset.data in manifest.requests]
-    judged = tuple(_judged(manifest, results))
-    other_readings = any(isinstance(e, Readings) for e in experiments)
+    judged, readings = tuple(_judged(manifest, results)), tuple(_readings(manifest, results))
+    remedies = [
+        remedies_table(experiment, results, manifest.seeds(experiment.study))
+        for experiment in experiments
+        if isinstance(experiment, Remedies)
+    ]
     sections = (
         summary_section(requested),
-        statements_section([one for one in judged if one.reading in (UPDATES, MODELS)], _notes(manifest)),
+        statements_section(judged, _notes(manifest)),
         _curves_section(figures),
         _table1_section(),
         costs_section(runs, powers),
         _timeline_section(),
-        *([readings_section(judged)] if other_readings else []),
-        *(
-            remedies_section(experiment, results, manifest.seeds(experiment.study))
-            for experiment in experiments
-            if isinstance(experiment, Remedies)
-        ),
+        *([readings_section(readings)] if readings else []),
+        *map(remedies_section, remedies),
         runs_section(results, runs, failures),
         making_section(path, manifest, results, runs, [one.base for one in requested or [mnist]], powers),
     )
     shown = tuple(section for section in sections if section.parts)
+    if judged or readings:
+        write_atomically(path / "results.md", results_markdown(judged, readings, remedies))
     page = path / "report.html"
     lead = tuple(_lead(manifest, results, runs))
     write_atomically(page, page_parts.render(Page(TITLE, lead, shown, drawn)))
@@ -94,19 +95,27 @@ def _evidence(manifest: Manifest, results: Results, study: str) -> Evidence:
     comparison = next(e for e in experiments if isinstance(e, Curves) and e.schedules == BOTH)
     tradeoffs = [experiment for experiment in experiments if isinstance(experiment, Tradeoff)]
     slow = tuple(slots for tradeoff in tradeoffs for slots in tradeoff.slots if slots[1] > 1)
-    base = comparison.config("async", comparison.group_sizes[0])
-    return Evidence(base, comparison.group_sizes, slow, manifest.seeds(study), results)
+    base, seeds = comparison.config("async", comparison.group_sizes[0]), manifest.seeds(study)
+    requested = [experiment for experiment in manifest.experiments() if experiment.study == study]
+    # While later seeds are being trained, the verdicts are those of the seeds that are complete.
+    ended = ended_seeds(results, lambda seed: all_runs(requested, [seed]), seeds)
+    return Evidence(base, comparison.group_sizes, slow, ended, results, len(seeds))
 
 
 def _judged(manifest: Manifest, results: Results) -> Iterator[Judged]:
-    """Yield the runs of every reading that was requested."""
+    """Yield the runs of every study that was requested."""
     for experiment in manifest.experiments():
         if isinstance(experiment, Curves) and experiment.schedules == BOTH:
             yield Judged(experiment.reading, _evidence(manifest, results, experiment.study))
-        elif isinstance(experiment, Readings):
+
+
+def _readings(manifest: Manifest, results: Results) -> Iterator[Judged]:
+    """Yield the runs of every reading at the same group sizes."""
+    for experiment in manifest.experiments():
+        if isinstance(experiment, Readings):
             seeds, sizes = manifest.seeds(experiment.study), experiment.group_sizes
             for reading in experiment.readings:
-                base = replace(experiment, reading=reading).config("async", sizes[0])
+                base = experiment.under(reading).config("async", sizes[0])
                 yield Judged(reading, Evidence(base, sizes, experiment.slots, seeds, results))
 
 
@@ -118,8 +127,9 @@ def _lead(manifest: Manifest, results: Results, runs: Sequence[Run]) -> Iterator
         "the older (staler) the model they trained on. With intentional delay (idfl) a device waits for a "
         "later model, as long as that costs no slot."
     )
-    finished = sum(results.curve(run).status == "finished" for run in runs)
-    state = f"{finished} of {len(runs)} runs finished."
+    statuses = [results.curve(run).status for run in runs]
+    diverged = f", {statuses.count('diverged')} diverged" if "diverged" in statuses else ""
+    state = f"{statuses.count('finished')} of {len(runs)} runs finished{diverged}."
     yield paragraph(f"{state} Made with slotwise; everything on this page is in this one file.", "quiet")
     if manifest.quick:
         yield paragraph(
@@ -136,7 +146,7 @@ def _notes(manifest: Manifest) -> Iterator[str]:
             paper = next(e.deadline for e in PAPER if e.study == study)  # the same in all of a study
             yield f"The {TITLES[study]} runs have T={request.deadline:,}, not the paper's {paper:,}."
     if "cifar10" not in manifest.requests:
-        yield "CIFAR-10 was not requested, so its claims are not decided: slotwise reproduce cifar10."
+        yield "The paper's CIFAR-10 case was not requested: slotwise reproduce cifar10."
     elif not all(can_train(run) for e in manifest.study("cifar10") for run in e.runs(0)):
         yield FETCH_CIFAR10
 

@@ -3,69 +3,94 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan, nan
 from statistics import fmean
 
-from slotwise.paper.criteria import COLLAPSED
-from slotwise.paper.evidence import Results, seed_curves
+from slotwise.paper.criteria import below
+from slotwise.paper.evidence import ENDED, Curve, Results, has_collapsed, seed_curves
 from slotwise.paper.experiments import Remedies
-from slotwise.report.page import Html, Section, paragraph, table
+from slotwise.paper.result_text import DIGITS
+from slotwise.report.number_text import counted, loss_text
+from slotwise.report.page import Section, paragraph, table
+from slotwise.runs import RunConfig
 from slotwise.runs.run_folder import final_accuracy, final_loss
 
 HOW = (
     "Beyond the paper: every update divided by its staleness d (steps/d), and group sizes that shrink over "
-    "time (S=50@0, 10@10000: 50 from the start, 10 from the first round after slot 10,000), beside idfl as "
-    "the paper has it. Losses are training losses, the medians over the last tenth of the slots."
+    "time (S=50@0, 10@10000: 50 from the start, 10 from the first round after slot 10,000), beside async and "
+    "idfl as the paper has them. Losses are training losses, the medians over the last tenth of the slots. "
+    "steps/d multiplies an update by min(1, 1/d), after the delay-adaptive steps of Mishchenko et al. "
+    "(NeurIPS 2022, arXiv:2206.07638) and Koloskova et al. (NeurIPS 2022, arXiv:2206.08307). They compare d "
+    "with the average delay instead of with one round, which would change nothing where all updates are "
+    "equally old."
 )
 
 
-def remedies_section(experiment: Remedies, results: Results, seeds: Sequence[int]) -> Section:
-    """Return the final losses of all remedies, seed by seed, and whether one is below the paper's best."""
-    finals = {label: _finals(experiment, label, results, seeds) for label in experiment.labelled(0)}
-    rows = []
-    for label, found in finals.items():
-        losses = [f"{loss:.4g}" if accuracy >= COLLAPSED else "collapsed" for loss, accuracy in found]
-        mean = f"{fmean(accuracy for _, accuracy in found):.1%}" if found else ""
-        rows.append((label, *losses, *[""] * (len(seeds) - len(found)), mean))
-    headings = ("", *(f"#loss, seed {seed}" for seed in seeds), "#test accuracy, mean")
-    return Section(
-        "remedies", "Remedies", (paragraph(HOW), table(headings, rows), _verdict(finals, len(seeds)))
-    )
+@dataclass(frozen=True)
+class RemediesTable:
+    """The final losses of all remedies, seed by seed, and whether one is below the paper's best."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    verdict: str
 
 
-def _finals(
-    experiment: Remedies, label: str, results: Results, seeds: Sequence[int]
-) -> list[tuple[float, float]]:
-    """Return final loss and accuracy of each seed that has finished."""
-    curves = seed_curves(results, experiment.labelled(0)[label], seeds)
+def remedies_table(experiment: Remedies, results: Results, seeds: Sequence[int]) -> RemediesTable:
+    """Return what the remedies and the paper's runs beside them came to."""
     deadline = experiment.deadline
-    return [
-        (final_loss(curve.points, deadline), final_accuracy(curve.points, deadline))
-        for curve in curves
-        if curve.status == "finished"
-    ]
+
+    def curves(configs: Mapping[str, RunConfig]) -> dict[str, list[Curve]]:
+        return {label: seed_curves(results, config, seeds) for label, config in configs.items()}
+
+    remedies, fixed = curves(experiment.remedies(0)), curves(experiment.fixed(0))
+    rows = []
+    for label, found in (remedies | fixed).items():
+        finished = [final_accuracy(curve.points, deadline) for curve in found if curve.status == "finished"]
+        mean = f"{fmean(finished):.1%}" if len(finished) == len(found) else ""
+        rows.append((label, *(_end_text(curve, deadline) for curve in found), mean))
+    headings = ("", *(f"loss, seed {seed}" for seed in seeds), "test accuracy, mean")
+    return RemediesTable(headings, tuple(rows), _verdict(remedies, fixed, deadline))
 
 
-def _verdict(finals: Mapping[str, list[tuple[float, float]]], seeds: int) -> Html:
+def remedies_section(found: RemediesTable) -> Section:
+    """Return the section of the page."""
+    headings = [f"#{heading}" if heading else "" for heading in found.headings]
+    parts = (paragraph(HOW), table(headings, found.rows), paragraph(found.verdict))
+    return Section("remedies", "Remedies", parts)
+
+
+def _end_text(curve: Curve, deadline: int) -> str:
+    """Return the final loss of a run, or why it has none."""
+    if curve.status not in ENDED:
+        return "not trained"
+    if curve.status == "diverged":
+        return "diverged"
+    return "collapsed" if has_collapsed(curve, deadline) else loss_text(_loss(curve, deadline), DIGITS)
+
+
+def _loss(curve: Curve, deadline: int) -> float:
+    """Return the final loss of a run that has ended; NaN if it collapsed."""
+    return nan if has_collapsed(curve, deadline) else final_loss(curve.points, deadline)
+
+
+def _verdict(
+    remedies: Mapping[str, Sequence[Curve]], fixed: Mapping[str, Sequence[Curve]], deadline: int
+) -> str:
     """Say whether a remedy ends below the lowest fixed group size with every seed."""
-    alive = {
-        label: [loss for loss, _ in found]
-        for label, found in finals.items()
-        if len(found) == seeds and all(accuracy >= COLLAPSED for _, accuracy in found)
-    }
-    fixed = {
-        label: losses for label, losses in alive.items() if label.startswith("idfl S=") and _is_plain(label)
-    }
-    if not fixed or len(alive) == len(fixed):
-        return paragraph("Not decided: runs are missing or have collapsed.", "quiet")
-    best = min(fixed, key=lambda label: fmean(fixed[label]))
-    below = [
-        label
-        for label, losses in alive.items()
-        if label not in fixed and all(loss < other for loss, other in zip(losses, fixed[best], strict=True))
-    ]
-    found = ", ".join(below) if below else "no remedy"
-    return paragraph(f"Below the best fixed group size here ({best}) with every seed ({seeds}): {found}.")
-
-
-def _is_plain(label: str) -> bool:
-    return "steps/d" not in label and "@" not in label
+    every = [curve for found in (*remedies.values(), *fixed.values()) for curve in found]
+    missing = sum(curve.status not in ENDED for curve in every)
+    if missing:
+        return f"Not decided yet: {counted(missing, 'run')} of {len(every)} not trained."
+    paper = {label: [_loss(curve, deadline) for curve in found] for label, found in fixed.items()}
+    alive = {label: losses for label, losses in paper.items() if not any(map(isnan, losses))}
+    if not alive:
+        return "Not decided: every fixed group size has collapsed with some seed."
+    best = min(alive, key=lambda label: fmean(alive[label]))
+    better = []
+    for label, found in remedies.items():
+        losses = [_loss(curve, deadline) for curve in found]
+        if all(below(a, b) for a, b in zip(losses, alive[best], strict=True)):
+            better.append(label)
+    seeds, named = counted(len(alive[best]), "seed"), "; ".join(better) or "no remedy"
+    return f"Below the best fixed group size here ({best}) with every seed ({seeds}): {named}."

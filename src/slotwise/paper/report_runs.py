@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -16,8 +15,8 @@ from slotwise.batch.job import Failure, Run
 from slotwise.batch.jobs import FETCH_CIFAR10, can_train
 from slotwise.costs import Costs, Powers
 from slotwise.data import TITLES, DataName
-from slotwise.machine import available_cores, processor
 from slotwise.paper.evidence import Results
+from slotwise.report.number_text import loss_text
 from slotwise.report.page import Content, Html, Section, code, definitions, details, heading, paragraph, table
 from slotwise.report.progress import duration
 from slotwise.runs import RunConfig
@@ -71,7 +70,7 @@ def _run_row(results: Results, run: Run) -> Sequence[Content]:
     figures: tuple[str, ...] = ("–",) * 4
     if curve.points:
         last = curve.points[-1]
-        figures = (f"{last.round:,}", f"{last.slot:,}", f"{last.loss:.4g}", f"{last.accuracy:.1%}")
+        figures = (f"{last.round:,}", f"{last.slot:,}", loss_text(last.loss, ".4g"), f"{last.accuracy:.1%}")
     seconds, digest = description.get("seconds"), str(description.get("model_sha256", ""))[:12]
     time = "–" if seconds is None else f"{seconds:,.0f}"
     return (run.name, curve.status, *figures, time, Html(f"<code>{digest}</code>"))
@@ -133,8 +132,7 @@ def _value(value: object) -> str:
 
 
 def _machine(results: Results, runs: Iterable[Run]) -> Iterator[tuple[str, str]]:
-    """Yield the machine of the report, and the versions and time of the runs."""
-    yield "machine", f"{processor()}, {available_cores()} cores, {platform.system()} {platform.machine()}"
+    """Yield the machines, versions and time of the runs, as in their run.json."""
     versions: dict[str, set[str]] = {}
     seconds = 0.0
     for run in runs:
@@ -142,8 +140,7 @@ def _machine(results: Results, runs: Iterable[Run]) -> Iterator[tuple[str, str]]
         seconds += description.get("seconds") or 0
         for name, number in description.get("versions", {}).items():
             versions.setdefault(name, set()).add(number)
-    versions.pop("machine", None)
-    yield from ((name, ", ".join(sorted(numbers))) for name, numbers in versions.items())
+    yield from ((name, "; ".join(sorted(numbers))) for name, numbers in versions.items())
     yield "time of the runs", duration(seconds)
 
 
@@ -161,7 +158,7 @@ def costs_section(runs: Iterable[Run], powers: Powers | None = None) -> Section:
         watts = (
             f"Joules of all devices, at {powers.computing:g} W computing, {powers.sending:g} W sending, "
             f"{powers.receiving:g} W receiving and {powers.idle:g} W waiting; a slot takes "
-            f"{powers.slot_seconds:g} s."
+            f"{powers.seconds:g} s."
         )
         parts.append(paragraph(watts))
     for (data, devices, deadline), configs in groupby(sorted(found.values(), key=_case), _case):
@@ -180,7 +177,7 @@ def _cost_row(config: RunConfig, powers: Powers | None) -> Sequence[str]:
     least, _, most = (f"{number:,}" for number in costs.air_slots)
     cells = (
         config.policy.schedule,
-        *map(str, (channel.group_size, channel.compute_slots, channel.link_slots)),
+        *map(str, (channel.group_size_text, channel.compute_slots, channel.link_slots)),
         *(f"{share:.1%}" for share in channel_shares(timeline)),
         least if least == most else f"{least} to {most}",
         f"{costs.shares['computing']:.1%}",

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from slotwise.data import TITLES
-from slotwise.paper.claims import BELOW, STATEMENTS, VERDICTS, Judgement, idfl_against_async, judge, mean_text
-from slotwise.paper.criteria import COLLAPSED, DEFINITIONS
+from slotwise.paper.claims import BELOW, STATEMENTS, VERDICTS, Judgement, Verdict, idfl_against_async, judge
+from slotwise.paper.criteria import DEFINITIONS
 from slotwise.paper.evidence import Evidence, Missing
-from slotwise.paper.experiments import BOTH, MODELS, UPDATES, Reading
-from slotwise.paper.figures import staleness
+from slotwise.paper.experiments import BOTH, Reading
+from slotwise.paper.result_text import final_accuracy_text, final_loss_text, staleness
+from slotwise.report.number_text import counted
 from slotwise.report.page import (
     Content,
     Html,
@@ -27,7 +26,6 @@ from slotwise.report.page import (
     paragraph,
     table,
 )
-from slotwise.runs.run_folder import final_accuracy
 
 CLASSES = 10
 
@@ -59,21 +57,28 @@ def _summary(evidence: Evidence) -> Iterator[Content]:
                 losses.append("–")
                 accuracies.append("–")
                 continue
-            losses.append(mean_text(evidence.final(schedule, size)))
-            accuracy = float(np.mean([final_accuracy(curve.points, deadline) for curve in curves]))
-            accuracies.append(f"{accuracy:.1%}")
-            if accuracy < COLLAPSED and (schedule == "async" or size in delayed):
-                guessing.append(f"{schedule} S={size}")
+            losses.append(final_loss_text(evidence, schedule, size))
+            accuracies.append(final_accuracy_text(evidence, schedule, size))
+            collapsed = sum(map(evidence.has_collapsed, curves))
+            if collapsed and (schedule == "async" or size in delayed):
+                guessing.append(f"{schedule} S={size} ({collapsed} of {len(curves)} seeds)")
         rows.append((str(size), *losses, comparison, *accuracies, *ages))
     where = f"{TITLES[evidence.base.dataset.data]}, T={deadline:,}"
-    opening = f"<strong>Final loss with and without intentional delay ({where}):</strong> "
+    opening = f"<strong>Final training loss with and without intentional delay ({where}):</strong> "
     yield paragraph(Html(opening + html("; ".join(sentences)) + "."))
-    columns = [f"#{schedule} {name}" for name in ("accuracy", "d") for schedule in BOTH]
-    yield table(("#S", "#async loss", "#idfl loss", "idfl is", *columns), rows)
+    columns = [f"#{name}, {schedule}" for name in ("test accuracy", "d") for schedule in BOTH]
+    yield table(("#S", *(f"#training loss, {schedule}" for schedule in BOTH), "idfl is", *columns), rows)
+    seeds = len(evidence.seeds)
+    means = f"; means of those of {seeds} seeds that did not collapse, lowest and highest in brackets"
+    yield paragraph(
+        f"Medians over the last tenth of the slots{means if seeds > 1 else ''}. d, the staleness, is the "
+        "number of rounds between the model that an update started from and the model it is applied to.",
+        "quiet",
+    )
     if guessing:
         yield paragraph(
-            f"Collapsed, with an accuracy near the {1 / CLASSES:.0%} of guessing among {CLASSES} classes: "
-            f"{', '.join(guessing)}.",
+            f"Collapsed (diverged, or with an accuracy near the {1 / CLASSES:.0%} of guessing among "
+            f"{CLASSES} classes): {', '.join(guessing)}.",
             "quiet",
         )
 
@@ -101,8 +106,18 @@ class Judged:
         base, seeds = self.evidence.base, len(self.evidence.seeds)
         iid = ", IID devices" if base.dataset.partition == "iid" else ""
         sizes = ", ".join(map(str, self.evidence.group_sizes))
-        many = f"{seeds} seed{'s' * (seeds > 1)}"
+        many = counted(seeds, "seed")
+        if seeds < self.evidence.requested_seeds:
+            many = f"{seeds} of {self.evidence.requested_seeds} seeds, the others are not finished"
         return f"{TITLES[self.data]}{iid}, T={base.deadline:,}, S={sizes}, {many}"
+
+    @property
+    def label(self) -> str:
+        """The letter of the reading, and how its runs differ from the paper's case."""
+        base = self.evidence.base
+        parts = ["IID"] if base.dataset.partition == "iid" else []
+        parts += [] if self.evidence.reaches_the_end else [f"T={base.deadline:,}"]
+        return " ".join((f"({self.reading.letter})", ", ".join(parts))).strip()
 
     def figures(self) -> Content:
         """Return a list, at first hidden, of the statements with verdict, figures and rule."""
@@ -112,7 +127,8 @@ class Judged:
             rule = f'<span class="rule">Rule: {html(one.rule)}</span>'
             items.append(f"<li><b>{one.statement.name}</b> {html(badge(one.verdict))} {figures}{rule}</li>")
         listed = Html(f'<ul class="statements">{"".join(items)}</ul>')
-        return details(f"Figures and rules: reading ({self.reading.letter}), {self.case}", listed)
+        runs = paragraph(f"Curves: runs/{self.evidence.histories}/history.csv", "quiet")
+        return details(f"Figures and rules: reading ({self.reading.letter}), {self.case}", listed, runs)
 
 
 def statements_section(judged: Sequence[Judged], notes: Iterable[str]) -> Section:
@@ -128,39 +144,63 @@ def statements_section(judged: Sequence[Judged], notes: Iterable[str]) -> Sectio
         own = [one for one in judged if one.data == data]
         parts.append(heading(TITLES[data]))
         for one in own:
-            sentence = f"({one.reading.letter}) {one.reading.title}: {_counts(one)}."
-            parts.append(paragraph(f"{sentence} {one.case}."))
+            sentence = f"{one.label} {one.reading.title}: {_counts(one)}. {one.case}."
+            if not one.evidence.reaches_the_end:
+                sentence += " Shorter than in the paper: statements about the end stay open."
+            parts.append(paragraph(sentence))
         rows = [
             (found[0].statement.name, found[0].statement.text, *(badge(one.verdict) for one in found))
             for found in zip(*(one.judgements for one in own), strict=True)
         ]
-        headings = ("", "Statement", *(f"({one.reading.letter})" for one in own))
+        headings = ("", "Statement", *(one.label for one in own))
         parts += [table(headings, rows, "claims"), *(one.figures() for one in own)]
     parts.append(details("Definitions", definitions(DEFINITIONS)))
     return Section("claims", "The paper's statements", tuple(parts))
 
 
 def _counts(judged: Judged) -> str:
-    counts = Counter(judgement.verdict for judgement in judged.judgements)
+    return _counts_text(judgement.verdict for judgement in judged.judgements)
+
+
+def _counts_text(verdicts: Iterable[Verdict]) -> str:
+    counts = Counter(verdicts)
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS.values() if counts[verdict])
 
 
 def readings_section(judged: Sequence[Judged]) -> Section:
-    """Return a table of the verdicts on every statement under every reading."""
-    parts: list[Content] = [
+    """Return the verdicts on every statement under every reading, and how many hold for each figure."""
+    statements = STATEMENTS[judged[0].data]
+    letters = [one.label for one in judged]
+    rows: list[Sequence[Content]] = [
+        (found[0].statement.name, found[0].statement.text, *map(_cell, found))
+        for found in zip(*(one.judgements for one in judged), strict=True)
+    ]
+    figures = tuple(dict.fromkeys(statement.figure for statement in statements))
+    by_figure = [(figure, *(_about(one, figure) for one in judged)) for figure in figures]
+    parts = (
         paragraph(
             "The paper leaves open what is averaged, whether a local update is the sum or the mean of its "
-            "gradients, and the scale of the inputs. Rows are readings, columns the statements above. The "
-            "first row is the paper's equation and the default everywhere else, whatever comes out here."
-        )
-    ]
-    for data in dict.fromkeys(one.data for one in judged):
-        own = [one for one in judged if one.data == data]
-        rows: list[Sequence[Content]] = []
-        for one in own:
-            verdicts = (badge(judgement.verdict) for judgement in one.judgements)
-            rows.append((f"({one.reading.letter}) {one.reading.title}", one.case, *verdicts))
-        names = (statement.name for statement in STATEMENTS[data])
-        parts += [heading(TITLES[data]), table(("Reading", "Runs", *names), rows)]
-        parts += [one.figures() for one in own if one.reading not in (UPDATES, MODELS)]
-    return Section("readings", "The readings", tuple(parts))
+            "gradients, and the scale of the inputs. The first reading is the paper's equation and the "
+            "default everywhere else, whatever comes out here."
+        ),
+        definitions([(one.label, one.reading.title) for one in judged]),
+        paragraph(
+            f"All have the same runs: {judged[0].case}. So they can be compared with each other; with more "
+            "group sizes and seeds, as above, verdicts on (a) and (c) can be others."
+        ),
+        table(("", "Statement", *letters), rows, "claims"),
+        paragraph("The same, counted by the paper's figure that the statements are about:"),
+        table(("Figure", *letters), by_figure),
+        *(one.figures() for one in judged),
+    )
+    return Section("readings", "The readings", parts)
+
+
+def _cell(judgement: Judgement) -> Html:
+    """Return the verdict with its short figure."""
+    return Html(f'{html(badge(judgement.verdict))} <span class="figures">{html(judgement.figures[0])}</span>')
+
+
+def _about(judged: Judged, figure: str) -> str:
+    """Return how many statements about a figure of the paper hold and do not hold under a reading."""
+    return _counts_text(one.verdict for one in judged.judgements if one.statement.figure == figure)

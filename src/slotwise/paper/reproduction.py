@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.job import Failure, Run
+from slotwise.batch.job import Failure, Run, distinct
 from slotwise.batch.jobs import can_train, run_jobs, unfinished
-from slotwise.batch.serial import SerialExecutor
+from slotwise.batch.processes import ProcessExecutor
 from slotwise.costs import Powers
 from slotwise.errors import InputError
-from slotwise.machine import available_cores
 from slotwise.observer import Observer
 from slotwise.paper.experiments import PAPER, QUICK, Experiment, all_runs, selected
 from slotwise.scenario import whole
@@ -62,9 +61,9 @@ class Manifest:
         return range(request.seeds if request else 1)
 
     def runs(self) -> tuple[Run, ...]:
-        """Return every training requested so far, study after study."""
+        """Return every training requested so far once, study after study."""
         studies = {study: [e for e in self.experiments() if e.study == study] for study in self.requests}
-        return tuple(run for study, found in studies.items() for run in all_runs(found, self.seeds(study)))
+        return distinct(run for study, found in studies.items() for run in all_runs(found, self.seeds(study)))
 
     def _at_deadline(self, experiment: Experiment) -> Experiment:
         request = self.requests.get(experiment.study)
@@ -132,7 +131,7 @@ def reproduce(
         quick: Four group sizes and 3000 slots on MNIST instead of the paper's runs.
         seeds: Number of seeds, from 0; several give a mean and a band.
         deadline: T, slots of every run. Default: the paper's.
-        workers: Parallel local trainings. Default: all cores. The result is the same.
+        workers: Parallel local trainings over all runs. Default: all cores. The result is the same.
         powers: Watts of a device; the report has joules then.
         observer: Callbacks.
 
@@ -140,7 +139,7 @@ def reproduce(
         InputError: a parameter is out of its range, or the folder was made with others.
     """
     whole("seeds", seeds)
-    threads = available_cores() if workers is None else whole("workers", workers)
+    executor = ProcessExecutor(workers)
     chosen = selected(QUICK if quick else PAPER, experiments)
     if deadline is not None:
         chosen = tuple(experiment.with_deadline(whole("deadline", deadline)) for experiment in chosen)
@@ -160,7 +159,7 @@ def reproduce(
         trainable = [run for run in runs if can_train(run)]
         jobs = unfinished(folder, trainable)
         finished = len(trainable) - len(jobs)
-        failures = run_jobs(folder, jobs, SerialExecutor(threads), watch, finished=finished)
+        failures = run_jobs(folder, jobs, executor, watch, finished=finished)
         stopped = watch.wants_stop()
 
         from slotwise.paper.report_page import write_report  # noqa: PLC0415  (plotting is slow to import)
