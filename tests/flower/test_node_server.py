@@ -11,7 +11,9 @@ from slotwise import InputError, RunConfig, Scenario, UserError, flower_task, tr
 from slotwise.flower import SlotGrid, serve
 from slotwise.flower.node_server import MOST_FAILURES
 from slotwise.learning.flower_project import FlowerProject
+from slotwise.live.server import live_run
 from slotwise.observer import Observer
+from slotwise.runs import RunFolder
 
 OPTIONS = {"devices": 3, "group_size": 1, "compute_slots": 4, "aggregation": "fedavg"}
 
@@ -106,6 +108,42 @@ def test_a_failing_node_leaves_and_the_others_go_on(numpy_example: Path, tmp_pat
     failures = sum("out of memory" in line for line in notices.lines)
     assert failures == (MOST_FAILURES if kind == "error" else 0)
     assert outcome.latency.unanswered == (0 if kind == "error" else 1)
+
+
+@pytest.mark.parametrize("server_side", [True, False], ids=["evaluate_fn", "evaluate messages"])
+@pytest.mark.parametrize(
+    ("method", "call"), [("get_node_ids", 1), ("push_messages", 1), ("push_messages", 6)]
+)
+def test_a_lost_connection_to_flower_ends_the_run(
+    numpy_example: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    call: int,
+    server_side: bool,
+) -> None:
+    grid, left = FaultyGrid(FlowerProject.read(numpy_example), "none"), call
+    original = getattr(grid, method)
+
+    def lose(*arguments):  # type: ignore[no-untyped-def]
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            raise ConnectionError("no route")
+        return original(*arguments)
+
+    monkeypatch.setattr(grid, method, lose)
+    monkeypatch.setattr(live_run, "STOP_TIMEOUT", 0.0)
+    with pytest.raises(UserError, match="connection to Flower failed: no route"):
+        serve(
+            grid,
+            {**OPTIONS, "schedule": "async", "deadline": 400},
+            arrays=ArrayRecord([np.zeros(8), np.zeros(1)]),
+            train_config={"lr": 0.02},
+            out=tmp_path / "run",
+            evaluate_fn=(lambda number, arrays: {"loss": 1.0}) if server_side else None,
+        )
+    assert RunFolder.open(tmp_path / "run").status == "interrupted"
 
 
 def test_a_run_is_resumed(numpy_example: Path, tmp_path: Path) -> None:

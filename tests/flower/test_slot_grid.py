@@ -109,6 +109,16 @@ def test_an_app_that_fails_answers_with_an_error() -> None:
     assert "no data" in reply.error.reason
 
 
+@pytest.mark.parametrize("kind", ["train", "evaluate"])
+@pytest.mark.parametrize("node", [0, 5])
+def test_a_node_that_does_not_exist_is_a_user_error_and_takes_no_slots(kind: str, node: int) -> None:
+    grid = SlotGrid(ClientApp(), SCENARIO)
+    messages = [grid.create_message(RecordDict(), kind, number, "1") for number in (1, node)]
+    with pytest.raises(UserError, match=f"no node {node}"):
+        grid.push_messages(messages)
+    assert (grid.rounds, grid.slot) == (0, 0)
+
+
 def test_wrong_arguments_are_refused(numpy_example: Path) -> None:
     with pytest.raises(InputError, match="app"):
         SlotGrid(3, SCENARIO)  # type: ignore[arg-type]

@@ -101,13 +101,13 @@ class Embedded:
 class Process:
     """A slotwise command; its output is in a file."""
 
-    def __init__(self, folder, *arguments, script=None, environment=None):
+    def __init__(self, folder, *arguments, script=None, environment=None, cwd=HERE):
         command = ["-c", "from slotwise.cli import main; main()"] if script is None else [str(HERE / script)]
         self.log = folder / f"process-{time.monotonic_ns()}.log"
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, *command, *map(str, arguments)],
-                cwd=HERE,
+                cwd=cwd,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},

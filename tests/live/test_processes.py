@@ -246,7 +246,7 @@ def test_a_frozen_device_costs_no_round_and_takes_part_again_when_it_thaws(trial
     ],
 )
 def test_a_bad_update_is_rejected_with_its_reason_and_never_applied(trial, mode, reason):
-    server = trial.serve("--patience", PATIENT)  # 100 MB take their time
+    server = trial.serve("--timeout", PATIENT)  # 100 MB take their time
     trial.fleet(devices=2)
     trial.fleet(devices=2, first=4)
     trial.rogue(mode)

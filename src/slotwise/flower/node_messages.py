@@ -14,6 +14,8 @@ from flwr.app import Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
+from slotwise.errors import UserError
+
 POLL = 0.2  # seconds between two looks for replies
 UNREACHABLE = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
 NODES_POLL = 1.0  # seconds between two looks at the list of nodes
@@ -79,6 +81,7 @@ class NodeMessages:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
+        # The table of sent messages belongs to that thread until it has ended.
         self._thread.join()
         self._fail_all("the run is over")
 
@@ -86,6 +89,11 @@ class NodeMessages:
     def ended(self) -> bool:
         """True if no more messages are sent."""
         return self._ended.is_set() or self.failure is not None
+
+    def refuse_failure(self) -> None:
+        """Raise a UserError if the connection to Flower has failed."""
+        if self.failure is not None:
+            raise UserError(f"the connection to Flower failed: {self.failure}") from self.failure
 
     @property
     def latency(self) -> Latency:
@@ -101,6 +109,8 @@ class NodeMessages:
         message = self._grid.create_message(content, message_type, node, group, lifetime)
         sent = _Sent(node, Future(), time.monotonic())
         with self._lock:
+            # Checked under the lock: `_fail_all` empties the outbox under it after the end, so no message can
+            # be added afterwards and wait forever.
             if self.ended:
                 sent.reply.set_exception(NodeLost("the run is over"))
             else:
@@ -112,9 +122,11 @@ class NodeMessages:
             while not self._ended.wait(POLL):
                 self._look_at_nodes()
                 self._push()
+                # Before messages expire: a reply that came in time must count.
                 self._pull()
                 self._expire()
         except BaseException as error:
+            # First: `send` refuses messages from now on, so that `_fail_all` does not miss one.
             self.failure = error
             self._fail_all(f"the connection to Flower failed: {error}")
 
@@ -130,13 +142,18 @@ class NodeMessages:
 
     def _push(self) -> None:
         with self._lock:
-            waiting, self._outbox = self._outbox, []
+            waiting = list(self._outbox)
         if not waiting:
             return
+        # The time in the outbox is not the node's.
         for sent in (sent for _, sent in waiting):
             sent.at = time.monotonic()
         identifiers = list(self._grid.push_messages([message for message, _ in waiting]))
-        for identifier, (_, sent) in zip(identifiers, waiting, strict=True):
+        pushed = list(zip(identifiers, waiting, strict=True))
+        # They stay in the outbox until here, so that `_fail_all` finds them if the grid raises an error.
+        with self._lock:
+            del self._outbox[: len(pushed)]
+        for identifier, (_, sent) in pushed:
             if identifier:
                 self._sent[identifier] = sent
             else:  # the SuperLink does not know the node any more

@@ -31,7 +31,7 @@ from slotwise.live.server.live_run import LiveOutcome, run_live
 from slotwise.live.server.server_config import LARGEST_PACKET, ServerConfig, live_plan
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
-from slotwise.observer import Observer
+from slotwise.observer import Observer, Observers
 from slotwise.runs import RunConfig, RunFolder
 
 MOST_FAILURES = 3  # of a node in a row; then it gets no more work
@@ -78,56 +78,77 @@ def serve(
         arrays: The first model.
         out: The run folder; it must be new or empty.
         train_config: Configuration of the train messages; server-round is added.
-        evaluate_config: Configuration of the evaluate messages; server-round is added.
-        evaluate_fn: Server-side evaluation, ``evaluate_fn(server_round, arrays)``, instead of the nodes' own.
+        evaluate_config: Configuration of the evaluate messages; server-round is added, and is always 1.
+        evaluate_fn: Server-side evaluation, ``evaluate_fn(server_round, arrays)``, instead of the nodes' own;
+            server_round is always 0.
         message_timeout: Seconds after which a node that has not answered counts as lost.
         resume: Continue the run in ``out`` from its last checkpoint.
         observer: Receives the progress, and may ask to stop.
         options: Fields of `ServerConfig`, such as ``slot_ms``, ``wait`` and ``checkpoint_every``.
 
     Raises:
-        UserError: an option is wrong; nothing is written then.
+        UserError: an option is wrong, and nothing is written then; or the connection to Flower failed, and
+            the run can be resumed from its last checkpoint.
     """
     chosen = config if isinstance(config, RunConfig) else RunConfig.from_options(config)
     if not 0 < message_timeout < inf:
         raise InputError("message_timeout", message_timeout, "a finite number of seconds above 0")
     server = _server_config(options, message_timeout)
-    live_plan(chosen)
+    live_plan(chosen)  # this and the rule are made for their checks, before anything is written
     chosen.rule.rule()
     if not isinstance(arrays, ArrayRecord):
         raise InputError("arrays", type(arrays).__name__, "an ArrayRecord with the first model")
     nodes = _Nodes(chosen.channel.devices, observer or Observer())
     train, evaluate = _form(MessageType.TRAIN, train_config), _form(MessageType.EVALUATE, evaluate_config)
+    # A copy of the table, because trainings read it in their own threads.
     task = NodeTask(arrays, train, evaluate, evaluate_fn, lambda: dict(nodes.of_device))
-    path = Path(out)
-    folder = (
-        RunFolder.open(path) if resume else new_live_folder(RunFolder.check_new(path).path, chosen, server)
-    )
+    folder = RunFolder.open(Path(out)) if resume else _new_folder(Path(out), chosen, server)
     with NodeMessages(grid, message_timeout, nodes.notify) as messages:
         task.messages = messages
-        live = asyncio.run(_run(folder, chosen, server, task, nodes))
+        try:
+            live = asyncio.run(_run(folder, chosen, server, task, nodes, _StopOnFailure(messages)))
+        finally:
+            messages.refuse_failure()  # also if the run ended with an error, which is only a consequence then
         latency = messages.latency
-        if messages.failure is not None:
-            raise UserError(f"the connection to Flower failed: {messages.failure}") from messages.failure
     write_atomically(folder.path / "messages.json", latency.to_json())
     nodes.observer.notice(_described(latency, chosen))
     model = live.state.models[live.state.round]
     return NodesOutcome(live, latency, task.layout.record(model), folder.path)
 
 
+def _new_folder(path: Path, config: RunConfig, server: ServerConfig) -> RunFolder:
+    return new_live_folder(RunFolder.check_new(path).path, config, server)
+
+
 async def _run(
-    folder: RunFolder, config: RunConfig, server: ServerConfig, task: NodeTask, nodes: _Nodes
+    folder: RunFolder,
+    config: RunConfig,
+    server: ServerConfig,
+    task: NodeTask,
+    nodes: _Nodes,
+    stopping: Observer,
 ) -> LiveOutcome:
     broker, topics = MemoryBroker(), Topics(server.name)
+    observer = Observers(nodes.observer, stopping)
     # Each training waits for a reply in a thread, and so does an evaluation.
     with ThreadPoolExecutor(config.channel.devices + 1, thread_name_prefix="node") as pool:
         devices = asyncio.create_task(nodes.run(broker, topics, task, pool))
         try:
             async with broker.connect() as channel:
-                return await run_live(folder, config, task, channel, server=server, observer=nodes.observer)
+                return await run_live(folder, config, task, channel, server=server, observer=observer)
         finally:
             devices.cancel()
             await asyncio.wait([devices])
+
+
+class _StopOnFailure(Observer):
+    """Stops the run with a checkpoint if messages cannot be sent any more: no node would ever answer."""
+
+    def __init__(self, messages: NodeMessages) -> None:
+        self._messages = messages
+
+    def wants_stop(self) -> bool:
+        return self._messages.failure is not None
 
 
 class _Nodes:
@@ -143,6 +164,7 @@ class _Nodes:
 
     def notify(self, connected: frozenset[int]) -> None:
         """Receive the connected nodes; called in another thread."""
+        # A node that has disconnected may have been repaired, and begins without failures.
         for node in set(self._failures) - connected:
             del self._failures[node]
         self._connected = connected
@@ -157,6 +179,7 @@ class _Nodes:
         running: set[asyncio.Task[None]] = set()
         try:
             while True:
+                # Before the nodes are read, so that a change that comes meanwhile is not missed.
                 changed.clear()
                 for device, node in self._assign():
                     started = asyncio.create_task(self._play(device, node, broker, topics, task, pool))
@@ -165,6 +188,7 @@ class _Nodes:
                     started.add_done_callback(lambda _: changed.set())
                 await changed.wait()
         finally:
+            # The other thread may still report nodes when this loop is closed.
             self._changed = lambda: None
             for started in running:
                 started.cancel()
@@ -198,6 +222,7 @@ class _Nodes:
             device = Device(number, topics, channel, make_task, pool, boot, self.observer.notice)
             try:
                 await device.run()
+                # The number stays taken, so that `run` starts no other device in a run that is over.
                 return
             except NodeLost as error:
                 self._failures[node] = MOST_FAILURES  # until it has disconnected and connects again
@@ -207,7 +232,9 @@ class _Nodes:
                 last = self._failures[node] == MOST_FAILURES
                 ending = "; it gets no more work" if last else ""
                 self.observer.notice(f"device {number} has left: {error}{ending}")
+            # The memory broker does not notice that a client is lost, so its last will is published here.
             broker.pass_on(will)
+        # Only then number and node are free again: a node that fails at once must not rejoin without a pause.
         await asyncio.sleep(REJOIN_DELAY)
         del self.of_device[number]
 

@@ -79,6 +79,7 @@ class NodeTask:
     def evaluate(self, model: Vector) -> Evaluation:
         """Return the server-side evaluation, or the weighted mean over the nodes that answer."""
         if self._evaluate_fn is not None:
+            # A task is not told which model it evaluates, so the round is always 0.
             found = self._evaluate_fn(0, self.layout.record(model))
             if not isinstance(found, Mapping):
                 raise UserError(f"evaluate_fn must return a MetricRecord; it returned {type(found).__name__}")
@@ -97,6 +98,7 @@ class NodeTask:
         total, sums = 0, dict[str, float]()
         for node in sorted(set(self._nodes().values())):
             try:
+                # The round is not known here either: every message says 1, the first round of Flower.
                 records = reply_content(self._ask(node, self._evaluate, model, 1))
                 samples, metrics = reply_metrics(records)
             except (NodeLost, UserError):
@@ -113,4 +115,5 @@ class NodeTask:
     def _ask(self, node: int, form: MessageForm, model: Vector, server_round: int) -> Message:
         assert self.messages is not None
         content = form.content(self.layout.record(model), server_round)
+        # Without a timeout: NodeMessages gives up a node that does not answer.
         return self.messages.send(node, content, form.message_type, str(server_round)).result()

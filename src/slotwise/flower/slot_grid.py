@@ -95,6 +95,7 @@ class SlotGrid(LocalGrid):
         """
         if not self.rounds:
             raise UserError("no train message was sent, so there is no timeline")
+        # Nobody has received the last model: its round has not begun.
         received = Record(*self._record[:3], [*self._record.receivers, ()])
         own = None if self._unequal is None or self._unequal.is_equal_to(self._scenario) else self._unequal
         return Timeline.of(self._scenario, "sync", 0, received, own)
@@ -120,12 +121,17 @@ class SlotGrid(LocalGrid):
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Call the app with each message; the replies are kept until they are pulled."""
         sent = list(messages)
+        for device in (message.metadata.dst_node_id for message in sent):
+            if device not in self._states:
+                raise UserError(f"SlotGrid: there is no node {device}, only 1 to {self._scenario.devices}")
         trained = [m.metadata.dst_node_id for m in sent if _kind(m) == MessageType.TRAIN]
         if trained:
+            # Before the apps are called: a round that would end after the deadline is not computed.
             self._charge(trained)
         identifiers = []
         for message in sent:
             identifier = f"message-{next(self._numbers)}"
+            # In Flower the SuperLink sets the identifier, and a message has no public way to do it.
             message.metadata.__dict__["_message_id"] = identifier
             self._replies[identifier] = self._call(message)
             identifiers.append(identifier)
@@ -151,6 +157,7 @@ class SlotGrid(LocalGrid):
         ready = {n: start + fleet.slots_of_training(n, self._trainings[n]) for n in devices}
         slot = max(ready.values())  # all send when all have finished
         uplinks = []
+        # The order of the Scheduler: the first one ready sends first, and ties go to the lower number.
         for device in sorted(devices, key=lambda n: (ready[n], n)):
             end = slot + fleet.link_slots[device - 1]
             uplinks.append((k, device, k, slot, end))
@@ -164,11 +171,10 @@ class SlotGrid(LocalGrid):
 
     def _call(self, message: Message) -> Message:
         device = message.metadata.dst_node_id
-        if device not in self._states:
-            raise UserError(f"SlotGrid: there is no node {device}, only 1 to {self._scenario.devices}")
         trains = _kind(message) == MessageType.TRAIN
         purpose = Purpose.APP_TRAINING if trains else Purpose.APP_EVALUATION
         seed = seed_of(self._seed, purpose, device, self._trainings[device] if trains else 0)
+        # Counted also if the app fails, because the slots of its training are charged in any case.
         self._trainings[device] += trains
         node = {"partition-id": device - 1, "num-partitions": self._scenario.devices}
         context = Context(1, device, node, self._states[device], dict(self._config))
@@ -193,6 +199,7 @@ class SlotGrid(LocalGrid):
         if any(name.lower().endswith("loss") for name in sums):
             found = evaluation_of({name: value / total for name, value in sums.items()})
             point = Point(self.slot, self.rounds, found.loss, found.accuracy, 0, found.metrics)
+            # A strategy may evaluate a round in several calls; the last one counts.
             self._points = [*(p for p in self._points if p.round != self.rounds), point]
 
 

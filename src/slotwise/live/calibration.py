@@ -137,6 +137,7 @@ def calibrate(run: Path | str, **options: Any) -> Calibration:
         slot_ms = float(f"{1000 * SLACK * float(np.median(uplinks)) / config.channel.link_slots:.3g}")
     compute, unmeasured = _slots([one.compute_seconds for one in times], slot_ms)
     link, _ = _slots([one.uplink_seconds for one in times], slot_ms)
+    # The time from broadcast to ``ready`` without the training is what the model took to the device.
     broadcast = _quantile(np.array([turn.ready_seconds - turn.compute_seconds for turn in turns]), quantile)
     received = _whole_slots(broadcast, slot_ms) if isfinite(broadcast) else config.channel.link_slots
     return Calibration(

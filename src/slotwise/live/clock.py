@@ -51,6 +51,8 @@ class Signal:
 
     def next(self) -> asyncio.Future[None]:
         """Return a future that is done at the next `notify`."""
+        # All who wait share one future. Callers must check their condition and call this without an await in
+        # between; otherwise they miss a change that comes in that moment.
         if self._next is None or self._next.done():
             self._next = asyncio.get_running_loop().create_future()
         return self._next
@@ -78,6 +80,7 @@ class Timeout:
             left = self._seconds - (self._clock.now() - self._since)
             if left <= 0:
                 return
+            # Once a second, because a lost connection has to restart the time and notifies nobody.
             await self.change(min(left, 1.0))
 
     async def change(self, seconds: float) -> None:
@@ -99,6 +102,7 @@ class SlotClock:
 
     def start(self, slot: int) -> None:
         """Set the current slot."""
+        # A resumed run continues in the slot of its checkpoint: time without a server has no slots.
         self._origin = self._clock.now() - slot * (self._seconds or 0.0)
 
     def seconds_until(self, slot: int) -> float:

@@ -62,7 +62,9 @@ class Assembly:
         """Add the bytes of a part that are new; False if parts before it are missing."""
         if place.offset > self.received:
             return False
+        # A transfer that is repeated from an earlier byte overlaps with what is here.
         self._bytes += piece[self.received - place.offset :]
+        # There is no gap any more, so the next one is reported again.
         self._gap = None
         return True
 
@@ -110,6 +112,7 @@ def frames(
         return
     raw = _raw(numbers)
     whole = {**fields, "total": str(size), "sum": checksum(raw)}
+    # ``first`` is what the receiver says it has, which may be more than there is.
     for offset in range(min(first, size), size, part_bytes):
         yield encode(label, raw[offset : offset + part_bytes], **whole, offset=str(offset))
 
@@ -122,6 +125,7 @@ class Uploads:
 
     def assembly(self, device: int, work: Work, place: Place) -> Assembly:
         """Return the assembly that a part belongs to, a new one if it is of another update."""
+        # Another update replaces the one that is held, so that no device can fill the memory with parts.
         held = self._assemblies.get(device)
         if held is None or not held.is_of(work, place):
             held = self._assemblies[device] = Assembly(work, place)

@@ -81,12 +81,14 @@ class Topics:
         Without receivers, only clients that subscribe to everything receive it.
         """
         rows: list[dict[int, str]] = [{}]
+        # A topic has one level for each seat, so devices that share a seat are named in different topics.
         for device in receivers:
             seat = (device - 1) % SEATS
             row = next((row for row in rows if seat not in row), None)
             if row is None:
                 rows.append(row := {})
             row[seat] = str(device)
+        # Levels after the last receiver are left out: the # of a subscription also matches no further level.
         levels = ([row.get(seat, EMPTY) for seat in range(max(row, default=-1) + 1)] for row in rows)
         return ["/".join([self.to_all("model"), *taken]) for taken in levels]
 
@@ -96,6 +98,7 @@ class Topics:
 
     def sender(self, topic: str) -> tuple[int, str] | None:
         """Return the device and the kind of a device's message; None for any other topic."""
+        # Only one spelling counts: from/07 is another topic than from/7, with other access rights.
         parts = topic.removeprefix(f"{self.root}/from/").split("/")
         if len(parts) != 2 or not re.fullmatch("[1-9][0-9]{0,9}", parts[0]):
             return None
@@ -103,6 +106,7 @@ class Topics:
 
     def kind(self, topic: str) -> str:
         """Return the kind of a server's message."""
+        # In all/model/-/2 the kind comes first, before the receivers; in to/2/grant it comes last.
         branch, *rest = topic.removeprefix(f"{self.root}/").split("/")
         return rest[0 if branch == "all" else -1] if rest else ""
 
@@ -163,6 +167,7 @@ def encode(label: Label, numbers: Vector | bytes | None = None, /, **fields: str
 
 def digest(vector: Vector) -> str:
     """Return a checksum that tells two models of one run apart."""
+    # Must equal `parts.checksum`: a device compares the digest of its model with that of a part.
     return f"{crc32(np.ascontiguousarray(vector, dtype='<f4').tobytes()):08x}"
 
 
@@ -173,12 +178,14 @@ def decode(payload: bytes) -> Frame:
         BadFrame: the bytes are not what `encode` writes.
     """
     length = int.from_bytes(payload[:LENGTH_BYTES], "little")
+    # The length is a claim of the sender: it is checked before anything of that size is read.
     if len(payload) < LENGTH_BYTES or length > min(HEADER_LIMIT, len(payload) - LENGTH_BYTES):
         raise BadFrame("no header")
     body = memoryview(payload)[LENGTH_BYTES + length :]  # not copied: it may be long
     try:
         header = json.loads(payload[LENGTH_BYTES : LENGTH_BYTES + length])
     except (ValueError, RecursionError):
+        # Deeply nested JSON ends in a RecursionError.
         raise BadFrame("header is not JSON") from None
     if not isinstance(header, dict):
         raise BadFrame("header is not a table")
@@ -201,6 +208,7 @@ def decode(payload: bytes) -> Frame:
     if set(header) != {ARRAY}:
         raise BadFrame("unexpected array")
     _check_array(header[ARRAY], "F32", 4, body)
+    # astype copies: the result of frombuffer is read-only and would keep the whole payload in memory.
     return Frame(label, metadata, np.frombuffer(body, dtype="<f4").astype(np.float32))
 
 
@@ -211,6 +219,7 @@ def _check_array(entry: object, dtype: str, width: int, body: memoryview) -> Non
     if entry.get("dtype") != dtype:
         raise BadFrame(f"numbers are not {dtype}")
     shape = entry.get("shape")
+    # Not isinstance for the length: True would pass as 1.
     if not (isinstance(shape, list) and len(shape) == 1 and type(shape[0]) is int):
         raise BadFrame("array is not a vector")
     if len(body) != width * shape[0] or entry.get("data_offsets") != [0, len(body)]:

@@ -45,8 +45,10 @@ def _last_model(
     sample_count = CheckedTask.of(task).sample_count
     models: dict[int, Vector] = {0: task.initial_model()}
     rule_state: RuleState = {}
+    # Models are dropped after their last use: all models of a long run would not fit into memory.
     last_use = np.arange(timeline.rounds + 1)  # round in which each model is used for the last time
     np.maximum.at(last_use, timeline.version, timeline.round)
+    # A roll-back starts from an older model, which has to be kept until then.
     for rollback in rollbacks.values():
         last_use[rollback.good] = max(last_use[rollback.good], rollback.version - 1)
     for k in range(timeline.rounds):
@@ -61,6 +63,7 @@ def _last_model(
             contributions.append(Contribution(update, k - version, models[version], device, k, samples))
         base = models[k]
         if k + 1 in rollbacks:
+            # The same steps as in `Aggregator.next_model`, or the models would differ from here on.
             _, good, below = rollbacks[k + 1]
             base, rule_state = models[good], only_norms(rule_state)
             contributions = [c for c in contributions if k - c.staleness < below]

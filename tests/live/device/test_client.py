@@ -7,6 +7,7 @@ from tasks import Arithmetic
 from virtual_time import VirtualExecutor, run_virtual
 
 from live import TOPICS
+from slotwise.errors import UserError
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import Label, decode, digest, encode
 from slotwise.live.transport import Connected, MemoryBroker
@@ -208,3 +209,15 @@ def test_a_device_without_a_part_in_a_run_says_nothing_when_it_reconnects():
         assert (await peer.receives("here")).label.run == "large"
 
     with_device(scenario)
+
+
+@pytest.mark.parametrize("total", [4 * len(MODEL) + 1, 4 * len(MODEL) + 3, 4 * len(MODEL) + 4, 0, 10**12 - 1])
+def test_a_part_of_a_model_of_another_size_is_refused(total):
+    async def scenario(peer):
+        fields = {"offset": "0", "total": str(total), "sum": "0" * 8}
+        await peer.send(TOPICS.to_device(1, "work"), Label("run", 1, 4, 4, 2), b"1234", **fields)
+        with pytest.raises(UserError):
+            await peer.running
+
+    task, _ = with_device(scenario)
+    assert task.trained == []

@@ -73,7 +73,8 @@ def test_a_missing_module_of_the_users_is_not_blamed_on_an_extra():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
-def test_a_device_that_waits_for_a_run_is_small(tmp_path):
+def test_a_device_that_waits_for_a_run_is_small(tmp_path, monkeypatch):
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # a count of lines takes memory, too
     broker = Mosquitto(tmp_path)
     trial = Trial(tmp_path, broker)
     try:

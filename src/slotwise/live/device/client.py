@@ -64,6 +64,7 @@ class Device:
         self._part_bytes = UNLIMITED
         self._download = ModelDownload()
         self._training: asyncio.Task[None] | None = None
+        # A training is a task of its own, so its error reaches `run` only through this future.
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @staticmethod
@@ -83,6 +84,7 @@ class Device:
         listening = asyncio.create_task(self._listen())
         try:
             await asyncio.wait([listening, self._failure], return_when=asyncio.FIRST_COMPLETED)
+            # The failure first: if both have ended, it is the cause.
             for ended in (self._failure, listening):
                 if ended.done():
                     ended.result()
@@ -94,6 +96,8 @@ class Device:
         """Handle messages until the run is over."""
         async for arrival in self._channel.arrivals():
             if isinstance(arrival, Connected):
+                # Messages may have been lost while there was no connection. The server answers ``here`` with
+                # what to do. Before a device knows of a run, the retained announcement tells it the same.
                 if self._task is not None:
                     await self._send_here(broken=True)
                 continue
@@ -105,6 +109,7 @@ class Device:
             except BadFrame:
                 self.ignored += 1
                 continue
+            # A call may begin another run, so it is read before the run is compared.
             if kind == "call":
                 await self._take_call(frame)
             elif frame.label.run != self._run_id:
@@ -116,6 +121,7 @@ class Device:
             elif kind == "incompatible":
                 await self._take_incompatible(Versions.in_fields(frame.fields))
             else:
+                # Orders are for devices that take part, so the exclusion is over.
                 self.excluded = False
                 await self._take_order(kind, frame)
 
@@ -138,6 +144,7 @@ class Device:
             self._download.drop()
             devices = frame.fields["devices"]
             if re.fullmatch("[0-9]{1,10}", devices) and self.number > int(devices):
+                # The run is remembered without a task, so that the same announcement is not reported again.
                 self._notice(f"device {self.number}: the run has devices 1 to {devices}; waiting for another")
                 return
             server = Versions.in_fields(frame.fields)
@@ -156,6 +163,7 @@ class Device:
             self._size, self._packing = len(self._task.initial_model()), packing_of(self._task)
         announced = frame.fields.get("part_bytes", "")
         if re.fullmatch("[0-9]{1,9}", announced):
+            # The server rejects smaller parts, whatever it has announced.
             self._part_bytes = max(SMALLEST_PART, int(announced))
         if self._task is not None:
             await self._send_here()
@@ -186,6 +194,9 @@ class Device:
                     await self._begin(Work(frame.label.version, int(training)), frame)
                     return
         elif kind == "work":
+            # Without a model the message only confirms what is here. With one, the model may differ from the
+            # one here though version and training agree: a server that resumes from a checkpoint computes
+            # models again.
             if frame.work != self._work or frame.vector is not None or frame.packed is not None:
                 await self._begin(frame.work, frame)
             elif self._update is not None:
@@ -195,6 +206,7 @@ class Device:
         elif kind == "grant" and self._work != frame.work:
             await self._send_here()  # that work is not here: the server will answer what to do
         elif kind == "grant":
+            # If the training is still running, `_train` sends the update when it ends.
             self._grant = frame
             if self._update is not None:
                 await self._send_update(self._update, frame)
@@ -216,11 +228,9 @@ class Device:
             self._drop_work()
             await self._send_here()  # holding nothing, so that the answer has the model
             return
-        if len(model) != self._size:
-            raise UserError(
-                f"the server's model has {len(model)} numbers, the task of device {self.number} has "
-                f"{self._size}: server and devices must be given the same task"
-            )
+        self._check_size(4 * len(model))
+        # A broadcast and the answer to ``here`` may both bring the model. The training goes on; ``ready`` is
+        # repeated, because it is not acknowledged and may have been lost.
         if work == self._work and self._model is not None and np.array_equal(model, self._model):
             if self._update is not None:
                 await self._send_ready(work)
@@ -240,8 +250,8 @@ class Device:
         if place is None:
             self.ignored += 1
             return None
-        if place.total != 4 * self._size:
-            return frame._replace(vector=np.empty(place.total // 4, dtype=np.float32))  # to be refused
+        self._check_size(place.total)
+        # This model is here already. Only its last part counts, so that ``ready`` is repeated once.
         if work == self._work and self._model is not None and digest(self._model) == place.checksum:
             return frame._replace(vector=self._model) if place.offset + len(piece) == place.total else None
         numbers, broken = self._download.add(work, place, piece)
@@ -253,6 +263,14 @@ class Device:
             else frame._replace(vector=np.frombuffer(numbers, "<f4").astype(np.float32))
         )
 
+    def _check_size(self, size: int) -> None:
+        """Raise a UserError if a model of ``size`` bytes does not fit the task."""
+        if size != 4 * self._size:
+            raise UserError(
+                f"the server's model has {size / 4:.12g} numbers, the task of device {self.number} has "
+                f"{self._size}: server and devices must be given the same task"
+            )
+
     async def _train(self, task: Task, work: Work, model: Vector, start: TrainingStart) -> None:
         loop, began = asyncio.get_running_loop(), time.monotonic()
         update = await loop.run_in_executor(self._executor, self._compute, task, model, start)
@@ -260,6 +278,7 @@ class Device:
             return  # the server has assigned something else
         self.trainings += 1
         self._update, self._seconds = update, time.monotonic() - began
+        # Also if the grant is here already: the server measures the training by ``ready``.
         await self._send_ready(work)
         if self._grant is not None:
             await self._send_update(self._update, self._grant)
@@ -288,6 +307,7 @@ class Device:
         await self._publish("ready", encode(label, seconds=f"{self._seconds:.6f}"))
 
     async def _send_update(self, update: Vector | bytes, grant: Frame) -> None:
+        # Before the first await: `_train` and `_take_order` run in different tasks, and one of them sends.
         self._grant = None
         first = 0
         if partial := grant.fields.get("partial"):  # parts that have come, of this update or of another
@@ -305,6 +325,7 @@ class Device:
         """Forget the work; the result of a training under way is discarded."""
         self._work = self._model = self._update = self._grant = None
         if self._training is not None:
+            # This ends only the wait: the thread computes to its end, and nobody reads its result.
             self._training.cancel()
             self._training = None
 

@@ -182,6 +182,7 @@ class _DeviceHost:
         """Run one device, from its connection to its end."""
         from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
 
+        # The boot identifies this start of the device: a last will of an earlier one may arrive after it.
         topics, boot = self._topics, secrets.token_hex(8)
         will = Device.last_will(topics, number, boot)
         async with connected_channel(
@@ -207,12 +208,14 @@ class _DeviceHost:
             return device
 
     def _notice_once(self, text: str) -> None:
+        # All devices of a fleet report the same about the broker.
         if text not in self._noticed:
             self._noticed.add(text)
             self._notice(text)
 
     async def _task(self, fields: Mapping[str, str]) -> Task:
         announced = fields.get("parameters", "")
+        # All devices of this process share one task: the first one builds it, the others wait.
         async with self._lock:
             if self._made is None or self._made[0] != announced:
                 loop = asyncio.get_running_loop()
@@ -233,6 +236,7 @@ class _DeviceHost:
             needed = "no data_folder" if "data_folder" in own else "a data_folder"
             raise UserError(f"the run has {needed}: start the device with the same")
         if table.get("data_folder") is not None and "data_folder" not in own:
+            # Only a device with its own task gets here, and it has its own data.
             for name in ("data_folder", *FOUND_IN_FOLDER):
                 table.pop(name, None)
         try:

@@ -83,6 +83,7 @@ class Authority:
             .last_update(now - EARLIER)
             .next_update(self._certificate.not_valid_after_utc)
             .add_extension(self._identifier, critical=False)
+            # The numbers of lists must grow; with the time as the number there is no counter to keep.
             .add_extension(x509.CRLNumber(int(now.timestamp())), critical=False)
         )
         for serial in serials:
@@ -115,6 +116,7 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(datetime.now(UTC) - EARLIER)
         .not_valid_after(end)
+        # Path length 0: the authority may sign clients and brokers, but no other authority.
         .add_extension(x509.BasicConstraints(ca=ca, path_length=0 if ca else None), critical=True)
         .add_extension(usage, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)

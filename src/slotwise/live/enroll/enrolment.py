@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from slotwise.errors import InputError
+from slotwise.errors import InputError, MissingError
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.scenario import whole
 
@@ -59,7 +59,7 @@ class Enrolment:
 
     def __post_init__(self) -> None:
         if not self.hosts:
-            raise InputError("host", "missing", "the broker's name or address, as devices reach it")
+            raise MissingError("host", "the broker's name or address, as devices reach it")
         for text in self.hosts:
             parse_host(text)
         Topics(self.name)
@@ -67,6 +67,7 @@ class Enrolment:
             if whole(name, getattr(self, name)) > most:
                 raise InputError(name, getattr(self, name), f"at most {most}")
         if self.by_certificate:
+            # A damaged file is reported when it is read, and not when a device is revoked.
             for serial in (*self.devices.values(), *self.revoked):
                 int(serial, 16)
 

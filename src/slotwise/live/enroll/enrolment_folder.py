@@ -71,7 +71,9 @@ def create_enrolment(path: Path, enrolment: Enrolment, devices: int) -> Enrolmen
 def change_enrolment(path: Path, *, revoke: Iterable[int] = (), add: int = 0) -> tuple[Enrolment, list[int]]:
     """Revoke devices, then add others; return the new enrolment and the numbers of the added devices.
 
-    After a crash the same call completes it: the state is written last.
+    The state is written after logins and the broker's files. After a crash before that, the same call makes
+    the change. After a crash later, the change is made and must not be repeated: the same call would add
+    further devices, or refuse to revoke those that are gone; only files of revoked devices may be left.
     """
     if not _is_enrolment(path):
         raise UserError(f"{path}: not an enrolment (no {STATE}); --devices and --host create one")
@@ -89,9 +91,12 @@ def change_enrolment(path: Path, *, revoke: Iterable[int] = (), add: int = 0) ->
         revoked = sorted(set(revoke))
         left = _without(_read(path / STATE), revoked)
         numbers = left.free_numbers(add)
+        # The lock is held, so these are files of a process that was killed.
         for temporary in (*leftovers(path), *leftovers(path / "broker")):
             temporary.unlink(missing_ok=True)
         enrolment = _add(path, left, numbers, signer)
+        # After the state: a crash that leaves these files does no harm, because the broker accepts them no
+        # more. A number that was given to a new device has new files with the same names.
         for number in set(revoked) - set(numbers):
             for ending in ("toml", "crt", "key"):
                 (path / f"{device_user(number)}.{ending}").unlink(missing_ok=True)
@@ -130,6 +135,7 @@ def _without(enrolment: Enrolment, revoked: Sequence[int]) -> Enrolment:
 
 def _add(folder: Path, enrolment: Enrolment, numbers: Sequence[int], signer: Signer) -> Enrolment:
     """Write the logins of new devices, then the files that a broker reads again, then the state."""
+    # A crash before the state is written leaves logins whose numbers are free: the next call replaces them.
     logins = {number: _add_client(folder, device_user(number), enrolment, signer) for number in numbers}
     enrolled = replace(enrolment, devices=dict(sorted({**enrolment.devices, **logins}.items())))
     access = {"access": access_file(Topics(enrolled.name), enrolled.devices)}

@@ -61,6 +61,7 @@ class Aggregator:
     async def take_not_finite(self, device: int, version: int) -> None:
         """Decide whether a device or its model is to blame for an update that is not finite."""
         health, connected = self._state.health, self._state.presence.connected
+        # If the model is known to be bad, its updates are no fault of the devices.
         if not self._is_replaced(version):
             health.note_not_finite(device, version)
             bad = health.bad_version(connected)
@@ -83,16 +84,19 @@ class Aggregator:
         """Make the next model from the newest good one, and exclude those who sent much too long updates."""
         state, health = self._state, self._state.health
         suspects = health.suspects(bad)
+        # There is no model to go back to, or going back without anyone to exclude did not help before.
         if bad <= health.good or (not suspects and health.unexplained >= MAX_UNEXPLAINED):
             self._log.error("diverged", model=bad, reason=reason)
             raise NotFinite
         self._pending = health.good, bad
         fields = {"suspects": ",".join(map(str, sorted(suspects))) or "none", "reason": reason}
         self._log.error("rolled_back", model=bad, to=health.good, **fields)
+        # These devices were penalised, but their model was to blame.
         for device, versions in health.not_finite.items():
             state.penalties.refund(device, len(versions))
         for device in [n for n, work in state.assignments.work.items() if work.version >= bad]:
             self._rebook(device)
+        # The only await comes last: messages that are read meanwhile find a consistent state.
         await self._blame(suspects)
 
     async def _blame(self, suspects: dict[int, float]) -> None:
@@ -114,12 +118,15 @@ class Aggregator:
         base, rule_state = state.models[version - 1], state.rule_state
         if pending is not None:
             good, below = pending
+            # Round less staleness is the version that an update started on.
             base, used = state.models[good], [c for c in used if c.round - c.staleness < below]
             rollback = Rollback(version, good, below)
             health.roll_back(rollback, explained=bool(health.suspects(below)))
             rule_state = only_norms(rule_state)  # the rule's own state may be spoiled like the model
+        # An overflow is checked below; numpy need not warn of it.
         with np.errstate(over="ignore", invalid="ignore"):
             model, rule_state = next_model(self._rule, base, used, rule_state)
+        # Before the check, because the norms of this round show who is suspected.
         self._note_norms(version - 1, used, rule_state)
         if not np.isfinite(model).all():
             suspects = health.suspects(version)
@@ -128,6 +135,7 @@ class Aggregator:
                 raise NotFinite
             good = version - 1 if pending is None else pending[0]
             health.roll_back(Rollback(version, good, 0), explained=True)
+            # The round has no effect: the model repeats its base, and the norms of its updates are forgotten.
             model, rule_state = base, only_norms(state.rule_state)
             self._log.error("rolled_back", model=version, to=good, suspects=",".join(map(str, suspects)))
             await self._blame(suspects)

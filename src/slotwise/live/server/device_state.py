@@ -61,6 +61,7 @@ class Presence:
         """Note the last will of a device; False if it is that of an earlier connection."""
         if device not in self.connected or boot != self.boots.get(device):
             return False
+        # The first one counts: a device that connects again and again without saying ``here`` gains no time.
         self._wills.setdefault(device, now)
         return True
 
@@ -97,6 +98,7 @@ class Assignments:
 
     def is_ready(self, device: int) -> bool:
         """Return whether a device has finished what it was assigned."""
+        # An old entry cannot match: after each delivery the training has another number.
         return device in self.work and self._ready.get(device) == self.work[device]
 
     def deliver(self, device: int) -> None:
@@ -179,6 +181,7 @@ class ChannelGrant:
     def end(self) -> EndedGrant:
         """Release the channel and return what came."""
         assert self._grant is not None
+        # A good update counts even if a bad one came before it.
         spoiled = self._awaited and self._spoiled and self.update is None
         ended = EndedGrant(self._grant, self.update, spoiled, self.is_waiting, self._finite)
         self._grant, self.update, self._awaited = None, None, False

@@ -163,8 +163,11 @@ class Inbox:
         if device > self._devices:
             raise Rejected("unknown device number")
         if device in self.state.penalties.excluded:
+            # The device may not know that it is excluded, and is told when it says ``here``.
             raise Rejected(EXCLUDED, reply=kind == "here")
+        # Only the device that holds the channel can spoil the update, and only with a message sent as one.
         spoils = kind == "update" and self.state.grant.for_device(device) is not None
+        # Decoding takes the most time, so updates of a device that floods the server do not get so far.
         if kind == "update" and not spoils and self._floods.used(device, self.clock.now()) >= FLOOD_BURST - 1:
             raise Rejected(NO_GRANT)
         limit = TEXT_LIMIT + (self._updates.bytes if kind == "update" else 0)
@@ -177,6 +180,7 @@ class Inbox:
         return self._take_frame(device, kind, frame)
 
     def _take_frame(self, device: int, kind: str, frame: Frame) -> Reply | None:
+        # The topic says who the sender is, as the broker's access rules protect it; the label must agree.
         if frame.label.device != device:
             raise Rejected("label names another device")
         if kind == "gone":  # written before the device knew of any run: its boot says whether it counts
@@ -188,6 +192,7 @@ class Inbox:
         if kind == "here":
             return self._take_here(device, frame)
         if device not in self.state.presence.connected:
+            # It may not know that it was given up; the answer is a call.
             raise Rejected("device counts as disconnected", reply=True)
         if kind == "ready":
             if self.state.assignments.work.get(device) != frame.work:
@@ -210,6 +215,7 @@ class Inbox:
             reason = f"device speaks {theirs}, this server {self._versions}"
             raise Rejected(reason, incompatible=True)
         if presence.has_restarted(device, boot):
+            # Its work ended with the old process, so the Scheduler has to book it anew.
             self.state.disconnect(device)
             self.log.info("left", device=device, reason="restarted")
         holds, partial = frame.fields.get("holds", ""), frame.fields.get("partial", "")
@@ -230,6 +236,7 @@ class Inbox:
         if grant is None:
             raise Rejected(NO_GRANT)
         if frame.label != grant.label or frame.fields.get("grant") != grant.number:
+            # A late update is not a fault, so it does not spoil the current grant.
             raise Rejected("update for an earlier grant")
         if self.state.grant.update is not None:
             raise Rejected("update sent twice")
@@ -248,13 +255,16 @@ class Inbox:
         place, piece, size = Place.in_fields(frame.fields), frame.packed or b"", self._updates.bytes
         if place is None or place.total != size or place.offset + len(piece) > size:
             raise Rejected(f"not a part of {size} bytes", spoils=True)
+        # The limit on small parts bounds the messages that one update can cost.
         if len(piece) < min(SMALLEST_PART, size - place.offset) or not piece:
             raise Rejected(f"part of less than {SMALLEST_PART} bytes", spoils=True)
         assembly = self.state.uploads.assembly(device, frame.work, place)
+        # A part after a gap is not added; `_missing_part` asks for those before it.
         assembly.add(place, piece)
         if assembly.received < size:
             return None
         numbers = assembly.complete
+        # Also if the checksum is wrong: then the update is sent again from the start.
         self.state.uploads.drop(device)
         if numbers is None:
             raise Rejected("wrong checksum", spoils=True)
@@ -269,4 +279,6 @@ class Inbox:
         assembly = self.state.uploads.assembly(device, frame.work, place)
         if place.offset < assembly.received or not assembly.is_new_gap(place):
             return None
+        # As if the device had said that it holds its work: the answer repeats the grant, with the bytes that
+        # have come, and does not send the model.
         return Reply(device, f"{frame.work}:{digest(self.state.models[frame.work.version])}")

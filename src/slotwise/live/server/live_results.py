@@ -86,6 +86,7 @@ def compare(plan: Timeline, measured: Timeline, state: LiveState, slot_ms: float
     different = next((pair for pair in zip_longest(expected, actual) if pair[0] != pair[1]), None)
     if different is not None:
         round_number = next(update[0] for update in different if update is not None)
+        # The last device that was late before the difference is the likely cause, but this is not checked.
         before = [entry for entry in state.late if entry.round <= round_number]
         cause = f"; device {before[-1].device} was late with its {before[-1].what}" if before else ""
         wanted, found = (
@@ -141,6 +142,7 @@ class Evaluator:
     def note_model(self) -> None:
         """Remember the newest model if it is to be evaluated."""
         state = self._state
+        # A resumed run may have evaluated its newest model before.
         if state.round in self._due and all(point.round != state.round for point in state.points):
             state.unevaluated[state.round] = state.models[state.round]
             self._changed.notify()
@@ -151,6 +153,7 @@ class Evaluator:
         try:
             while True:
                 while self._state.unevaluated:
+                    # The oldest first, so that points are in the order of rounds.
                     await self._evaluate(pool, min(self._state.unevaluated))
                 await self._changed.next()
         finally:
@@ -180,6 +183,7 @@ class Evaluator:
             staleness = max((k - start for k, _, start, _, _ in of_round), default=0)
         point = Point(slot, version, found.loss, found.accuracy, staleness, found.metrics)
         self._state.points.append(point)
+        # Kept until now: a run resumed from a checkpoint made during the evaluation has to evaluate it.
         del self._state.unevaluated[version]
         self._changed.notify()
         self._evaluated(point)

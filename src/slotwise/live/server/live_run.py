@@ -110,6 +110,7 @@ class _LiveRun:
         self._evaluator.note_model()
         self._observer.run_started(self._plan, None)
         self._observer.live_started(LiveView(self._plan, state, self._inbox, rounds, self._status))
+        # Only `playing` ends by itself; if one of the others ends, it has failed.
         listening = asyncio.create_task(devices.listen())
         evaluating = asyncio.create_task(self._evaluator.run())
         reporting = asyncio.create_task(self._status.run())
@@ -136,6 +137,9 @@ class _LiveRun:
             with suppress(Exception):  # if saving fails too, there is still the last checkpoint
                 await self._close(state, status, error=describe_error(failure))
             raise failure
+        # Save first, then tell the devices. If the server dies in between, `resume_live` finds a finished run
+        # and tells them; the other way round the devices would be gone from a run that is not finished.
+        # Devices of an interrupted run are not told: they wait for the server.
         outcome = await self._close(state, status)
         if status != "interrupted" and not _is_superseded(listening):
             await self._end(devices)
@@ -171,6 +175,7 @@ class _LiveRun:
         monitor = DeviceMonitor(spec, channel, inbox, self._observer)
         rounds = RoundDriver(monitor, SlotClock(options.slot_ms, self._clock), self._round_done)
         self._status = StatusWriter(self._files.folder.path, spec, self._state, self._observer, self._clock)
+        # Before `DeviceMonitor.listen` announces the run, so that no answer of a device is missed.
         await channel.subscribe(topics.from_device("+", "+"), topics.to_all("call"))
         return monitor, rounds
 
@@ -212,6 +217,7 @@ class _LiveRun:
                     return None
                 if task.done():
                     task.result()
+            # `RoundDriver.play` stops after the round. Only a round that takes too long is cut off here.
             if self._observer.wants_stop():
                 asked_at = self._clock.now() if asked_at is None else asked_at
                 if self._clock.now() - asked_at > STOP_TIMEOUT:
@@ -222,10 +228,12 @@ class _LiveRun:
         """Return the state at the end of the last round, or at the start."""
         if self._boundary is None:
             return self._first_state()
+        # With a new Scheduler: the current one has seen events of the round that is dropped.
         return self._boundary.restore(self._scheduler(), self._config.channel.devices)
 
     def _round_done(self) -> None:
         """Evaluate the model if it is due, and save a checkpoint every few seconds."""
+        # Before the snapshot: a model that is not evaluated yet has to be in it.
         self._evaluator.note_model()
         self._boundary = Snapshot.of(self._state)
         self._state.timings.write(self._files.folder.path)
@@ -234,6 +242,7 @@ class _LiveRun:
         due = self._clock.now() - self._saved >= self._options.checkpoint_every
         if (due or self._observer.wants_stop()) and (self._saving is None or self._saving.done()):
             if self._saving is not None:
+                # Raises the error of the last save: a run that cannot be saved must not go on.
                 self._saving.result()
             # In a thread, one at a time: a long run has a long record.
             self._saving = asyncio.create_task(asyncio.to_thread(self._files.save, self._boundary))
@@ -247,6 +256,7 @@ class _LiveRun:
 
     async def _end(self, devices: DeviceMonitor) -> None:
         """Tell devices that the run is over, but do not wait forever for a broker that is lost now."""
+        # The wait is short if a stop was requested before, and over if it is requested now.
         ending = asyncio.create_task(devices.announcement.end())
         stopping = self._observer.wants_stop()
         until = self._clock.now() + (STOP_TIMEOUT if stopping else END_TIMEOUT)
@@ -257,6 +267,7 @@ class _LiveRun:
     async def _close(self, state: LiveState, status: Status, **more: Any) -> LiveOutcome:
         """Save the last state and everything that is reported of the run."""
         if self._saving is not None:
+            # Two saves at once would write and remove the same files.
             await self._saving
         comparison = self._files.close(state, status, self._task, self._plan, **more)
         self._status.close(state, status)

@@ -73,6 +73,7 @@ class ModelHealth:
 
     def saved(self) -> dict[str, Any]:
         """Return everything that outlives the server, as plain values."""
+        # Without `not_finite`: after a restart devices train again, and report it again.
         return {
             "finite": dict(self.finite),
             "norms": dict(self.norms),
@@ -83,6 +84,7 @@ class ModelHealth:
 
     def vouched(self) -> list[int]:
         """Return the models to keep: the newest from which an update was finite, and the newest good one."""
+        # Two devices have trained on the second newest or later, so it is good; the first model always is.
         return sorted([*self.finite.values(), 0, 0], reverse=True)[:2]
 
     @property
@@ -104,6 +106,7 @@ class ModelHealth:
         failed = {n: min(versions) for n, versions in self.not_finite.items() if n in connected}
         if len(failed) < 2 or 2 * len(failed) <= len(connected):
             return None
+        # The earliest one, because the models after it were made from it.
         return min(failed.values())
 
     def note_norms(
@@ -117,6 +120,7 @@ class ModelHealth:
                 clipped[device] = norm, bound
             self.recent.append((round_number, device, norm, found.median))
         good = self.good
+        # Round k makes model k + 1, so updates of earlier rounds are in models that are known to be good.
         self.recent = [row for row in self.recent if row[0] >= good]
         return clipped
 

@@ -92,6 +92,7 @@ class DeviceMonitor:
         """
         wanted, until = frozenset(self.state.presence.connected), self.clock.now() + seconds
         while (left := until - self.clock.now()) > 0:
+            # `connected` is from the checkpoint; boots are of devices that have answered this server.
             missing = (wanted & self.state.presence.connected) - set(self.state.presence.boots)
             if not missing:
                 return
@@ -104,6 +105,7 @@ class DeviceMonitor:
         try:
             async for arrival in self.channel.arrivals():
                 if isinstance(arrival, Connected):
+                    # No device could reach this server without a connection, so none is blamed for that time.
                     self.timeout.restart()
                     self._connection = arrival.number
                     self.state.presence.restart_last_wills(self.clock.now())
@@ -112,6 +114,7 @@ class DeviceMonitor:
                 elif arrival.topic == self.announcement.topic:
                     await self.announcement.receive(arrival, self.state.round)
                 elif (reply := self._inbox.take(arrival)) is not None:
+                    # A newer reply replaces one that still waits: it says what the device holds now.
                     self._deferred[reply.device] = reply
                     await self._answer_deferred()
                 if housekeeping.done():
@@ -125,6 +128,7 @@ class DeviceMonitor:
             await self.clock.sleep(HOUSEKEEPING_INTERVAL)
             now = self.clock.now()
             returning = self.state.penalties.expire(now, self.spec.seconds_per_point)
+            # Last wills must not expire now: devices may have returned, but cannot tell this server.
             if not self.channel.connected:
                 self.state.penalties.excluded.update(returning)  # told when there is a connection
                 continue
@@ -137,13 +141,16 @@ class DeviceMonitor:
 
     async def _answer_deferred(self) -> None:
         """Answer devices, but none of them more often than is allowed."""
-        for device in [n for n in self._deferred if self._answers.allows(n, self.clock.now())]:
-            await self.outbox.answer(self._deferred.pop(device))
+        for device in list(self._deferred):
+            # `listen` and `_keep_house` both call this: while one sends, the other may answer the next.
+            if device in self._deferred and self._answers.allows(device, self.clock.now()):
+                await self.outbox.answer(self._deferred.pop(device))
 
     def _disconnect(self, device: int, reason: str, **fields: float) -> None:
         if device in self.state.presence.connected:
             self.log.info("left", device=device, reason=reason, **fields)
         self.state.disconnect(device)
+        # Wake those who wait for this device.
         self._inbox.changed.notify()
 
     async def penalise(self, device: int, reason: str, *, points: float = 1.0) -> None:
@@ -166,6 +173,7 @@ class DeviceMonitor:
         self._disconnect(device, f"no {kind} after {seconds:.3g} s", waited=seconds)
         await self.penalise(device, f"no {kind} after {seconds:.3g} s", points=seconds / self.spec.timeout)
         if device not in self.state.penalties.excluded:
+            # Last: when the device answers, it has to count as disconnected, so that it joins again.
             await self.outbox.tell(device, "call")
 
     def longest_training(self, device: int) -> float:
@@ -175,12 +183,14 @@ class DeviceMonitor:
 
     def trains_too_long(self, device: int) -> bool:
         """Return whether a device has trained for longer than it may."""
+        # Also False until `listen` has read of a new connection, which restarts the times.
         if not self.channel.connected or self.channel.connections != self._connection:
             return False  # the device could not have reported anything
         return self.state.times.waited(device, self.clock.now()) > self.longest_training(device)
 
     async def still_computes(self, device: int) -> bool:
         """Ask a device whether it still computes; if it does, the timeout begins again."""
+        # Before the call is sent: the answer may come while the publish waits for its acknowledgement.
         asked = self.clock.now()
         await self.outbox.tell(device, "call")
         until = self.clock.now() + min(ANSWER_TIMEOUT, self.spec.timeout)

@@ -45,6 +45,7 @@ class Outbox:
             for topic in self._topics.to_receivers(receivers):
                 await self._channel.publish(topic, frame, acknowledged=False)
             return
+        # Devices of protocol 1 do not understand parts, so they get the whole model.
         whole = [device for device in receivers if not self._takes_parts(device)]
         for group, size in ((whole, UNLIMITED), ([n for n in receivers if n not in whole], self._part_bytes)):
             for at in range(0, len(group), SEATS):  # the receivers are in the header of every part
@@ -90,6 +91,7 @@ class Outbox:
         elif device not in state.presence.connected:
             await self.tell(device, "call")
         elif work is None or work.version not in state.models:
+            # ``holds`` is sent back: a device that has received other work since ignores this message.
             await self.tell(device, "rest", holds=holds)
         else:
             model, answered = state.models[work.version], Label(self._run, device, state.round, *work)
@@ -102,6 +104,7 @@ class Outbox:
                 for frame in frames(answered, model, {"slot": slot}, self._part_bytes, first):
                     topic = self._topics.to_device(device, "work")
                     await self._channel.publish(topic, frame, acknowledged=False)
+            # Grants are not acknowledged, so a device that was disconnected may have missed its own.
             grant = state.grant.for_device(device)
             if grant is not None and grant.label == answered:  # not a grant for work that the device has lost
                 await self.grant(grant)
@@ -135,12 +138,14 @@ class Announcement:
         if not self._made_in:
             await self._make(round_number)
         elif self._made_in < connection:
+            # If `_make` had waited for this very connection, the run would be announced in it already.
             self._echo_due = False  # it is lost: whatever comes now came later
             self._pending = asyncio.create_task(self._make_after_retained(round_number))
 
     async def receive(self, message: Message, round_number: int) -> None:
         """Read an announcement; announce the run again if it was removed, end if a newer server has one."""
         if not message.payload:
+            # Without a retained announcement, devices that connect later would not learn of the run.
             await self._make(round_number)
             return
         try:
@@ -150,9 +155,12 @@ class Announcement:
         if frame.fields.get("boot") == self._boot:
             self._echo_due = False
         else:
+            # A retained announcement is newer if this connection has not announced the run yet: then it has
+            # replaced the one that this server made in an earlier connection.
             later = not message.retained or self._made_in < self._connection
             if self._made_in and not self._echo_due and later:
                 self._cancel_pending()
+                # Announcing the run again would take the devices back from the newer server.
                 raise Superseded
 
     async def end(self) -> None:
@@ -161,10 +169,12 @@ class Announcement:
         await publish_end(self._run, self._channel, self._topics)
 
     async def _make(self, round_number: int) -> None:
+        # Before the first await: what the broker delivers before the echo is older than this announcement.
         self._echo_due = True
         await self._channel.publish(self._topics.to_all("end"), b"", retain=True)
         frame = encode(Label(self._run, round=round_number), **self._fields)
         await self._channel.publish(self.topic, frame, retain=True)
+        # After the publish, which may have waited for another connection.
         self._made_in = self._channel.connections
 
     async def _make_after_retained(self, round_number: int) -> None:
@@ -180,6 +190,7 @@ class Announcement:
 
 async def publish_end(run: str, channel: Channel, topics: Topics) -> None:
     """Remove the announcement and tell the devices of ``run`` that it is over."""
+    # In this order: a device that connects between the two waits, and does not join a run that is over.
     await channel.publish(topics.to_all("call"), b"", retain=True)
     await channel.publish(topics.to_all("end"), encode(Label(run)), retain=True)
 

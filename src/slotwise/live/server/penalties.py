@@ -28,6 +28,7 @@ class Penalties:
 
     def add(self, device: int, points: float = 1.0) -> bool:
         """Add points; return whether the device is excluded by them now."""
+        # At least one point, so that many short waits are not free.
         self.points[device] = self.points.get(device, 0.0) + max(1.0, points)
         if self.points[device] < LIMIT or device in self.excluded:
             return False
@@ -40,6 +41,7 @@ class Penalties:
 
     def expire(self, now: float, cool_down: float) -> list[int]:
         """Let points expire; return the devices that are no longer excluded."""
+        # The time in which no server was running does not count.
         passed = 0.0 if self._expired_at is None else (now - self._expired_at) / cool_down
         self._expired_at = now
         self.points = {n: left - passed for n, left in self.points.items() if left > passed}

@@ -46,6 +46,7 @@ class RoundDriver:
         self._slots.start(state.slot)
         self._overdue_since = dict.fromkeys(state.overdue, self._clock.now())
         self._began = self._clock.now() - state.seconds
+        # A resumed run has handed out its model; devices that lack it get it when they say ``here``.
         if not state.record.receivers:
             await self._hand_out(state.scheduler.start(), 0)
         while state.round < self._spec.rounds:
@@ -53,8 +54,10 @@ class RoundDriver:
             planned_slot, planned = state.agenda.pop()
             slot = self._slots.reached(planned_slot)
             self._timeout.restart()
+            # Before the outcomes, so that trainings on a model that is rolled back do not count.
             await self.aggregator.check_evaluations()
             happened = await self._outcomes(planned, slot)
+            # In the same call as their Lost events: after Left, the Scheduler queues no update again.
             happened += [self._forget(event) for event in self.aggregator.take_rebooked()]
             state.slot = slot
             action = state.scheduler.step(happened, slot)
@@ -67,6 +70,7 @@ class RoundDriver:
 
     async def _next_instant(self) -> None:
         """Wait for the next slot in which something happens, planned or not."""
+        # Let the listener run, also if instants follow each other without a wait.
         await asyncio.sleep(0)
         while True:
             self._schedule_unplanned()
@@ -89,6 +93,7 @@ class RoundDriver:
         """Put devices that have joined, left or become ready late on the agenda."""
         state = self._state
         slot = self._slots.next_slot(state.slot)
+        # Without a slot length, nothing can happen before the next planned instant.
         if not self._slots.paced and state.agenda.next_slot is not None:
             slot = state.agenda.next_slot
         for event in state.presence.take_changes():
@@ -127,6 +132,7 @@ class RoundDriver:
         left = [(event.device, Work(event.version, delivered[event.device])) for event in trainings]
 
         def over() -> bool:
+            # Trainings that are over are removed, so that a message does not check all of them again.
             while left and self._is_over(*left[-1]):
                 left.pop()
             return not left
@@ -150,6 +156,8 @@ class RoundDriver:
         work = Work(event.version, assignments.delivered[device])
         waiting = not self._slots.paced
         while waiting:
+            # After the timeout the device is asked. If it confirms that it computes, it is waited for again,
+            # until the training has taken too long.
             await self._timeout.until(lambda: self._is_over(device, work))
             waiting = not self._is_over(device, work) and await self._devices.still_computes(device)
         if assignments.work.get(device) != work:
@@ -170,17 +178,20 @@ class RoundDriver:
         state, device = self._state, event.device
         if not self._slots.paced:
             await self._timeout.until(lambda: not state.grant.is_waiting)
+        # From here on an update for this grant is rejected, also during the awaits below.
         ended = state.grant.end()
         label = ended.grant.label
         uplink = (label.round, device, label.version, ended.grant.slot, slot)
         state.timings.turn_ended(label, ended.grant.number, lost=ended.update is None)
         if ended.update is None:
             self._lost.append(uplink)
+            # A device that has left is neither spoiled nor silent: it is not penalised for this.
             if ended.spoiled and not ended.finite:
                 await self.aggregator.take_not_finite(device, label.version)
             elif ended.spoiled:
                 await self._devices.penalise(device, "bad update")
             elif ended.silent:
+                # Paced runs do not wait for longer than the grant, so silence adds up over several.
                 since = self._silent_since.setdefault(device, self._clock.now())
                 if self._slots.paced:  # the device may only be late
                     self._note_late(device, label.round, "uplink")
@@ -200,6 +211,7 @@ class RoundDriver:
         state, (device, round_number, version) = self._state, action
         work = Work(version, state.assignments.delivered[device])
         label = Label(self._spec.run, device, round_number, *work)
+        # The slots are taken even if the device has left.
         state.agenda.add(slot + self._spec.link.uplink(device, slot, 0).slots, Sent(device))
         awaited = state.assignments.work.get(device) == work  # not if it has left since
         await self._outbox.grant(state.grant.begin(label, slot, awaited=awaited))
@@ -208,12 +220,14 @@ class RoundDriver:
         """Apply the updates of a round and broadcast the next model; from now on the round is complete."""
         state, end = self._state, slot + self._spec.link.broadcast(delivery.receivers, slot)
         state.models[delivery.version] = await self.aggregator.next_model(delivery.version)
+        # This raises `LiveState.round`, so it comes after the new model, which may raise an error instead.
         state.record.broadcasts.append((slot, end))
         state.record.uplinks.extend(self._uplinks)
         state.record.lost.extend(self._lost)
         self._uplinks, self._lost = [], []
         state.round_seconds.append(round(self._clock.now() - self._began, 6))
         await self._hand_out(delivery, end)
+        # After the hand-out, which decides the models that devices still compute on.
         state.forget_models()
         self._round_done()
 
@@ -224,6 +238,7 @@ class RoundDriver:
         # Devices whose coming or going the Scheduler does not know yet: it will book them anew.
         changing = {event.device for event in state.presence.changes}
         reached = [n for n in receivers if n in state.presence.connected and n not in changing]
+        # Also for receivers that are not reached: `_outcome` drops their Ready, as they have no work.
         for device in receivers:
             ready = slot + self._spec.fleet.slots_of_training(device, state.assignments.delivered[device])
             state.agenda.add(ready, Ready(device, ready, version))
@@ -231,4 +246,5 @@ class RoundDriver:
             state.assignments.assign(device, version)
             state.times.begin(device, self._clock.now())
         state.record.receivers.append(list(receivers))
+        # After the assignments: a device may answer before this returns.
         await self._outbox.broadcast(version, reached, slot)

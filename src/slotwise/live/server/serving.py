@@ -69,8 +69,6 @@ def resume_live(
     if folder.status == "diverged":
         raise UserError(f"{path}: diverged, and would again; start anew with other options")
     kept = dict(description.get("live_options", {}))
-    if "patience" in kept:  # its name in folders of earlier builds
-        kept["timeout"] = kept.pop("patience")
     if "clip_norm" in kept and kept["clip_norm"] is None:  # as earlier builds wrote it
         kept["clip_norm"] = "off"
     kept = {name: value for name, value in kept.items() if name in KEPT and value is not None}
@@ -78,6 +76,7 @@ def resume_live(
     watching = observer or Observer()
     _warn(broker, login, server, observer)
     if folder.status == "finished":
+        # An embedded broker ended together with its server, so there is nobody left to tell.
         if login is not None:
             _end_again(folder, login, server, watching)
         return None

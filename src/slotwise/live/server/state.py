@@ -116,6 +116,7 @@ class Snapshot(NamedTuple):
     @classmethod
     def of(cls, state: LiveState) -> Snapshot:
         """Copy everything that may change."""
+        # Some names, such as "barred", are those of earlier builds, whose checkpoints can be read.
         document = {
             "scheduler": state.scheduler.state._asdict(),
             "agenda": [(slot, type(event).__name__, *event) for slot, event in state.agenda.entries()],
@@ -134,6 +135,7 @@ class Snapshot(NamedTuple):
             "round_seconds": list(state.round_seconds),
             **{name: list(rows) for name, rows in state.record._asdict().items()},
         }
+        # Models and the arrays of the rule are never changed in place, so copies of the tables are enough.
         return cls(document, dict(state.models), dict(state.unevaluated), state.rule_state)
 
     def restore(self, scheduler: Scheduler, devices: int) -> LiveState:
@@ -141,6 +143,7 @@ class Snapshot(NamedTuple):
         document = self.document
         kept = SchedulerState(**document["scheduler"])
         scheduler.restore(
+            # JSON has made lists of tuples, which the Scheduler compares, and text of integer keys.
             kept._replace(
                 booked=_by_number(kept.booked),
                 computing=_by_number(kept.computing),
@@ -152,6 +155,7 @@ class Snapshot(NamedTuple):
         for slot, name, *values in document["agenda"]:
             agenda.add(slot, _EVENTS[name](*values))
         changes = [(Left if name == "Left" else Joined)(*values) for name, *values in document["unplanned"]]
+        # Who is connected is not saved: it follows from the Scheduler and the events it does not know yet.
         connected = set(range(1, devices + 1)) - set(scheduler.state.absent)
         for event in (*(event for _, event in agenda.entries()), *changes):  # not known to the Scheduler yet
             if isinstance(event, Left):
@@ -168,7 +172,9 @@ class Snapshot(NamedTuple):
             presence=Presence(connected, changes),
             penalties=Penalties(_by_number(document.get("penalties", {})), document["barred"]),
             health=ModelHealth(document.get("health")),
+            # Who is ready is not saved: a device that says ``here`` is answered, and then reports it again.
             assignments=Assignments(work, _by_number(document["sent"])),
+            # Snapshots are taken between two rounds, when no grant is open.
             grant=ChannelGrant(document["grants"]),
             record=Record(*(list(document[name]) for name in Record._fields)),
             points=[Point(*point) for point in document["points"]],
@@ -187,6 +193,7 @@ def encode_state(snapshot: Snapshot) -> bytes:
     arrays: dict[str, NDArray[Any]] = {
         "round_seconds": np.array(document.pop("round_seconds"), dtype=np.float64),
         **{name: _numbers(document.pop(name)).reshape(-1, width) for name, width in _TABLES.items()},
+        # Rounds differ in the number of receivers, so they are stored in one row with their lengths.
         "receivers": _numbers(receivers),
         "receiver_counts": np.array([*map(len, receivers)], dtype=np.int64),
     }

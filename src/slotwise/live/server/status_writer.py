@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ class StatusWriter:
         self._observer, self._clock = observer, clock
         self.phase: Phase = "waiting for devices"
         self._summarised: float | None = None
+        self._writing, self._closed = threading.Lock(), False
 
     async def run(self) -> None:
         """Write the file again and again, without end."""
@@ -35,14 +37,23 @@ class StatusWriter:
         while True:
             status, now = self._report(self._state), self._clock.now()
             if written is None or now - wrote >= HEARTBEAT or replace(status, time=written.time) != written:
-                await asyncio.to_thread(status.write, self._folder)
+                await asyncio.to_thread(self._write, status)
                 written, wrote = status, now
             await self._clock.sleep(INTERVAL)
 
     def close(self, state: LiveState, phase: Phase) -> None:
         """Write the last status."""
         self.phase = phase
+        # Cancelling `run` does not end the thread of its last write: wait if it writes, and stop it if it has
+        # yet to begin.
+        with self._writing:
+            self._closed = True
         self._report(state).write(self._folder)
+
+    def _write(self, status: LiveStatus) -> None:
+        with self._writing:
+            if not self._closed:
+                status.write(self._folder)
 
     def _report(self, state: LiveState) -> LiveStatus:
         status = self.status(state)

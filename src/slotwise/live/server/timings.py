@@ -73,6 +73,7 @@ class Timings:
         """Record the turn of a device that was granted the channel."""
         work, said, by = self._ready.get(label.device, (None, nan, nan))
         version, sent = self._sent.get(label.device, (-1, nan))
+        # The last ``ready`` may be of another training, if the device has restarted or missed a message.
         known = work == Work(label.version, label.training)
         self._turns.append(
             Timing(

@@ -39,4 +39,5 @@ class TrainingTimes:
 
     def waited(self, device: int, now: float) -> float:
         """Return the seconds since a device was assigned what it trains."""
+        # A resumed server does not know when the training began, and counts from now.
         return now - self._began.setdefault(device, now)

@@ -105,6 +105,7 @@ class MemoryChannel:
         elif retain:
             self._broker.retained.pop(topic, None)
         self._broker.pass_on(Message(topic, payload))
+        # A real channel suspends its caller, too, so other tasks run between two messages.
         await asyncio.sleep(0)
 
     async def subscribe(self, *topics: str) -> None:

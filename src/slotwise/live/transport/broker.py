@@ -98,6 +98,7 @@ class BrokerOptions:
             broker = read_credentials(self.credentials)
             if address is not None:  # another of its addresses
                 parsed = parse_address(address)
+                # A mistyped address must not send the password in clear text.
                 if broker.tls and not parsed.tls:
                     wanted = "an mqtts:// address: these credentials are for TLS only"
                     raise InputError("broker", address, wanted)

@@ -63,6 +63,7 @@ async def _try_connecting(
     """Connect once and disconnect; a broker that does not answer is retried for ``timeout`` seconds."""
     until, backoff = time.monotonic() + timeout, Backoff()
     while True:
+        # A new logger for each attempt: its error must not be one of an earlier attempt.
         first_error, logger = _FirstError(), logging.Logger("slotwise.mqtt")
         logger.addHandler(first_error)
         client = make_client(logger=logger)
@@ -71,6 +72,7 @@ async def _try_connecting(
         try:
             await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
             if not entering.done():
+                # After such an error the library would wait for its own timeout.
                 entering.cancel()
                 raise MqttError(first_error.text.result())
             await entering
@@ -92,6 +94,8 @@ def rejection(error: Exception, broker: Broker) -> str | None:
     text = str(error)
     if isinstance(error, MqttCodeError) and getattr(error.rc, "value", None) in REJECTED:
         return f"broker rejected the login: {error.rc}"
+    # With TLS 1.3 a client is connected before the broker has checked its certificate. The refusal comes
+    # afterwards, as an alert or only as the end of the connection.
     alert_lost = broker.certificate is not None and "EOF occurred" in text
     if "_ALERT_" in text or alert_lost:
         return f"broker rejected this client's certificate, or that it has none ({text})"
@@ -145,6 +149,8 @@ class MqttChannel:
                     if not acknowledged:
                         await self._writer.drain()
                     else:
+                        # MqttWriter has taken over writing from aiomqtt, so it has to write what the socket
+                        # does not take of the next line's message. It runs when that line waits.
                         asyncio.get_running_loop().call_soon(self._writer.write_rest)
                         await self._client.publish(topic, payload, 1, retain, timeout=PUBLISH_TIMEOUT)
                 return
@@ -152,6 +158,7 @@ class MqttChannel:
 
     async def subscribe(self, *topics: str) -> None:
         """Subscribe to topics. Does not wait for the broker, which handles requests in order."""
+        # Noted first: without a connection, or if it is lost now, the next one subscribes to them.
         self._topics.update(topics)
         if self._up.is_set() and (client := self._client) is not None:
 
@@ -203,6 +210,7 @@ class MqttChannel:
         try:
             async with self._make_client() as client:
                 self.connections += 1
+                # Before `forward` is set, so that no message of this connection comes before Connected.
                 inbox.put_nowait(Connected(self.connections))
                 client._client.on_message = forward  # aiomqtt would start a task for every message
                 self._writer, self._client = MqttWriter(client), client
@@ -210,12 +218,14 @@ class MqttChannel:
                 while missing := self._topics - done:  # also topics that are added meanwhile
                     await self._request(client, sorted(missing))
                     done |= missing
+                # Publishers wait for all subscriptions, or they could miss the answers to their messages.
                 self._up.set()
                 self._outages.over(self._identifier)
                 async for _ in client.messages:  # messages are forwarded; this only waits for the end
                     pass
         finally:
             self._up.clear()
+            # Publishers that wait for an answer of this connection repeat their message on the next one.
             for limit in list(self._waiting):
                 with suppress(RuntimeError):  # it has its answer already
                     limit.reschedule(0.0)
@@ -260,6 +270,7 @@ async def connected_channel(
         socket_options=NO_DELAY,
         logger=_SILENT_LOGGER,
     )
+    # This first connection has no last will, so the broker cannot report a device that has not begun as lost.
     await _try_connecting(make_client, broker, timeout, notice)
     last_will = None if will is None else Will(will.topic, will.payload, qos=1)
     channel = MqttChannel(
