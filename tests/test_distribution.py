@@ -1,6 +1,7 @@
 """The source distribution: complete, and usable after an installation from it alone."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -46,6 +47,17 @@ def output(*command: str | Path, folder: Path) -> str:
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(command, cwd=folder, env=variables, check=True, capture_output=True, text=True)
     return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "pattern"), [("wheel", "*.whl"), ("sdist", "*.tar.gz")])
+def test_the_size_is_the_one_that_is_stated(built: Path, kind: str, pattern: str) -> None:
+    stated = re.search(
+        rf"\b{kind} (?:has )?([\d.]+) MB", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    )
+    assert stated is not None
+    (archive,) = built.glob(pattern)
+    assert archive.stat().st_size / 1e6 == pytest.approx(float(stated[1]), rel=0.1)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""pyproject.toml, the lock file for development and CITATION.cff agree."""
+"""pyproject.toml, the lock file for development, CITATION.cff and the hooks of git agree."""
 
 import re
 import tomllib
@@ -81,3 +81,10 @@ def test_the_changelog_begins_with_this_version() -> None:
     first = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert first is not None
     assert first[1] == TABLES["project"]["version"]
+
+
+def test_hooks_run_what_make_check_runs() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"^check:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    assert set(re.findall(r"\$\(BIN\)/(\S+)", recipe)) == set(re.findall(r"\.venv/bin/(\S+)", hooks))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from slotwise import InputError, Scenario, UserError, compute_slots
+from slotwise.scenario import parse_group_sizes
 
 VALID = {"devices": 6, "group_size": 2, "compute_slots": 2, "link_slots": 1, "deadline": 100}
 
@@ -110,3 +111,10 @@ def test_a_speed_must_be_a_number_above_zero(speed: object) -> None:
 def test_steps_and_batches_must_be_whole(name: str, arguments: tuple[int, int, int]) -> None:
     with pytest.raises(InputError, match=rf"^{name} = .*: must be a whole number of at least 1$"):
         compute_slots(*arguments)
+
+
+@pytest.mark.parametrize(("text", "reason"), [("2@5", "from slot 0 on"), ("2@", "whole number")])
+def test_group_sizes_by_slot_start_at_slot_0(text: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason) as error:
+        parse_group_sizes(text)
+    assert error.value.parameter == "group_size"

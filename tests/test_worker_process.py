@@ -87,6 +87,13 @@ def test_messages_go_both_ways(started) -> None:
     assert received(started("hello").pipe) == "hello"
 
 
+def test_ctrl_c_does_not_reach_a_process_and_the_niceness_of_its_session_does(started) -> None:
+    pid = received(started("hang").pipe)
+    assert isinstance(pid, int)
+    assert os.getpgid(pid) == pid != os.getpgid(0)  # a terminal signals the process group in its foreground
+    assert os.getsid(pid) == os.getsid(0)  # Linux shares the processor between sessions
+
+
 @pytest.mark.parametrize(
     ("command", "failed", "reason"),
     [

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from slotwise.recommendation.answer import Recommendation
     from slotwise.recommendation.search import recommend
     from slotwise.report.notebook_display import plot_curves
+    from slotwise.report.progress import ProgressBar
     from slotwise.runs import RunConfig, RunFolder, RunResult, resume, run
     from slotwise.scenario import Scenario, compute_slots
     from slotwise.schedule import (
@@ -140,6 +141,7 @@ _MODULES = {
     "tracking": ("tracker",),
     "batch": ("BatchSpec", "run_batch", "BatchResults"),
     "report.notebook_display": ("plot_curves",),
+    "report.progress": ("ProgressBar",),
     "recommendation.search": ("recommend",),
     "recommendation.answer": ("Recommendation",),
     "paper.reproduction": ("reproduce",),
@@ -159,7 +161,8 @@ __all__ = [  # noqa: RUF022  (grouped by use)
     "train", "Task", "TrainingStart", "TrainingResult", "Evaluation", "History", "Point", "Diverged",
     "Threads", "Processes", "RayActors",
     "flower_task", "TorchTask", "TorchSamples", "CnnTask", "Architecture", "LocalTraining", "StepContext",
-    "Observer", "Observers", "tracker", "Dataset", "DeviceSamples", "load_mnist", "load_npz_folder",
+    "Observer", "Observers", "ProgressBar", "tracker",
+    "Dataset", "DeviceSamples", "load_mnist", "load_npz_folder",
     "Contribution", "RuleState", "Vector", "mean", "fedavg", "model_average", "StalenessWeightedMean",
     "FedAsync", "FedBuff", "DelayAdaptive", "ServerMomentum", "FedAdam", "FedYogi", "FedAdagrad",
     "TrimmedMean", "coordinate_median", "Krum", "MultiKrum", "NormClipping",

@@ -38,11 +38,13 @@ def nanojoules(timeline: Timeline) -> tuple[list[int], ...]:
         raise InputError("fleet", "without batteries", "a fleet with batteries")
     computing, sending = ([0] * fleet.devices for _ in range(2))
     ledger, batteries = Ledger(fleet.batteries, fleet.devices), fleet.batteries
+    # The payments are made once more from the timeline: this also checks that each could be paid.
     for slot, device, slots, trains in _paid(timeline):
         kind, account = ("computing", computing) if trains else ("sending", sending)
         amount = slots * batteries.nanojoules(kind, device)
         ledger.pay(device, amount, slot)
         account[device - 1] += amount
+    # The harvest since the last payment is only counted when the charge is asked for.
     for device in range(1, fleet.devices + 1):
         ledger.charge_at(device, last)
     return ledger.initial, ledger.harvested, computing, sending, ledger.spilled, ledger.charge
@@ -51,6 +53,7 @@ def nanojoules(timeline: Timeline) -> tuple[list[int], ...]:
 def _paid(timeline: Timeline) -> list[tuple[int, int, int, bool]]:
     """Return (slot, device, slots, training or not) of everything that is paid for, in order of time."""
     done, last = Trainings.of(timeline), timeline.last_slot
+    # What starts after the last round is no part of the timeline, though the run has paid for it.
     begun = (done.start < last) & (done.start < done.departure)
     until = np.minimum(done.ready, done.departure)
     columns = (done.start, done.device, until - done.start)
@@ -60,4 +63,5 @@ def _paid(timeline: Timeline) -> list[tuple[int, int, int, bool]]:
     sent = ((timeline.start, timeline.device, timeline.end - timeline.start), (start, device, until - start))
     for table in sent:
         paid += [(*row, False) for row in zip(*(column.tolist() for column in table), strict=True)]
+    # A device starts one thing in a slot, so the order among equal slots does not matter.
     return sorted(paid)

@@ -28,7 +28,7 @@ class Powers:
         server_sending: Watts of the server while it broadcasts.
         server_receiving: Watts of the server while an uplink is on the air.
         server_idle: Watts of the server otherwise.
-        slot_seconds: Seconds of one slot.
+        slot_seconds: Seconds of one slot. Default: the slot of the run's radio link or CPU, or else 1.
     """
 
     computing: float
@@ -38,17 +38,24 @@ class Powers:
     server_sending: float = 0.0
     server_receiving: float = 0.0
     server_idle: float = 0.0
-    slot_seconds: float = 1.0
+    slot_seconds: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if field.name == "slot_seconds" and value is None:
+                continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
                 raise InputError(field.name, value, "a finite number, at least 0")
             if value > LARGEST_POWER:
                 raise InputError(field.name, value, f"at most {LARGEST_POWER:,}")
-        if not self.slot_seconds:
+        if self.slot_seconds == 0:
             raise InputError("slot_seconds", self.slot_seconds, "above 0")
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of one slot; 1 if they are not known."""
+        return 1.0 if self.slot_seconds is None else self.slot_seconds
 
     @property
     def has_server(self) -> bool:
@@ -83,7 +90,7 @@ class ServerUsage(NamedTuple):
     def joules(self, powers: Powers) -> float:
         """Return the server's energy."""
         active = self.sending * powers.server_sending + self.receiving * powers.server_receiving
-        return (active + self.idle * powers.server_idle) * powers.slot_seconds
+        return (active + self.idle * powers.server_idle) * powers.seconds
 
 
 def server_usage(timeline: Timeline) -> ServerUsage:
@@ -91,6 +98,8 @@ def server_usage(timeline: Timeline) -> ServerUsage:
     sending = int((timeline.broadcast_end - timeline.broadcast_start).sum())
     start = np.concatenate([timeline.start, timeline.lost[:, 3]])
     end = np.concatenate([timeline.end, timeline.lost[:, 4]])
+    # On several sub-channels uplinks overlap. In order of their starts, each adds only the slots after
+    # the latest end so far.
     order = np.argsort(start, kind="stable")
     start, until = start[order], np.maximum.accumulate(end[order])
     before = np.concatenate([np.zeros(1, dtype=np.int64), until[:-1]])[: len(until)]
@@ -103,8 +112,10 @@ def usage(timeline: Timeline) -> Usage:
     found = []
     for device, start, end in _spans(timeline):
         slots = np.zeros(timeline.scenario.devices, dtype=np.int64)
+        # With ``slots[device - 1] += …`` a device that occurs several times would count once.
         np.add.at(slots, device - 1, end - start)
         found.append(slots)
+    # Half-duplex devices do one thing at a time, so what is left is idle.
     *active, away = found
     return Usage._make([*active, timeline.last_slot - away - sum(active)])
 
@@ -113,6 +124,8 @@ def usage_until(timeline: Timeline, slots: Sequence[int]) -> Usage:
     """Return the usage of all devices together before each of ``slots``; entry i is for slots[i]."""
     places, last, found = np.array(slots, dtype=np.int64), timeline.last_slot, []
     for _, start, end in _spans(timeline):
+        # Two running sums: of starts minus ends, the devices that are busy in a slot; of these, the
+        # device-slots before it. That costs the same for any number of ``slots``.
         began, ended = (np.bincount(times, minlength=last + 1) for times in (start, end))
         busy = np.cumsum(began - ended)[:-1]  # devices, in each slot
         found.append(np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(busy)])[places])
@@ -131,7 +144,7 @@ def joules(usage: Usage, powers: Powers | Sequence[Powers]) -> Any:
         rows = zip(*usage, powers, strict=True)
         return np.array([joules(Usage(*slots), own) for *slots, own in rows])
     active = usage.computing * powers.computing + usage.sending * powers.sending
-    return (active + usage.receiving * powers.receiving + usage.idle * powers.idle) * powers.slot_seconds
+    return (active + usage.receiving * powers.receiving + usage.idle * powers.idle) * powers.seconds
 
 
 class Spread(NamedTuple):
@@ -221,8 +234,11 @@ def _spans(timeline: Timeline) -> Iterator[tuple[Column, Column, Column]]:
     """Yield (device, start, end) of computing, sending, receiving and absence; departures cut the others."""
     done, last = Trainings.of(timeline), timeline.last_slot
     start = np.minimum(done.start, last)
+    # Clipped twice: the trainings of the last receivers begin at the end, and a device that leaves while
+    # it waits for energy would have a negative length.
     yield (done.device, start, np.clip(np.minimum(done.ready, done.departure), start, last))
     _, device, _, begun, end = timeline.lost.T
+    # Uplinks that arrived need no cut: one during which its device leaves is lost.
     until = np.minimum(end, departures(timeline.fleet, device, begun))
     yield (
         np.concatenate([timeline.device, device]),

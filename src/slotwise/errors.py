@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Container, Iterable
 
 
 class UserError(Exception):
@@ -19,11 +20,24 @@ class InputError(UserError, ValueError):
 
     def __init__(self, parameter: str, value: object, allowed: str) -> None:
         self.parameter, self.value, self.allowed = parameter, value, allowed
-        super().__init__(f"{parameter} = {value}: must be {allowed}")
+        super().__init__(self.described(str, " = "))
 
-    def described(self, name: Callable[[str], str]) -> str:
-        """Return the message with parameters written as ``name`` returns them."""
-        return f"{name(self.parameter)} {self.value}: must be {self.allowed}"
+    def described(self, name: Callable[[str], str], sign: str = " ", known: Container[str] = ()) -> str:
+        """Return the message with parameters written as ``name`` returns them, and ``sign`` before a value.
+
+        In what is allowed, those of the ``known`` parameters are rewritten that have an underscore, as in
+        ``below radio_radius_m``, or a value, as in ``used with backend=torch``.
+        """
+        return f"{name(self.parameter)}{sign}{self.value}: must be {self._rewritten(name, sign, known)}"
+
+    def _rewritten(self, name: Callable[[str], str], sign: str, known: Container[str]) -> str:
+        def rewrite(word: re.Match[str]) -> str:
+            parameter, equals = word.groups()
+            if parameter not in known or not ("_" in parameter or equals):
+                return word[0]
+            return name(parameter) + (sign if equals else "")
+
+        return re.sub(r"\b([a-z]\w*)(=?)", rewrite, self.allowed)
 
 
 class ConflictError(InputError):
@@ -34,10 +48,21 @@ class ConflictError(InputError):
         self.value, self.allowed = None, f"omitted when {other} is given"
         UserError.__init__(self, self.described(str))
 
-    def described(self, name: Callable[[str], str]) -> str:
+    def described(self, name: Callable[[str], str], sign: str = " ", known: Container[str] = ()) -> str:  # noqa: ARG002
         """Return the message with both parameters written as ``name`` returns them."""
         hint = f"; {self.hint}" if self.hint else ""
         return f"{name(self.parameter)} cannot be combined with {name(self.other)}{hint}"
+
+
+class MissingError(InputError):
+    """A parameter that must be given, and what it must be."""
+
+    def __init__(self, parameter: str, allowed: str) -> None:
+        super().__init__(parameter, None, allowed)
+
+    def described(self, name: Callable[[str], str], sign: str = " ", known: Container[str] = ()) -> str:
+        """Return the message with parameters written as ``name`` returns them."""
+        return f"{name(self.parameter)} is missing; it must be {self._rewritten(name, sign, known)}"
 
 
 class NoEffectError(InputError):
@@ -47,12 +72,14 @@ class NoEffectError(InputError):
         super().__init__(parameter, value, f"omitted {reason}")
 
 
-def refuse_unknown_name(kind: str, name: str, known: Iterable[str]) -> None:
+def refuse_unknown_name(kind: str, name: str, known: Iterable[str], *, dashes: bool = False) -> None:
     """Raise a UserError that suggests the closest known name, if ``name`` is not known.
 
-    Dashes and underscores are the same; the message writes the known names as ``name`` is written.
+    Dashes and underscores are the same; the message writes the known names as ``name`` is written, which
+    with neither has ``dashes`` or not.
     """
-    names = [one.replace("_", "-") if "-" in name else one for one in known]
+    has_dashes = "-" in name or (dashes and "_" not in name)
+    names = [one.replace("_", "-") if has_dashes else one for one in known]
     if name not in names:
         close = difflib.get_close_matches(name, names, 1)
         hint = f"did you mean {close[0]}?" if close else f"allowed are {', '.join(sorted(names))}"

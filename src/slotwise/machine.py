@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 
@@ -63,6 +65,23 @@ def processor() -> str:
         lines = []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+@cache
+def source_commit() -> str | None:
+    """Return the git commit of the checkout that slotwise runs from; None if it is installed elsewhere.
+
+    It ends in ``-dirty`` if files of the checkout differ from the commit.
+    """
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):  # no git, or not the owner of the checkout
+        return None
+    return done.stdout.strip() or None
 
 
 def describe_machine() -> str:

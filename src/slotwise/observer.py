@@ -36,6 +36,9 @@ class Observer:
     def evaluated(self, point: Point) -> None:
         """A model has been evaluated."""
 
+    def training_ended(self, rounds: int) -> None:
+        """Training has ended after so many rounds, also if an error ended it."""
+
     def run_ended(self, status: RunEnd) -> None:
         """A run that was opened has ended and its files are written; it failed if an error ended it."""
 

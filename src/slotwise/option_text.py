@@ -12,11 +12,11 @@ from typing import Any, Literal, Union, get_args, get_origin
 from slotwise.errors import InputError
 
 
-def field_help(owner: type) -> dict[str, str]:
-    """Return the descriptions in the Attributes section of a class docstring."""
-    section = (inspect.getdoc(owner) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in entries}
+def field_help(owner: Any, section: str = "Attributes") -> dict[str, str]:
+    """Return the descriptions in one section of the docstring of a class or function."""
+    text = (inspect.getdoc(owner) or "").partition(f"{section}:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", text, re.MULTILINE)
+    return {name: " ".join(text.split()).replace("``", '"') for name, text in entries}
 
 
 def from_text(name: str, text: str, hint: Any) -> Any:

@@ -145,6 +145,7 @@ def plan(
     channel["sub_channels"] = sub_channels
     scenarios = [Scenario(devices=count, group_size=size, **channel) for size in sizes]
     unequal = fleet.fleet(scenarios[0], seed) if isinstance(fleet, FleetConfig) else fleet
+    # Equal devices have closed forms, however they were described.
     if unequal is not None and unequal.is_equal_to(scenarios[0]):
         unequal = None
     counted = SCHEDULES if usage or powers is not None else ("idfl",) if usage is None else ()
@@ -186,6 +187,7 @@ def _plan(
         return Plan(scenario, theory.round_slots(scenario), rounds, delay, costs)
     if scenario.sub_channels > 1:  # no closed form: the average is that of the rounds within the deadline
         rounds, delay = completed_rounds(scenario), automatic_delay(scenario)
+        # The first training is start-up, as in tau_asyn of the closed forms.
         last = max(round_ends(scenario), default=0)
         return Plan(scenario, Fraction(last - scenario.compute_slots, max(1, rounds)), rounds, delay, costs)
     rounds, delay = completed_rounds(scenario), automatic_delay(scenario, free=theory.free_delay(scenario))
@@ -200,6 +202,7 @@ def _outcome(
     except InputError as error:
         if error.parameter != "deadline":
             raise
+        # A row without rounds: other group sizes and schedules may fit.
         return Outcome()
     return Outcome(
         rounds=timeline.rounds,

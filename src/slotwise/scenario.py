@@ -25,12 +25,12 @@ class Scenario:
 
     Attributes:
         devices: N, the number of devices.
-        group_size: S, the uplinks of one training round; "50@0, 10@10000" changes it at the first round
+        group_size: S, the uplinks of one training round; ``50@0, 10@10000`` changes it at the first round
             whose model is broadcast in slot 10000 or later.
         compute_slots: tau_comp, the slots of one local training.
         link_slots: r, the slots of one uplink and of one broadcast.
         deadline: T, the slots available for training.
-        group_size_changes: (slot, S) of each later group size; a text as group_size sets them.
+        group_size_changes: (slot, S) of each later group size, which a text as group_size gives too.
         sub_channels: C, the devices that may send at once; a broadcast takes all sub-channels.
     """
 
@@ -142,8 +142,10 @@ def parse_group_sizes(text: str) -> list[tuple[int, int]]:
     """Return (slot, size) for each part of a text such as ``50@0, 10@10000``; the first slot is 0."""
     parts = [re.fullmatch(r"\s*([0-9]{1,10})\s*@\s*([0-9]{1,10})\s*", part) for part in text.split(",")]
     sizes = [(int(part[2]), int(part[1])) for part in parts if part is not None]
-    if len(sizes) != len(parts) or sizes[0][0] != 0:
+    if len(sizes) != len(parts):
         raise InputError("group_size", repr(text), "a whole number, or sizes by slot such as 50@0, 10@10000")
+    if sizes[0][0] != 0:
+        raise InputError("group_size", repr(text), "sizes by slot from slot 0 on, such as 50@0, 10@10000")
     return sizes
 
 

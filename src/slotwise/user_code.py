@@ -80,19 +80,26 @@ def _misfit(function: Callable[..., Any], arguments: int) -> str | None:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return one line with the error's type, message, file and line."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
+    """Return one line with the error's type and message, and file and line of the user's code."""
     message = " ".join(str(error).split())
-    return f"{type(error).__name__}: {message} ({Path(last.filename).name}, line {last.lineno})"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(frame)]
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    if isinstance(error, SyntaxError) and error.filename:
+        place = ""  # its message has the place
+    return f"{type(error).__name__}: {message}{place}"
+
+
+def _is_users(frame: traceback.FrameSummary) -> bool:
+    return not frame.filename.startswith((_SLOTWISE, *_LIBRARIES, "<frozen "))
 
 
 def user_traceback(error: BaseException) -> str | None:
     """Return the part of a traceback that starts in the user's code; None if slotwise or a library failed."""
     frames = traceback.extract_tb(error.__traceback__)
     called = list(takewhile(lambda frame: not frame.filename.startswith(_SLOTWISE), reversed(frames)))[::-1]
-    if len(called) == len(frames) or all(frame.filename.startswith(_LIBRARIES) for frame in called):
+    if len(called) == len(frames) or not any(map(_is_users, called)):
         return None
-    first = next(i for i, frame in enumerate(called) if not frame.filename.startswith(_LIBRARIES))
+    first = next(i for i, frame in enumerate(called) if _is_users(frame))
     return "".join([*traceback.format_list(called[first:]), *traceback.format_exception_only(error)])
 
 

@@ -31,18 +31,23 @@ class WorkerProcess:
 
     def __init__(self, module: str, *shown: str, files: Sequence[int] = ()) -> None:
         """Start the process, with ``shown`` in its command line and with these open files."""
+        # A file and not a pipe: nobody reads while the process runs, and a full pipe would block it.
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
         self.pipe, theirs = Pipe()
         try:
+            # The copy of this process is closed, so that the pipe ends when the worker does.
             with theirs:
                 self._process = subprocess.Popen(
+                    # -P keeps the current folder off the search path, which `open_pipe` extends instead.
                     [sys.executable, "-P", "-c", WORKER.format(module), str(theirs.fileno()), *shown],
                     stdin=subprocess.DEVNULL,
                     stdout=self._errors,
                     stderr=self._errors,
                     pass_fds=[theirs.fileno(), *files],
                     env={**os.environ, **dict.fromkeys(LIBRARY_THREADS, "1")},
-                    start_new_session=True,  # Ctrl-C in a terminal is for the main process only
+                    # Ctrl-C in a terminal is for the main process only. Not a session of its own: Linux
+                    # shares the processor between sessions, so `nice slotwise ...` would have no effect.
+                    process_group=0,
                 )
         except BaseException:
             self._free()
@@ -67,7 +72,12 @@ class WorkerProcess:
         return code > 0, f"its process ended: {error}"
 
     def kill(self) -> None:
-        """End the process now, and those that it has started; the pipe stays open."""
+        """End the process now, if it runs, and those in its process group; the pipe stays open.
+
+        It leads a group of its own, which has the processes that it has started, except those that have left
+        it, as with setsid. Those that outlive the process are not ended here.
+        """
+        # Not after its end: its number may belong to another process by then.
         if self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, SIGKILL)
@@ -93,12 +103,13 @@ def open_pipe(descriptor: int) -> Connection:
 
 
 def end_with_pipe(descriptor: int) -> None:
-    """End this worker process, and those that it has started, as soon as the main process is gone."""
+    """End this worker process, and those in its process group, as soon as the main process is gone."""
     closed = select.poll()
     closed.register(descriptor, 0)  # only the end of the pipe counts, not messages
 
     def wait() -> None:
         closed.poll()
+        # A thread cannot end the process in order, and the user's code may catch any other signal.
         os.killpg(os.getpid(), SIGKILL)
 
     Thread(target=wait, daemon=True).start()

@@ -5,8 +5,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -262,3 +265,90 @@ class Deadly:
 def make_task(config):
     return Deadly(config.training.learning_rate)
 """
+
+
+@pytest.fixture
+def worker(folder: BatchFolder, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Connection, Thread]]:
+    """The pipe to a worker, and the thread that it is here; it has the folder and has started."""
+    monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
+    ours, theirs = Pipe()
+    thread = Thread(target=processes.work, args=[os.dup(theirs.fileno())])
+    theirs.close()
+    thread.start()
+    with ours:
+        for message in (sys.path, (folder, 1000.0)):
+            ours.send(message)
+        assert ours.recv() is None
+        yield ours, thread
+    thread.join(TIMEOUT)
+    assert not thread.is_alive()
+
+
+def reported(pipe: Connection) -> tuple[list[JobProgress], str | None]:
+    """The progress of the job that a worker trains, and the reason if it fails."""
+    progress = []
+    while isinstance(message := pipe.recv(), JobProgress):
+        progress.append(message)
+    (reason,) = message
+    return progress, reason
+
+
+def test_a_worker_trains_jobs_until_it_is_told_to_stop(
+    worker: tuple[Connection, Thread], folder: BatchFolder, read: Read, outcome
+) -> None:
+    pipe, thread = worker
+    first, second = unfinished(folder, read("learning-rate = [0.01, 0.02]").runs)
+    for job in (first, second):
+        pipe.send((job, 1))
+        progress, reason = reported(pipe)
+        assert reason is None
+        assert progress[-1].done == progress[-1].rounds
+    assert set(outcome(folder)) == {first.run.name, second.run.name}
+    pipe.send(None)
+    thread.join(TIMEOUT)
+    assert not thread.is_alive()
+
+
+def test_a_worker_waits_for_a_predecessor_that_still_saves_the_run(
+    worker: tuple[Connection, Thread],
+    folder: BatchFolder,
+    read: Read,
+    outcome,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipe, _ = worker
+    (job,) = unfinished(folder, read("learning-rate = [0.01]").runs)
+    run = RunFolder.create(folder.run(job.run.name).path, job.run.config)
+    predecessor = run.held()
+    predecessor.__enter__()
+    waited = []
+
+    def end_predecessor(seconds: float) -> None:
+        waited.append(seconds)
+        predecessor.__exit__(None, None, None)
+
+    monkeypatch.setattr(processes, "time", SimpleNamespace(monotonic=time.monotonic, sleep=end_predecessor))
+    pipe.send((job, 1))
+    assert reported(pipe)[1] is None
+    assert len(waited) == 1
+    assert set(outcome(folder)) == {job.run.name}
+
+
+def test_a_late_message_about_a_job_that_has_ended_is_ignored(
+    folder: BatchFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = Pipe()
+    monkeypatch.setattr(processes, "WorkerProcess", lambda *_: SimpleNamespace(pipe=here, close=here.close))
+    executor, observer = ProcessExecutor(1), Beginnings()
+    executor.open(folder, 1, 1.0, observer)
+    job = Job(Run("one", RunConfig()))
+    assert executor.submit(job, 1)
+    there.send((None,))
+    assert [end.job for end in executor.wait(TIMEOUT)] == [job]
+    for late in (JobProgress(3, 5), ("failed",)):
+        there.send(late)
+        assert executor.wait(TIMEOUT) == []
+    assert observer.done == {}
+    assert executor.submit(job, 1)
+    executor.close()
+    there.close()

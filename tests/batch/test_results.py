@@ -227,10 +227,11 @@ def test_a_damaged_manifest_is_refused(tmp_path: Path, text: str) -> None:
         BatchResults.read(BatchFolder(tmp_path))
 
 
-def test_a_manifest_that_names_folders_elsewhere_is_refused(fill: Fill, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["../../elsewhere", "..", ".", ""])
+def test_a_manifest_that_names_folders_elsewhere_is_refused(fill: Fill, tmp_path: Path, name: str) -> None:
     fill("")
     path = tmp_path / "out/batch.json"
-    path.write_text(path.read_text().replace('"seed=0"', '"../../elsewhere"'))
+    path.write_text(path.read_text().replace('"seed=0"', f'"{name}"'))
     with pytest.raises(UserError, match="damaged"):
         BatchResults.read(BatchFolder(tmp_path / "out"))
 

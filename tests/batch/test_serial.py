@@ -114,6 +114,20 @@ def test_a_job_may_stop_after_some_rounds_and_be_resumed(folder: BatchFolder, ta
     assert folder.run(run.name).status == "finished"
 
 
+@pytest.mark.parametrize(("until", "rounds"), [(0, 0), (3, 3), (10**6, None), (None, None)])
+def test_progress_counts_the_rounds_that_a_job_is_to_train(
+    folder: BatchFolder, task: Halving, until: int | None, rounds: int | None
+) -> None:
+    seen: set[int] = set()
+
+    class Totals(Observer):
+        def job_progress(self, job: Job, progress: JobProgress) -> None:
+            seen.add(progress.rounds)
+
+    assert run_jobs(folder, [Job(RUNS[1], until=until)], executor(task), Totals()) == ()
+    assert seen == {RUNS[1].config.simulate().rounds if rounds is None else rounds}
+
+
 def test_a_run_that_diverges_or_fails_stops_no_other(folder: BatchFolder, task: Halving) -> None:
     def make_task(config: RunConfig) -> Task:
         if config.channel.group_size == 1:

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -283,7 +284,7 @@ def test_a_batch_can_be_built_in_python() -> None:
         ("table", (4,), 1),
     ]
     expected = config.with_options(schedule="sync", group_size=1, seed=1)
-    assert (spec.points[1].run.config, spec.powers) == (expected, powers)
+    assert (spec.points[1].run.config, spec.powers) == (expected, replace(powers, slot_seconds=1.0))
     assert len(BatchSpec.of(axes={"group_size": [1, 5]}).points) == 2
     unequal = RunConfig.from_options({"devices": 4, "group_size": 2, "compute_distribution": "uniform:2:6"})
     (point,) = BatchSpec.of({"unequal": unequal}).points

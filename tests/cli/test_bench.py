@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slotwise.bench import suite
-from slotwise.bench.suite import SGEMM, TWO, Results
+from slotwise.bench.suite import LOOP, SGEMM, TWO, Results
 
 Cli = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]
@@ -31,6 +31,35 @@ def test_a_busy_machine_is_reported(
     assert code == 0
     assert json.loads(out)["other_load"] == load
     assert ("warning" in err) == warns
+
+
+@pytest.mark.parametrize("loop", [[50.0], None], ids=["torch", "no torch"])
+def test_the_table_has_a_row_for_each_way(
+    slotwise: Cli, monkeypatch: pytest.MonkeyPatch, loop: list[float] | None
+) -> None:
+    rates = {SGEMM: [100.0], TWO: [400.0]} | ({} if loop is None else {LOOP: loop})
+    monkeypatch.setattr(suite, "measure_suite", lambda *_: Results(rates, 0.0))
+    code, out, _ = slotwise("bench", "--repeats", 1)
+    assert code == 0
+    lines = [line.strip() for line in out.splitlines()]
+    (sgemm,), (two,) = ([line for line in lines if line.startswith(name)] for name in (SGEMM, TWO))
+    assert sgemm.removeprefix(SGEMM).split() == ["100"]
+    assert two.removeprefix(TWO).split()[:2] == ["400", "–" if loop is None else "8.00×"]
+    assert (f"8.00×  {TWO} / {LOOP}" in out) == (loop is not None)
+
+
+def test_every_measurement_moves_the_progress_bar(slotwise: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "_ways", lambda seconds: {SGEMM: lambda: 100.0, TWO: lambda: 10 * seconds})
+    code, out, _ = slotwise("bench", "--repeats", 2, "--seconds", 3, "--json")
+    assert code == 0
+    assert [row["rate"] for row in json.loads(out)["ways"]] == [100.0, 30.0]
+
+
+@pytest.mark.parametrize("seconds", ["0", "4000", "nan"])
+def test_a_measurement_that_is_too_short_or_too_long_is_refused(slotwise: Cli, seconds: str) -> None:
+    code, _, err = slotwise("bench", "--seconds", seconds)
+    assert code == 2
+    assert "--seconds" in err
 
 
 def test_no_repeats_are_refused(slotwise: Cli) -> None:

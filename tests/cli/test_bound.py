@@ -128,8 +128,8 @@ def test_the_table_says_why_a_theorem_does_not_cover_the_case(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ("", "--smoothness missing"),
-        (GIVEN.replace("--heterogeneity 4.0", ""), "--heterogeneity missing"),
+        ("", "--smoothness is missing"),
+        (GIVEN.replace("--heterogeneity 4.0", ""), "--heterogeneity is missing"),
         (f"{GIVEN} --smoothness 0", "--smoothness"),
         (f"{GIVEN} --smoothness nan", "--smoothness"),
         (f"{GIVEN} --noise-growth 0.9", "--noise-growth"),
@@ -196,6 +196,18 @@ def test_the_table_of_an_estimate_says_what_its_numbers_are(run: Run, trained: P
     assert "The run takes H = 2 steps per update, the theorem one" in words
     assert "Trained for 2 of the run's" in words
     assert max(len(line) for line in out.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("network", "smooth"), [({"network": "logistic"}, True), ({"network": "mlp", "hidden": (2,)}, False)]
+)
+def test_a_network_with_relu_has_a_note_that_it_has_no_finite_smoothness(
+    tmp_path: Path, network: dict[str, Any], smooth: bool
+) -> None:
+    options = {name: value for name, value in TINY.items() if name not in ("channels", "hidden")}
+    parameters = RunConfig.from_options({**options, **network})
+    case = estimate_constants(RunFolder.create(tmp_path / "run", parameters), rounds=2)
+    assert any("no finite L" in note for note in case.notes) is not smooth
 
 
 def test_a_run_of_random_participation_is_refused(run: Run, tmp_path: Path) -> None:

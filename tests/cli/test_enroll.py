@@ -54,8 +54,8 @@ def test_it_says_when_a_reload_is_not_enough(slotwise, tmp_path: Path, kind, opt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--host", "localhost"), "--devices missing"),
-        (("--devices", 3), "--host missing"),
+        (("--host", "localhost"), "--devices is missing"),
+        (("--devices", 3), "--host is missing"),
         (("--devices", 0, "--host", "a"), "--devices 0"),
         (("--devices", 10_001, "--host", "a"), "--devices 10001"),
         (("--devices", 3, "--host", "a b"), "--host a b"),

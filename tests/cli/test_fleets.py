@@ -85,7 +85,7 @@ def test_a_file_with_another_number_of_devices_than_is_said_is_refused(
         ("absences = [[2, -5, 10]]", "absences = [2, -5, 10]: must be such that leaves is a whole number"),
         ("absences = [[0, 5, 10]]", "absences = [0, 5, 10]: must be such that device is a whole number"),
         ("absences = [[2, 50, 10]]", "absences = [2, 50, 10]: must be such that returns is a whole number"),
-        ("mean-present = 5", "mean-away = missing: must be given together with mean_present"),
+        ("mean-present = 5", "mean-away is missing; it must be given together with mean-present"),
         ("devices = 4", "group-size = 10: must be from 1 to 4"),
         (
             "devices = 2\ngroup-size = 1\ndevice-compute-slots = [1, -3]",
@@ -167,7 +167,7 @@ def test_a_bad_file_is_one_line(slotwise: Call, tmp_path: Path, command: str, te
         (["--jitter", "1"], "--jitter 1.0: must be"),
         (["--compute-distribution", "constant:-3"], "--compute-distribution constant:-3: must be"),
         (["--uplink-slots", "0"], "--uplink-slots 0: must be"),
-        (["--mean-present", "5"], "--mean-away missing: must be given"),
+        (["--mean-present", "5"], "--mean-away is missing; it must be given together with --mean-present"),
     ],
 )
 @pytest.mark.parametrize("command", ["plan", "timeline", "train"])

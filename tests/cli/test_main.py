@@ -52,6 +52,12 @@ def test_the_version_is_the_installed_one(
     assert capsys.readouterr() == (f"slotwise {version('slotwise')}\n", "")
 
 
+def test_the_package_is_a_program_too() -> None:
+    command = [sys.executable, "-m", "slotwise", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"slotwise {version('slotwise')}\n")
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["plan", "--help"], ["plan", "-h"]])
 def test_help_is_printed_and_is_no_mistake(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

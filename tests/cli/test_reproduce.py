@@ -72,7 +72,7 @@ def test_a_quick_look_leaves_runs_figures_and_a_report(finished: Path) -> None:
 
 def test_the_report_says_how_idfl_compares_and_what_it_is_made_of(finished: Path) -> None:
     text = (finished / "report.html").read_text(encoding="utf-8")
-    assert "Final loss with and without intentional delay (MNIST, T=160):</strong> S=1: idfl" in text
+    assert "Final training loss with and without intentional delay (MNIST, T=160):</strong> S=1: idfl" in text
     assert "; S=10: idfl" in text
     assert "A quick look" in text
     assert "not the paper&#x27;s 50,000" in text

@@ -29,6 +29,13 @@ def test_a_run_is_a_row_with_its_last_figures(slotwise: Cli, finished: Path) -> 
     assert row.split() == ["small", "finished", "idfl", "1", "2", "104", "1.7500", "45.0%", "█▁▃"]
 
 
+def test_a_huge_loss_leaves_room_for_the_other_columns(slotwise: Cli, finished: Path) -> None:
+    RunFolder.open(finished).write_points([*POINTS[:2], Point(104, 2, 3.1118927e31, 0.45, 1)])
+    _, out, _ = slotwise("show", finished)
+    row = next(line for line in out.splitlines() if "small" in line)
+    assert row.split()[:8] == ["small", "finished", "idfl", "1", "2", "104", "3.1e31", "45.0%"]
+
+
 def test_json_has_the_final_and_the_best_point(slotwise: Cli, finished: Path) -> None:
     _, out, _ = slotwise("show", finished, "--json")
     (run,) = json.loads(out)

@@ -31,10 +31,25 @@ def test_fields_cannot_be_replaced() -> None:
         small().name = "other"
 
 
+def test_its_text_is_one_short_line() -> None:
+    assert repr(small()) == "Dataset(small: 4 + 2 samples, uint8[1, 2, 3], 2 classes)"
+    values = np.zeros((2000, 1), np.float32), np.zeros((1000, 1), np.float32)
+    regression = small(
+        train_inputs=values[0], train_targets=values[0], test_inputs=values[1], test_targets=values[1],
+        classes=None, offset=(), scale=(),
+    )  # fmt: skip
+    assert repr(regression) == "Dataset(small: 2,000 + 1,000 samples, float32[1], no classes)"
+
+
 def test_the_array_given_stays_writable() -> None:
     labels = np.array([0, 1], np.uint8)
     small(test_targets=labels)
     assert labels.flags.writeable
+
+
+def test_images_of_one_channel_have_the_usual_strides() -> None:
+    images = np.zeros((4, 2, 3), np.uint8)[:, np.newaxis]
+    assert small(train_inputs=images).train_inputs.strides == (6, 6, 3, 1)
 
 
 def test_images_are_made_contiguous() -> None:

@@ -1,11 +1,15 @@
 """What the README claims is what the package has and what the results say."""
 
 import re
+from math import isnan
+from statistics import fmean
 
 from doc_pages import ROOT, blocks
 
 from slotwise.aggregation.aggregation_config import RULES
 from slotwise.data.facts import FACTS
+from slotwise.paper.evidence import Evidence, Results
+from slotwise.runs import RunConfig
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NUMBERS = {5: "five", 16: "sixteen"}
@@ -17,16 +21,33 @@ def test_the_readme_is_short() -> None:
 
 def test_the_commands_of_the_makefile_are_named() -> None:
     commands = "".join(block.text for block in blocks(ROOT / "README.md"))
-    assert "$ make " in commands
-    assert "$ make test" in commands
+    assert re.findall(r"^\$ (make(?: \w+)?)", commands, re.MULTILINE) == [
+        *("make", "make test", "make docs", "make dist")
+    ]
 
 
 def test_final_losses_are_those_of_the_published_results() -> None:
-    results = (ROOT / "docs/results/README.md").read_text(encoding="utf-8")
-    losses = re.findall(r"from (0\.\d+) to (0\.\d+)", README)
-    assert losses == [("0.546", "0.015"), ("0.061", "0.038")]
-    rows = {row.split("|")[1].strip(): row for row in results.splitlines() if row.startswith("|")}
-    assert all(before in rows["async"] and after in rows["idfl"] for before, after in losses)
+    """Of the runs in docs/results/paper, three seeds: the README and the page of results say the same."""
+    results = Results(ROOT / "docs/results/paper/runs")
+    evidence = Evidence(RunConfig(), (1, 5, 10), (), range(3), results)
+    assert len(evidence.final("idfl", 5)) == 3
+    alone, *collapsed = sorted(evidence.final("async", 5))
+    five, before, after = (fmean(evidence.final(*run)) for run in (("idfl", 5), ("async", 10), ("idfl", 10)))
+    assert all(map(isnan, collapsed))
+    assert all(map(isnan, (*evidence.final("async", 1), *evidence.final("idfl", 1))))
+    page = " ".join((ROOT / "docs/results/README.md").read_text(encoding="utf-8").replace(">", "").split())
+    assert f"to {five:.3f}" in README
+    assert f"{alone:.3f} with the third" in " ".join(README.split())
+    assert f"from {before:.3f} to {after:.3f}" in README
+    assert f"goes to {five:.3f} (98 % test accuracy), while" in page
+    assert f"from {before:.3f} to {after:.3f}" in page
+    models = RunConfig().with_options(aggregation="model-average", evaluate_every=503)
+    evidence = Evidence(models, (1, 50, 100), (), range(3), results)
+    runs = (("async", 50), ("async", 100), ("idfl", 1))
+    fifty, hundred, one = (fmean(evidence.final(*run)) for run in runs)
+    assert f"ends lowest ({fifty:.3f}, S=100 {hundred:.3f})" in page
+    assert f"to {one:.3f}, below all other S" in page
+    assert f"ends at {one:.3f} and at {five:.3f}" in page
 
 
 def test_numbers_of_rules_and_data_sets_are_right() -> None:
@@ -45,17 +66,34 @@ def test_speeds_are_those_of_the_page_about_speed() -> None:
     assert "benchmarks/peers.py" in README
 
 
-def test_every_mark_has_a_source() -> None:
-    comparison = (ROOT / "docs/comparison.md").read_text(encoding="utf-8")
-    marks = [line.split("|")[1].strip() for line in README.splitlines() if re.search(r"\| [✓◐–] \|", line)]
-    assert len(marks) >= 12
-    sourced = [line.split("|")[1].strip() for line in comparison.splitlines() if line.startswith("| ")]
-    assert [mark for mark in marks if not any(mark.startswith(row) for row in sourced)] == []
+def marks() -> dict[str, dict[str, str]]:
+    """The marks of the README's table: row, column and mark."""
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in README.splitlines() if "|" in line]
+    ((_, *names),) = [row for row in rows if row[-1] == "own loop"]
+    return {row[0]: dict(zip(names, row[1:], strict=True)) for row in rows if row[-1] in {*"✓◐–"}}
+
+
+def sourced_marks() -> dict[str, dict[str, str]]:
+    """The marks of docs/comparison.md, where an item begins with one or several columns and their marks."""
+    _, *sections = re.split(r"^### ", (ROOT / "docs/comparison.md").read_text(encoding="utf-8"), flags=re.M)
+    return {
+        section.partition("\n")[0]: {
+            name: mark
+            for item in re.findall(r"^- (.*?): ", section, re.MULTILINE)
+            for name, mark in re.findall(r"(\w[\w -]*) ([✓◐–])", item)
+        }
+        for section in sections
+    }
+
+
+def test_every_mark_is_the_one_of_its_source() -> None:
+    assert len(marks()) >= 12
+    assert marks() == sourced_marks()
 
 
 def test_every_peer_has_a_version() -> None:
     comparison = (ROOT / "docs/comparison.md").read_text(encoding="utf-8")
     page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
-    versions = re.findall(r"\d+\.\d+\.\d+", comparison.split("|")[0])
+    versions = re.findall(r"\d+\.\d+\.\d+", comparison)
     assert len(versions) == 4
     assert all(f"| {version} |" in page for version in versions)

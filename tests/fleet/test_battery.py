@@ -27,11 +27,14 @@ HARVESTS: list[dict[str, Any]] = [
     {"harvest": (0.3,)},
     {"harvest": (0.0,)},
     {"harvest": (2.0,), "probability": 0.2, "seed": 4},
+    {"harvest": (2.0,), "probability": 0.01, "seed": 4},
+    {"harvest": (0.0,), "probability": 0.5},
     {"trace": tuple(chance(2, slot) for slot in range(60))},
+    {"trace": (1.0, 0.5)},
 ]
 
 
-@pytest.mark.parametrize("harvest", HARVESTS, ids=["constant", "none", "random", "trace"])
+@pytest.mark.parametrize("harvest", HARVESTS, ids="-".join)
 @pytest.mark.parametrize("needed", [0, 1, 4, 10, 11])
 def test_the_first_slot_with_enough_is_found(harvest: dict[str, Any], needed: int) -> None:
     batteries = Batteries(**USUAL, initial=(2.0,), **harvest)

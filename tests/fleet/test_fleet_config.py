@@ -1,13 +1,15 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.errors import InputError, UserError
-from slotwise.fleet import Absence, Fleet
+from slotwise.fleet import Absence, Fleet, FleetConfig
 from slotwise.fleet.fleet_file import read_fleet
+from slotwise.scenario import Scenario
 
 Write = Callable[[str], Path]
 
@@ -180,3 +182,42 @@ def test_the_given_links_must_be_whole_slots(write: Write) -> None:
 def test_what_a_terminal_cannot_show_is_not_repeated(write: Write) -> None:
     message = "fleet.csv, row 2, column compute_slots: ?[2J5: must be a whole number from 1 to 1,000,000,000"
     assert refusal(write("device,compute_slots\n1,\x1b[2J5\n")) == message
+
+
+def test_losses_of_uplinks_are_read_and_an_empty_one_is_none(write: Write) -> None:
+    text = "device,compute_slots,uplink_loss\n1,50,0.25\n2,80,\n3,10,1e-3\n"
+    assert read_fleet(write(text)).device_uplink_loss == (0.25, 0.0, 0.001)
+
+
+@pytest.mark.parametrize("loss", ["1", "-0.5", "nan", "often"])
+def test_a_loss_that_is_no_probability_is_refused(write: Write, loss: str) -> None:
+    text = f"device,compute_slots,uplink_loss\n1,50,0\n2,80,{loss}\n"
+    assert refusal(write(text)).startswith(f"fleet.csv, row 3, column uplink_loss: {loss}")
+
+
+BATTERY = {"computing_joules": 1.0, "sending_joules": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "changes", "parameter"),
+    [
+        ({"mean_present": 5, "mean_away": 5}, {"deadline": None}, "mean_present"),
+        ({"mean_present": 1, "mean_away": 1}, {"deadline": 10**9}, "mean_present"),
+        ({"jitter": 0.5}, {"devices": 10**8}, "devices"),
+        ({**BATTERY, "battery_joules": 9.0, "battery_initial": 2.0}, {}, "battery_initial"),
+        ({**BATTERY, "device_battery_joules": (9.0, 9.0)}, {}, "device_battery_joules"),
+    ],
+    ids=["no deadline", "absences", "devices", "initial", "batteries"],
+)
+def test_a_fleet_that_cannot_be_made_is_refused(
+    options: dict[str, Any], changes: dict[str, Any], parameter: str
+) -> None:
+    usual = {"devices": 3, "group_size": 1, "compute_slots": 2, "deadline": 50}
+    with pytest.raises(InputError) as raised:
+        FleetConfig(**options).fleet(Scenario(**(usual | changes)))
+    assert raised.value.parameter == parameter
+
+
+def test_equal_devices_without_faults_are_no_fleet() -> None:
+    scenario = Scenario(devices=3, group_size=1, compute_slots=2, deadline=50)
+    assert FleetConfig().fleet(scenario) is None

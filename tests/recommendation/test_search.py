@@ -1,6 +1,7 @@
 """The whole search on a task of milliseconds: cost, divergence, interruption, folders."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.elimination import Question, Search
 from slotwise.recommendation.metric import Metric, Target
 from slotwise.recommendation.pilots import FolderTrainer, Stopped, begin, pilot_folder
-from slotwise.recommendation.search import _group_sizes
+from slotwise.recommendation.search import _group_sizes, recommend
 from slotwise.runs import RunConfig, RunFolder
 
 from .conftest import Pulling, Tasks, make_question
@@ -207,3 +208,32 @@ def test_only_group_sizes_that_the_rule_allows_are_candidates() -> None:
     with pytest.raises(InputError) as caught:
         _group_sizes(krum, [2, 10])
     assert caught.value.parameter == "group_sizes"
+
+
+def test_the_slot_of_a_cpu_gives_the_joules_also_without_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slotwise.recommendation.pilots.TaskCache.make", lambda _, config: Pulling(config))
+    options = {"devices": 6, "group_size": 1, "deadline": 320, "local_steps": 1, "batch_size": 4}
+    cpu = {"cycles_per_sample": 2e6, "cpu_ghz": 1.0, "cpu_slot_ms": 2.0}
+    plain = RunConfig.from_options({**options, "compute_slots": 4})
+    found = [
+        recommend(
+            config,
+            group_sizes=(1, 2),
+            metric="joules-to-target",
+            target="loss=1",
+            seeds=1,
+            powers=powers,
+            out=tmp_path / name,
+            workers=1,
+        )
+        for name, config, powers in (
+            ("cpu", RunConfig.from_options({**options, **cpu}), POWERS),
+            ("seconds", plain, replace(POWERS, slot_seconds=0.002)),
+        )
+    ]
+    assert found[0].standings == found[1].standings
+    assert found[0].best.values[0] is not None
+    written = [(tmp_path / name / "recommended.toml").read_text() for name in ("cpu", "seconds")]
+    assert written[0] == written[1]

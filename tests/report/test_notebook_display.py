@@ -218,6 +218,7 @@ def test_several_histories_share_a_figure() -> None:
     history = History((Point(0, 0, 1.0, 0.5, 0), Point(9, 3, 0.5, 0.6, 1)), {}, 3)
     figure = plot_curves({"async": history, "idfl": history})
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["async", "idfl"]
-    for wrong in ({}, {"async": "runs/async"}):
-        with pytest.raises(InputError):
+    for wrong in ({}, {"async": "runs/async"}, history, [history]):
+        with pytest.raises(InputError) as error:
             plot_curves(wrong)
+        assert error.value.parameter == "results"

@@ -51,6 +51,13 @@ def own_text(page: Page) -> str:
     return text.replace(get_plotlyjs(), "")
 
 
+def test_rounds_are_logarithmic_where_one_curve_has_many_more() -> None:
+    short, long = points(2.0, 1.0), points(*[1.0] * 30)
+    assert [panel.has_log_rounds for panel in figure(line("S=1", short)).panels] == [False] * 3
+    numbers = figure_numbers(figure(line("S=1", long), line("S=100", short)))
+    assert [panel["log"] for panel in numbers["panels"]] == [False, False, True]
+
+
 def test_the_page_needs_nothing_from_elsewhere(page: Page) -> None:
     text = unescape(own_text(page))
     targets = re.findall(r"""\b(?:src|href|action|data-src)\s*=\s*["']?([^"'\s>]*)""", text)

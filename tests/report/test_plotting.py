@@ -10,7 +10,14 @@ from matplotlib.figure import Figure
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Point
 from slotwise.report.curves import COLOURS, CurveFigure, Line, Panel
-from slotwise.report.plotting import curves_figure, draw_curves, plot_figure, read_curves, save_figure
+from slotwise.report.plotting import (
+    CUT_NOTE,
+    curves_figure,
+    draw_curves,
+    plot_figure,
+    read_curves,
+    save_figure,
+)
 from slotwise.runs import RunConfig, RunFolder
 
 CURVE = [Point(slot=slot, round=slot, loss=2.0 / (1 + slot), accuracy=0.5, staleness=0) for slot in range(5)]
@@ -93,6 +100,24 @@ def test_runs_of_the_same_name_are_labelled_by_their_paths(tmp_path: Path) -> No
     assert list(read_curves(runs)) == [f"{run}: idfl S=1" for run in runs]
 
 
+def test_a_folder_named_after_its_schedule_is_not_labelled_twice(tmp_path: Path) -> None:
+    assert list(read_curves([run_in(tmp_path / "idfl")])) == ["idfl S=1"]
+
+
+@pytest.mark.parametrize("end", [1500, 4000, 20_000, 50_000, 72_915])
+def test_labels_below_narrow_panels_are_apart(end: int) -> None:
+    points = [Point(slot, slot, 1.0 / (1 + slot), 0.5, 0) for slot in range(0, end + 1, end // 5)]
+    figure = plot_figure(curves_figure({"a": points}))
+    FigureCanvasAgg(figure).draw()
+    for axes in figure.axes:
+        first, last = axes.get_xlim()
+        shown = [tick for tick in axes.xaxis.get_major_ticks() if first <= tick.get_loc() <= last]
+        assert len(shown) >= 3
+        boxes = [tick.label1.get_window_extent() for tick in shown]
+        letter = boxes[0].width
+        assert all(right.x0 - left.x1 > letter for left, right in pairwise(boxes))
+
+
 def test_another_suffix_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         draw_curves(curves_figure({}), tmp_path / "a.gif")
@@ -118,3 +143,29 @@ def test_every_loss_axis_has_labels(low: float, high: float) -> None:
     assert all(tick.label1.get_text() for tick in shown)
     boxes = [tick.label1.get_window_extent() for tick in shown]
     assert not any(one.overlaps(other) for one, other in pairwise(boxes))
+
+
+@pytest.mark.parametrize(("peak", "noted"), [(9.0, False), (40.0, True)])
+def test_panels_say_that_higher_losses_are_not_shown(peak: float, noted: bool) -> None:
+    points = [Point(slot, slot, loss, 0.5, 0) for slot, loss in enumerate((2.3, peak, 1.0, 0.9, 0.8))]
+    figure = plot_figure(curves_figure({"a": points}))
+    figure.draw_without_rendering()
+    by_loss = {axes for axes in figure.axes if axes.get_ylabel() == "training loss"}
+    assert by_loss
+    for axes in figure.axes:
+        notes = [text for text in axes.texts if text.get_text() == CUT_NOTE]
+        assert bool(notes) is (noted and axes in by_loss)
+        for note in notes:
+            box, frame = note.get_window_extent(), axes.get_window_extent()
+            assert frame.x0 <= box.x0 <= box.x1 <= frame.x1
+            assert frame.y0 <= box.y0 <= box.y1 <= frame.y1
+
+
+def test_round_0_is_not_drawn_on_a_logarithmic_axis() -> None:
+    """It would make the first line flat: on such an axis it is infinitely far to the left."""
+    long, short = ([Point(n, n * step, 2.0 / (1 + n), 0.5, 0) for n in range(5)] for step in (100, 1))
+    lines = tuple(Line(name, COLOURS[0], False, (seed,)) for name, seed in (("long", long), ("short", short)))
+    figure = plot_figure(CurveFigure("", "", "", (Panel("", "round", "loss", lines),)))
+    (axes,) = [axes for axes in figure.axes if axes.get_xscale() == "log"]
+    assert [len(line.get_xdata()) for line in axes.get_lines()] == [4, 4]
+    assert all(min(line.get_xdata()) > 0 for line in axes.get_lines())

@@ -1,10 +1,23 @@
 import os
 import signal
 
+import numpy as np
 import pytest
 
-from slotwise.learning import History, Point
-from slotwise.report.progress import StageProgress, Stop, TrainingProgress, stop_on_signals
+from slotwise.aggregation import Vector
+from slotwise.batch import Job, JobProgress, Run
+from slotwise.learning import Evaluation, History, Point, TrainingStart, train
+from slotwise.report.progress import (
+    MOST_BARS,
+    BatchProgress,
+    ProgressBar,
+    StageProgress,
+    Stop,
+    TrainingProgress,
+    duration,
+    stop_on_signals,
+)
+from slotwise.runs import RunConfig
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
 
@@ -74,3 +87,133 @@ def test_without_a_stage_or_when_quiet_nothing_is_shown(capsys: pytest.CaptureFi
     with StageProgress(quiet=True) as bars:
         bars.progress("training", 1, 3)
     assert capsys.readouterr() == ("", "")
+
+
+def jobs(count: int) -> list[Job]:
+    return [Job(Run(f"run{number}", RunConfig()), work=1.0) for number in range(1, count + 1)]
+
+
+def test_a_job_that_ends_is_a_line_with_its_last_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second, third = jobs(3)
+    with BatchProgress(lambda: False) as progress:
+        progress.batch_started([first, second, third], finished=2)
+        for job in (first, second):
+            progress.job_started(job)
+        progress.job_progress(first, JobProgress(0, 10))
+        progress.job_progress(first, JobProgress(5, 10, 0.25, 0.75))
+        progress.job_ended(first, None)
+        progress.job_ended(second, "diverged in round 3")
+        progress.job_started(third)
+    shown = capsys.readouterr().err
+    assert "run1: loss 0.25, 75.0% (" in shown
+    assert "run2: diverged in round 3 (" in shown
+    assert "2 of 3 runs (2 finished before)" in shown
+    assert "run3" in shown
+    assert "preparing" in shown
+
+
+def test_a_job_that_lost_its_worker_is_announced_and_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    (job,) = jobs(1)
+    with BatchProgress(lambda: False) as progress:
+        progress.batch_started([job], finished=0)
+        progress.job_started(job)
+        progress.job_retried(job, "its process was ended by SIGKILL")
+        progress._show_all()
+    shown = capsys.readouterr().err
+    assert "run1: its process was ended by SIGKILL; it is resumed" in shown
+    assert "0 of 1 runs" in shown
+    assert "waiting for a worker" in shown
+
+
+def test_a_job_that_is_stopped_has_not_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    job, other = jobs(2)
+    stop = Stop()
+    with BatchProgress(lambda: stop.requested) as progress:
+        progress.batch_started([job, other], finished=0)
+        progress.job_started(job)
+        progress.job_started(other)
+        stop.requested = True
+        progress.job_progress(other, JobProgress(1, 10))
+        progress.job_ended(job, None)
+    shown = capsys.readouterr().err
+    assert "run1:" not in shown
+    assert "0 of 2 runs" in shown
+    assert "stopping" in shown
+
+
+def test_more_jobs_than_bars_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    many = jobs(MOST_BARS + 2)
+    with BatchProgress(lambda: False) as progress:
+        progress.batch_started(many, finished=0)
+        for job in many:
+            progress.job_started(job)
+            progress.job_progress(job, JobProgress(1, 10))
+        progress.job_ended(many[-1], None)
+    shown = capsys.readouterr().err
+    assert shown.count("run") - shown.count(" runs") == MOST_BARS + 1  # bars, and the line of the last job
+    assert f"{MOST_BARS + 1} in training" in shown
+
+
+def test_rungs_of_a_search_share_one_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    with BatchProgress(lambda: False) as progress:
+        for slot, count in ((100, 2), (200, 1)):
+            progress.rung_started(slot, ["async S=1", "idfl S=2"][:count])
+            progress.batch_started(jobs(count), finished=0)
+    shown = capsys.readouterr().err
+    assert "to slot 100: async S=1, idfl S=2" in shown
+    assert shown.count(" runs") == 1
+    assert "0 of 1 runs" in shown
+
+
+def test_a_batch_without_jobs_or_a_quiet_one_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with BatchProgress(lambda: False) as progress:
+        progress.batch_started([], finished=3)
+    with BatchProgress(lambda: False, quiet=True) as progress:
+        (job,) = jobs(1)
+        progress.batch_started([job], finished=0)
+        progress.job_started(job)
+        progress.job_ended(job, None)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (91, "2 min"), (3600, "60 min"), (7500, "2 h 05 min")]
+)
+def test_durations_are_in_the_largest_unit_that_is_not_too_coarse(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+class Halving:
+    """A task that may fail in its third training."""
+
+    def __init__(self, fails: bool) -> None:
+        self._fails = fails
+
+    def initial_model(self) -> Vector:
+        return np.ones(3, dtype=np.float32)
+
+    def local_update(self, model: Vector, start: TrainingStart) -> Vector:
+        if self._fails and start.device == 3:
+            raise RuntimeError("broken device")
+        return np.asarray(model / 2, dtype=np.float32)
+
+    def evaluate(self, model: Vector) -> Evaluation:
+        return Evaluation(float(model.sum()), 0.75)
+
+    def named_arrays(self, model: Vector) -> dict[str, Vector]:
+        return {"model": model}
+
+
+def test_a_bar_for_python_ends_with_its_training(
+    timeline: Timeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bar = ProgressBar()
+    for _ in range(2):
+        train(timeline, Halving(fails=False), observer=bar)
+        shown = capsys.readouterr().err
+        assert shown.count("async S=2") == 1
+        assert "round 6/6" in shown
+        assert "acc 75.0%" in shown
+    with pytest.raises(RuntimeError, match="broken device"):
+        train(timeline, Halving(fails=True), observer=bar)
+    assert "async S=2" in capsys.readouterr().err

@@ -18,6 +18,15 @@ def test_cycles_stand_for_compute_slots() -> None:
     assert RunConfig.from_saved(config.options()) == config
 
 
+@pytest.mark.parametrize(
+    ("ghz", "slot_ms", "cycles"), [(1, 4.1, 4_100_000), (1.1, 10, 11_000_000), (0.3, 0.7, 210_000)]
+)
+def test_decimal_fractions_give_no_slot_more_than_they_say(ghz: float, slot_ms: float, cycles: float) -> None:
+    options = {"cycles_per_sample": cycles, "cpu_ghz": ghz, "cpu_slot_ms": slot_ms}
+    config = RunConfig.from_options({**options, "local_steps": 1, "batch_size": 1})
+    assert config.channel.compute_slots == 1
+
+
 def test_with_a_battery_they_stand_for_its_joules() -> None:
     config = RunConfig.from_options({**CPU, **BATTERY, "cpu_kappa": 1e-28})
     assert config.fleet.computing_joules == pytest.approx(0.064 / 7)
@@ -31,6 +40,9 @@ def test_with_a_battery_they_stand_for_its_joules() -> None:
         ({"cycles_per_sample": 2e6, "cpu_ghz": 1.0}, "cpu_slot_ms"),
         ({**CPU, "cpu_ghz": 0.0}, "cpu_ghz"),
         ({**CPU, "cpu_ghz": "fast"}, "cpu_ghz"),
+        ({**CPU, "cpu_ghz": float("inf")}, "cpu_ghz"),
+        ({**CPU, "cpu_ghz": 1e308}, "cpu_ghz"),
+        ({**CPU, "cpu_slot_ms": float("nan")}, "cpu_slot_ms"),
         ({**CPU, "cycles_per_sample": -1}, "cycles_per_sample"),
         ({**CPU, "compute_slots": 5}, "cycles_per_sample"),
         ({**CPU, "cpu_kappa": 1e-28}, "cpu_kappa"),

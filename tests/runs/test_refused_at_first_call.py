@@ -9,6 +9,7 @@ import pytest
 
 from slotwise.errors import UserError
 from slotwise.learning import Evaluation, Task, TrainingStart
+from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.task import CheckedTask
 from slotwise.runs import RunConfig, RunFolder, run
 
@@ -65,6 +66,19 @@ def test_a_wrong_rule_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UserError):
         run(CONFIG.with_options(aggregation="own_wrong_rule:rule"), tmp_path / "run", task=own())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_wrong_rule_is_refused_before_a_built_in_network_computes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other_wrong_rule.py").write_text("def rule(model, contributions):\n    return model[:2]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for method in ("local_updates", "evaluate"):  # kernels are compiled when they are first called
+        monkeypatch.setattr(CnnTask, method, lambda *_: pytest.fail("computed"))
+    options = {"aggregation": "other_wrong_rule:rule", "network": "logistic"}
+    with pytest.raises(UserError, match="other_wrong_rule"):
+        run(CONFIG.with_options(**options), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -20,7 +20,21 @@ def test_an_unknown_option_is_answered_with_those_that_may_be_given(tmp_path: Pa
     with pytest.raises(UserError) as refused:
         read_toml(path)
     listed = str(refused.value).partition("allowed are ")[2].split(", ")
-    assert set(listed) == {flag.name for flag in run_flags()} | ONLY_IN_FILES
+    known = {flag.name for flag in run_flags()} | ONLY_IN_FILES
+    assert set(listed) == {name.replace("_", "-") for name in known}
+
+
+@pytest.mark.parametrize(
+    ("key", "suggested"),
+    [("groupsize", "group-size"), ("group-sise", "group-size"), ("group_sise", "group_size")],
+)
+def test_a_suggestion_is_written_as_in_the_documentation_or_as_the_key(
+    key: str, suggested: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(f"{key} = 3\n")
+    with pytest.raises(UserError, match=f"unknown option {key}: did you mean {suggested}\\?"):
+        read_toml(path)
 
 
 @pytest.mark.parametrize("line", ["folder-shape = [1, 8, 8]", "folder_classes = 3"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import slotwise
@@ -15,6 +15,7 @@ from slotwise import InputError, Scenario, Timeline, simulate
 from slotwise.fleet import Absence, Fleet
 from slotwise.schedule import Asynchronous, automatic_delay, scheduler_for
 from slotwise.schedule.equal_devices import round_ends
+from slotwise.schedule.simulation import most_uplinks
 
 EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=2)
 
@@ -329,3 +330,29 @@ def test_a_scheduler_of_unequal_devices_just_in_time_needs_a_deadline() -> None:
     fleet = Fleet(compute_slots=(2, 3), link_slots=(1, 1))
     with pytest.raises(InputError, match="rounds"):
         scheduler_for(Scenario(devices=2, group_size=1, compute_slots=2), "idfl", fleet=fleet)
+
+
+@st.composite
+def channels(draw: st.DrawFn) -> Scenario:
+    """Group sizes that may change, on some sub-channels."""
+    devices, deadline = draw(st.integers(1, 10)), draw(st.integers(40, 200))
+    slots = sorted(draw(st.sets(st.integers(1, deadline), max_size=3)))
+    return Scenario(
+        devices=devices,
+        group_size=draw(st.integers(1, devices)),
+        compute_slots=draw(st.integers(1, 6)),
+        link_slots=draw(st.integers(1, 3)),
+        deadline=deadline,
+        group_size_changes=tuple((slot, draw(st.integers(1, devices))) for slot in slots),
+        sub_channels=draw(st.integers(1, 5)),
+    )
+
+
+@given(channels(), st.sampled_from(["sync", "async", "idfl"]), st.none() | st.integers(1, 30))
+@example(
+    Scenario(devices=10, group_size="5@0, 4@3", compute_slots=1, deadline=300, sub_channels=4), "async", None
+)
+def test_no_timeline_has_more_uplinks_than_the_bound(
+    scenario: Scenario, schedule: str, rounds: int | None
+) -> None:
+    assert len(simulate(scenario, schedule, rounds=rounds)) <= most_uplinks(scenario, rounds)

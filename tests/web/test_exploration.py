@@ -5,10 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from slotwise.cli.app import run as run_command
 from slotwise.errors import InputError
+from slotwise.report.gantt.chart import Window, activity_table
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline
 from slotwise.web import exploration
@@ -89,3 +91,14 @@ def test_an_option_of_the_training_without_effect_is_refused(tmp_path: Path) -> 
 def test_a_timeline_that_is_too_long_is_refused() -> None:
     with pytest.raises(InputError, match="at most"):
         exploration.refuse_too_long(effective({"devices": 100, "deadline": 10**8})[0])
+
+
+def test_parts_of_the_chart_of_unequal_devices_come_from_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    timelines, options = exploration.Timelines(), parse_options(SMALL | CASES["unequal"])
+    timeline = timelines.of(effective(options)[0])
+    every = activity_table(timeline)
+    first = timelines.table(timeline, Window(0, 30))
+    monkeypatch.setattr(exploration, "activity_table", lambda *_: pytest.fail("the table was made again"))
+    later = timelines.table(timeline, Window(30, 60))
+    for found, (begin, end) in ((first, (0, 30)), (later, (30, 60))):
+        assert np.array_equal(found, every[:, (every[2] < end) & (every[3] > begin)])

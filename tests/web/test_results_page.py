@@ -17,7 +17,7 @@ from slotwise.web.explorer_app import Explorer
 from slotwise.web.results_browser import ResultsBrowser
 
 PUBLISHED = Path(__file__).parents[2] / "docs/results"
-GRID = PUBLISHED / "recommend/grid/runs"
+GRID = PUBLISHED / "paper/runs"
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +74,14 @@ def test_runs_are_filtered_by_any_option(page: Page) -> None:
 
 def test_seeds_are_a_band(page: Page) -> None:
     page.run("(() => { document.querySelectorAll('#results .tools button')[1].click(); })()")  # choose none
-    write(page, "recommend/grid schedule=idfl group_size=10")
+    write(page, "paper/runs schedule=idfl group_size=10 aggregation=mean")
     page.run(
         "(() => { document.querySelectorAll('#results .tools button')[0].click(); })()"
     )  # choose all shown
     page.settle()
     (line,) = page.run("sw.resultPlots.loss.content.lines")
-    assert line["label"].endswith("(2 seeds)")
-    folders = [RunFolder(GRID / f"mnist-idfl-S10-T50000-seed{seed}") for seed in (1, 2)]
+    assert line["label"].endswith("(3 seeds)")
+    folders = [RunFolder(GRID / f"mnist-idfl-S10-T50000-seed{seed}") for seed in range(3)]
     band = Line("", BLUE, False, tuple(folder.points() for folder in folders)).band("slot", "loss")
     assert [point[0] for point in line["points"]] == band.places.tolist()
     assert [point[1] for point in line["points"]] == pytest.approx(band.mean.tolist())
@@ -89,7 +89,7 @@ def test_seeds_are_a_band(page: Page) -> None:
 
 
 def test_the_timeline_of_a_run_is_shown_and_opened_in_the_explorer(page: Page) -> None:
-    write(page, "recommend/grid schedule=async group_size=25 seed=1")
+    write(page, "paper/runs schedule=async group_size=25 seed=1 aggregation=mean")
     page.click("#results tbody tr td button")
     page.wait("sw.resultGantt.part")
     expected = RunFolder(PUBLISHED / shown(page)[0]).parameters().simulate()

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from browser import Browser
 
-from slotwise import InputError, Scenario, Timeline, simulate, timeline_view
+from slotwise import InputError, Scenario, Timeline, UserError, simulate, timeline_view
+from slotwise.web import timeline_view as module
 
 
 @pytest.fixture
@@ -61,3 +62,18 @@ def test_slots_that_are_not_there(timeline: Timeline, slots: object) -> None:
 def test_a_file_name_of_another_kind(timeline: Timeline, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="html"):
         timeline_view(timeline).save(tmp_path / "timeline.txt")
+
+
+def test_a_timeline_without_rounds_is_refused(timeline: Timeline) -> None:
+    with pytest.raises(UserError, match="no rounds"):
+        timeline_view(timeline.first(0))
+
+
+def test_slots_with_more_bars_than_a_page_holds_are_refused(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_BARS", 100)
+    with pytest.raises(InputError) as raised:
+        timeline_view(timeline, (0, 250))
+    assert raised.value.parameter == "slots"
+    assert timeline_view(timeline, (0, 10)).html

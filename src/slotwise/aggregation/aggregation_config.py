@@ -97,6 +97,7 @@ class AggregationConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.aggregation in RULES:
+            # The rule checks its own options.
             self.rule()
         elif not is_function_name(self.aggregation):
             raise InputError("aggregation", self.aggregation, f"{', '.join(RULES)} or module:function")

@@ -27,6 +27,7 @@ def coordinate_median(model: Vector, contributions: Sequence[Contribution]) -> V
     With an even number of updates it is the mean of the two in the middle.
     """
     count = len(contributions)
+    # This leaves one of an odd number of updates, and two of an even number.
     return (model - _middle_mean(contributions, (count - 1) // 2)).astype(np.float32)
 
 
@@ -49,6 +50,7 @@ class TrimmedMean:
         if self._dropped(size):
             return
         if size < 3:
+            # The smallest size of which `_dropped` is not 0.
             needed = ceil((1 - ROUNDING) / self.trim)
             allowed = f"at least {needed} with trim {self.trim:g}, and at least 3 with any trim"
             raise InputError("group_size", size, f"{allowed}: fewer updates cannot be trimmed at both ends")

@@ -86,6 +86,7 @@ def by_score(contributions: Sequence[Contribution], byzantine: int) -> list[int]
     distances = np.full((count, count), inf)
     for i, one in enumerate(contributions):
         for j in range(i):
+            # The expansion |a|² + |b|² − 2ab would cancel for updates that are close to each other.
             difference = one.update.astype(np.float64) - contributions[j].update
             distances[i, j] = distances[j, i] = np.square(difference).sum()
     neighbours = max(1, count - byzantine - 2)

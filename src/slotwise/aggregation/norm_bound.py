@@ -56,15 +56,18 @@ class NormBounded:
         for sent, norm in zip(contributions, norms, strict=True):
             repeated = self.clip_norm == "auto" and sent.device in long
             bounds.append(min(usual, REPEATED * median) if repeated else usual)
+            # NaN is above no bound: the update stays as it is, and divergence is noticed in the model.
             if norm > bounds[-1]:
                 clipped.append(_scaled(sent, (median if repeated else usual) / norm))
             else:
                 clipped.append(sent)
+            # A long update is remembered for the next MEMORY updates of its device.
             left = MEMORY if norm > REPEATED * median else long.pop(sent.device, 0) - 1
             if left > 0:
                 long[sent.device] = left
         found, own = next_model(self.rule, model, clipped, without_norms(state))
         ours = {
+            # `RoundNorms.of` needs all norms of the round, even if there are more than WINDOW.
             NORMS: window[-max(WINDOW, len(norms)) :],
             BOUNDS: np.array([*bounds, median]),
             LONG: np.array(sorted(long.items()), dtype=np.int64).reshape(-1, 2),

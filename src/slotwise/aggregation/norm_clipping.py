@@ -30,6 +30,7 @@ class NormClipping:
     def __call__(self, model: Vector, contributions: Sequence[Contribution]) -> Vector:
         """Return the next model."""
         norms = [float(np.sqrt(np.square(sent.update.astype(np.float64)).sum())) for sent in contributions]
+        # With NaN among them, the order of the norms would be undefined.
         norms = [norm if norm < inf else inf for norm in norms]  # NaN too
         bound = self.largest_norm
         if bound is None:

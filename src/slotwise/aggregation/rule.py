@@ -69,6 +69,7 @@ def mean(model: Vector, contributions: Sequence[Contribution]) -> Vector:
 def keeps_state(aggregation: Callable[..., Any]) -> bool:
     """Return whether a rule takes a third argument, its state."""
     try:
+        # Two arguments fail to bind if the rule requires a third.
         inspect.signature(aggregation).bind(None, None)
     except TypeError:
         return True

@@ -94,10 +94,11 @@ def combination_name(case: str, axes: Sequence[Axis], values: Sequence[Any]) -> 
 def folder_names(names: Sequence[str], identities: Sequence[str]) -> list[str]:
     """Return the names as names of folders: safe characters, limited length, different names stay different.
 
-    Names that had to be changed end in a part of their sha256. If two names are equal, the identities, which
-    are never equal, are hashed instead.
+    Names that are too long, and names that would be the same folder with their other characters replaced, end
+    in a part of their sha256. If two names are equal, the identities, which never are, are hashed instead.
     """
     safe = [re.sub(r"[^A-Za-z0-9.,=+_-]", "_", name) for name in names]
+    # Lower case, because some file systems take Run and run for one folder.
     written, asked = Counter(name.lower() for name in safe), Counter(names)
     for digits in (DIGITS, ALL_DIGITS):  # of a hundred thousand digests, two may begin with the same digits
         found = []

@@ -73,6 +73,7 @@ class BatchFolder:
         with ExitStack() as lock:
             with self._readable():
                 was_new = self.is_new
+                # The deepest first, so that each is empty when it is removed.
                 missing = [path for path in (self.path, *self.path.parents) if not path.exists()]
                 if was_new:
                     self.path.mkdir(parents=True, exist_ok=True)
@@ -158,5 +159,6 @@ def _digest(runs: Iterable[Run]) -> str:
     first = {new: old for old, new in RENAMED.items()}
     tables = [(run.name, run.config.changed_options()) for run in runs]
     changed = [(name, {first.get(key, key): value for key, value in table.items()}) for name, table in tables]
+    # Sorted twice: neither the order of the runs nor that of the options makes another batch.
     lines = sorted((name, json.dumps(table, sort_keys=True)) for name, table in changed)
     return hashlib.sha256(json.dumps(lines).encode()).hexdigest()

@@ -7,7 +7,7 @@ as 0 is the asynchronous schedule, so it is trained once and shown twice.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from slotwise.learning.local_training import LocalTraining
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline, automatic_delay
 
-CACHED_SUMMARIES, CACHED_TIMELINES = 4096, 16
+CACHED_RUNS, CACHED_SUMMARIES, CACHED_TIMELINES = 4096, 4096, 16
 TEST_IMAGES = 10_000
 # An evaluation is a forward pass: about a third of the arithmetic of a training step on the same image.
 FORWARD_PART = 1 / 3
@@ -31,18 +31,20 @@ class Run:
     name: str
     config: RunConfig
 
-    @classmethod
-    def of(cls, config: RunConfig) -> Run:
+    @staticmethod
+    @lru_cache(CACHED_RUNS)
+    def of(config: RunConfig) -> Run:
         """Return the run that trains ``config``, named after what differs from the paper's case."""
         trained = as_trained(config)
         own, paper = trained.options(), RunConfig.from_options({"data": trained.dataset.data}).options()
         parts = [own["data"], own["schedule"], f"S{trained.channel.group_size_text.replace(', ', '-')}"]
         changed = [name for name in NAMED_OPTIONS if own[name] != paper[name]]
         parts += [NAME_WORDS.get(name, "") + str(own[name]).replace(":", ".") for name in changed]
-        if any(own[name] != paper[name] for name in ("channels", "hidden")):
-            kind = [] if own["network"] == "cnn" else [own["network"]]
-            parts.append("x".join(map(str, (*kind, *own["channels"], *own["hidden"]))))
-        return cls("-".join([*parts, f"T{trained.deadline}", f"seed{trained.seed}"]), trained)
+        has_own_layers = any(own[name] != paper[name] for name in ("channels", "hidden"))
+        network = [own["network"]] if own["network"] != paper["network"] else []
+        network += [*own["channels"], *own["hidden"]] if has_own_layers else []
+        parts += ["x".join(map(str, network))] if network else []
+        return Run("-".join([*parts, f"T{trained.deadline}", f"seed{trained.seed}"]), trained)
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ def as_trained(config: RunConfig) -> RunConfig:
 
     Unequal devices are left as they are: each has an intentional delay of its own.
     """
+    if config.slot_ms is not None:  # a duration for joules, which the batch keeps with its powers
+        config = replace(config, slot_ms=None)
     if config.policy.schedule != "idfl":
         return config if config.policy.delay == "auto" else config.with_options(delay="auto")
     has_one_delay = config.policy.selection == "first-ready" and not config.channel.group_size_changes
@@ -95,14 +99,19 @@ def as_trained(config: RunConfig) -> RunConfig:
         return config
     free = free_delay(config.channel)
     delay = free if config.policy.delay == "auto" else config.policy.delay
+    # The normal form of a delay: none is async, and the free one is auto, however it was given.
     if delay == 0:
         return config.with_options(schedule="async", delay="auto")
     return config.with_options(delay="auto" if delay == free else delay)
 
 
 def distinct(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Return each run once, in the order of first appearance."""
-    return tuple({run.name: run for run in runs}.values())
+    """Return each run once, in the order of first appearance; a ValueError if two share a name."""
+    found: dict[str, Run] = {}
+    for run in runs:
+        if found.setdefault(run.name, run) != run:
+            raise ValueError(f"two runs are called {run.name}")
+    return tuple(found.values())
 
 
 class ScheduleSummary(NamedTuple):

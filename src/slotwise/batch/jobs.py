@@ -63,6 +63,8 @@ def run_batch(
     if any(run.config.model.backend == "torch" for run in asked.runs) and find_spec("torch") is None:
         raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'")
     folder = BatchFolder(Path(out))
+    # Before an executor is made, which may take long; and once more under the lock, as another process
+    # may have used the folder meanwhile.
     check_same_batch(folder, asked)
     chosen = make_executor(executor, workers) if isinstance(executor, str) else executor
     with folder.locked():
@@ -187,6 +189,7 @@ class _Dispatcher:
             times = self._losses[job.run.name]
             if not self._stopping and times <= self._executor.retries:
                 self._observer.job_retried(job, reason or "")
+                # In front: it was started before all that wait, so it has more work than they.
                 self._waiting.appendleft(job)
                 return
             reason = f"{reason}, {times} times" if times > 1 else reason

@@ -47,6 +47,7 @@ class ProcessExecutor(Executor):
         if worker is None:
             worker = _Worker(self.folder, self.checkpoint_every)
             self._workers.append(worker)
+        # Rounded up: the cores that do not divide evenly go to the jobs that start first, the largest.
         worker.job, worker.threads = job, -(-free // min(waiting, free))
         worker.send((job, worker.threads))
         return True
@@ -60,15 +61,19 @@ class ProcessExecutor(Executor):
             try:
                 message = worker.pipe.recv()
             except (EOFError, OSError):
+                # The pipe ends with the process; another worker can resume the job from its checkpoint.
                 self._workers.remove(worker)
                 reason = worker.death()
                 ends += [] if worker.job is None else [JobEnd(worker.job, reason, lost=True)]
                 continue
             if message is None:
                 worker.started = True
-            elif worker.job is not None and isinstance(message, JobProgress):
+                continue
+            if worker.job is None:  # a late message about a job that has ended
+                continue
+            if isinstance(message, JobProgress):
                 self.observer.job_progress(worker.job, message)
-            elif worker.job is not None:
+            else:
                 ends.append(JobEnd(worker.job, *message))
                 worker.job, worker.threads = None, 0
         return ends
@@ -130,6 +135,7 @@ def work(descriptor: int) -> None:
                     break
             except UserError:
                 time.sleep(0.1)
+        # In a tuple, because None alone is the message that the worker has started.
         main.send((train_job(place, job, threads, tasks.make),))
 
 
@@ -144,6 +150,7 @@ class _MainProcess(Observer):
         self.jobs: queue.SimpleQueue[tuple[Job, int] | None] = queue.SimpleQueue()
         self._ended = threading.Event()
         threading.Thread(target=self._receive, daemon=True).start()
+        # The worker has started: from here on a death is that of a job, not of the installation.
         self.send(None)
 
     def send(self, message: object) -> None:

@@ -67,6 +67,7 @@ class RayExecutor(Executor):
                 partial(RayWorkers, cluster=self._cluster, count=total, disconnect=False)
             )
             self._here.open(folder, jobs, checkpoint_every, observer)
+        # The threads of a job are on one node, so no job gets more than the largest node has.
         self._threads = max(1, min(total // max(1, jobs), max(cores, default=1)))
         self._size = max(1, min(total // self._threads, jobs))
         self._answered = self._probed = time.monotonic()
@@ -77,6 +78,7 @@ class RayExecutor(Executor):
             return self._here.submit(job, waiting)
         with self._head_needed():
             busy = sum(worker.job is not None for worker in self._workers)
+            # No more workers than jobs: each holds cores of the cluster, also while it is idle.
             while len(self._workers) < min(self._size, busy + waiting) and self._cluster.answers():
                 self._workers.append(_Worker(self._ray, self._threads))
             idle = next((worker for worker in self._workers if worker.call is None), None)
@@ -155,6 +157,7 @@ class RayExecutor(Executor):
                 return [JobEnd(job, f"its node or its process was lost{head}", lost=True)]
             if raised:
                 raise UserError(f"a node of the cluster cannot run slotwise: {reason}") from None
+            # No job had begun on the lost node, so none failed. Several in a row are a fault of the cluster.
             self._false_starts += 1
             if self._false_starts >= FALSE_STARTS:
                 raise UserError(f"the cluster cannot start slotwise: {reason}") from None
@@ -181,12 +184,14 @@ class _Worker:
             self.call = self.actor.begin.remote(
                 job, self._threads, checkpoint_every, resumable_files(run), dataset
             )
+            # The lock outlives this block only if the call was made.
             self._held = held.pop_all()
         self.job, self._run = job, run
 
     def answer(self, observer: Observer) -> list[JobEnd]:
         """Take the answer to the call, and make the next call; raise a RayError if there is no answer."""
         news, job, here = self._ray.get(self.call), self.job, version("slotwise")
+        # Without a call the worker is idle, and `submit` may use it.
         self.call = None
         if not self._ready:
             node, installed = news
@@ -251,6 +256,7 @@ class RayWorker(Observer):
             try:
                 self._reason = train_job(place, job, threads, self._tasks.make)
             finally:
+                # Also after an error: otherwise the news would never say that the job is over.
                 self._over.set()
 
         threading.Thread(target=train, daemon=True).start()
@@ -261,6 +267,7 @@ class RayWorker(Observer):
         while not (over := self._over.wait(NEWS_POLL)) and time.monotonic() < end:
             if self._changes.has_checkpoint():
                 break
+        # ``over`` was read before the files are: what the training writes last is not missed.
         news = News(self._progress, self._changes.take(over=over), over, self._reason)
         if over:
             self._scratch.cleanup()
@@ -310,6 +317,7 @@ class ChangedFiles:
     def take(self, *, over: bool) -> Files:
         """Return a new checkpoint and the curve until then; all files once the training is over."""
         files: Files = {}
+        # The name is read first: a checkpoint that is written in between is sent twice, and never missed.
         name = self._run.checkpoints.newest_name()
         if name != self._sent and (checkpoint := self._run.checkpoints.newest()) is not None:
             self._sent, files[CHECKPOINT] = name, checkpoint

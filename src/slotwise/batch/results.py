@@ -20,6 +20,7 @@ from slotwise.notebook import Displayable
 from slotwise.report.curves import COLOURS, Across, CurveFigure, FinalPoint, Line, MeasuredPoint, Panel
 from slotwise.runs import RunFolder
 from slotwise.runs.run_folder import final_accuracy, final_loss
+from slotwise.runs.slot_duration import powers_of_run
 
 MOST_PANELS = 8  # of curves
 MOST_LINES = 2 * len(COLOURS)  # that can be told apart: solid and dashed
@@ -74,8 +75,10 @@ class BatchResults(Displayable):
             axes = tuple(Axis(name, tuple(values)) for name, values in document["axes"].items())
             powers = Powers(**document["powers"]) if document["powers"] else None
             points = [(str(c), tuple(v), int(seed), str(run)) for c, v, seed, run in document["points"]]
-            if any(len(values) != len(axes) or "/" in run for _, values, _, run in points):
-                raise ValueError
+            for _, values, _, run in points:
+                # Such names could lead to a folder outside the batch.
+                if len(values) != len(axes) or "/" in run or run in ("", ".", ".."):
+                    raise ValueError
         runs = {name: read_run(folder.run(name), powers) for name in dict.fromkeys(p[3] for p in points)}
         return cls(axes, tuple(PointResult(*point, *runs[point[3]]) for point in points), powers is not None)
 
@@ -157,7 +160,8 @@ def read_run(
         raise UserError(f"{run.path}: its history.csv and its run.json are not of the same run")
     spent = np.full(len(points), nan)
     if powers is not None:
-        spent = joules(usage_until(timeline, [point.slot for point in points]), powers)
+        own = powers_of_run(powers, config, check=False)
+        spent = joules(usage_until(timeline, [point.slot for point in points]), own)
     curve = tuple(
         MeasuredPoint(p.slot, p.round, int(timeline.round_offsets[p.round]), float(used), p.loss, p.accuracy)
         for p, used in zip(points, spent, strict=True)
@@ -193,6 +197,7 @@ def batch_figure(results: BatchResults) -> CurveFigure:
     means = {label: mean_statistics(rows) for label, rows in groups.items()}
     losses = {label: mean.final_loss if mean else inf for label, mean in means.items()}
     drawn = sorted(losses, key=lambda label: losses[label])[:MOST_LINES]
+    # In the order of the groups, not of the losses, which change while runs finish.
     styles = {label: number for number, label in enumerate(label for label in groups if label in drawn)}
     note = f" (the {len(styles)} lowest of {len(groups)})" if len(styles) < len(groups) else ""
     if across is None:
@@ -207,6 +212,7 @@ def batch_figure(results: BatchResults) -> CurveFigure:
         shown = tuple(line for line in final if line.seeds)
         panels = [Panel(f"Final loss against {across.title}{note}", "value", "loss", shown, across.title)]
         count = min(len(values), MOST_PANELS)
+        # Evenly spread, with the first and the last value; a numeric axis has at least two.
         for value in (values[number * (len(values) - 1) // (count - 1)] for number in range(count)):
             rows = [row for row in results.rows if row.values[place] == value]
             lines = _curve_lines(_groups(results, rows, across), styles)

@@ -94,6 +94,7 @@ class TaskCache:
         """Return the task of a run; a user's own task may depend on every option and is built each time."""
         if config.model.is_own:
             return build_task(config)
+        # With the number of devices, all that a built-in task depends on.
         learned = (config.dataset, config.model, config.training, config.bits, config.adversary)
         key = (*learned, config.channel.devices)
         if self._last is None or self._last[0] != key:
@@ -124,6 +125,7 @@ def train_job(place: Executor, job: Job, workers: int | WorkerPlan, make_task: M
     except Diverged as error:
         return f"diverged in round {error.round}"
     except ClusterLost:
+        # Without its cluster no other job can be trained either.
         raise
     except Exception as error:  # whatever it is, the other jobs go on
         return f"{type(error).__name__}: {error}"
@@ -139,7 +141,8 @@ class _JobObserver(Observer):
         self._done, self._last = 0, 0.0
 
     def run_started(self, timeline: Timeline, resumed: History | None) -> None:
-        self._rounds = min(timeline.rounds, self._job.until or timeline.rounds)
+        until = self._job.until
+        self._rounds = timeline.rounds if until is None else min(timeline.rounds, until)
         if resumed:
             self._done, self._point = resumed.rounds, resumed.points[-1] if resumed.points else None
         self._report()

@@ -19,13 +19,14 @@ from typing import Any, NamedTuple
 from slotwise.batch.axes import Axis, combination_name, folder_names, split_axes
 from slotwise.batch.job import Run, as_trained, schedule_summary
 from slotwise.costs import Powers
-from slotwise.errors import ConflictError, InputError, UserError, refuse_unknown_name
+from slotwise.errors import ConflictError, InputError, MissingError, UserError, refuse_unknown_name
 from slotwise.files import load_toml
 from slotwise.learning.local_training import LocalTraining
 from slotwise.runs import RunConfig
 from slotwise.runs.config import SHORTHANDS, refuse_unknown
 from slotwise.runs.cpu_options import SPEEDS
 from slotwise.runs.execution import check_task
+from slotwise.runs.slot_duration import powers_of_run
 from slotwise.runs.toml_options import in_words_of, toml_options
 from slotwise.scenario import option_names, whole
 
@@ -115,6 +116,8 @@ class BatchSpec:
         try:
             return _read(path, document)
         except UserError as error:
+            # The case is named by a UserError around the mistake. Only the mistake has parameters, which are
+            # written as in the file.
             mistake = error.__cause__ if isinstance(error.__cause__, InputError) else error
             text = str(error).replace(str(mistake), in_words_of(path, mistake))
             raise UserError(f"{path}: {text.removeprefix(f'{path}: ')}") from None
@@ -176,7 +179,7 @@ def read_powers(table: Any) -> Powers | None:
     if not isinstance(table, dict):
         raise UserError("powers: must be a table of watts")
     for key in table:
-        refuse_unknown_name("key of powers", key, option_names(Powers))
+        refuse_unknown_name("key of powers", key, option_names(Powers), dashes=True)
     given = {name.replace("-", "_"): value for name, value in table.items()}
     for name in ("computing", "sending", "receiving"):
         if name not in given:
@@ -240,6 +243,7 @@ def _expand(folder: Path, cases: Sequence[_Case], seeds: Any, powers: Powers | N
     axes = {n: Axis(n, _distinct(one.value(n, config) for one, config in possible)) for n in names}
     plain = [",".join(filter(None, (one.name(axes), f"seed={one.seed}"))) for one, _ in possible]
     identities = [json.dumps([one.case.name, one.options, one.seed], default=str) for one, _ in possible]
+    # Keyed by what is trained: points with the same training share the first one's run.
     runs: dict[RunConfig, Run] = {}
     points = []
     for name, (one, config) in zip(folder_names(plain, identities), possible, strict=True):
@@ -247,7 +251,17 @@ def _expand(folder: Path, cases: Sequence[_Case], seeds: Any, powers: Powers | N
         run = runs.setdefault(trained, Run(name, trained))
         values = tuple(one.value(axis, config) for axis in axes)
         points.append(BatchPoint(one.case.name, values, one.seed, run))
-    return BatchSpec(tuple(axes.values()), tuple(points), powers, skipped)
+    return BatchSpec(tuple(axes.values()), tuple(points), powers and _powers(powers, possible), skipped)
+
+
+def _powers(powers: Powers, possible: Sequence[tuple[_Combination, RunConfig]]) -> Powers:
+    """Return powers with the duration of a slot if all runs have the same; if not, each run has its own."""
+    found = {powers_of_run(powers, config) for _, config in possible}
+    if len(found) == 1:
+        return found.pop()
+    if any(config.radio.radio_link is None for _, config in possible):
+        raise MissingError("slot_seconds", "given, because slots of the runs last differently")
+    return powers
 
 
 def _possible(

@@ -39,7 +39,7 @@ COMMANDS = {
     "fleet": ("device", "Be many devices at once, each with its own connection, for a trial on one machine."),
     "calibrate": ("calibrate", "Measure the devices of a live run, to plan the next one."),
     "enroll": ("enroll", "Write keys, passwords and access rules for a mosquitto broker with TLS."),
-    "data": ("data", "Get data sets. MNIST comes with slotwise; CIFAR-10 has to be fetched once."),
+    "data": ("data", "Get data sets. MNIST comes with slotwise; others are fetched or imported once."),
     "bench": ("bench", "Measure this machine against a plain PyTorch loop and its own matrix product."),
     "bound": ("bound_command", "Show the bound of Theorem 1: as published, corrected, for groups in turn."),
     "compare": ("sweep", "Replaced by slotwise sweep."),
@@ -120,8 +120,17 @@ def run(arguments: list[str]) -> int:
 def describe(error: UserError) -> str:
     """Return the message of an error with options instead of parameters."""
     if isinstance(error, InputError):
-        return error.described(lambda parameter: "--" + parameter.replace("_", "-"))
+        return error.described(lambda parameter: "--" + parameter.replace("_", "-"), known=_options(error))
     return str(error)
+
+
+def _options(error: InputError) -> tuple[str, ...]:
+    """Return the options of a run, if one may be in the message."""
+    if not {"_", "="} & set(error.allowed):
+        return ()
+    from slotwise.runs.config import known_options  # noqa: PLC0415  (slow to import)
+
+    return known_options()
 
 
 def _usage_message(error: CycloptsError) -> str:

@@ -22,7 +22,7 @@ from slotwise.cli.flags import (
     run_flags,
     whole_number,
 )
-from slotwise.errors import ConflictError, InputError, NoEffectError
+from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError
 from slotwise.files import check_writable, write_atomically
 from slotwise.report.bound_figure import CONSTANT_NAMES, bound_figure, print_case
 from slotwise.report.plotting import picture_kind
@@ -90,7 +90,7 @@ def bound(
 def _constants(known: dict[str, float]) -> Constants:
     for field in fields(Constants):
         if field.name not in known and field.name != "device_smoothness":
-            raise InputError(field.name, "missing", "given, unless --estimate RUN finds it")
+            raise MissingError(field.name, "given, unless --estimate RUN finds it")
     return Constants(**known)
 
 

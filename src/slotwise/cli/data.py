@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 from cyclopts import App, Parameter
 
 from slotwise.cli.flags import Quiet
-from slotwise.data import Dataset, FetchedName, dataset_path, fetch_dataset, import_dataset
+from slotwise.data import TITLES, Dataset, FetchedName, dataset_path, fetch_dataset, import_dataset
 
-data = App(name="data", help="Get data sets. MNIST comes with slotwise; the others have to be fetched once.")
+OTHERS = ", ".join(TITLES[name] for name in get_args(FetchedName))
+HELP = f"Get data sets. MNIST comes with slotwise; others are fetched or imported once: {OTHERS}."
+data = App(name="data", help=HELP)
 
 NAME = Parameter(help="The data set.")
 FILES = Parameter(

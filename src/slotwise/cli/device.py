@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,8 +25,7 @@ from slotwise.scenario import option_names, whole
 BROKER, DEVICES = panel("Broker"), panel("Devices")
 FLAGS = (
     *flags_of(BrokerOptions, BROKER, only=["broker"]),
-    *flags_of(DeviceConfig, BROKER, only=["name", "keepalive"]),
-    *(replace(flag, alias="--patience") for flag in flags_of(DeviceConfig, BROKER, only=["timeout"])),
+    *flags_of(DeviceConfig, BROKER, only=["name", "keepalive", "timeout"]),
     *flags_of(
         DeviceConfig, PANELS["dataset"], only=["data", "partition", "data_folder", "task", "local_step"]
     ),

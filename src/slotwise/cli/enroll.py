@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from slotwise.cli.flags import Flag, command, flags_of, panel, refuse_with, whole_numbers
-from slotwise.errors import InputError, UserError
+from slotwise.errors import MissingError, UserError
 from slotwise.live.enroll.enrolment import Enrolment
 from slotwise.option_text import field_help
 from slotwise.runs import RunConfig
@@ -60,7 +60,7 @@ def _create(folder: Path, options: dict[str, Any]) -> None:
 
     check_new(folder)
     if "devices" not in options:
-        raise InputError("devices", "missing", "the number of devices")
+        raise MissingError("devices", "the number of devices")
     devices = whole("devices", options.pop("devices"))
     enrolment = create_enrolment(folder, Enrolment(**options), devices)
     where, login = shlex.quote(str(folder)), "certificates" if enrolment.by_certificate else "passwords"

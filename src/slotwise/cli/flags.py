@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 from cyclopts import Group, Parameter, Token
 
 from slotwise.data.facts import FOLDER_FACTS
-from slotwise.errors import ConflictError, InputError, NoEffectError
+from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError
 from slotwise.fleet.fleet_config import PER_DEVICE_JOULES
 from slotwise.option_text import field_help, from_text
 from slotwise.scenario import field_types, option_names
@@ -42,7 +42,7 @@ PANELS = {
 }
 ENERGY = panel("Energy")
 OUTPUT = panel("Output")
-# Fields that only files can hold.
+# Fields that are given in files and in Python only, or found out and never given.
 WITHOUT_FLAG = (
     *("group_size_changes", "device_compute_slots", "device_link_slots", "absences", "device_uplink_loss"),
     *PER_DEVICE_JOULES,
@@ -74,7 +74,6 @@ class Flag:
     help: str
     panel: Group
     default: Any = None
-    alias: str | None = None
 
     def parameter(self) -> inspect.Parameter:
         """Return the flag as a keyword parameter that is None when it is not given."""
@@ -85,7 +84,6 @@ class Flag:
             show_default=default if self.default not in (None, ()) else False,
             converter=_convert,
             n_tokens=1,
-            alias=self.alias,
             accepts_keys=False,
             allow_leading_hyphen=_is_list(self.hint),  # -1,2 is a wrong list and no option
         )
@@ -109,15 +107,17 @@ RAY_ADDRESS = (
 def flags_of(
     owner: Any, panel: Group, *, only: Iterable[str] | None = None, defaults: Mapping[str, Any] | None = None
 ) -> tuple[Flag, ...]:
-    """Return a flag for each field of a dataclass, described by the Attributes section of its docstring."""
+    """Return a flag for each field of a dataclass, described by the Attributes section of its docstring.
+
+    ``only`` are the fields wanted; ``defaults`` are shown instead of those of the class.
+    """
     texts = field_help(owner)
     usual = {field.name: field.default for field in fields(owner)} | dict(defaults or {})
-    names = option_names(owner) if only is None else tuple(only)
+    names = [name for name in option_names(owner) if name not in WITHOUT_FLAG] if only is None else only
     shown = {n: value for n, value in usual.items() if isinstance(value, int | float | str | tuple)}
     return tuple(
         Flag(name, ALSO_TEXT.get(name, field_types(owner)[name]), texts[name], panel, shown.get(name))
         for name in names
-        if name not in WITHOUT_FLAG
     )
 
 
@@ -162,7 +162,7 @@ def take_powers(options: dict[str, Any]) -> Powers | None:
         return None
     for name in ("power_computing", "power_sending", "power_receiving"):
         if name not in given:
-            raise InputError(name, "missing", "given in watts, like the other powers")
+            raise MissingError(name, "given in watts, like the other powers")
     try:
         return Powers(**{name.removeprefix("power_"): value for name, value in given.items()})
     except InputError as error:

@@ -13,6 +13,7 @@ from slotwise.learning import History, Point
 from slotwise.live.server.live_results import Comparison
 from slotwise.log_event import Level, LogEvent
 from slotwise.observer import Observer
+from slotwise.report.number_text import loss_text
 from slotwise.report.percent import percent
 from slotwise.report.progress import Stop
 from slotwise.schedule import Timeline
@@ -77,7 +78,7 @@ class LiveDisplay(Observer):
 
     def evaluated(self, point: Point) -> None:
         """Show the newest loss and accuracy."""
-        self._bar.update(self._row, text=f"loss {point.loss:.3f} acc {percent(point.accuracy)}")
+        self._bar.update(self._row, text=f"loss {loss_text(point.loss, '.3f')} acc {percent(point.accuracy)}")
 
     def logged(self, event: LogEvent) -> None:
         """Print an event, if it is important enough."""

@@ -22,6 +22,7 @@ from slotwise.cli.flags import (
 from slotwise.planning import plan as make_plan
 from slotwise.report.tables import plan_tables, table_console
 from slotwise.runs.config import RunConfig
+from slotwise.runs.slot_duration import powers_of_run
 
 FLAGS = [
     flag
@@ -66,7 +67,7 @@ def plan(
         fleet=config.make_fleet(),
         link=None if config.radio.radio_link is None else config.make_link,
         usage=usage if usage or as_json else None,
-        powers=powers,
+        powers=powers and powers_of_run(powers, config),
     )
     if as_json:
         print(json.dumps([row.as_dict() for row in table], indent=2))

@@ -35,7 +35,8 @@ def show(options: dict[str, Any], *, as_json: AsJson = False) -> None:
 
     The update is that of the paper's MNIST model, unless --radio-bits is given.
     """
-    config, link = _config(options)
+    config = _config(options)
+    link = _link(config)
     columns = cell_columns(config.radio, config.channel, link, config.seed)
     if as_json:
         print(json.dumps({name: column.tolist() for name, column in columns.items()}))
@@ -54,11 +55,13 @@ def export(
 ) -> None:
     """Write the channels of a radio model until the deadline as a trace, which --radio-trace reads."""
     check_writable(out)
-    config, link = _config(options)
-    blocks = -(-config.deadline // link.coherence_slots)
-    if blocks * link.devices > MOST_VALUES:
-        allowed = f"shorter: {blocks * link.devices:,} values, and {MOST_VALUES:,} are the most"
+    config = _config(options)
+    blocks = -(-config.deadline // config.radio.radio_coherence_slots)
+    values = blocks * config.channel.devices
+    if values > MOST_VALUES:  # before the link is made, which takes long for as many devices
+        allowed = f"shorter: {values:,} values, and {MOST_VALUES:,} are the most"
         raise InputError("deadline", config.deadline, allowed)
+    link = _link(config)
     quantity = "bits" if bits else "snr_db"
     snr, carried = link.tables(0, blocks)
     write_trace(out, carried.astype(np.float64) if bits else snr, quantity=quantity)
@@ -66,14 +69,18 @@ def export(
     print(f"wrote {out}: {quantity} of {link.devices:,} devices in {blocks:,} blocks {each}".rstrip())
 
 
-def _config(options: dict[str, Any]) -> tuple[RunConfig, RadioLink]:
-    """Return the configuration and its link: rate-adaptive unless another is asked for."""
+def _config(options: dict[str, Any]) -> RunConfig:
+    """Return the configuration of a run with these options: rate-adaptive unless they name another link."""
     config = RunConfig.from_options({"radio_link": "rate-adaptive", "group_size": 1, **options})
     refuse_idle_seed(options, config)
+    return config
+
+
+def _link(config: RunConfig) -> RadioLink:
     link = config.make_link()
     if link is None:
         raise InputError("radio_link", None, "rate-adaptive or fixed-rate")
-    return config, link
+    return link
 
 
 for function in (show, export):

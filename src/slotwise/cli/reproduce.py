@@ -20,8 +20,8 @@ SETTINGS = (
     WORKERS,
 )
 NAMES = Parameter(
-    help="all, a study (mnist, cifar10, readings, cifar10-iid) or single experiments (async-mnist, "
-    "tradeoff, …). Default: all."
+    help="all, a study (mnist, mnist-model-average, cifar10, cifar10-iid, readings, remedies, …) or single "
+    "experiments (async-mnist, tradeoff, …). Default: all."
 )
 QUICK = Parameter(help="A first look in minutes: MNIST, four group sizes, 3000 slots.", group=TRAINED)
 OUT = output("Folder of runs/, figures/ and report.html; created, or resumed.", show_default=True)

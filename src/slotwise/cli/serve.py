@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from slotwise.cli.app import HOPELESS, INTERRUPTED
 from slotwise.cli.closed_stderr import stderr_may_close
 from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
 from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table
-from slotwise.errors import InputError, NoEffectError
+from slotwise.errors import MissingError, NoEffectError
 from slotwise.fleet.fleet_config import BATTERY_OPTIONS
 from slotwise.learning.attack import AttackConfig
 from slotwise.learning.engine import REMEDY
@@ -28,6 +27,7 @@ from slotwise.live.server.serving import config_like
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.log_event import Level
 from slotwise.observer import Observer, Observers
+from slotwise.report.number_text import counted, loss_text
 from slotwise.report.percent import percent
 from slotwise.report.progress import stop_on_signals
 from slotwise.report.tables import table_console
@@ -37,10 +37,7 @@ from slotwise.scenario import option_names
 from slotwise.web.live_page import PageOptions, live_page
 
 BROKER, SERVER, PAGE = panel("Broker"), panel("Server"), panel("Page")
-SERVER_FLAGS = tuple(
-    replace(flag, alias="--patience") if flag.name == "timeout" else flag
-    for flag in flags_of(ServerConfig, SERVER)
-)
+SERVER_FLAGS = flags_of(ServerConfig, SERVER)
 SIMULATED_ONLY = (*SIMULATED_FAULTS, *BATTERY_OPTIONS, *option_names(AttackConfig))
 RUN_FLAGS = tuple(
     flag for flag in run_flags() if flag.name not in (*SIMULATED_ONLY, *option_names(ServerConfig))
@@ -119,7 +116,7 @@ def serve(
             refuse_with("resume", {"out": out, "like": like, "config": config, **run})
             outcome = resume_live(resume, **how)
         elif out is None:
-            raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
+            raise MissingError("out", "the folder of the new run (or --resume RUN)")
         else:
             with blaming_file(config, run):
                 from_file = read_toml(config) if config else {}
@@ -153,10 +150,10 @@ def report(place: Path, outcome: LiveOutcome | None, options: Mapping[str, Any])
         table_console().print(comparison_table(comparison))
         print(*comparison_lines(comparison), sep="\n")
     last = state.points[-1] if state.points else None
-    figures = f": loss {last.loss:.4f}, accuracy {percent(last.accuracy, 2)}" if last else ""
+    figures = f": loss {loss_text(last.loss)}, accuracy {percent(last.accuracy, 2)}" if last else ""
     if last and last.round != state.round:
         figures += f" at round {last.round}"
-    print(f"{outcome.status} after {state.round} rounds{figures}  ({place})")
+    print(f"{outcome.status} after {counted(state.round, 'round')}{figures}  ({place})")
     if outcome.status == "finished":
         return 0
     if outcome.status == "diverged":

@@ -13,6 +13,7 @@ from rich.table import Table
 from slotwise.cli.app import INTERRUPTED, SOME_FAILED
 from slotwise.cli.flags import RAY_ADDRESS, Quiet, output, whole_number
 from slotwise.errors import UserError
+from slotwise.report.number_text import loss_text
 from slotwise.report.percent import percent
 from slotwise.report.progress import BatchProgress, stop_on_signals
 from slotwise.report.tables import table_console
@@ -101,7 +102,7 @@ def results_table(results: BatchResults) -> Table:
         finished = sum(row.statistics is not None for row in rows)
         cells, mean = ["–"] * 7, mean_statistics(rows)
         if mean:
-            cells = [f"{mean.final_loss:.4f}", percent(mean.final_accuracy)]
+            cells = [loss_text(mean.final_loss), percent(mean.final_accuracy)]
             cells += [f"{count:,.0f}" for count in (mean.rounds, mean.updates, mean.lost)]
             cells += [f"{mean.mean_staleness:.2f}"]
             cells += [f"{mean.joules:,.4g}" if results.has_joules else f"{mean.seconds:,.0f}"]

@@ -23,10 +23,11 @@ from slotwise.cli.flags import (
     whole_number,
 )
 from slotwise.costs import Costs, Powers
-from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.errors import ConflictError, InputError, MissingError, UserError
 from slotwise.learning.workers import Processes, RayActors, WorkerPlan
 from slotwise.machine import available_cores
 from slotwise.observer import Observer, Observers
+from slotwise.report.number_text import counted, loss_text
 from slotwise.report.percent import percent
 from slotwise.report.progress import TrainingProgress, stop_on_signals
 from slotwise.report.tables import cost_line
@@ -34,6 +35,7 @@ from slotwise.runs import RunConfig, RunFolder, RunResult
 from slotwise.runs import resume as resume_run
 from slotwise.runs import run as start_run
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.runs.slot_duration import powers_of_run
 from slotwise.runs.toml_options import blaming_file, read_toml
 from slotwise.tracking import TRACKERS, tracker
 
@@ -84,17 +86,19 @@ def train(
     begin: Callable[..., RunResult]
     if resume is not None:
         refuse_with("resume", {"out": out, "config": config, "overwrite": overwrite, **options})
-        chosen = RunFolder.open(resume).parameters() if gpus_per_worker else None
+        chosen = RunFolder.open(resume).parameters() if gpus_per_worker or powers else None
         begin = partial(resume_run, resume)
     elif out is None:
-        raise InputError("out", "missing", "the folder of the new run (or --resume RUN)")
+        raise MissingError("out", "the folder of the new run (or --resume RUN)")
     else:
-        from_file = read_toml(config) if config else {}
+        given = {**(read_toml(config) if config else {}), **options}
         with blaming_file(config, options):
-            chosen = RunConfig.from_options({**from_file, **options})
+            chosen = RunConfig.from_options(given)
         begin = partial(start_run, chosen, out, overwrite=overwrite)
     if gpus_per_worker and chosen and not chosen.model.is_own and chosen.model.backend != "torch":
         raise InputError("gpus_per_worker", gpus_per_worker, "omitted with --backend numba")
+    if powers and chosen:
+        powers = powers_of_run(powers, chosen)
     how: dict[str, Any] = {"checkpoint_every": checkpoint_every}
     how["workers"] = _plan(workers, ray, gpus_per_worker or 0.0, processes=processes)
     with stop_on_signals() as stopping, TrainingProgress(stopping, quiet=quiet) as display:
@@ -144,7 +148,7 @@ def _print(result: RunResult, powers: Powers | None, *, trained: bool, track: st
         return 0
     last = history.points[-1]
     print(
-        f"{result.status} after {history.rounds} rounds: loss {last.loss:.4f}, "
+        f"{result.status} after {counted(history.rounds, 'round')}: loss {loss_text(last.loss)}, "
         f"accuracy {percent(last.accuracy, 2)} at slot {last.slot}  ({result.folder})"
     )
     if history.rounds:

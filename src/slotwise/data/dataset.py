@@ -34,7 +34,7 @@ class DataError(UserError, ValueError):
     """Data that is missing or damaged, or a partition that is not possible."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Samples for training and testing, as read-only arrays: finite inputs of any shape, and targets.
 
@@ -83,9 +83,16 @@ class Dataset:
             kind = f"{owners.dtype} {owners.shape}"
             raise DataError(f"{self.name} has owners {kind}, must be one number for each sample")
         for name in ARRAYS:  # views, so that the caller's arrays keep their flags
-            view = np.ascontiguousarray(getattr(self, name)).view()
+            array = np.ascontiguousarray(getattr(self, name))
+            view = array.ravel().reshape(array.shape)  # with the usual strides, also of dimensions of one
             view.flags.writeable = False
             object.__setattr__(self, name, view)
+
+    def __repr__(self) -> str:
+        train, test = len(self.train_targets), len(self.test_targets)
+        inputs = f"{self.train_inputs.dtype}{list(self.input_shape)}"
+        targets = "no classes" if self.classes is None else f"{self.classes} classes"
+        return f"Dataset({self.name}: {train:,} + {test:,} samples, {inputs}, {targets})"
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -71,6 +71,7 @@ class Batteries:
 
     def nanojoules(self, name: str, device: int) -> int:
         """Return a figure of a device in nanojoules; ``name`` is that of a field."""
+        # Only ``initial`` may be empty, and then the battery is full.
         values: tuple[float, ...] = getattr(self, name) or self.capacity
         return round(NANOJOULES * (values[0] if len(values) == 1 else values[device - 1]))
 
@@ -90,6 +91,7 @@ class Batteries:
     def harvested_until(self, device: int, first: int, end: int) -> int:
         """Return the sum of `harvested`."""
         if self.trace or self.probability < 1:
+            # Chunks bound the memory: a device may have been idle for millions of slots.
             parts = range(first, end, _CHUNK)
             return sum(int(self.harvested(device, a, min(a + _CHUNK, end)).sum()) for a in parts)
         return (end - first) * self.nanojoules("harvest", device)
@@ -122,6 +124,7 @@ class Ledger:
         place = device - 1
         if slot > self._slot[place]:
             gained = self._batteries.harvested_until(device, self._slot[place], slot)
+            # Nothing is paid between the two slots, so one cut at the capacity equals a cut in every slot.
             total = self.charge[place] + gained
             self.charge[place] = min(total, self._capacity[place])
             self.harvested[place] += gained
@@ -139,17 +142,20 @@ class Ledger:
             return None
         if not batteries.trace and batteries.probability == 1:
             each = batteries.nanojoules("harvest", device)
+            # After n = ceil(missing / each) slots: what slot + n − 1 harvests counts from slot + n on.
             found = slot - (-missing // each) if each else end + 1
             return found if found <= end else None
         if batteries.trace:
             end = min(end, max(slot, len(batteries.trace)))
         elif not batteries.nanojoules("harvest", device):
             return None
+        # The sums ignore the capacity: below ``needed``, which fits the battery, nothing spills.
         first, chunk = slot, _FIRST_CHUNK
         while first < end:
             gained = np.cumsum(batteries.harvested(device, first, min(first + chunk, end)))
             place = int(np.searchsorted(gained, missing))
             if place < len(gained):
+                # The first slot with which the sum is enough; its harvest counts from the next slot on.
                 return first + place + 1
             missing -= int(gained[-1])
             first, chunk = first + chunk, min(2 * chunk, _CHUNK)

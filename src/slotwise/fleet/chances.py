@@ -16,6 +16,7 @@ States = NDArray[np.uint64]
 
 STEP, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _MASK = 2**64 - 1
+# Of 64 bits the upper 53 are used: all integers of so many bits are exact as float64.
 _TO_UNIT = 2.0**-53
 
 
@@ -31,6 +32,7 @@ def chances(key: Sequence[int], last: States) -> Floats:
 
 def state_after(key: Sequence[int]) -> int:
     """Return the state after all parts of a key."""
+    # Masked in each step: Python's integers do not wrap at 64 bits as those of numpy do.
     state = 0
     for part in key:
         state = (state + part + STEP) & _MASK

@@ -7,7 +7,7 @@ Brodersen, 1996), as in most work on energy in federated learning (for example C
 from __future__ import annotations
 
 from fractions import Fraction
-from math import isfinite
+from math import inf
 from typing import NamedTuple
 
 from slotwise.errors import InputError
@@ -23,7 +23,12 @@ class CpuTraining(NamedTuple):
 
 
 def cpu_training(
-    *, samples: int, cycles_per_sample: float, hertz: float, kappa: float, slot_seconds: float
+    *,
+    samples: int,
+    cycles_per_sample: float,
+    hertz: float | Fraction,
+    kappa: float,
+    slot_seconds: float | Fraction,
 ) -> CpuTraining:
     """Return the slots and the energy of a training.
 
@@ -36,9 +41,10 @@ def cpu_training(
     """
     given = {"cycles_per_sample": cycles_per_sample, "hertz": hertz, "slot_seconds": slot_seconds}
     for name, value in {**given, "kappa": kappa}.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value <= 0:
+        if isinstance(value, bool) or not isinstance(value, int | float | Fraction) or not 0 < value < inf:
             raise InputError(name, value, "a finite number above 0")
+    # Decimal fractions as they were written: a binary rounding error could add a slot.
     cycles = whole("samples", samples) * Fraction(str(cycles_per_sample))
     slots = -(-cycles // (Fraction(str(hertz)) * Fraction(str(slot_seconds))))
-    joules = kappa * hertz**2 * float(cycles)
+    joules = kappa * float(hertz) ** 2 * float(cycles)
     return CpuTraining(slots, joules, joules / slots)

@@ -149,6 +149,7 @@ def random_absences(
     absences = []
     for device in range(1, devices + 1):
         slot = count = 0
+        # Keyed by the number of the absence: neither other devices nor the horizon change the draws.
         while (leaves := slot + _turn(mean_present, chance(seed, _PRESENT, device, count))) < horizon:
             slot = leaves + _turn(mean_away, chance(seed, _AWAY, device, count))
             absences.append(Absence(device, leaves, slot if slot <= LARGEST else None))

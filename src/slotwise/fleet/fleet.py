@@ -148,6 +148,7 @@ class Fleet:
         """Yield `slots_of_training` of all trainings of a device, the first one first."""
         slots = self.compute_slots[device - 1]
         if not self.jitter:
+            # This never ends, so the loop below is only for jitter.
             yield from repeat(slots)
         for drawn in _all_chances(self.seed, _JITTER, device):
             yield max(1, round(slots * (1 + self.jitter * (2 * drawn - 1))))
@@ -224,6 +225,7 @@ def _checked_absences(absences: Iterable[Absence], devices: int) -> tuple[Absenc
     for device, leaves, returns in ordered:
         if device > devices:
             raise InputError("absences", f"device {device}", f"devices from 1 to {devices}")
+        # A slot in between keeps Left and Joined of a device apart: events of one slot have no order.
         before = until.get(device, -1)
         if before is None or leaves <= before:
             allowed = "one after another for each device, with a slot in between"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slotwise.errors import ConflictError, InputError
+from slotwise.errors import ConflictError, InputError, MissingError
 from slotwise.fleet.battery import Batteries
 from slotwise.fleet.distributions import Quantity, distribution_from, draw_slots, random_absences
 from slotwise.fleet.fleet import Absence, Fleet, Retransmission
@@ -26,10 +26,10 @@ class FleetConfig:
         uplink_slots: Slots of one uplink, if not those of a broadcast (--link-slots).
         jitter: A training takes up to this share longer or shorter, drawn anew for each.
         uplink_loss: Probability that an uplink is lost.
-        device_uplink_loss: That probability of devices 1 to N, one by one.
+        device_uplink_loss: Probability that an uplink is lost, of devices 1 to N, one by one.
         retransmission: When a lost uplink is sent again: when its turn comes next, at once, or never
             (erasure: the round goes on without the update).
-        absences: (device, leaves, returns) for each absence; returns is None for good.
+        absences: (device, leaves, returns) for each absence; without returns the device stays away.
         mean_present: Mean slots for which a device is present, if devices come and go at random.
         mean_away: Mean slots for which it is then absent.
         battery_joules: Capacity of each device's battery in joules. Default: no batteries.
@@ -81,7 +81,7 @@ class FleetConfig:
                 raise ConflictError(one, other)
         for one, other in (("mean_present", "mean_away"), ("mean_away", "mean_present")):
             if getattr(self, one) is not None and getattr(self, other) is None:
-                raise InputError(other, "missing", f"given together with {one}")
+                raise MissingError(other, f"given together with {one}")
         if self.fleet_seed is not None:
             whole("fleet_seed", self.fleet_seed, 0, LARGEST_SEED)
         refuse_unused(self)

@@ -81,6 +81,7 @@ def read_fleet(path: Path, *, link_slots: int = 1, devices: int | None = None) -
 def _lines(path: Path) -> list[tuple[int, list[str]]]:
     """Return number and fields of every line that is not blank, the header first; check its columns."""
     try:
+        # Spreadsheets begin a file with a byte order mark, which would become part of the first column.
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             # Spaces within a field become one.
@@ -107,6 +108,7 @@ def _probability(path: Path, number: int, text: str) -> float:
     """Return the uplink loss of a row; an empty field is 0."""
     if not text:
         return 0.0
+    # float() alone would accept nan, inf and underscores.
     value = float(text) if re.fullmatch(r"[0-9]*\.?[0-9]+(e-?[0-9]+)?", text) else -1.0
     if not 0 <= value < 1:
         what = f"{_printable(text)}: must be a probability from 0 to below 1"
@@ -120,6 +122,7 @@ def _numbers(path: Path, number: int, fields: Mapping[str, str]) -> dict[str, in
     for column, text in fields.items():
         if text or column not in ("leaves", "returns"):
             smallest = 0 if column == "leaves" else 1
+            # int() alone would accept signs, underscores and digits of other scripts.
             row[column] = int(text) if re.fullmatch("[0-9]{1,10}", text) else -1
             if not smallest <= row[column] <= LARGEST:
                 allowed = f"must be a whole number from {smallest} to {LARGEST:,}"

@@ -71,6 +71,7 @@ def _path_loss(radio: RadioConfig, distance: Floats) -> Floats:
             allowed = f"at most {FARTHEST:g} m with radio_path_loss {radio.radio_path_loss}"
             raise InputError("radio_distances_m", f"{distance.max():g} of device {device}", allowed)
         loss, cell = URBAN[radio.radio_path_loss]
+        # The formulas begin at 10 m; nearer devices have the loss of 10 m.
         return loss(np.maximum(distance, NEAREST), carrier, cell)
     if radio.radio_path_loss == "free-space":
         return free_space(distance, carrier)

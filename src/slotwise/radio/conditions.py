@@ -47,6 +47,7 @@ class ModelConditions:
         self.mean_snr_db, self.fading, self.coherence_slots = mean_snr_db, fading, coherence_slots
         self.devices = len(mean_snr_db)
         self.mean_snr = linear(mean_snr_db)
+        # The states after (seed, purpose, device): a block then costs one step of the generator.
         self._states: dict[bool, States] = {
             planning: device_states(seed, PLANNING if planning else FADING, self.devices)
             for planning in (False, True)

@@ -41,6 +41,7 @@ class CsvTable:
     def whole(self, row: Row, column: str, smallest: int) -> int:
         """Return a field that must be a whole number of at least ``smallest``."""
         text = row.fields[column]
+        # int() alone would accept signs, underscores and digits of other scripts.
         number = int(text) if re.fullmatch("[0-9]{1,10}", text) else -1
         if not smallest <= number <= LARGEST:
             allowed = f"must be a whole number from {smallest} to {LARGEST:,}"

@@ -35,6 +35,7 @@ def scaled_exponential_integral(x: float) -> float:
     """
     if x <= 1:
         total, term = -EULER - log(x), 1.0
+        # Term n is at most 1/(n·n!): those left out are far below rounding errors.
         for n in range(1, 40):
             term *= -x / n
             total -= term / n

@@ -56,6 +56,7 @@ class Rician:
         """Return a gain for each state."""
         power, angle = -np.log1p(-units(states)), 2 * pi * units(mixed_all(states, 1))
         gains: Floats = (self.k + power + 2 * np.sqrt(self.k * power) * np.cos(angle)) / (self.k + 1)
+        # Where both paths cancel, rounding may leave a tiny negative number.
         return np.asarray(np.maximum(0.0, gains), dtype=np.float64)
 
 
@@ -74,12 +75,15 @@ class Nakagami:
         keys = states.ravel()
         gains = self._gamma(keys, self.m if self.m >= 1 else self.m + 1) / self.m
         if self.m < 1:
+            # The attempts use states that follow from the key, so the key itself is an independent number.
             gains *= np.maximum(units(keys), _SMALLEST) ** (1 / self.m)
         return gains.reshape(states.shape)
 
     @staticmethod
     def _gamma(keys: States, shape: float) -> Floats:
         """Return gamma variables of a shape of at least 1 and scale 1."""
+        # With v = (1 + c·x)³ and x normal, d·v is accepted if ln u < x²/2 + d − d·v + d·ln v.
+        # Only rejected entries are drawn again, so a gain does not depend on those it is drawn with.
         d = shape - 1 / 3
         c = 1 / sqrt(9 * d)
         found, left, attempt = np.empty(len(keys)), np.arange(len(keys)), 1

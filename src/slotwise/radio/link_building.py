@@ -72,6 +72,8 @@ def make_link(
     hertz, seconds = uplink_hertz(radio, scenario.sub_channels), radio.radio_slot_ms / 1000
     bits = radio.radio_bits or update_bits
     fixed = (uplink_slots or scenario.link_slots) if radio.radio_link == "fixed-rate" else 0
+    # Path loss, fading and antennas are the same both ways: a broadcast differs in transmit power,
+    # noise figure and bandwidth, which the noise is proportional to.
     more_power = radio.radio_server_power_dbm - radio.radio_power_dbm
     more_noise = radio.radio_device_noise_figure_db - radio.radio_noise_figure_db
     settings = LinkSettings(
@@ -149,8 +151,10 @@ def _slots_of_a_row(radio: RadioConfig, trace: Trace, deadline: int | None) -> i
 
 def _refuse_unreachable(radio: RadioConfig, link: RadioLink) -> None:
     """Raise an InputError if a device could hardly ever send an update, or receive a model."""
+    # With the draws of plans, not those that will happen: only the distribution of the channel counts.
     snr = link.conditions.snr(0, CHECKED_BLOCKS, planning=True)
     up, down = (bits.mean(axis=0) for bits in (link.uplink_bits(snr), link.broadcast_bits(snr)))
+    # A broadcast at a fixed rate is received in any case.
     received = np.ones(link.devices) if link.fixed_slots else down
     limit = f": the threshold is {10 * np.log10(link.settings.threshold):.1f} dB" if link.fixed_slots else ""
     for name, bits, verb in (

@@ -65,6 +65,7 @@ def urban_nlos(distance: Floats, carrier_ghz: float, cell: UrbanCell) -> Floats:
     """Return the path loss without line of sight: PL'_NLOS, but at least that with it (table 7.4.1-1)."""
     slant = np.hypot(distance, cell.server_height - DEVICE_HEIGHT)
     loss = cell.nlos_intercept + cell.nlos_slope * np.log10(slant) + cell.nlos_frequency * log10(carrier_ghz)
+    # Nothing at the height of 1.5 m; the term is kept because the table has it.
     loss = loss - cell.nlos_height * (DEVICE_HEIGHT - 1.5)
     return np.maximum(loss, urban_los(distance, carrier_ghz, cell))
 

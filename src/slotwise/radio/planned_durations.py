@@ -45,6 +45,7 @@ def broadcast_durations(link: RadioLink) -> Integers:
     """Return slots of broadcasts to ``group_size`` devices chosen at random, [1, samples]."""
     settings = link.settings
     states = device_states(0, PLANNING, link.devices)
+    # The first of an order by random numbers: a group drawn without replacement.
     groups = [np.argsort(mixed_all(states, s))[: settings.group_size] for s in range(SAMPLES)]
 
     def bits(block: int) -> Integers:
@@ -68,6 +69,7 @@ def _durations(
         missing = np.where(ends, 0, np.where(missing > 0, missing - rate * each, 0))
         if not missing.any() or (block + 1) * each >= limit:
             break
+    # Uplinks that are not through yet go on at their mean rate so far, up to the limit.
     sent = total - missing
     slots = (block + 1) * each * total / np.maximum(sent, 1)
     late = missing > 0

@@ -53,7 +53,8 @@ class RadioConfig:
         radio_rate: Rate at an SNR: shannon, or the schemes of 3GPP's cqi table.
         radio_schemes: (SNR threshold in dB, bits per second and hertz) of each scheme of your own table.
         radio_gap_db: SNR gap to Shannon's capacity in dB, also of the thresholds of the cqi table.
-        radio_slot_ms: Duration of a slot in milliseconds.
+        radio_slot_ms: Duration of a slot in milliseconds, also for joules. Follows --cpu-slot-ms if that is
+            given.
         radio_bits: Bits of an uplink. Default: those of the model's update.
         radio_broadcast_bits: Bits of a broadcast. Default: 32 for each number of the model.
         radio_threshold_db: SNR below which an uplink of fixed-rate is lost. Default: the SNR at which its

@@ -108,6 +108,7 @@ class RadioLink:
         elif not isinstance(rate, Shannon):
             return None
         gap = rate.gap if isinstance(rate, Shannon) else 1.0
+        # A scheme holds from its threshold on, so these are the bits of the schemes.
         bits = self.uplink_bits(thresholds)
         return RayleighDraws(model.rayleigh_states, model.mean_snr, thresholds, bits, gap, scale)
 
@@ -116,6 +117,7 @@ class RadioLink:
         fixed, each, start = self.settings.fixed_slots, self.conditions.coherence_slots, slot
         missing = self.settings.update_bits
         end = slot + (fixed or self.settings.give_up_slots)
+        # Block after block, as `fading_kernel.follow` does: both must give the same slots.
         while slot < end:
             block = slot // each
             span = min((block + 1) * each, end) - slot
@@ -136,6 +138,7 @@ class RadioLink:
             return 1
         places, missing = np.asarray(receivers, dtype=np.int64) - 1, self.settings.broadcast_bits
         start, end, each = slot, slot + MOST_BROADCAST_SLOTS, self.conditions.coherence_slots
+        # Most broadcasts end in their first block. For longer ones, blocks are drawn in growing numbers.
         first, rates = slot // each, self._worst(places, slot // each, 1)
         while slot < end:
             block = slot // each
@@ -176,6 +179,7 @@ class RadioLink:
         if settings.fixed_slots:
             share = -(-settings.update_bits // settings.fixed_slots)
             return np.where(snr >= settings.threshold, share, 0).astype(np.int64)
+        # Whole bits make sums over slots exact, so that every way to add them up ends in the same slot.
         return np.floor(self.rate.efficiency(snr) * settings.uplink_scale).astype(np.int64)
 
     def broadcast_bits(self, snr: Floats) -> Integers:
@@ -185,6 +189,7 @@ class RadioLink:
 
     def _worst(self, places: Integers, first_block: int, blocks: int) -> list[int]:
         """Return the bits that a slot of a broadcast carries to its worst receiver, block by block."""
+        # The rate grows with the SNR, so the receiver with the lowest SNR has the lowest rate.
         snr = self.conditions.snr(first_block, blocks, places=places).min(axis=1)
         return [int(bits) for bits in self.broadcast_bits(snr)]
 
@@ -194,6 +199,7 @@ class RadioLink:
         tile = self._tiles.get(number)
         if tile is None:
             if len(self._tiles) >= _TILES_KEPT:
+                # The oldest: a simulation asks for slots in ascending order.
                 del self._tiles[next(iter(self._tiles))]
             snr = self.conditions.snr(number * self._tile_blocks, self._tile_blocks)
             tile = decibels(snr), self.uplink_bits(snr)

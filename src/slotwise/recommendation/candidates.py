@@ -117,6 +117,7 @@ def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) 
             if candidate is None:
                 left_out.append(LeftOut(f"{schedule} S={group_size}", "no round ends by the deadline"))
                 continue
+            # With a free delay of 0, or with S = N, schedules coincide; the first name is kept.
             twin = found.setdefault(tuple(p.identity for p in candidate.prospects), candidate)
             if twin is not candidate:
                 left_out.append(LeftOut(candidate.label, f"the same run as {twin.label}"))
@@ -143,5 +144,6 @@ def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[i
         counts = tuple(rounds.tolist()), tuple(timeline.round_offsets[rounds].tolist())
         staleness = timeline.mean_staleness(), timeline.max_staleness()
         prospects.append(Prospect(identity_of(timeline), *counts, *staleness))
+    # If the seed does not change the schedule, one timeline stands for all seeds.
     every_seed = tuple(prospects * (len(seeds) // len(prospects)))
     return Candidate(schedule, size, timelines[0].delay, every_seed)

@@ -100,10 +100,20 @@ class Search:
         self._metric, self._candidates = question.metric, question.field.candidates
         self._curves: dict[tuple[Candidate, int], Curve] = {}
         self._reached: dict[tuple[Candidate, int], int] = {}  # in sixteenths of the deadline
-        smallest = self._steps(dict.fromkeys(((c, 0) for c in self._candidates), 1))
-        if question.budget is not None and question.budget < smallest:
-            allowed = f"at least {smallest}, the SGD steps of a sixteenth of the deadline with one seed"
-            raise InputError("budget", question.budget, allowed)
+        self._refuse_small_budget()
+
+    def _refuse_small_budget(self) -> None:
+        """Refuse a budget that ends the search before anything is trained; one candidate needs no budget."""
+        budget = self._question.budget
+        if budget is None or len(self._candidates) == 1:
+            return
+        for sixteenths in range(1, SIXTEENTHS + 1):
+            smallest = self._steps(dict.fromkeys(((c, 0) for c in self._candidates), sixteenths))
+            if smallest:
+                break
+        if budget < smallest:
+            until = f"slot {slot_after(self._question.base.deadline, sixteenths)}, by which a round ends"
+            raise InputError("budget", budget, f"at least {smallest}, the SGD steps with one seed to {until}")
 
     def run(self) -> Finding:
         """Search to the end, or until the budget is used; a UserError if every candidate diverged."""
@@ -111,9 +121,11 @@ class Search:
         choices: tuple[Candidate, ...] = ()
         complete = True
         if len(self._candidates) == 1:
+            # There is nothing to compare: only the first model is evaluated.
             self._advance(self._candidates, 0, 0)
             choices = self._candidates
         elif question.grid_steps <= min(SMALL_GRID, question.budget or SMALL_GRID):
+            # A small grid is trained as a whole: dropping candidates would save little.
             for index in seeds:
                 self._advance(self._candidates, index, SIXTEENTHS)
             choices = self._best_of(self._stable())
@@ -137,6 +149,7 @@ class Search:
         A candidate that was dropped resumes if the leader's loss has risen so much that it may be the best.
         """
         while going := [candidate for candidate in self._possible() if self._can_continue(candidate)]:
+            # The least trained go on first, so that candidates are compared at nearly the same slot.
             rung = min(self._reached.get((c, 0), 0) for c in going)
             behind = [c for c in going if self._reached.get((c, 0), 0) == rung]
             if not self._advance(behind, 0, rung + 1):
@@ -150,6 +163,7 @@ class Search:
     def _advance(self, candidates: Sequence[Candidate], index: int, sixteenths: int) -> bool:
         """Train candidates with one seed to some sixteenths of the deadline; return False without budget."""
         question = self._question
+        # The schedule tells the steps of a rung in advance, so the budget is never exceeded.
         after = {**self._reached, **{(candidate, index): sixteenths for candidate in candidates}}
         if question.budget is not None and self._steps(after) > question.budget:
             return False
@@ -180,6 +194,7 @@ class Search:
         present = {c: self._metric.present(self._curves[c, 0]) for c in self._stable()}
         if not present:
             return ()
+        # With one seed, a difference below the tolerance says nothing: the finalists are trained with more.
         missed, value = min(present.values())
         most = (missed, value + TOLERANCE * abs(value))
         ranking = sorted(present, key=lambda candidate: present[candidate])

@@ -32,6 +32,7 @@ def optimistic_loss(curve: Sequence[Measured], slot: int, deadline: int) -> floa
     still begin, and for losses that are not positive, because they have no factors.
     """
     known = [measured for measured in curve if measured.slot <= slot]
+    # The running minimum: a spike in the last evaluation must not drop a good candidate.
     lowest = list(accumulate((measured.loss for measured in known), min))
     if slot >= deadline:
         return lowest[-1]

@@ -10,10 +10,11 @@ from typing import Literal
 
 from slotwise.batch.job import schedule_timeline
 from slotwise.costs import Powers, joules, usage_until
-from slotwise.errors import InputError
+from slotwise.errors import InputError, MissingError
 from slotwise.learning import Point
 from slotwise.recommendation.extrapolation import Measured, optimistic_loss
 from slotwise.recommendation.pilots import Curve
+from slotwise.report.number_text import loss_text
 from slotwise.runs.run_folder import final_accuracy, final_loss
 
 Quantity = Literal["loss", "accuracy"]
@@ -67,7 +68,7 @@ class Metric:
             if self.target is not None:
                 raise InputError("target", self.target, "omitted unless the metric is joules-to-target")
         elif self.target is None:
-            raise InputError("target", "missing", "given for joules-to-target: accuracy=0.9 or loss=0.2")
+            raise MissingError("target", "given for joules-to-target: accuracy=0.9 or loss=0.2")
         elif self.powers is None:
             raise InputError("metric", self.name, "loss or accuracy unless powers are given")
 
@@ -141,7 +142,7 @@ class Metric:
             return "–"
         if self.target:
             return f"{value:,.0f} J"
-        return f"{value:.2%}" if self.name == "accuracy" else f"{value:.4f}"
+        return f"{value:.2%}" if self.name == "accuracy" else loss_text(value)
 
 
 def _error_rate(accuracy: float) -> float:

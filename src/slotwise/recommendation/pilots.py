@@ -115,6 +115,7 @@ def begin(folder: BatchFolder, base: RunConfig) -> None:
 
     Other metrics, seeds, sizes and budgets may share its pilots.
     """
+    # As JSON has them: the manifest has lists where options are tuples.
     options = json.loads(json.dumps(common_options(base)))
     if folder.is_new:
         folder.write_manifest({"parameters": options})

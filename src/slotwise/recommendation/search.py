@@ -22,6 +22,7 @@ from slotwise.recommendation.elimination import Question, Search
 from slotwise.recommendation.metric import Metric, MetricName, Target
 from slotwise.recommendation.pilots import FolderTrainer, begin, pilot_folder
 from slotwise.runs import RunConfig
+from slotwise.runs.slot_duration import powers_of_run
 from slotwise.scenario import whole
 
 
@@ -58,10 +59,15 @@ def recommend(
     """
     sizes = _group_sizes(config, group_sizes)
     question = Question(
-        config.with_options(schedule="sync", delay="auto", group_size=sizes[0], seed=0),
+        # The powers have the duration of a slot.
+        config.with_options(schedule="sync", delay="auto", group_size=sizes[0], seed=0, slot_ms=None),
         sizes,
         tuple(range(whole("seeds", seeds)) if isinstance(seeds, int) else checked_seeds(seeds)),
-        Metric(metric, Target.parse(target) if isinstance(target, str) else target, powers),
+        Metric(
+            metric,
+            Target.parse(target) if isinstance(target, str) else target,
+            powers and powers_of_run(powers, config),
+        ),
         None if budget is None else whole("budget", budget),
     )
     threads = available_cores() if workers is None else whole("workers", workers)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from slotwise.recommendation.answer import Recommendation, Standing
 from slotwise.recommendation.candidates import Candidate
 from slotwise.report.curves import COLOURS, Colour, CurveFigure, Line, Panel
+from slotwise.report.number_text import counted
 from slotwise.report.plotting import plot_figure, save_figure
 
 GREY = Colour("#9A9A9A", "#9A9A9A", "o")
@@ -59,15 +60,16 @@ def sentences(answer: Recommendation) -> Iterator[str]:
         yield ""
     best = answer.best.candidate
     delay = f" and a delay of {_delay(best)}" if _delay(best) else ""
+    rounds = counted(round(best.rounds), "round")
     yield (
-        f"use {best.schedule} with a group size of {best.group_size:,}{delay}: {best.rounds:,.0f} rounds by "
-        f"slot {question.base.deadline:,}, updates {best.mean_staleness:,.1f} rounds old"
+        f"use {best.schedule} with a group size of {best.group_size:,}{delay}: {rounds} "
+        f"by slot {question.base.deadline:,}, updates {best.mean_staleness:,.1f} rounds old"
     )
     yield _reason(answer)
     yield from (f"but: {caution}" for caution in answer.cautions)
     yield (
         f"cost: {finding.search_steps:,} SGD steps, {answer.share:.1%} of the whole grid "
-        f"({question.grid_steps:,} with {_count(len(question.seeds), 'seed')})"
+        f"({question.grid_steps:,} with {counted(len(question.seeds), 'seed')})"
     )
     if answer.train_command:
         yield f"train it: {answer.train_command}"
@@ -83,17 +85,13 @@ def _delay(candidate: Candidate) -> str:
     return "just in time" if candidate.delay is None else f"{candidate.delay:,}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
 def _reason(answer: Recommendation) -> str:
     """Return why it is the best, or what cannot be told from it."""
     others, seeds = len(answer.standings) - 1, len(answer.best.values)
     text = answer.finding.question.metric.text
     if not answer.decided:
         labels = [f"{s.candidate.label} ({text(s.mean)})" for s in answer.choices]
-        return f"cannot tell which is best: {', '.join(labels)}; with {_count(seeds, 'seed')}"
+        return f"cannot tell which is best: {', '.join(labels)}; with {counted(seeds, 'seed')}"
     if not others:
         return "it is the only candidate"
     if seeds > 1:

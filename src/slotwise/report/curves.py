@@ -119,6 +119,9 @@ class Line:
         return Band(shared, rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))
 
 
+MANY_TIMES = 8  # the rounds of one line, compared with those of another
+
+
 @dataclass(frozen=True)
 class Panel:
     """One pair of axes; ``across_label`` replaces the usual title of the horizontal one."""
@@ -133,6 +136,14 @@ class Panel:
     def across_title(self) -> str:
         """Title of the horizontal axis."""
         return self.across_label or AXIS_TITLES[self.across]
+
+    @property
+    def has_log_rounds(self) -> bool:
+        """True if one line has so many more rounds than another that a linear axis would hide the shorter."""
+        if self.across != "round":
+            return False
+        ends = [float(seed[-1]) for line in self.lines for seed in line.places("round") if len(seed)]
+        return max(ends, default=0) > MANY_TIMES * min(ends, default=0) > 0
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,13 @@ def plot(value: Any) -> Figure:
 
 
 def plot_curves(results: Mapping[str, History | RunResult]) -> Figure:
-    """Return one figure with the curves of several trainings, by their labels in the legend."""
+    """Return one figure with the curves of several trainings, by their labels in the legend.
+
+    Losses far above the usual ones are cut off, with a note in the panel: they would flatten all curves.
+    """
+    if not isinstance(results, Mapping):
+        allowed = 'a mapping of label to History or RunResult, such as {"idfl": history}'
+        raise InputError("results", describe_value(results), allowed)
     if not results:
         raise InputError("results", "none", "at least one, there is nothing to draw")
     curves = {}

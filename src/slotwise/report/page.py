@@ -105,9 +105,12 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Content]], style: str
         f'<th scope="col"{kind}>{escape(text.lstrip("#"))}</th>'
         for text, kind in zip(headings, styles, strict=True)
     )
+    # A styled table may be laid out as a list on small screens, where a cell has to name its column.
+    names = [f' data-heading="{escape(text.lstrip("#"))}"' if style else "" for text in headings]
+    cells = [f"<td{kind}{name}>" for kind, name in zip(styles, names, strict=True)]
     body = "\n".join(
         "<tr>"
-        + "".join(f"<td{kind}>{html(cell)}</td>" for cell, kind in zip(row, styles, strict=True))
+        + "".join(f"{start}{html(cell)}</td>" for start, cell in zip(cells, row, strict=True))
         + "</tr>"
         for row in rows
     )
@@ -151,7 +154,10 @@ def curve_figure(figure: CurveFigure) -> Html:
     caption = [figure.caption]
     seeds = max(len(line.seeds) for line in figure.lines)
     if seeds > 1:
-        caption.append(f"Lines are means of up to {seeds} seeds, bands reach from the lowest to the highest.")
+        caption.append(
+            f"Lines are means of up to {seeds} seeds, without those that diverged; bands reach from the "
+            "lowest to the highest seed."
+        )
     if figure.losses.cut:
         caption.append(f"The loss axis ends at {figure.losses.high:,g}; higher points are not shown.")
     return Html(
@@ -167,7 +173,7 @@ def figure_numbers(figure: CurveFigure) -> dict[str, Any]:
     numbers = {line.label: number for number, line in enumerate(lines)}
     panels = [
         {name: getattr(panel, name) for name in ("title", "across", "up")}
-        | {"lines": [numbers[line.label] for line in panel.lines]}
+        | {"lines": [numbers[line.label] for line in panel.lines], "log": panel.has_log_rounds}
         for panel in figure.panels
     ]
     every = [_line_numbers(line) for line in lines]

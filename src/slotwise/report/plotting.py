@@ -19,6 +19,7 @@ from slotwise.learning import Point
 from slotwise.report.curves import (
     AXIS_TITLES,
     COLOURS,
+    Band,
     CurveFigure,
     Line,
     LossRange,
@@ -39,7 +40,9 @@ DOTS_PER_INCH = 300
 DASHES = (0, (4, 1.6))
 WIDE = 20  # ratio of the largest to the smallest value from which an axis is logarithmic
 MARKERS = 5  # of a line
-MOST_MARKS = 8  # ticks that fit below a panel
+MOST_MARKS = 8  # values that were tried and fit below a panel
+MOST_STEPS = 6  # between the ticks of slots, rounds, updates or joules, whose labels are wider
+CUT_NOTE = "↑ higher losses not shown"
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
@@ -80,7 +83,9 @@ def read_curves(folders: Iterable[Path]) -> dict[str, list[Point]]:
     for run, name in zip(runs, names, strict=True):
         config = run.parameters()
         shown = name if names.count(name) == 1 else str(run.path)
-        curves[f"{shown}: {config.policy.schedule} S={config.channel.group_size_text}"] = run.points()
+        schedule = config.policy.schedule
+        prefix = "" if shown == schedule else f"{shown}: "
+        curves[f"{prefix}{schedule} S={config.channel.group_size_text}"] = run.points()
     return curves
 
 
@@ -162,8 +167,12 @@ def _marked(number: int, lines: int, points: int, across: str) -> int | tuple[in
 
 
 def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
     for number, line in enumerate(panel.lines):
         band = line.band(panel.across, panel.up)
+        if panel.has_log_rounds:  # round 0 is infinitely far to the left
+            band = Band(*(values[band.places > 0] for values in band))
         marked = _marked(number, len(panel.lines), len(band.places), panel.across)
         axes.plot(band.places, band.mean, markevery=marked, **_look(line))
         if len(line.seeds) > 1:
@@ -179,13 +188,20 @@ def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
             axes.set_xscale("log")
         axes.set_xticks(values if len(values) <= MOST_MARKS else values[:: -(-len(values) // MOST_MARKS)])
         axes.set_xticks([], minor=True)
+    elif panel.has_log_rounds:
+        axes.set_xscale("log")
     else:
         axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(MaxNLocator(MOST_STEPS, steps=(1, 2, 5, 10)))
     # 50000 is shown as 50k: three panels are narrow.
     axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k" if abs(x) >= 1000 else f"{x:g}")
     if panel.up == "loss" and losses.low > 0:  # losses of a user's own task may be negative
         axes.set_yscale("log")
         mark_losses(axes, losses)
+        highest = (line.band(panel.across, "loss").high.max(initial=0) for line in panel.lines)
+        if losses.cut and max(highest, default=0) > losses.high:
+            note = axes.text(0.99, 0.98, CUT_NOTE, ha="right", va="top", fontsize=6, transform=axes.transAxes)
+            note.set_bbox({"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1})
 
 
 def mark_losses(axes: Axes, losses: LossRange) -> None:

@@ -24,12 +24,14 @@ from rich.text import Text
 
 from slotwise.learning import History, Point
 from slotwise.observer import Observer
+from slotwise.report.number_text import loss_text
 from slotwise.report.percent import percent
 from slotwise.schedule import Timeline
 
 if TYPE_CHECKING:
     from slotwise.batch.job import Job, JobProgress
 
+STARTING = "starting; built-in networks are compiled at their first use, up to half a minute"
 MOST_BARS = 8  # of single jobs: a machine may have more cores than a terminal has lines
 
 
@@ -132,7 +134,7 @@ class TrainingProgress(_Bars):
             self._point = resumed.points[-1]
         slot = int(timeline.broadcast_end[self._first - 1]) if self._first else 0
         name = f"{timeline.schedule} S={timeline.scenario.group_size_text}"
-        self._row = self._bar.add_task(name, total=timeline.last_slot, completed=slot, text="")
+        self._row = self._bar.add_task(name, total=timeline.last_slot, completed=slot, text=STARTING)
 
     def round_done(self, round_number: int) -> None:
         """Advance the progress bar."""
@@ -140,7 +142,7 @@ class TrainingProgress(_Bars):
         slot = int(timeline.broadcast_end[round_number])
         parts = [f"slot {slot}/{timeline.last_slot}", f"round {round_number + 1}/{timeline.rounds}"]
         if self._point is not None:
-            parts += [f"loss {self._point.loss:.3f}", f"acc {percent(self._point.accuracy)}"]
+            parts += [f"loss {loss_text(self._point.loss, '.3f')}", f"acc {percent(self._point.accuracy)}"]
         stale = int(timeline.staleness[timeline.uplinks(round_number)].max(initial=0))
         done = int(timeline.round_offsets[round_number + 1] - timeline.round_offsets[self._first])
         speed = done / max(1e-9, time.monotonic() - self._began)
@@ -156,6 +158,27 @@ class TrainingProgress(_Bars):
     def wants_stop(self) -> bool:
         """Return whether Ctrl-C was pressed."""
         return self._stop.requested
+
+
+class ProgressBar(TrainingProgress):
+    """An observer of `train`, `run` and `resume` that shows a progress bar on stderr or in a notebook.
+
+    It shows slots, rounds, the last loss and accuracy, updates per second and the time left.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Stop())  # Ctrl-C interrupts, as without a bar
+
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
+        """Show the bar at its first round, without that of an earlier training."""
+        for row in self._bar.task_ids:
+            self._bar.remove_task(row)
+        self._point = None
+        super().run_started(timeline, resumed)
+
+    def training_ended(self, rounds: int) -> None:  # noqa: ARG002
+        """Leave the bar as it is."""
+        self._bar.stop()
 
 
 class BatchProgress(_Bars):
@@ -207,7 +230,7 @@ class BatchProgress(_Bars):
             self._resumed_work += work
         active.work = work
         if progress.loss is not None and progress.accuracy is not None:
-            active.text = f"loss {progress.loss:.4g}, {percent(progress.accuracy)}"
+            active.text = f"loss {loss_text(progress.loss, '.4g')}, {percent(progress.accuracy)}"
         if active.row is not None:
             self._bar.update(active.row, completed=progress.done, total=progress.rounds, text=active.text)
         self._show_all()

@@ -17,8 +17,10 @@ from slotwise.costs import Costs, Powers, Spread
 from slotwise.errors import UserError
 from slotwise.learning import Point
 from slotwise.planning import FleetPlan, Plan, PlanTable
+from slotwise.report.number_text import loss_text
 from slotwise.report.percent import percent
 from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs.slot_duration import powers_of_run
 from slotwise.schedule import Timeline
 
 TABLE_WIDTH = 80
@@ -222,6 +224,7 @@ class RunSummary:
         rounds = points[-1].round if points else 0
         if rounds == 0:
             return cls(folder, config, points, None)
+        powers = powers and powers_of_run(powers, config)
         timeline, measured = config.simulate(), folder.path / "timeline.json"
         if rounds > timeline.rounds:
             raise UserError(f"{folder.path}: its history.csv and its run.json are not of the same run")
@@ -261,7 +264,7 @@ def run_tables(runs: Sequence[RunSummary], *, per_device: bool = False) -> Itera
         figures = ["–"] * 4
         if run.points:
             last = run.points[-1]
-            figures = [f"{last.round}", f"{last.slot}", f"{last.loss:.4f}", percent(last.accuracy)]
+            figures = [f"{last.round}", f"{last.slot}", loss_text(last.loss), percent(last.accuracy)]
         policy, size = run.config.policy.schedule, run.config.channel.group_size_text
         curve = sparkline([point.loss for point in run.points])
         table.add_row(run.name, run.folder.status, policy, size, *figures, curve)

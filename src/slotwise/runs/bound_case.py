@@ -107,7 +107,9 @@ def _setting(
 ) -> Setting:
     """Return the run as the theorems see it, cut to what can be trained in a minute."""
     scenario = config.channel
+    # One batch size for all devices, so no more than the one with the fewest samples holds.
     batch = min(config.training.batch_size, fewest_samples)
+    # Theorem 1 needs K ≥ 2G, which is 2G+1 rounds.
     affordable = max(2 * scenario.groups + 1, TRAINING_SAMPLES // (scenario.group_size * batch))
     wanted = affordable if rounds is None else whole("rounds", rounds)
     return Setting(
@@ -121,6 +123,8 @@ def _setting(
 
 def _notes(config: RunConfig, setting: Setting, timeline: Timeline) -> tuple[str, ...]:
     notes = ["L and heterogeneity are the largest values found: the true constants are at least as large."]
+    if config.model.network != "logistic":  # all others have relu, and so kinks
+        notes.append("This network has no finite L: the estimate is the curvature met along the way.")
     if config.training.local_steps > 1:
         notes.append(
             f"The run takes H = {config.training.local_steps} steps per update, the theorem one: "

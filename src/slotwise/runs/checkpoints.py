@@ -42,7 +42,9 @@ class SealedFiles:
         except OSError as error:
             raise UserError(f"cannot write {self.folder}: {error.strerror or error}") from None
         newest = self.folder / f"round-{round_number:09d}.checkpoint"
+        # Old files are removed after this: a crash in between leaves one too many, never none.
         write_atomically(newest, sealed(data))
+        # Files before the newest one are of later rounds. `load` would prefer them after a crash.
         files = self.paths()
         for path in [*files[: files.index(newest)], *files[files.index(newest) + KEPT :]]:
             path.unlink(missing_ok=True)
@@ -55,6 +57,7 @@ class SealedFiles:
                 data = unsealed(path.read_bytes())
             except OSError:
                 data = None
+            # A file that is intact and cannot be decoded counts as damaged, too.
             state = None if data is None else decode(data)
             if state is not None:
                 return state, damaged
@@ -68,6 +71,7 @@ class SealedFiles:
 
     def paths(self) -> list[Path]:
         """Return the files, newest first."""
+        # The numbers have nine digits, so names sort as rounds do.
         return sorted(self.folder.glob("round-*.checkpoint"), reverse=True)
 
 
@@ -157,6 +161,7 @@ def _encode(history: History) -> bytes:
 
 def _decode(data: bytes) -> History | None:
     try:
+        # Without pickles, a checkpoint from elsewhere cannot run code.
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             columns = [archive[name].tolist() for name in POINT_ARRAYS]
             models = dict(zip(archive["versions"].tolist(), archive["models"], strict=True))

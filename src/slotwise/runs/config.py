@@ -10,13 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any, get_origin
 
 from slotwise.aggregation import AggregationConfig
 from slotwise.data import FACTS, DatasetConfig
 from slotwise.data.facts import FOUND_IN_FOLDER
-from slotwise.errors import ConflictError, InputError, NoEffectError, UserError, refuse_unknown_name
+from slotwise.errors import (
+    ConflictError,
+    InputError,
+    MissingError,
+    NoEffectError,
+    UserError,
+    refuse_unknown_name,
+)
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_file import options_of_file
 from slotwise.learning.attack import AttackConfig
@@ -24,12 +32,13 @@ from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.flower_project import devices_of
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.model_config import DEFAULT_LAYERS, ModelConfig
-from slotwise.learning.networks import RESNETS, Resnet8
+from slotwise.learning.networks import DROPOUT, RESNETS, Resnet8
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
 from slotwise.radio import RadioConfig, RadioLink, make_link
 from slotwise.radio.placement import read_distances
 from slotwise.radio.rates import read_schemes
 from slotwise.runs.cpu_options import cpu_options
+from slotwise.runs.slot_duration import refuse_other_slot_ms, shared_slot_ms
 from slotwise.scenario import (
     Scenario,
     checked,
@@ -59,7 +68,9 @@ class RunConfig:
         rule: Aggregation rule.
         adversary: Devices that attack.
         bits: Bits of each number of an update; 32 sends it unchanged.
-        evaluate_every: Slots between evaluations. Default: a hundredth of the deadline.
+        evaluate_every: Slots between evaluations, each of which reads all samples of the devices and the test
+            set. Default: a hundredth of the deadline.
+        slot_ms: Milliseconds of a slot, found from the options of a CPU. Only joules depend on it.
     """
 
     channel: Scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)  # noqa: RUF009
@@ -73,6 +84,7 @@ class RunConfig:
     adversary: AttackConfig = AttackConfig()  # noqa: RUF009
     bits: int = UNQUANTISED
     evaluate_every: int | None = None
+    slot_ms: float | None = None
 
     def __post_init__(self) -> None:
         for name in GROUPS:
@@ -82,6 +94,9 @@ class RunConfig:
         whole("bits", self.bits, FEWEST_BITS, UNQUANTISED)
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
+        if self.slot_ms is not None and not 0 < checked("slot_ms", self.slot_ms, float) < inf:
+            raise InputError("slot_ms", self.slot_ms, "a finite number above 0")
+        # These are called for their checks: what cannot be built is refused here.
         self.make_fleet()
         for size in self.channel.group_sizes:
             self.rule.check_group_size(size)
@@ -121,6 +136,7 @@ class RunConfig:
             for name in ("link_distribution", "device_link_slots", "uplink_loss", "device_uplink_loss"):
                 if getattr(self.fleet, name):
                     raise ConflictError(name, "radio_link")
+            refuse_other_slot_ms(self.slot_ms, self.radio.radio_slot_ms)
         for name, reason in self._unused_link().items():
             groups: Any = {"link_slots": self.channel, "radio_band": self.radio}
             group = groups.get(name, self.fleet)
@@ -129,7 +145,7 @@ class RunConfig:
         if self.radio.radio_link is not None and self.model.is_own:
             for name in ("radio_bits", "radio_broadcast_bits"):
                 if getattr(self.radio, name) is None and name not in self.radio.unused():
-                    raise InputError(name, "missing", "given with a task of your own")
+                    raise MissingError(name, "given with a task of your own")
 
     def _unused_with_own_task(self) -> dict[str, str]:
         if self.model.flower_app is not None:  # it has its own data and its own training
@@ -154,12 +170,17 @@ class RunConfig:
         chosen = {name: value for name, value in options.items() if name not in SHORTHANDS}
         case = PAPER_CASES.get(str(chosen.get("data", "mnist")), {}) if defaults is None else defaults
         case = _without_outdated(case, chosen)
+        # In this order, each step can use what those before have found: the number of devices, the placement,
+        # the slots of the link from the size of the network, the fleet, and at last the speed of the CPU.
         chosen |= _devices_of_folder(chosen) | _devices_of_flower_app(chosen)
         chosen |= shorthand.radio(options, chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
-        chosen |= cpu_options(options, {**case, **chosen})
+        slot = shared_slot_ms(options, {**case, **chosen})
+        chosen |= {name: value for name, value in slot.items() if name not in SHORTHANDS}
+        chosen |= cpu_options({**options, **slot}, {**case, **chosen})
         config = cls().with_options(**{**case, **chosen})
+        # Only now: whether an option has an effect may depend on files and on the case.
         for name, reason in config.unused().items():
             if name in options:
                 raise NoEffectError(name, options[name], reason)
@@ -180,6 +201,7 @@ class RunConfig:
         their default values.
         """
         table, usual = renamed(options), cls().options()
+        # An error names one option at a time. Each gets its default once, so this ends.
         while True:
             try:
                 return cls().with_options(**table)
@@ -222,16 +244,18 @@ class RunConfig:
         return "data_folder" in options and absolute != self.dataset.data_folder
 
     def options(self) -> dict[str, Any]:
-        """Return the flat table of all options, as run.json has it."""
+        """Return the flat table of all options, as run.json has it; ``slot_ms`` only with a CPU."""
         table: dict[str, Any] = {}
         for name, value in asdict(self).items():
             table |= value if name in GROUPS else {name: value}
+        if self.slot_ms is None:
+            del table["slot_ms"]
         return table
 
     def changed_options(self) -> dict[str, Any]:
         """Return the options that differ from the defaults of `RunConfig`."""
         usual = RunConfig().options()
-        return {name: value for name, value in self.options().items() if value != usual[name]}
+        return {name: value for name, value in self.options().items() if value != usual.get(name)}
 
     @property
     def seed(self) -> int:
@@ -343,6 +367,7 @@ class RunConfig:
                 convolutions=tuple((count, 5) for count in self.model.channels),
                 hidden=self.model.hidden,
                 classes=facts.classes,
+                dropout=DROPOUT.get(self.model.network, 0.0),
             )
         except ValueError as error:
             raise InputError("channels", self.model.channels, f"fewer layers: {error}") from None
@@ -382,7 +407,7 @@ class Shorthand:
         cycles_per_sample: CPU cycles of one sample: compute slots = ceil(H·B·cycles / (cycles of a slot)),
             with --cpu-ghz and --cpu-slot-ms. Instead of --compute-slots.
         cpu_ghz: Frequency f of the CPU in GHz.
-        cpu_slot_ms: Milliseconds of a slot.
+        cpu_slot_ms: Milliseconds of a slot. With a radio link that is --radio-slot-ms, and one is enough.
         cpu_kappa: Effective capacitance: a cycle takes kappa·f² joules, which batteries pay. Instead of
             --computing-joules.
         radio_placement_file: CSV file with a row for each device: device, and distance_m or x_m and y_m.
@@ -436,6 +461,7 @@ class Shorthand:
                 raise ConflictError("bits_per_slot", name, "give the slots of the link instead")
         names = ("data", "data_folder", "devices", "network", "channels", "hidden", "backend", "bits")
         given = {name: chosen[name] for name in names if name in chosen}
+        # Only the network of this configuration is used; a group size of 1 fits any number of devices.
         sized = RunConfig().with_options(group_size=1, **given)
         network, rate = sized.network(), self.bits_per_slot
         slots = {"link_slots": link_slots_of(network.parameters, UNQUANTISED, rate)}
@@ -465,7 +491,8 @@ class Shorthand:
 
 
 SHORTHANDS = option_names(Shorthand)
-GROUPS = tuple(name for name in option_names(RunConfig) if name not in {"bits", "evaluate_every"})
+UNGROUPED = ("bits", "evaluate_every", "slot_ms")
+GROUPS = tuple(name for name in option_names(RunConfig) if name not in UNGROUPED)
 # The options that a shorthand determines.
 REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "samples_per_slot": ("compute_slots",),
@@ -526,8 +553,8 @@ def _declarations() -> dict[str, tuple[str, Any]]:
 
 
 def beyond_the_paper() -> tuple[str, ...]:
-    """Return the options that are not the paper's."""
-    return tuple(name for name in _declarations() if name not in PAPER_OPTIONS)
+    """Return the options that are not the paper's and may change a training."""
+    return tuple(name for name in _declarations() if name not in (*PAPER_OPTIONS, "slot_ms"))
 
 
 def is_list(name: str) -> bool:

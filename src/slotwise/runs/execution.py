@@ -18,7 +18,7 @@ import numpy as np
 from slotwise.aggregation import RULES, Aggregation, Contribution, next_model
 from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
-from slotwise.learning import Diverged, History, Task, Training, TrainingStart
+from slotwise.learning import Diverged, History, Task, Training, TrainingResult, TrainingStart
 from slotwise.learning.attack import Attacked
 from slotwise.learning.engine import follow, unfitting
 from slotwise.learning.fastcnn.architecture import Architecture
@@ -134,6 +134,7 @@ def resume(
     if recorded is not None and recorded != config.dataset.content_hash:
         changed = f"the data set {config.dataset.source} has changed since the run began"
         raise UserError(f"{run_folder.path}: {changed}; start a new one")
+    # Under the lock: a process that still trains this run replaces its checkpoints.
     with run_folder.held():
         history, damaged = run_folder.checkpoints.load()
     observer = observer or Observer()
@@ -179,6 +180,7 @@ def execute(
     """
     check_interval(checkpoint_every)
     observer, rule = observer or Observer(), config.rule.rule()
+    # All that can be refused is refused before the folder is made: options, network, data and workers.
     timeline = config.simulate() if timeline is None else timeline
     task = task if task is not None else build_task(config)
     more = {} if task_object is None else {"task_object": task_object}
@@ -186,8 +188,10 @@ def execute(
     plan = plan_of(available_cores() if workers is None else workers)
     with closing(plan(CheckedTask.of(task))) as started:  # before anything is written
         if create:
-            own = more or config.model.is_own or config.training.local_step
-            if own or config.rule.aggregation not in RULES:
+            # Only the user's own code is tried: built-in tasks and rules are known to work.
+            if config.rule.aggregation not in RULES and not (more or config.model.is_own):
+                _try_rule(CheckedTask.of(task), rule, timeline)
+            if more or config.model.is_own or config.training.local_step:
                 _try_once(CheckedTask.of(task), rule, timeline)
             folder = RunFolder.create(folder.path, config, overwrite=overwrite, **more)
         with folder.held(), _opened(folder, config, observer):
@@ -198,11 +202,13 @@ def execute(
                 timeline,
                 task,
                 aggregation=rule,
+                # Started above: workers that fail to start leave no folder behind.
                 workers=lambda _: started,
                 evaluate_every=config.slots_between_evaluations,
                 resume=resume,
             ) as training:
                 history = _follow(training, saver, observer)
+            # The observer may have stopped it.
             status: Status = "finished" if history.rounds == timeline.rounds else "interrupted"
             saver.close(history, status)
     return RunResult(status, history, timeline, folder.path)
@@ -226,15 +232,27 @@ def _follow(training: Training, saver: _Saver, observer: Observer) -> History:
 def _try_once(task: CheckedTask, rule: Aggregation, timeline: Timeline) -> None:
     """Compute the first update, apply it and evaluate the first model, only to see whether that works."""
     model = task.initial_model()
-    senders = timeline.device[timeline.uplinks(0)].tolist() if timeline.rounds else []
-    if senders:
-        result = task.train(model, TrainingStart(senders[0], 0))
-        sent = [
-            Contribution(result.update, 0, model, n, 0, task.sample_count(n), result.metrics) for n in senders
-        ]
-        with np.errstate(over="ignore", invalid="ignore"):
-            next_model(rule, model, sent)
+    if timeline.rounds and (senders := timeline.device[timeline.uplinks(0)].tolist()):
+        _try_rule(task, rule, timeline, task.train(model, TrainingStart(senders[0], 0)))
     task.evaluate(model)
+
+
+def _try_rule(
+    task: CheckedTask, rule: Aggregation, timeline: Timeline, result: TrainingResult | None = None
+) -> None:
+    """Apply the rule to ``result`` as if all first senders had sent it, only to see whether that works.
+
+    Without a result the first model is taken for an update: computing one compiles kernels for seconds.
+    """
+    model = task.initial_model()
+    sent = result or TrainingResult(model.copy())
+    senders = timeline.device[timeline.uplinks(0)].tolist() if timeline.rounds else []
+    with np.errstate(over="ignore", invalid="ignore"):
+        next_model(
+            rule,
+            model,
+            [Contribution(sent.update, 0, model, n, 0, task.sample_count(n), sent.metrics) for n in senders],
+        )
 
 
 def _tell_attackers(config: RunConfig, observer: Observer) -> None:
@@ -290,6 +308,7 @@ class _Saver:
 
     def _save(self, history: History) -> None:
         self._folder.checkpoints.save(history)
+        # After the checkpoint: if a crash comes in between, history.csv only ends earlier.
         self._folder.write_points(history.points)
         self._last = time.monotonic()
 
@@ -298,6 +317,7 @@ class _Saver:
 
         If that fails too, there is still the last checkpoint.
         """
+        # `history` waits for evaluations: user code that has failed may fail there again.
         with suppress(Exception, SystemExit):  # of an evaluation
             self.close(training.history(), "interrupted", error=describe_error(error))
             return
@@ -307,6 +327,7 @@ class _Saver:
 
     def close(self, history: History, status: Status, **more: Any) -> None:
         """Save everything; run.json comes last, so that its status describes files that exist."""
+        # The checkpoint first: with it a run can be resumed, whatever of the rest is missing.
         self._save(history)
         self._folder.write_model(self._task.named_arrays(history.model))
         last = history.points[-1] if history.points else None

@@ -35,6 +35,7 @@ from slotwise.files import (
 )
 from slotwise.learning import History, Point
 from slotwise.learning.task import COLUMNS
+from slotwise.machine import processor, source_commit
 from slotwise.runs.checkpoints import Checkpoints
 from slotwise.runs.config import RunConfig
 
@@ -82,8 +83,10 @@ class RunFolder:
         except OSError as error:
             raise InputError("out", path, f"a folder that can be written ({error.strerror})") from None
         if folder.is_run:
+            # The lock, released at once, tells whether another process trains this run.
             with folder.held():
                 return folder
+        # The nearest folder that exists decides whether those below it can be made.
         parent = next(parent for parent in path.absolute().parents if parent.exists())
         if not parent.is_dir() or not (os.access(path if path.exists() else parent, os.W_OK)):
             raise InputError("out", path, f"a folder that can be written, and {parent} is not one")
@@ -141,14 +144,17 @@ class RunFolder:
         self, config: RunConfig, status: Status, *, is_new: bool = False, **results: Any
     ) -> None:
         """Write run.json with the given results; the hash of the data is that of the start of the run."""
-        machine = f"{platform.system()} {platform.machine()}"
+        machine = f"{processor()}, {platform.system()} {platform.machine()}"
         versions = {"python": platform.python_version(), "machine": machine}
         for name in ("slotwise", "numpy", "numba", "torch"):
             with suppress(PackageNotFoundError):
                 versions[name] = version(name)
+        if commit := source_commit():
+            versions["commit"] = commit
         head: dict[str, Any] = {"format": FORMAT, "status": status, "parameters": config.options()}
         if attackers := config.attackers():
             head["attackers"] = attackers
+        # A run that is resumed keeps the hash of its first data: the files may have changed since.
         is_new = is_new or not self.is_run
         data_sha256 = config.dataset.content_hash if is_new else self.description().get("data_sha256")
         if data_sha256 is not None:
@@ -183,6 +189,7 @@ class RunFolder:
                     numbers: list[Any] = [kind(row[name]) for name, kind in COLUMNS.items()]
                     metrics = {name: float(row[name]) for name in others}
                     points.append(Point(*numbers)._replace(metrics=metrics))
+            # A file without rows does not fail above, whatever its columns are.
             if not set(COLUMNS) <= set(rows.fieldnames or ()):
                 raise ValueError
         except (KeyError, ValueError, TypeError):

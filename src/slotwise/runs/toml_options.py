@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.data.facts import FOLDER_FACTS
-from slotwise.errors import ConflictError, InputError, UserError, refuse_unknown_name
+from slotwise.errors import InputError, UserError, refuse_unknown_name
 from slotwise.files import load_toml
 from slotwise.runs.config import RENAMED, known_options
 
@@ -38,6 +38,12 @@ FLAGS_ONLY = (
 def read_toml(path: Path, table: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Read the options in a TOML file, or in ``table`` of it; names may have dashes or underscores."""
     return toml_options(path, load_toml(path, "config") if table is None else table)
+
+
+def file_options() -> tuple[str, ...]:
+    """Return the options of a run that a file may have: all but those that are found out."""
+    found_out = (*FOLDER_FACTS, "radio_trace_sha256", "slot_ms")
+    return tuple(option for option in known_options() if option not in found_out)
 
 
 def toml_options(path: Path, table: Mapping[str, Any], others: Sequence[str] = ()) -> dict[str, Any]:
@@ -97,8 +103,7 @@ def _refuse_unknown(key: str, value: Any, others: Sequence[str]) -> None:
         close = difflib.get_close_matches(key, others, 1)
         hint = f"did you mean {close[0]}?" if close else "options are written at the top, without a table"
         raise UserError(f"unknown table {key}: {hint}")
-    known = [option for option in known_options() if option not in (*FOLDER_FACTS, "radio_trace_sha256")]
-    refuse_unknown_name("option", key, (*known, *others))
+    refuse_unknown_name("option", key, (*file_options(), *others), dashes=True)
 
 
 @contextmanager
@@ -128,6 +133,4 @@ def in_words_of(path: Path, error: UserError) -> str:
     def name(parameter: str) -> str:
         return written.get(parameter, parameter.replace("_", "-"))
 
-    if isinstance(error, ConflictError):
-        return error.described(name)
-    return f"{name(error.parameter)} = {error.value}: must be {error.allowed}"
+    return error.described(name, " = ", known_options())

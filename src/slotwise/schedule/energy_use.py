@@ -25,6 +25,7 @@ class EnergyUse:
         self._sending = [batteries.nanojoules("sending", n) for n in everyone]
         planned = link.planned_slots
         self._uplink = [self._sending[n - 1] * planned[n - 1] for n in everyone]
+        # A battery that cannot hold the longest training that jitter permits would block its device for good.
         longest = fleet.without_faults().compute_slots
         for n in everyone:
             needed = self._computing[n - 1] * longest[n - 1] + self._uplink[n - 1]
@@ -39,6 +40,7 @@ class EnergyUse:
         The model is on the way since ``since`` and there in ``slot``. A device that leaves before it starts
         pays nothing, and one that leaves in the middle only for what it computed.
         """
+        # It leaves while it receives, or in the slot in which it would start, and never computes.
         if self._fleet.leaves_within(device, since, slot + 1):
             return slot
         each = self._computing[device - 1]
@@ -56,6 +58,8 @@ class EnergyUse:
         slots, lost = transmission
         each = self._sending[device - 1]
         if each:
+            # At least the planned slots: the training, or the wait after a loss, has left their energy.
+            # The harvest during the uplink does not count, as all slots are paid for at its start.
             affordable = self.ledger.charge_at(device, slot) // each
             slots, lost = min(slots, affordable), lost or slots > affordable
         self._pay(device, each, slot, slots)

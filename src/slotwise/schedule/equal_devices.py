@@ -36,10 +36,12 @@ def equal_devices_timeline(
     ``batches`` yields the number of receivers of w_0, w_1, …; ``queue`` returns the first devices of the
     queue, as many as it is asked for.
     """
+    # Batch sizes are read twice: to play the rounds, and then for the offsets of the receivers.
     sizes, sizes_again = tee(batches)
     played = list(_play_rounds(scenario, sizes, rounds))
     table = np.array([stretch for _, part in played for stretch in part], dtype=np.int64).reshape(-1, 4)
     uplinks, link = table[:, 2], scenario.link_slots
+    # Uplink i of a stretch starts i·r slots after the stretch does.
     start = np.repeat(table[:, 3], uplinks)
     first = np.repeat(np.cumsum(uplinks) - uplinks, uplinks)
     start += (np.arange(len(start)) - first) * link
@@ -48,6 +50,7 @@ def equal_devices_timeline(
     devices = queue(int(offsets[-1]))  # senders and receivers are the same queue, cut at different places
     order: Column | slice = slice(None)
     if scenario.sub_channels > 1:
+        # Starts ascend already. Only devices that start in the same slot are put in order.
         order = np.lexsort((devices[: len(start)], start))
     return Timeline(
         scenario=scenario,
@@ -89,6 +92,8 @@ def _play_rounds(
         free = [slot] * channels  # when each is, the first first
         while missing:
             if not left:
+                # The receivers of w_{v+1} have it when round v ends. That round is over: w_0 to w_k have at
+                # least (k+1)S receivers, so round k never reaches beyond w_k.
                 ready = ends[version] + scenario.compute_slots
                 version, left = version + 1, next(sizes)
             start = max(free[0], ready)
@@ -97,6 +102,7 @@ def _play_rounds(
                 free[0] = slot = start + sent * scenario.link_slots
             else:  # one uplink at a time, on the sub-channel that is free first
                 sent, slot = 1, start + scenario.link_slots
+                # All uplinks take r slots and starts ascend, so the list stays sorted by appending.
                 free = [*free[1:], slot]
             stretches.append((k, version, sent, start))
             missing, left = missing - sent, left - sent
@@ -111,6 +117,7 @@ def _batches(scenario: Scenario, delay: int) -> Iterator[int]:
     """Yield the number of receivers of w_0, w_1, …: Algorithm 2's initial sets, then S each."""
     size, left = scenario.group_size, scenario.devices
     first = min((scenario.groups - delay) * size, left)
+    # The last of these groups is short if S does not divide N.
     initial = (min(size, left - first - i * size) for i in range(delay))
     return chain([first], initial, repeat(size))
 
@@ -125,6 +132,7 @@ def _queue_of_senders(devices: int, size: int, length: int) -> Column:
     queue[:devices] = np.arange(1, devices + 1)
     known, copied = devices, 0
     while known < length:
+        # Only rounds whose senders are all known can be sorted and appended.
         rounds = min((known - copied) // size, -(-(length - known) // size))
         block = np.sort(queue[copied : copied + rounds * size].reshape(rounds, size), axis=1).ravel()
         part = block[: length - known]

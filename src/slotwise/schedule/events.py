@@ -69,6 +69,7 @@ class Agenda:
     """Future events: a heap of slots, and the events of each slot in no particular order."""
 
     def __init__(self) -> None:
+        # Only slots are in the heap: many events share a slot, and their order there does not matter.
         self._slots: list[int] = []
         self._events: dict[int, list[Event]] = {}
 
@@ -114,8 +115,10 @@ class Drive:
         self._attempts: Counter[int] = Counter()
         self._faultless = fleet.faultless
         self._energy = None if fleet.batteries is None else EnergyUse(fleet, link)
+        # Without faults the slots of every uplink are known: to ask the link for each would only take time.
         self._fixed_slots = fleet.link_slots if fleet.faultless and isinstance(link, FleetLink) else None
         for device, leaves, returns in fleet.absences:
+            # The Scheduler knows from its start who is absent in slot 0.
             if leaves > 0:
                 self._agenda.add(leaves, Left(device))
             if returns is not None:
@@ -132,6 +135,7 @@ class Drive:
                 if type(action) is Grant:
                     self._transmit(action, slot)
                 elif type(action) is Deliver:  # the round is complete from now on
+                    # Only complete rounds are recorded: the uplinks of one that ends too late are dropped.
                     end = slot + self._link.broadcast(action.receivers, slot)
                     if end > last:
                         return record
@@ -156,10 +160,12 @@ class Drive:
             if self._energy is not None:
                 slots, lost = self._energy.send(device, slot, Transmission(slots, lost))
             end = slot + slots
+            # A departure in slot ``end`` is late enough: all slots [slot, end) of the uplink are over.
             lost = lost or self._fleet.leaves_within(device, slot, end)
         if not lost:
             self._agenda.add(end, Sent(device))
         elif self._energy is None or not self._sends_again(device, slot, end):
+            # The Scheduler alone decides: it queues the update again, erases it or drops it.
             self._agenda.add(end, Lost(device, end))
         else:
             self._send_again(device, version, end)
@@ -177,12 +183,14 @@ class Drive:
             if self._faultless:
                 ready = slot + fleet.compute_slots[device - 1]
             else:
+                # Every model received counts, also if its training is broken off, as in `Trainings`.
                 training = self._trainings[device]
                 self._trainings[device] = training + 1
                 slots = fleet.slots_of_training(device, training)
                 begins = slot if self._energy is None else self._energy.train(device, since, slot, slots)
                 if begins != slot:
                     self._wait(device, version, slot, begins)
+                # The device never has the energy: `_wait` has reported that it leaves.
                 if begins is None:
                     continue
                 ready = begins + slots
@@ -192,12 +200,14 @@ class Drive:
     def _sends_again(self, device: int, slot: int, end: int) -> bool:
         """Return whether a lost uplink will be sent again: not if it is erased or the device leaves."""
         fleet = self._fleet
+        # Slot ``end`` included: a device that leaves when the loss is known does not send again either.
         return fleet.retransmission != "erasure" and not fleet.leaves_within(device, slot, end + 1)
 
     def _send_again(self, device: int, version: int, slot: int) -> None:
         """Report a lost uplink; its device sends again when its battery can pay for it."""
         energy, agenda = self._energy, self._agenda
         again = slot if energy is None else energy.uplink_slot(device, slot)
+        # The loss is reported in any case, because it frees the sub-channel.
         agenda.add(slot, Lost(device, slot, waits=again != slot))
         if again != slot:
             self._wait(device, version, slot, again)

@@ -40,6 +40,8 @@ def choose(
     """
     ready_at, last_round = devices[READY_AT], devices[LAST_ROUND]
     for n in range(len(value)):
+        # The product of `proportional_fair`, rounded alike. Shares stay 1 with other selections.
+        # Scores are only compared within a block: drawn ones may be linear and those of a table in dB.
         rank = float(k - last_round[n]) if kind == BY_AGE else score[n] * share[n]
         value[n] = rank if ready_at[n] <= slot else -np.inf
     best = largest(value)
@@ -50,6 +52,8 @@ def choose(
         if close > 1:
             return NOT_KNOWN
     for n in range(len(value)):
+        # −inf is also the dB value of a ready device whose SNR is 0, hence the second condition.
+        # The first hit is the lower index among equals, as in the selections.
         if value[n] == best and ready_at[n] <= slot:
             return n
     return NO_DEVICE
@@ -63,10 +67,13 @@ def next_sender(
     slot, kind, drawn = state[SLOT], limits[KIND], len(draws.states) > 0
     block = slot // limits[COHERENCE]
     place = 0 if drawn else block - state[FIRST_BLOCK]
+    # Before a retransmission, too: its uplink is followed in the same table.
     if place >= len(scores):
         return NOT_KNOWN
     if state[AGAIN] >= 0:
         return state[AGAIN]  # type: ignore[no-any-return]
+    # A block is drawn at the first choice in it. If its scores came from the link, they are kept:
+    # FIRST_BLOCK is then this block.
     if drawn and block != state[FIRST_BLOCK]:
         if kind != BY_AGE:
             draw_scores(draws.states, draws.mean, block, kind == BY_SHARE, scores[0])
@@ -84,6 +91,7 @@ def follow(bits: Any, draws: Any, n: int, block: int, first: int, offset: int, l
     fixed, wanted, slots = limits[FIXED], limits[UPDATE_BITS], 0
     end = fixed if fixed > 0 else limits[GIVE_UP]
     drawn = len(draws.states) > 0
+    # Block after block, as `RadioLink.uplink` does: all slots of a block carry the same bits.
     while slots < end:
         if not drawn and block - first >= len(bits):
             return 0
@@ -100,6 +108,30 @@ def follow(bits: Any, draws: Any, n: int, block: int, first: int, offset: int, l
         slots += span
         block, offset = block + 1, 0
     return slots if fixed > 0 else -slots
+
+
+@njit(cache=True, error_model="numpy")
+def end_uplink(
+    state: Any, limits: Any, devices: Any, share: Any, rows: Any, lost: Any, n: int, found: int
+) -> None:
+    """Write down an uplink of ``found`` slots, negative if it is lost, and go to its end."""
+    failed, slot = found < 0, state[SLOT]
+    end = slot + abs(found)
+    row = lost[state[LOST]] if failed else rows[state[ROWS]]
+    row[0], row[1], row[2], row[3], row[4] = state[ROUND], n + 1, devices[VERSION, n], slot, end
+    state[LOST if failed else ROWS] += 1
+    state[SLOT], state[CHOSEN], state[AGAIN] = end, -1, -1
+    if failed and not limits[ERASURE]:
+        # READY_AT stays: the device is still ready, and these selections ignore the order of the queue.
+        state[AGAIN] = n if limits[AT_ONCE] else -1
+        return
+    if not failed:
+        devices[ARRIVED, n] += 1
+        devices[LAST_ROUND, n] = state[ROUND]
+        if limits[KIND] == BY_SHARE:
+            share[n] = 1.0 / (1 + devices[ARRIVED, n])
+    devices[READY_AT, n] = IDLE
+    state[MISSING] -= 1
 
 
 @njit(cache=True, error_model="numpy")
@@ -122,11 +154,13 @@ def play_round(
     one row of scores, which is drawn here. ``given`` are the slots of the chosen device's uplink, negative if
     lost; 0 if they are to be found here.
     """
+    # All progress is in the arrays: the caller adds what was missing and calls again.
     coherence = limits[COHERENCE]
     while state[MISSING] > 0:
         slot, n = state[SLOT], state[CHOSEN]
         if slot > limits[DEADLINE]:
             return OVER
+        # Before the choice: whatever becomes of the uplink, there is a row for it.
         if state[ROWS] == len(rows) or state[LOST] == len(lost):
             return NEEDS_ROOM
         if n < 0:
@@ -134,6 +168,7 @@ def play_round(
             if n == NOT_KNOWN:
                 return NEEDS_TABLE
             if n < 0:
+                # Nobody is ready: the channel waits until the first training ends.
                 state[SLOT] = devices[READY_AT].min()
                 if state[SLOT] == IDLE:
                     return NOBODY
@@ -143,23 +178,9 @@ def play_round(
             block, offset = slot // coherence, slot % coherence
             found = follow(bits, draws, n, block, state[FIRST_BLOCK], offset, limits)
         if found == 0:
+            # The choice is kept, so that the next call goes on with this uplink and does not choose again.
             state[CHOSEN] = n
             return NEEDS_UPLINK
         given = 0
-        failed = found < 0
-        end = slot + abs(found)
-        row = lost[state[LOST]] if failed else rows[state[ROWS]]
-        row[0], row[1], row[2], row[3], row[4] = state[ROUND], n + 1, devices[VERSION, n], slot, end
-        state[LOST if failed else ROWS] += 1
-        state[SLOT], state[CHOSEN], state[AGAIN] = end, -1, -1
-        if failed and not limits[ERASURE]:
-            state[AGAIN] = n if limits[AT_ONCE] else -1
-            continue
-        if not failed:
-            devices[ARRIVED, n] += 1
-            devices[LAST_ROUND, n] = state[ROUND]
-            if limits[KIND] == BY_SHARE:
-                share[n] = 1.0 / (1 + devices[ARRIVED, n])
-        devices[READY_AT, n] = IDLE
-        state[MISSING] -= 1
+        end_uplink(state, limits, devices, share, rows, lost, n, found)
     return FULL_ROUND

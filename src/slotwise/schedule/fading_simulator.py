@@ -23,9 +23,10 @@ from slotwise.schedule.policies.intentional_delay import IntentionalDelay
 from slotwise.schedule.policy import Policy
 from slotwise.schedule.selection import Selection
 from slotwise.schedule.selections import best_channel, largest_age, proportional_fair
-from slotwise.schedule.selections.proportional_fair import spectral_efficiency
+from slotwise.schedule.selections.proportional_fair_selection import spectral_efficiency
 from slotwise.schedule.timeline import Record, Timeline
 
+# Selections that break ties by index alone: the compiled loop keeps no order of arrival.
 SELECTED: tuple[Selection, ...] = (best_channel, proportional_fair, largest_age)
 _TABLE = 65_536  # entries of the table of a link that is asked for at once; they fit the cache
 _ROWS = 4096  # rows that are made room for at first
@@ -52,6 +53,8 @@ def fading_timeline(
     if played is None:
         return None
     own = None if devices.is_equal_to(scenario, lossy_link=True) else devices
+    # There may be millions of uplinks: they stay arrays, and are not put into the lists of a Record.
+    # The copies below let go of buffers that are up to twice as large.
     timeline = Timeline.of(scenario, policy.name, delivery.delay, played.record, own)
     k, device, version, start, end = played.uplinks.T
     narrow = {"round": k, "device": device, "version": version}
@@ -89,6 +92,7 @@ class _Simulation:
         self.rows, self.lost = (np.empty((_ROWS, 5), dtype=np.int64) for _ in range(2))
         self.draws = (link.draws if isinstance(link, RayleighLink) else None) or _NO_DRAWS
         self.drawn = self.draws is not _NO_DRAWS
+        # In the order SLOT, ROUND, FIRST_BLOCK, …; −1 is no block or no device.
         self.state = np.array([0, 0, -1 if self.drawn else 0, 0, -1, -1, 0, 0, 1], dtype=np.int64)
         self.scores, self.bits = np.zeros((int(self.drawn), count)), np.empty((0, count), dtype=np.int64)
 
@@ -108,6 +112,7 @@ class _Simulation:
                 break
             booked[k + 1 + delivery.delay] += self._senders(uplinks, lost)
             following = sorted(booked.pop(k + 1, ()))
+            # Rounds that end early and models without receivers follow rules of the Scheduler: it plays them.
             if outcome == kernel.NOBODY or (k + 1 > delivery.delay and not following):
                 return None
             end = slot + self.link.broadcast(following, slot)
@@ -135,6 +140,7 @@ class _Simulation:
                 self.lost = np.concatenate([self.lost, np.empty_like(self.lost)])
             elif outcome == kernel.NEEDS_UPLINK:  # it ends after the table, or rounding decides its bits
                 device, slot = int(self.state[kernel.CHOSEN]) + 1, int(self.state[kernel.SLOT])
+                # The tables of a BlockLink know no attempts, so their number does not matter.
                 slots, lost = self.link.uplink(device, slot, 0)
                 given = -slots if lost else slots
             else:
@@ -143,6 +149,7 @@ class _Simulation:
     def _load_table(self, slot: int) -> None:
         """Ask the link for the blocks from that of ``slot`` on; for this one only, if they are drawn."""
         first, blocks = slot // self.link.coherence_slots, max(4, _TABLE // self.scenario.devices)
+        # Blocks after the deadline are not drawn: an uplink that reaches beyond is asked of the link.
         if self.deadline < _NO_LIMIT:
             blocks = min(blocks, self.deadline // self.link.coherence_slots + 1 - first)
         snr_db, bits = self.link.tables(first, 1 if self.drawn else max(1, blocks))

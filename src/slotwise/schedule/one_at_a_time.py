@@ -16,7 +16,7 @@ from math import inf
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.policy import Booking, Delivery, Policy
-from slotwise.schedule.selections.first_ready import first_ready
+from slotwise.schedule.selections.first_ready_selection import first_ready
 from slotwise.schedule.timeline import Record, Timeline
 
 _AT_ONCE = -1  # a turn before every slot
@@ -89,6 +89,8 @@ class Simulation:
         uplinks, size, senders = self.record.uplinks, self._scenario.group_size, list[int]()
         while len(senders) < size and slot <= last:
             if pending and (not ready or self._delivery.waits_for_all):
+                # Synchronous FL waits for the last training of the round. Otherwise the channel waits for
+                # the next one, and only while the queue is empty.
                 slot = max(slot, max(pending)[0] if self._delivery.waits_for_all else pending[0][0])
                 if slot > last:
                     return None
@@ -96,12 +98,14 @@ class Simulation:
                 self._queue_ready(slot)
             if not ready:
                 break
+            # Trainings that end during the uplink are queued later: nobody is chosen before it has ended.
             _, device, version = heappop(ready)
             end = slot + link_slots[device - 1]
             lost = fates is not None and next(fates[device])
             (self.record.lost if lost else uplinks).append((k, device, version, slot, end))
             slot = end
             if lost and fleet.retransmission != "erasure":
+                # First whatever ended by now: the Scheduler also takes the lost updates of a slot last.
                 self._queue_ready(slot)
                 self._queue_lost(slot, device, version)
             else:
@@ -125,6 +129,7 @@ class Simulation:
         if self._fleet.retransmission == "at-once":
             turn = _AT_ONCE
         elif ready:
+            # With the turn of the last in the queue, the lower index would send first.
             turn = max(slot, self._last_turn + 1)
         if not ready or turn > self._last_turn:
             self._last_turn = turn

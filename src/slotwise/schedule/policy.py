@@ -15,7 +15,7 @@ from slotwise.errors import UserError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.selection import Selection
-from slotwise.schedule.selections.first_ready import first_ready
+from slotwise.schedule.selections.first_ready_selection import first_ready
 from slotwise.schedule.timeline import Timeline
 
 Booking = tuple[int, Sequence[int]]  # (model version, devices that receive it)
@@ -101,6 +101,7 @@ def bound_delivery(policy: Policy, scenario: Scenario, fleet: Fleet | None, roun
     try:
         delivery = policy.delivery(scenario, fleet, rounds)
     except TypeError as error:
+        # The traceback of a call with wrong arguments ends in this frame; a deeper one is the user's error.
         if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
             raise  # from inside the method
         raise UserError(f"policy {policy.name}: {error}") from None

@@ -60,6 +60,7 @@ def draw_scores(states: Any, mean: Any, block: int, by_rate: bool, scores: Any) 
     """Fill in the SNR of every device in a block, or log2(1 + SNR), with a relative error of `CLOSE`/10."""
     for n in range(len(scores)):
         # 1 − u, of a number u in [0, 1) that has the first 52 bits of the state.
+        # An exact draw has 53. These fill a mantissa, which saves the conversion from an integer.
         rest = 2.0 - np.uint64((mixed(states[n], block) >> _12) | _EXPONENT_OF_1).view(np.float64)
         snr = -approximate_log(rest) * mean[n]
         scores[n] = approximate_log(1.0 + snr) * (1 / _LN2) if by_rate else snr
@@ -68,6 +69,8 @@ def draw_scores(states: Any, mean: Any, block: int, by_rate: bool, scores: Any) 
 @njit(cache=True, error_model="numpy")
 def drawn_bits(draws: Any, block: int, n: int) -> int:
     """Return the bits of a slot of device n+1 in a block; `UNKNOWN` if rounding errors decide them."""
+    # The same formulas as in numpy, whose logarithms may differ in the last bits: near a threshold
+    # the link itself decides.
     unit = float(mixed(draws.states[n], block) >> _11) * 2.0**-53
     snr = -log1p(-unit) * draws.mean[n]
     if len(draws.thresholds):

@@ -29,7 +29,7 @@ from slotwise.schedule.scheduler_events import (
     Sent,
 )
 from slotwise.schedule.selection import Selection, Waiting
-from slotwise.schedule.selections.first_ready import first_ready
+from slotwise.schedule.selections.first_ready_selection import first_ready
 
 _Update = tuple[int, int, int]  # (turn, device, version): the beginning of a `Waiting`
 _AT_ONCE = -1  # a turn before every slot
@@ -151,6 +151,7 @@ class Scheduler:
         for event in events:
             if type(event) is Ready:
                 device, finished, version = event
+                # An update of another version is left from before an absence, and is ignored.
                 if self._computing.get(device) == version:
                     del self._computing[device]
                     turn = self._turns.get((device, version), finished) if self._turns else finished
@@ -165,11 +166,13 @@ class Scheduler:
                 lost.append(event)
             elif isinstance(event, Left | Joined):
                 self._update_presence(event)
+        # Sorted by device: the order in which a driver reports the events of one instant must not matter.
         for event in sorted(lost):  # after all others: the queue must be complete
             self._take_lost(event)
         return [] if self._broadcasting else self._next()
 
     def _queue(self, turn: int, device: int, version: int) -> None:
+        # The largest turn in the heap. Popping the smallest leaves it as it is until the heap is empty.
         if not self._ready or turn > self._last_turn:
             self._last_turn = turn
         heappush(self._ready, (turn, device, version))
@@ -192,20 +195,24 @@ class Scheduler:
         if update is None:
             return
         _, device, version = update
+        # Until its next Ready event it counts as computing, so that the round does not end without it.
         if event.waits:
             self._computing[device] = version
         elif self._retransmission == "at-once":
             self._queue(_AT_ONCE, device, version)
         else:
+            # Behind all that are ready now. With an equal turn the lower index would send first.
             # Updates leave the heap in order of their turns, so the last one queued stays the largest.
             last = self._last_turn if self._selection is None else max(self._ready, default=(_AT_ONCE,))[0]
             self._queue(max(event.slot, last + 1) if self._ready else event.slot, device, version)
 
     def _update_presence(self, event: Left | Joined) -> None:
         """Drop all work and bookings of a device that left or joins again, and book one that joins."""
+        # Work is dropped, but an uplink in flight still counts: its slots are taken until its Lost event.
         device = event.device
         self._busy.discard(device)
         self._sending.pop(device, None)
+        # A device is in one place only: if it was not computing, it may be in the queue, a sender or booked.
         if self._computing.pop(device, None) is None:
             self._ready = [update for update in self._ready if update[1] != device]
             heapify(self._ready)
@@ -224,10 +231,12 @@ class Scheduler:
     def _next(self) -> list[Action]:
         """Return what the channel carries next: uplinks, the broadcast of a full round, or nothing."""
         grants: list[Action] = []
+        # Never more uplinks at once than the round lacks, so a round has at most its group size.
         while self._ready and self._in_flight < min(self.sub_channels, self._missing):
             if self._waits_for_all and self._computing:
                 break
             grants.append(self._grant())
+        # A round ends when it is full, or when no present device computes that could still fill it.
         if self._in_flight or (self._missing and self._computing):
             return grants
         closed = self._close_round()
@@ -235,6 +244,7 @@ class Scheduler:
 
     def _grant(self) -> Grant:
         """Let the device that is chosen send."""
+        # A retransmission at once comes before every choice of the selection.
         if self._selection is None or self._ready[0][0] == _AT_ONCE:
             update = heappop(self._ready)
         else:
@@ -278,10 +288,12 @@ class Scheduler:
 
     def _close_round(self) -> Deliver | None:
         """Broadcast the next model; without an update and a receiver, wait for a device to join instead."""
+        # Before the group size may change: both numbers belong to the round that ends.
         no_update = self._missing == self.group_size
         if self._changes:
             place = bisect_right(self._changes, self._slot, key=lambda change: change[0])
             self._resize(self._changes[place - 1][1] if place else self.group_size)
+        # Bookings follow the change of the group size: they are for the rounds that have the new one.
         following = self.round + 1
         self._book(self.delivery.after(self.round, self._senders, self._absent), earliest=following)
         self._book(self._participants(following), earliest=following)
@@ -310,6 +322,7 @@ class Scheduler:
 
     def _deliver(self, version: int) -> Deliver:
         receivers = sorted(self._booked.pop(version, ()))
+        # The set grows by fewer than the receivers if one of them is busy or booked twice.
         busy = len(self._busy)
         self._busy.update(receivers)
         if len(self._busy) != busy + len(receivers):

@@ -128,10 +128,12 @@ def simulate(
     scenario.check_horizon(rounds)
     if fleet is not None:
         fleet.check_size(scenario)
+        # A fleet of the scenario's own devices is none: results are equal, and the fast path applies.
         fleet = None if fleet.is_equal_to(scenario, lossy_link=link is not None) else fleet
     refuse_incomplete_link(link)
     refuse_unseen_channel(chosen, link)
     timeline = None
+    # The fast paths of policies assume fixed slots; links that fade have one of their own.
     if not event_by_event and link is None:
         timeline = chosen.fast_path(scenario, fleet, rounds)
     elif not event_by_event:
@@ -206,17 +208,22 @@ def scheduler_for(
 
 
 def most_uplinks(scenario: Scenario, rounds: int | None = None, fleet: Fleet | None = None) -> int:
-    """Return an upper bound of a timeline's uplinks; without a deadline the expected number."""
+    """Return an upper bound of a timeline's uplinks; of given rounds with losses, the expected number."""
     by_rounds = LARGEST if rounds is None else max(scenario.group_sizes) * rounds
     if fleet is not None and fleet.retransmission != "erasure":
+        # An update takes 1/(1−p) attempts on average; an erased one is not sent again.
         by_rounds = int(min(LARGEST, by_rounds / (1 - fleet.largest_loss)))
     if scenario.deadline is None:
         return by_rounds
     if fleet is not None:  # rounds may have fewer updates than the group size
         return min(by_rounds, scenario.sub_channels * (scenario.deadline // min(fleet.link_slots)))
-    largest = scenario.with_group_size(max(scenario.group_sizes))
-    by_deadline = scenario.deadline // largest.communication_slots + bool(scenario.group_size_changes)
-    return min(by_rounds, largest.group_size * by_deadline)
+    if not scenario.group_size_changes:
+        by_deadline = scenario.group_size * (scenario.deadline // scenario.communication_slots)
+        return min(by_rounds, by_deadline)
+    # No round fits more uplinks into a slot than those of the best size, which is not always the largest: on
+    # four sub-channels a group of 4 takes 2 slots and one of 5 takes 3.
+    alone = [scenario.with_group_size(size) for size in set(scenario.group_sizes)]
+    return min(by_rounds, max(scenario.deadline * s.group_size // s.communication_slots for s in alone))
 
 
 def refuse_too_many_uplinks(
@@ -245,6 +252,7 @@ def refuse_incomplete_link(link: Link | None) -> None:
     """Raise a UserError if an object given as a link lacks what a link has."""
     wanted = ("uplink", "broadcast", "snr_db", "planned_slots", "planned_broadcast_slots")
     for name in wanted if link is not None else ():
+        # The class first: to ask the object would compute its planned slots, which takes long.
         if not hasattr(type(link), name) and not hasattr(link, name):
             raise UserError(f"link: a {type(link).__name__} has no {name}")
 

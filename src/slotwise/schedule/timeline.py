@@ -65,6 +65,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
     waits: Column = field(repr=False, default_factory=lambda: np.empty((0, 4), dtype=np.int64))
 
     def __post_init__(self) -> None:
+        # Timelines share columns (`first`, `replace`) and cache what follows from them.
         for name in COLUMNS:
             getattr(self, name).flags.writeable = False
 
@@ -84,6 +85,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
             np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 5)
             for rows in (record.uplinks, record.lost)
         )
+        # Uplinks that start together were granted in the order of the selection.
         if scenario.sub_channels > 1:
             table, lost = (rows[np.lexsort((rows[:, 1], rows[:, 3], rows[:, 0]))] for rows in (table, lost))
         slots = np.array(record.broadcasts, dtype=np.int64).reshape(-1, 2)
@@ -91,6 +93,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
             scenario=scenario,
             schedule=schedule,
             delay=delay,
+            # int32 halves the memory of columns that may have millions of rows.
             round=table[:, 0].astype(np.int32),
             device=table[:, 1].astype(np.int32),
             version=table[:, 2].astype(np.int32),
@@ -131,6 +134,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
     @cached_property
     def training(self) -> Column:
         """The number of the sender's updates applied before; `Trainings` also has those broken off."""
+        # Stable: the uplinks of a device stay in order, and their ranks count from 0 for each device.
         order = np.argsort(self.device, kind="stable")
         sorted_devices = self.device[order]
         first = np.searchsorted(sorted_devices, sorted_devices)
@@ -159,6 +163,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
     def first(self, rounds: int) -> Timeline:
         """Return the first ``rounds`` rounds, or all if there are no more."""
         kept = min(rounds, self.rounds)
+        # After ``kept`` rounds there are the models w_0 to w_kept, so one list of receivers more than rounds.
         rows, receivers = int(self.round_offsets[kept]), int(self.receiver_offsets[kept + 1])
         return replace(
             self,
@@ -194,6 +199,7 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
     def _round_as_dict(self, k: int) -> dict[str, Any]:
         rows, columns = self.uplinks(k), (self.round, self.device, self.version, self.start, self.end)
         sent = zip(*(column[rows].tolist() for column in columns), strict=True)
+        # Lost uplinks are in the order of the rounds.
         lost = self.lost[slice(*np.searchsorted(self.lost[:, 0], [k, k + 1]))].tolist()
         return {
             "round": k,
@@ -296,6 +302,7 @@ class Trainings(NamedTuple):
             order = np.argsort(sent)
             row = order[np.minimum(np.searchsorted(sent, wanted, sorter=order), len(sent) - 1)]
             uplink = np.where(sent[row] == wanted, row, NONE)
+        # Departures count from the arrival on: a device that leaves during the broadcast never computes.
         return cls(device, version, arrival, start, start + slots, departures(fleet, device, arrival), uplink)
 
 
@@ -316,6 +323,7 @@ def departures(fleet: Fleet | None, device: Column, slot: Column) -> Column:
     """Return, for each row, the slot in which the device leaves next after ``slot``."""
     found = np.full(len(device), NEVER, dtype=np.int64)
     for n, absences in fleet.absences_of.items() if fleet else ():
+        # NEVER ends the list, so that every search finds an entry.
         leaves = np.array([*(absence.leaves for absence in absences), NEVER])
         mine = device == n
         found[mine] = leaves[np.searchsorted(leaves, slot[mine], side="right")]

@@ -122,11 +122,14 @@ def published(constants: Constants, setting: Setting) -> Bound:
     It requires eta ≤ beta/sqrt(K+1) and K ≥ 2G.
     """
     rate, rounds, batch = setting.learning_rate, setting.rounds, setting.batch_size
+    # A delay leaves d*+1 groups, so N is counted with these.
     size, groups = setting.scenario.group_size, setting.staleness + 1
     devices, smooth, growth = groups * size, constants.smoothness, constants.noise_growth
     spread = constants.gradient_noise + growth * constants.heterogeneity
     first = rate**2 * growth * smooth * groups * (groups + 2 * groups**2 * rate * smooth - 1)
+    # As printed; the proof's own steps give eta·N·B(G−1) here (docs/bound.md).
     second = rate * devices * (rate * groups * batch - 1)
+    # The sum of the staleness min(k, G−1) over the rounds 0 to K.
     aged = (groups - 1) * (rounds - groups / 2)
     linear = rate * growth * smooth / (size * batch)
     q1 = rate * (2 - linear - (rate * smooth) ** 2 * growth * devices / (size**2 * batch))
@@ -192,6 +195,7 @@ def _bound(
     carried = step + drift * step**2
     q1 = rate * (1 - 2 * growth * carried)
     first = 2 * growth * carried * rate * setting.staleness * constants.initial_gradient2
+    # Q1 > 0 is a limit of its own: L·eta + drift·(L·eta)² < 1/(2v).
     limit = min(descent, _positive_root(drift, 1, 1 / (2 * growth)) if growth else inf) / smoothness
     return Bound(
         q1=q1,
@@ -205,6 +209,7 @@ def _bound(
 
 def _positive_root(square: float, linear: float, target: float) -> float:
     """Return the x > 0 with square·x² + linear·x = target, also for square = 0."""
+    # The usual form would divide by ``square``, and cancel digits if that is small.
     return 2 * target / (linear + sqrt(linear**2 + 4 * square * target))
 
 

@@ -51,11 +51,14 @@ def round_slots(scenario: Scenario, delay: int = 0) -> Fraction:
     """
     scenario.refuse_changes()
     if scenario.divides:
+        # A cycle has d*+1 rounds.
         return Fraction(cycle_slots(scenario, delay), _effective_groups(scenario, delay))
     _refuse_uneven_groups_on_sub_channels(scenario)
+    # At least 1: the largest delay is G−2 if S does not divide N.
     age = scenario.groups - 1 - scenario.checked_delay(delay)
     short = scenario.link_slots * (scenario.devices % scenario.group_size)
     own = scenario.compute_slots + scenario.communication_slots - short
+    # The ratios of the first and the third term; fractions keep the average exact.
     return max(Fraction(scenario.communication_slots), Fraction(own, age))
 
 
@@ -73,6 +76,7 @@ def round_end(scenario: Scenario, round_number: int, delay: int = 0) -> int:
 def rounds_within(scenario: Scenario, deadline: int, delay: int = 0) -> int:
     """Return the rounds completed by ``deadline``; Table 1 of the paper also counts w_0, one more."""
     groups = _effective_groups(scenario, delay)
+    # The rounds of a cycle follow each other without a gap. If the channel waits, it does so after them.
     cycles, rest = divmod(deadline - scenario.compute_slots, cycle_slots(scenario, delay))
     return cycles * groups + min(groups, rest // scenario.communication_slots) if cycles >= 0 else 0
 
@@ -114,8 +118,10 @@ def effective_staleness(scenario: Scenario) -> int:
     communication, oldest = scenario.communication_slots, scenario.groups - 1
     short = scenario.devices % scenario.group_size
     if short == 0:
+        # Proposition 1. The minimum is its case tau_comp ≥ r(G−1)(S+1), in which no delay is free.
         return min(oldest, -(-scenario.compute_slots // communication))
     _refuse_uneven_groups_on_sub_channels(scenario)
+    # The least d* with (d*−1)·r(S+1) + r·m ≥ tau_comp, see `free_delay`.
     beyond = max(0, scenario.compute_slots - scenario.link_slots * short)
     return min(oldest, 1 + -(-beyond // communication))
 

@@ -48,6 +48,8 @@ class AnswerProcess:
         self._waiting += 1
         try:
             async with self._turn:
+                # A process that has refused a request for lack of memory ends by itself. That shows only when
+                # it is asked again, so another one is asked then.
                 for _ in range(2):
                     process = await self._started()
                     try:
@@ -56,6 +58,7 @@ class AnswerProcess:
                         await self._kill()
                     if process.returncode != 0:  # otherwise it had ended by itself before
                         break
+                # SIGPROF ends a process that computes for too long, `_kill` one that is silent for too long.
                 took_long = process.returncode in (-signal.SIGPROF, -signal.SIGKILL)
                 reason = f"this takes longer than {self._seconds:g} s; {USE_COMMANDS}"
                 return refusal(reason if took_long else "the process that computes has ended; try again")

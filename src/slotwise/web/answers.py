@@ -148,6 +148,7 @@ def _planned(timeline: Timeline) -> list[tuple[int, int]]:
 
 def as_json(value: Any, status: int = 200) -> Answer:
     """Return a value as an answer."""
+    # NaN is not JSON: a browser would reject the whole answer.
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return Answer(status, "application/json", text.encode())
 

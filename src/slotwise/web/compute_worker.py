@@ -54,6 +54,7 @@ def _limit_memory() -> None:
     with suppress(ImportError, OSError, ValueError):
         import resource  # noqa: PLC0415  (not on every system)
 
+        # Libraries reserve address space that they may never use, so the limit is added to it.
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * os.sysconf("SC_PAGE_SIZE") + MOST_MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from slotwise.costs import Powers
-from slotwise.errors import InputError, UserError, refuse_unknown_name
+from slotwise.errors import InputError, MissingError, UserError, refuse_unknown_name
 from slotwise.option_text import field_help, from_text
 from slotwise.planning import SCHEDULES
 from slotwise.runs.config import GROUPS, RunConfig
@@ -198,6 +198,7 @@ def _value(control: Control, text: str) -> Any:
     if control.kind in ("distribution", "choice"):
         return text
     if control.kind == "changes":
+        # The text has only the later sizes, but the parser needs one for slot 0.
         return parse_group_sizes(f"1@0, {text}")[1:]
     if control.kind == "delay" and text == "auto":
         return text
@@ -212,7 +213,7 @@ def parse_powers(given: Mapping[str, str]) -> Powers | None:
         return None
     for name in ("power_computing", "power_sending", "power_receiving"):
         if name not in values:
-            raise InputError(name, "missing", "given in watts, like the other powers")
+            raise MissingError(name, "given in watts, like the other powers")
     try:
         return Powers(**{name.removeprefix(POWER_PREFIX): value for name, value in values.items()})
     except InputError as error:
@@ -235,11 +236,13 @@ def effective(options: Mapping[str, Any]) -> tuple[RunConfig, dict[str, Any], di
             name = getattr(error, "parameter", "")
             if reason is None or name not in kept:
                 raise
+            # Each pass removes one option, so the loop ends.
             unused[name] = reason
             del kept[name]
 
 
 def _reason(error: UserError) -> str | None:
     """Return why an option has no effect; None if the error is another one."""
+    # Errors of options without effect are recognised by the beginning of this text.
     allowed = str(getattr(error, "allowed", ""))
     return allowed if allowed.startswith("omitted ") else None

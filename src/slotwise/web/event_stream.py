@@ -26,6 +26,7 @@ class Changes:
     def notify(self) -> None:
         """Note a change; call it in the event loop."""
         self.count += 1
+        # A new event and not clear(): all who wait are woken, and those who come later have to wait.
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -49,13 +50,16 @@ class EventStreams:
         """Return the response of a new stream, which begins with the state as it is."""
         if self.open >= MOST_STREAMS:
             return PlainTextResponse("too many event streams\n", 503)
+        # The second header keeps a proxy from collecting events before it passes them on.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(self._events(), media_type="text/event-stream", headers=headers)
 
     async def _events(self) -> AsyncIterator[str]:
+        # Not in `response`: a stream that never starts would never be subtracted.
         self.open += 1
         try:
             while True:
+                # Before the state is read: a change in between is sent twice, but never missed.
                 seen = self._changes.count
                 yield f"data: {self._state()}\n\n"
                 await asyncio.sleep(SECONDS_BETWEEN_EVENTS)

@@ -28,6 +28,7 @@ from slotwise.report.gantt.chart import (
     transfers,
 )
 from slotwise.runs.config import RunConfig
+from slotwise.runs.slot_duration import powers_of_run
 from slotwise.schedule import Timeline, automatic_delay
 from slotwise.schedule.simulation import most_uplinks
 from slotwise.web.controls import CASE, effective
@@ -61,6 +62,7 @@ class Timelines:
             # Rounds long after the window change nothing in it: what is computed there is sent before them.
             seen = int(np.searchsorted(timeline.broadcast_end, window.end)) + later
             return activity_table(timeline.first(seen), window)
+        # The entry keeps the timeline alive, so that no other one can have its id.
         found = self._tables.get(id(timeline))
         if found is None:
             found = self._tables[id(timeline)] = (timeline, activity_table(timeline))
@@ -91,7 +93,7 @@ def refuse_too_long(config: RunConfig) -> None:
 def is_plain(config: RunConfig) -> bool:
     """Return whether all devices and slots are equal, so that closed forms and the fast path apply."""
     options = config.policy.selection == "first-ready" and not config.channel.group_size_changes
-    return options and config.make_fleet() is None and getattr(config, "make_link", lambda: None)() is None
+    return options and config.make_fleet() is None and config.make_link() is None
 
 
 def view(
@@ -123,12 +125,13 @@ def _without_effect(config: RunConfig) -> dict[str, str]:
 def _schedule(timelines: Timelines, options: Mapping[str, Any], powers: Powers | None) -> Any:
     """Return the figures of one schedule; None if no round ends by the deadline."""
     try:
-        timeline = timelines.of(effective(options)[0])
+        config, *_ = effective(options)
+        timeline = timelines.of(config)
     except InputError as error:
         if error.parameter != "deadline":
             raise
         return None
-    return figures(timeline, powers)
+    return figures(timeline, powers and powers_of_run(powers, config))
 
 
 def figures(timeline: Timeline, powers: Powers | None) -> dict[str, Any]:

@@ -125,6 +125,7 @@ class Explorer:
 
     async def _start(self, request: Request) -> Response:
         try:
+            # The worker process checks the options; this one only starts what was accepted.
             answer = await self._charts.answer("training", await _body(request))
             if answer.status != 200:
                 return _response(answer)
@@ -135,6 +136,7 @@ class Explorer:
 
     async def _stop(self, request: Request) -> Response:
         try:
+            # The body is not used, but it has to be JSON, which another site cannot send.
             await _body(request)
         except UserError as error:
             return _response(refusal(str(error)))

@@ -38,6 +38,8 @@ class Sweeps:
         known, equal = self._known(options), is_plain(config)
         wanted = group_sizes(config.channel.devices, config.channel.group_size, equal=equal)
         missing = [size for size in wanted if size not in known]
+        # Closed forms take no time, so the first request has the chosen size and all divisors. Simulated
+        # sizes are asked for one by one, and shown as they come.
         step = max(8, len(divisors(config.channel.devices)) + 1) if equal else 1
         return {
             "rows": [known[size] for size in wanted if size in known],

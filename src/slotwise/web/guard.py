@@ -71,10 +71,12 @@ class Guard:
             await self._app(scope, receive, send_with_headers)
 
     def _refusal(self, headers: Headers) -> str | None:
+        # The last colon may be part of an IPv6 address and not in front of a port.
         host = headers.get("host", "").rsplit(":", 1)
         name = host[0] if len(host) == 2 and host[1].isdigit() else ":".join(host)
         if self._hosts is not None and name not in self._hosts:
             return f"this server answers at {', '.join(self._hosts)} only"
+        # Browsers send this header, and a page cannot change it. Other clients may leave it out.
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return "requests of other sites are refused"
         return None
@@ -86,6 +88,7 @@ class Guard:
             given += [cookie.value] if cookie else []
         except CookieError:
             pass
+        # Compared in constant time, so that response times do not reveal how much of a guess is right.
         return any(hmac.compare_digest(text.encode(), (self._token or "").encode()) for text in given)
 
     async def _ask_for_token(self, scope: Scope, receive: Receive, send: Send) -> None:

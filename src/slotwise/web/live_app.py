@@ -48,7 +48,10 @@ class LiveApp:
         loop, changes = asyncio.get_running_loop(), Changes()
         self._streams = EventStreams(changes, self._state)
 
-        def tell() -> None:  # in the thread of the run
+        def tell() -> None:  # in the thread of the run, after each snapshot
+            # The run takes fewer snapshots while nobody watches. Not when a stream sends: after the last
+            # stream has closed, none does.
+            self._live.readers = self._streams.open
             with suppress(RuntimeError):  # this loop has ended
                 loop.call_soon_threadsafe(changes.notify)
 
@@ -61,7 +64,6 @@ class LiveApp:
         snapshot = self._live.snapshot
         if snapshot is not self._text[0]:
             self._text = (snapshot, "null" if snapshot is None else snapshot.as_json())
-        self._live.readers = self._streams.open
         return self._text[1]
 
     async def _page(self, request: Request) -> Response:  # noqa: ARG002
@@ -86,5 +88,6 @@ class LiveApp:
             return {"status": "starting"}, True
         age, phase = time.monotonic() - snapshot.moment, snapshot.status.phase
         running = phase in ("waiting for devices", "running")
+        # After the end there are no new snapshots, so their age says nothing.
         healthy = phase != "diverged" and (not running or age < STALE_SECONDS)
         return {"status": phase if healthy else f"{phase}, last heard {age:.0f} s ago"}, healthy

@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from slotwise.errors import InputError
+from slotwise.errors import InputError, MissingError
 from slotwise.live.server.live_status import LiveStatus
 from slotwise.live.server.live_view import LiveView
 from slotwise.live.transport.broker import listen_address
@@ -49,15 +49,14 @@ class PageOptions:
         host, _ = self.address
         for one, other in (("page_certificate", "page_key"), ("page_key", "page_certificate")):
             if getattr(self, one) is not None and getattr(self, other) is None:
-                raise InputError(other, "missing", f"given together with {one}")
+                raise MissingError(other, f"given together with {one}")
         if not is_loopback(host):
             for name in ("page_token_file", "page_certificate", "page_key"):
                 if getattr(self, name) is None:
-                    raise InputError(
-                        name, "missing", f"given if the page listens beyond this machine ({host})"
-                    )
+                    raise MissingError(name, f"given if the page listens beyond this machine ({host})")
         if self.page_certificate is not None and self.page_key is not None:
             try:
+                # Without a password function OpenSSL would ask for that of an encrypted key on the terminal.
                 ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
                     self.page_certificate, self.page_key, password=lambda: b""
                 )
@@ -112,6 +111,7 @@ class LivePage(Observer):
     """
 
     def __init__(self) -> None:
+        # Snapshots never change and are replaced as a whole, so another thread reads them without a lock.
         self.snapshot: LiveSnapshot | None = None
         self.expected: tuple[int, int] | None = None  # devices connected and waited for, before the run
         self.readers = 0  # open streams, as the web server says
@@ -136,9 +136,10 @@ class LivePage(Observer):
 
     def status_changed(self, status: LiveStatus) -> None:
         """Take the last snapshot when the run ends."""
-        if self._maker is not None and status.phase not in ("waiting for devices", "running"):
-            if self._following is not None:
-                self._following.cancel()
+        if self._maker is None or self._following is None:
+            return  # the run has not begun
+        if status.phase not in ("waiting for devices", "running"):
+            self._following.cancel()
             self._publish(self._maker.make(status))
 
     async def _follow(self, maker: SnapshotMaker) -> None:
@@ -172,6 +173,7 @@ def live_page(options: PageOptions | None = None, *, notices: Observer | None = 
     options = options or PageOptions()
     host, port = options.address
     try:
+        # Only the default may fall back to another port; an address that was asked for is used or refused.
         listener = listening(host, None if options.page_listen == DEFAULT_LISTEN else port, PORT)
     except InputError as error:
         raise InputError("page_listen", options.page_listen, error.allowed) from None

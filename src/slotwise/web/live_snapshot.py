@@ -76,6 +76,7 @@ class SnapshotMaker:
     def note_rejection(self, topic: str, reason: str) -> None:
         """Count a rejected message."""
         device = self._view.device_of(topic)
+        # Any client may name devices that do not exist; a count for each of them would have no bound.
         if device is not None and device <= self._view.plan.scenario.devices:
             self._rejected_by[device] += 1
         else:
@@ -104,9 +105,11 @@ class SnapshotMaker:
     def _rates(self, moment: float, status: LiveStatus) -> tuple[float, float] | None:
         """Return rounds and updates a minute, over the last minute."""
         done = self._done
+        # The time before the first round is not part of the rate.
         if status.phase == "waiting for devices":
             done.clear()
             return None
+        # At most one entry a second, however often snapshots are made.
         if not done or moment - done[-1][0] >= RATE_SECONDS / 60:
             done.append((moment, status.round, status.updates))
         while done[0][0] < moment - RATE_SECONDS:

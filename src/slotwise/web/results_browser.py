@@ -71,6 +71,7 @@ class ResultsBrowser:
     def _row(self, folder: Path) -> dict[str, Any] | None:
         """Return the row of a run; None if its run.json is damaged."""
         try:
+            # run.json is replaced when the status of a run changes, so its time shows whether a row is old.
             stamp = (folder / "run.json").stat().st_mtime_ns
         except OSError:
             return None
@@ -87,6 +88,7 @@ class ResultsBrowser:
     def folder(self, name: str) -> RunFolder:
         """Return a run folder below the root, or raise a UserError."""
         try:
+            # Resolved before it is compared: neither links nor .. may lead out of the folder.
             path = (self.root / name).resolve()
             inside = path.is_relative_to(self.root.resolve())
         except (OSError, ValueError):
@@ -157,6 +159,7 @@ def _folders(root: Path) -> Iterator[tuple[Path, set[str]]]:
         depth = len(path.relative_to(root).parts)
         is_run = "run.json" in names
         kept = sorted(name for name in folders if not name.startswith("."))
+        # os.walk visits only the folders that are left in this list. There are no runs in a run.
         folders[:] = [] if is_run or depth >= DEEPEST else kept
         yield path, set(names)
 

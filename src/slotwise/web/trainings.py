@@ -72,6 +72,7 @@ class Trainings:
         self._process: Process | None = None
         self._following: asyncio.Task[None] | None = None
         self._count = 0
+        self._starting = asyncio.Lock()
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """Return all trainings, the newest first."""
@@ -83,6 +84,11 @@ class Trainings:
         ``plan`` has its ``name``, the options that were ``given``, all ``options`` that say what is trained,
         and the rounds ``planned``.
         """
+        # A process takes time to start, and a second request must not pass the check meanwhile.
+        async with self._starting:
+            return await self._start(plan)
+
+    async def _start(self, plan: Mapping[str, Any]) -> Training:
         if self._all and not self._all[-1].is_over:
             raise UserError(f"{self._all[-1].folder.name} is still training; stop it first")
         folder = self._new_folder(plan["name"])
@@ -128,6 +134,7 @@ class Trainings:
     def stop(self) -> None:
         """Ask the running training to end with a checkpoint."""
         if self._process is not None and self._process.stdin is not None:
+            # The worker takes the end of its input as a request to stop, and saves a checkpoint.
             self._process.stdin.close()
 
     async def close(self) -> None:
@@ -136,6 +143,7 @@ class Trainings:
         if self._following is None or self._process is None:
             return
         try:
+            # Shielded, because the timeout must not cancel the task that reads the last events.
             await asyncio.wait_for(asyncio.shield(self._following), STOP_SECONDS)
         except TimeoutError:
             with suppress(ProcessLookupError):

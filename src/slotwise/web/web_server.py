@@ -81,6 +81,7 @@ def listening(host: str, port: int | None, usual: int = PORT) -> socket.socket:
         whole("port", port, 1, 65_535)
     for number in (usual, 0) if port is None else (port,):
         listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        # Otherwise the port cannot be used for a while after a restart.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, number))
@@ -108,6 +109,7 @@ def make_server(app: Any, started: Callable[[], None] | None = None, **options: 
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=1,  # streams have no end of their own
+        # More than the event streams may take, so that other requests are still answered.
         limit_concurrency=400,
         h11_max_incomplete_event_size=16 << 10,
         server_header=False,

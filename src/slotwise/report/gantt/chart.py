@@ -96,6 +96,7 @@ def activities(timeline: Timeline, window: Window | None = None) -> list[Interva
 def activity_table(timeline: Timeline, window: Window | None = None) -> Column:
     """Return the intervals of `activities` as a table with a row for each field of `Interval`."""
     known = np.concatenate([*_known(timeline)], axis=1)
+    # Cut at the end of the timeline. What is left without length, such as the reception of w_0, goes.
     known[3] = np.minimum(known[3], timeline.last_slot)
     known = _sorted(known[:, known[2] < known[3]])
     every = _sorted(np.concatenate([known, _gaps(timeline, known)], axis=1))
@@ -146,8 +147,11 @@ def _gaps(timeline: Timeline, known: Column) -> Column:
     gap = (before[0] == after[0]) & (before[3] < after[2])
     device, kind, _, start, version, _ = before[:, gap]
     _, following, end, _, next_version, sent_in = after[:, gap]
+    # After one of these a device holds an update. Charging before a training leaves no gap, so a gap after
+    # charging belongs to a lost uplink.
     ready = (kind == Activity.COMPUTING) | (kind == Activity.LOST) | (kind == Activity.CHARGING)
     if timeline.fleet is not None and timeline.fleet.retransmission == "erasure":
+        # An erased update is not sent again; its device waits for a model.
         ready &= kind != Activity.LOST
     awaited = np.where(following == Activity.RECEIVING, next_version, BEYOND)
     sends = (following == Activity.SENDING) | (following == Activity.LOST)
@@ -200,6 +204,7 @@ def lanes(carried: Sequence[Interval]) -> list[int]:
     for place in sorted(range(len(carried)), key=lambda place: carried[place].start):
         start, end = carried[place].start, carried[place].end
         lane = next((lane for lane, until in enumerate(free) if until <= start), len(free))
+        # A slice at the end of the list appends a lane.
         free[lane : lane + 1] = [end]
         chosen[place] = lane
     return chosen
@@ -230,6 +235,7 @@ def round_starts(timeline: Timeline, window: Window) -> dict[int, int]:
 
 
 def _overlapping(start: Column, end: Column, window: Window) -> slice:
+    # Rounds follow each other, so starts and ends ascend.
     first = np.searchsorted(end, window.first, side="right")
     return slice(int(first), int(np.searchsorted(start, window.end)))
 
@@ -239,6 +245,7 @@ def ticks(numbers: Sequence[int], place: Callable[[int], float], width: Callable
 
     ``place`` is the position of a number, ``width`` the room it needs, including the gap to the next one.
     """
+    # It ends at the latest when a step leaves one number or none.
     for step in chain((1,), (digit * 10**power for power in count() for digit in (5, 10, 20))):
         chosen = [number for number in numbers if number % step == 0]
         if all(place(after) - place(before) >= width(before) for before, after in pairwise(chosen)):

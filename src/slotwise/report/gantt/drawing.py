@@ -149,6 +149,7 @@ class Picture:
                 thickness = height / parts * LOOKS[one.kind].thickness
                 room = fit(letters, slot * shortest, thickness, smallest, largest)
                 first, end = self.window.clip(one.start, one.end)
+                # A part of a bar may be too short for a label that fits the whole.
                 whole = (first, end) == (one.start, one.end)
                 middle = 0.5 if broadcast else (lanes[one] + 0.5) / parts
                 label = chart.transfer_label(one)

@@ -128,6 +128,7 @@ class _Chart:
 
     def __init__(self, timeline: Timeline, width: int, wanted: Window) -> None:
         self.timeline, self.wanted = timeline, wanted
+        # The labels of the rows decide how many slots fit; there cannot be more than columns.
         self.rows = choose_rows(timeline, wanted.cut(width))
         labels = [row.label for row in self.rows if row.shown]
         several = timeline.scenario.sub_channels > 1

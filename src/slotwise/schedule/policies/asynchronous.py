@@ -11,7 +11,7 @@ from slotwise.scenario import Scenario
 from slotwise.schedule.equal_devices import fixed_delay_timeline
 from slotwise.schedule.one_at_a_time import one_at_a_time
 from slotwise.schedule.policy import Booking, Delivery, Policy
-from slotwise.schedule.selections.first_ready import first_ready
+from slotwise.schedule.selections.first_ready_selection import first_ready
 from slotwise.schedule.timeline import Timeline
 
 
@@ -57,4 +57,5 @@ class FixedDelay(Delivery):
 
     def after(self, round_number: int, senders: Sequence[int], absent: Set[int]) -> Iterable[Booking]:  # noqa: ARG002
         """Follow line 13 of Algorithm 2: the server sends w_{k+1} to S_{k−alpha}."""
+        # This holds for any group size: only the initial sets depend on it, so `resized` changes nothing.
         yield round_number + self.delay + 1, senders

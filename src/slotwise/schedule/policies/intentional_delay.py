@@ -37,7 +37,7 @@ from slotwise.schedule.events import event_timeline
 from slotwise.schedule.one_at_a_time import Simulation, applies, one_at_a_time
 from slotwise.schedule.policies.asynchronous import FixedDelay
 from slotwise.schedule.policy import Booking, Delivery, Policy
-from slotwise.schedule.selections.first_ready import first_ready
+from slotwise.schedule.selections.first_ready_selection import first_ready
 from slotwise.schedule.timeline import NEVER, NONE, Timeline, Trainings
 
 MOST_GROUPS = 100_000
@@ -63,6 +63,7 @@ class IntentionalDelay(Policy):
             return FixedDelay(scenario.devices, scenario.group_size, delay)
         devices = (fleet or Fleet.equal(scenario)).without_faults()
         shown, plain = self._without_delay(scenario, devices, rounds)
+        # With all rounds of the plan, so that the last senders of those shown have a next model in it.
         return Planned.of(just_in_time(plain, devices.compute_slots, plain.rounds), shown)
 
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
@@ -76,6 +77,7 @@ class IntentionalDelay(Policy):
         devices = fleet or Fleet.equal(scenario)
         if not devices.faultless:
             return one_at_a_time(scenario, self, fleet, rounds)
+        # Without faults the plan is what happens, so nothing has to be played.
         shown, plain = self._without_delay(scenario, devices, rounds)
         shifted = just_in_time(plain, devices.compute_slots, shown)
         own = None if devices.is_equal_to(scenario) else devices
@@ -100,10 +102,12 @@ class IntentionalDelay(Policy):
         shortest = fewest * min(fleet.link_slots) + scenario.link_slots
         more = max(fleet.compute_slots) // shortest + -(-scenario.devices // fewest) + 2
         if not applies(scenario, plain, fleet):
+            # Twice, because only the first tells how many rounds the second must have.
             shown = event_timeline(scenario, plain, fleet, rounds).rounds
             return shown, event_timeline(endless, plain, fleet, shown + more)
         shown, delivery = 0, FixedDelay(scenario.devices, scenario.group_size)
         simulation = Simulation(endless, delivery, fleet)
+        # One simulation does both: it counts the rounds that fit, and then plays ``more`` without a deadline.
         for done, end in enumerate(simulation.rounds(), start=1):
             if done <= (rounds or done) and end <= (scenario.deadline or end):
                 shown = done
@@ -123,6 +127,7 @@ def automatic_delay(scenario: Scenario, free: int = 0) -> int:
     scenario.refuse_changes()
     refuse_too_many_groups(scenario)
     largest = scenario.largest_delay
+    # The number of delays before the first that costs something, since False sorts before True.
     free += bisect_left(range(free + 1, largest + 1), True, key=partial(_costs_a_slot, scenario))
     if scenario.divides or scenario.deadline is None:
         return free
@@ -181,16 +186,20 @@ def just_in_time(plain: Timeline, compute_slots: Sequence[int], rounds: int) -> 
     ``plain`` should go on until whoever received one of the first ``rounds`` models has sent: only an uplink
     tells when a model is needed. A device that never sends receives the model it would receive anyway.
     """
+    # Round k begins when round k−1 ends. A sender in it must have its model tau_comp slots before.
+    # The broadcasts that have ended by then are w_1 to w_in_time; 0 means that there is only w_0.
     slots = np.asarray(compute_slots, dtype=np.int64)
     begins = np.concatenate([np.zeros(1, dtype=np.int64), plain.broadcast_end[:-1]])
     needed = begins[plain.round] - slots[plain.device - 1]
     in_time = np.searchsorted(plain.broadcast_end, needed, side="right")
+    # A device that gets ready only during the round keeps its model: a later one would delay it.
     version = np.maximum(plain.version, in_time.astype(np.int32))
     # Whoever sends an update made from a model receives it, ascending; others what they receive anyway.
     received = Trainings.of(plain)
     unsent = received.uplink == NONE
     device = np.concatenate([plain.device, received.device[unsent].astype(np.int32)])
     model = np.concatenate([version, received.version[unsent].astype(np.int32)])
+    # Models after w_rounds are needed by uplinks that are not part of the result.
     device, model = device[model <= rounds], model[model <= rounds]
     order = np.lexsort((device, model))
     return replace(
@@ -249,6 +258,7 @@ class Planned(Delivery):
             # The wait is that between the planned uplink due by now and the next model, as far as known.
             sent, received = self.sent.get(device, ()), self.received.get(device, ())
             place = min(bisect_right(sent, round_number), len(received) - 1) - 1
+            # The senders of round k get w_{k+1} without a wait.
             wait = received[place + 1] - sent[place] - 1 if place >= 0 else 0
             yield round_number + 1 + max(0, wait - saved), [device]
 
@@ -257,5 +267,6 @@ class Planned(Delivery):
         return replace(self, group_size=group_size)
 
     def _rounds_saved(self, absent: Set[int]) -> int:
+        # The difference of ceil(N/S) for all devices and for those that are present.
         present = self.devices - len(absent)
         return -(-self.devices // self.group_size) - -(-present // self.group_size)

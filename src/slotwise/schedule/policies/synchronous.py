@@ -18,7 +18,7 @@ from slotwise.schedule.one_at_a_time import one_at_a_time
 from slotwise.schedule.policy import Booking, Delivery, Policy
 from slotwise.schedule.selection import Selection
 from slotwise.schedule.selections import SELECTIONS
-from slotwise.schedule.selections.first_ready import first_ready
+from slotwise.schedule.selections.first_ready_selection import first_ready
 from slotwise.schedule.timeline import Column, Timeline
 
 Participation = Literal[
@@ -97,10 +97,12 @@ class Participants(Delivery):
     def participants(self, round_number: int, absent: Set[int] = frozenset()) -> Sequence[int]:
         """Return the devices of a round, ascending: a function of the round and of who is present."""
         if self.participation == "random":
+            # A generator for each round, so that a choice does not depend on those asked for before.
             draw = random.Random(f"participants {self.seed} {round_number}")
             everyone = range(1, self.devices + 1)
             present = [n for n in everyone if n not in absent] if absent else everyone
             return sorted(draw.sample(present, min(self.group_size, len(present))))
+        # Whoever is absent is replaced by the next in turn; later rounds keep their place in the order.
         first = round_number * self.group_size
         turns = ((first + i) % self.devices + 1 for i in range(self.devices))
         return sorted(islice((n for n in turns if n not in absent), self.group_size))
@@ -109,6 +111,7 @@ class Participants(Delivery):
         """Return the participants of rounds 0, 1, …, the first ``length`` of them."""
         rounds = -(-length // self.group_size)
         if self.participation == "round-robin":
+            # Participants finish together, so they send by index: each round is sorted.
             turns = np.arange(rounds * self.group_size, dtype=np.int64) % self.devices + 1
             return np.sort(turns.astype(np.int32).reshape(rounds, -1), axis=1).ravel()[:length]
         drawn = [self.participants(k) for k in range(rounds)]

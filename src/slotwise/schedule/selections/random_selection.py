@@ -19,5 +19,6 @@ class RandomSelection:
 
     def __call__(self, waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:
         """Choose the update whose device draws the lowest number."""
+        # A number for each device, which does not depend on who else is waiting.
         key = (self.seed, _RANDOM_SELECTION, round_number, last_sender)
         return min(waiting, key=lambda update: (chance(*key, update.device), update.device))

@@ -35,6 +35,7 @@ sw.number = (value, digits = 3) => {
   if (Number.isInteger(value) || Math.abs(value) >= 1000) return sw.whole(value);
   return Number(value.toPrecision(digits)).toLocaleString("en-US", { maximumFractionDigits: 12 });
 };
+sw.loss = value => value !== null && Math.abs(value) >= 1e5 ? value.toExponential(1).replace("e+", "e") : sw.number(value, 4);
 sw.percent = (value, digits = 0) => value === null || value === undefined ? "–" : (100 * value).toFixed(digits) + " %";
 sw.amount = (value, noun) => sw.whole(value) + " " + noun + (value === 1 ? "" : "s");
 

@@ -20,7 +20,7 @@
       ["round", `${sw.whole(status.round)} / ${sw.whole(status.rounds)}`, "rounds"], ["slot", sw.whole(status.slot), "slot"],
       ["connected", `${sw.whole(status.connected)} / ${sw.whole(status.devices.length)}`, "connected"],
       ["updates", sw.whole(status.updates), "updates applied"], ["lost", sw.whole(status.lost), "uplinks lost"],
-      ["loss", last ? sw.number(last[2], 4) : "–", "training loss"], ["accuracy", last && last[3] !== null ? sw.percent(last[3], 1) : "–", "test accuracy"],
+      ["loss", last ? sw.loss(last[2]) : "–", "training loss"], ["accuracy", last && last[3] !== null ? sw.percent(last[3], 1) : "–", "test accuracy"],
       ["rate", rates ? sw.number(rates[0], 3) : "–", "rounds / min"], ["update-rate", rates ? sw.number(rates[1], 3) : "–", "updates / min"],
       ["late", sw.whole(overdue.length), "late now"], ["excluded", sw.whole(status.excluded), "excluded"], ["seconds", time(status.seconds), "run time"],
     ];

@@ -75,7 +75,8 @@
     const cell = (run, [key]) => {
       const value = valueOf(run, key);
       if (key === "accuracy") return sw.el("td", {}, sw.percent(value, 2));
-      if (key === "loss" || key === "seconds") return sw.el("td", {}, sw.number(value, 4));
+      if (key === "loss") return sw.el("td", {}, sw.loss(value));
+      if (key === "seconds") return sw.el("td", {}, sw.number(value, 4));
       if (key === "run") return sw.el("td.text", {}, sw.el("button", { type: "button", title: "Show its timeline", onclick: () => openTimeline(run) }, value));
       return sw.el("td" + (isText(key) ? ".text" : ""), {}, typeof value === "number" && !["seed"].includes(key) ? sw.number(value, 5) : text(value) || "–");
     };

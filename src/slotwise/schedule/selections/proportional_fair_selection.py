@@ -19,6 +19,7 @@ BITS_PER_DECIBEL = log2(10) / 10  # 10^(x/10) = 2^(x·this), which is computed t
 def proportional_fair(waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:  # noqa: ARG001
     """Choose the largest log2(1 + SNR) / (1 + updates arrived); ties go to the lower index."""
     rates = spectral_efficiency(np.array([update.snr_db for update in waiting])).tolist()
+    # A product with the reciprocal, as in `fading_kernel.choose`: a quotient may round differently.
     shares = [-rate * (1 / (1 + update.arrived)) for rate, update in zip(rates, waiting, strict=True)]
     return min(zip(shares, waiting, strict=True), key=lambda pair: (pair[0], pair[1].device))[1]
 

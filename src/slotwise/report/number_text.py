@@ -1,0 +1,20 @@
+"""Text of losses, and of numbers with a noun."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+LARGE = 1e5
+
+
+def loss_text(loss: float, form: str = ".4f") -> str:
+    """Return a loss in the given form; a huge one, of a training that blows up, as in 3.1e31."""
+    if abs(loss) < LARGE or not isfinite(loss):
+        return f"{loss:{form}}"
+    digits, exponent = f"{loss:.1e}".split("e")
+    return f"{digits}e{int(exponent)}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, as in "1 round" and "2,000 rounds"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

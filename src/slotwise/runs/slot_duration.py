@@ -1,0 +1,59 @@
+"""The duration of a slot, which CPU, radio and powers may each say: they must agree, and one is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import isclose
+from typing import TYPE_CHECKING, Any
+
+from slotwise.costs import Powers
+from slotwise.errors import InputError
+from slotwise.radio import RadioConfig
+
+if TYPE_CHECKING:
+    from slotwise.runs.config import RunConfig
+
+
+def shared_slot_ms(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``cpu_slot_ms`` and ``radio_slot_ms`` if a run has both a CPU and a radio link.
+
+    ``options`` are those that were given, ``chosen`` has defaults as well.
+
+    Raises:
+        InputError: both are given, and they differ.
+    """
+    if options.get("cycles_per_sample") is None or chosen.get("radio_link") is None:
+        return {}
+    cpu, radio = options.get("cpu_slot_ms"), options.get("radio_slot_ms")
+    refuse_other_slot_ms(cpu, radio)
+    if cpu is None:
+        cpu = chosen.get("radio_slot_ms", RadioConfig.radio_slot_ms)
+    return {"cpu_slot_ms": cpu, "radio_slot_ms": cpu}
+
+
+def refuse_other_slot_ms(cpu: float | None, radio: float | None) -> None:
+    """Raise an InputError if the slots of a CPU and of a radio are both known, and differ."""
+    if cpu is not None and radio is not None and cpu != radio:
+        raise InputError("cpu_slot_ms", cpu, f"{radio}, like radio_slot_ms, or omitted")
+
+
+def powers_of_run(powers: Powers, config: RunConfig, *, check: bool = True) -> Powers:
+    """Return powers with the duration of a slot of a run: that of its radio link, or else of its CPU.
+
+    Without ``check``, powers that say another duration keep it, as in folders of earlier versions.
+
+    Raises:
+        InputError: the powers say another duration than the run.
+    """
+    name, slot_ms = "cpu_slot_ms", config.slot_ms
+    if config.radio.radio_link is not None:
+        name, slot_ms = "radio_slot_ms", config.radio.radio_slot_ms
+    if slot_ms is None:
+        return replace(powers, slot_seconds=powers.seconds)
+    if powers.slot_seconds is None:
+        return replace(powers, slot_seconds=slot_ms / 1000)
+    if check and not isclose(powers.slot_seconds, slot_ms / 1000):
+        allowed = f"{slot_ms / 1000:g}, as {name} is {slot_ms:g}, or omitted"
+        raise InputError("slot_seconds", powers.slot_seconds, allowed)
+    return powers

@@ -1,0 +1,159 @@
+"""The answers of the explorer, computed in this process; in the server another process computes them."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotwise.runs import RunFolder
+from slotwise.web import answers as module
+from slotwise.web.answers import Answer, Answers
+from slotwise.web.controls import effective, parse_options
+
+SMALL = {"devices": "12", "group_size": "3", "compute_slots": "6", "deadline": "200"}
+PART = {"from": "10", "to": "60", "first_device": "2", "last_device": "4"}
+POWERS = {"power_computing": "2", "power_sending": "1", "power_receiving": "0.5"}
+RUN = "mnist-async-S50-T50000-seed1"
+GRID = Path(__file__).parents[2] / "docs/results/paper/runs"
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> Answers:
+    return Answers(tmp_path)
+
+
+def value(answer: Answer, status: int = 200) -> Any:
+    assert (answer.status, answer.media_type) == (status, "application/json")
+    return json.loads(answer.content)
+
+
+def test_a_view_has_all_schedules_and_a_brief_one_only_its_own(answers: Answers) -> None:
+    view = value(answers.answer("view", SMALL))
+    expected = effective(parse_options(SMALL))[0].simulate()
+    assert view["schedules"][view["chosen"]]["rounds"] == expected.rounds
+    assert set(view["schedules"]) == {"sync", "async", "idfl"}
+    assert "part" not in view
+    brief = value(answers.answer("view", {**SMALL, "brief": "1"}))
+    assert set(brief["schedules"]) == {view["chosen"]}
+
+
+def test_a_view_may_bring_a_part_of_the_chart_and_joules(answers: Answers) -> None:
+    view = value(answers.answer("view", SMALL | PART | POWERS))
+    assert view["part"]["slots"] == [10, 60]
+    assert set(view["part"]["bars"]["device"]) == {2, 3, 4}
+    assert view["schedules"]["async"]["joules"] > 0
+    part = value(answers.answer("part", SMALL | PART))
+    assert {**part, "frame": view["gantt"]} == {**view["part"], "frame": part["frame"]}
+
+
+def test_a_schedule_without_a_round_by_the_deadline_has_no_figures(answers: Answers) -> None:
+    unequal = {"devices": "12", "group_size": "3", "compute_distribution": "two-classes:3:50:0.5"}
+    view = value(answers.answer("view", {**unequal, "deadline": "20", "schedule": "async"}))
+    assert view["schedules"]["sync"] is None  # it waits for slow devices
+    assert view["schedules"]["async"]["rounds"] > 0
+
+
+def test_the_timeline_of_a_run_is_that_of_its_configuration(tmp_path: Path) -> None:
+    shutil.copytree(GRID / RUN, tmp_path / "run")
+    config = RunFolder(tmp_path / "run").parameters()
+    part = value(Answers(tmp_path).answer("part", {**PART, "run": "run"}))
+    assert part["frame"]["last"] == config.simulate().last_slot
+
+
+def test_runs_and_their_curves_are_answered(tmp_path: Path) -> None:
+    shutil.copytree(GRID / RUN, tmp_path / "run")
+    answers = Answers(tmp_path)
+    assert [run["run"] for run in value(answers.answer("runs", {}))["runs"]] == ["run"]
+    points = RunFolder(tmp_path / "run").points()
+    (line,) = value(answers.answer("curves", {"runs": ["run"]}))["lines"]
+    assert line["places"] == [point.slot for point in points]
+    assert line["mean"] == pytest.approx([point.loss for point in points])
+    (line,) = value(answers.answer("curves", {"runs": ["run"], "across": "joules", **POWERS}))["lines"]
+    assert len(line["places"]) == len(points)
+
+
+def test_group_sizes_are_answered_in_pieces_and_kept(answers: Answers) -> None:
+    begun = value(answers.answer("sizes", SMALL))
+    for sizes in begun["missing"]:
+        assert value(answers.answer("rows", {"options": SMALL, "sizes": sizes}))
+    again = value(answers.answer("sizes", SMALL))
+    assert again["missing"] == []
+    assert {row["group_size"] for row in again["rows"]} == set(range(1, 13))
+
+
+def test_uplinks_are_downloaded_as_a_table(answers: Answers) -> None:
+    answer = answers.answer("download", {**SMALL, "name": "uplinks.csv"})
+    assert (answer.status, answer.media_type) == (200, "text/csv")
+    rows = list(csv.DictReader(answer.content.decode().splitlines()))
+    timeline = effective(parse_options(SMALL))[0].simulate()
+    assert [int(row["device"]) for row in rows] == timeline.device.tolist()
+
+
+@pytest.mark.parametrize("window", [{}, {"from": "0", "to": "80"}], ids=["usual", "window"])
+@pytest.mark.parametrize(("name", "begins"), [("timeline.svg", b"<?xml"), ("timeline.png", b"\x89PNG")])
+def test_pictures_are_downloaded(answers: Answers, name: str, begins: bytes, window: dict[str, str]) -> None:
+    answer = answers.answer("download", {**SMALL, **window, "name": name})
+    assert (answer.status, answer.media_type) == (200, module.PICTURES[name])
+    assert answer.content.startswith(begins)
+
+
+def test_the_picture_of_a_run_is_downloaded(tmp_path: Path) -> None:
+    shutil.copytree(GRID / RUN, tmp_path / "run")
+    given = {"name": "timeline.svg", "run": "run", "from": "0", "to": "100"}
+    assert Answers(tmp_path).answer("download", given).content.startswith(b"<?xml")
+
+
+def test_without_matplotlib_a_picture_is_refused(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
+
+    monkeypatch.setattr(module, "compose", missing)
+    refused = value(answers.answer("download", {**SMALL, "name": "timeline.svg"}), 422)
+    assert "matplotlib is not installed" in refused["message"]
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "parameter"),
+    [
+        ("view", {"devices": "-1"}, "devices"),
+        ("view", {"power_computing": "1"}, "power_sending"),
+        ("view", {"from": "1"}, "to"),
+        ("part", {**PART, "to": "1.5"}, "to"),
+        ("part", {**PART, "to": "²"}, "to"),
+        ("part", {**PART, "last_device": "9" * 13}, "last_device"),
+        ("part", {**PART, "run": "../elsewhere"}, "run"),
+        ("curves", {"runs": [], "across": "value"}, "across"),
+        ("curves", {"runs": [], "across": "joules"}, "across"),
+        ("curves", {"runs": [], "up": "seconds"}, "up"),
+        ("curves", {"runs": ["a"] * 401}, "run"),
+        ("training", {**SMALL, "learning_rate": "fast"}, "learning_rate"),
+    ],
+)
+def test_a_wrong_request_is_refused_by_parameter(
+    answers: Answers, call: str, given: dict[str, Any], parameter: str
+) -> None:
+    refused = value(answers.answer(call, given), 422)
+    assert refused["parameter"] == parameter
+    assert refused["allowed"]
+
+
+def test_an_unknown_option_is_refused_without_a_parameter(answers: Answers) -> None:
+    refused = value(answers.answer("view", {"nothing": "1"}), 422)
+    assert refused["parameter"] is None
+    assert "nothing" in refused["message"]
+
+
+def test_a_training_is_named_and_planned(answers: Answers) -> None:
+    plan = value(answers.answer("training", {**SMALL, "seed": "7"}))
+    rounds = effective({**parse_options(SMALL)})[0].simulate().rounds
+    assert plan["name"].endswith("-S3-T200-seed7")
+    assert plan["planned"][0] == [0, 0]
+    assert plan["planned"][-1][1] == rounds
+    assert plan["options"]["seed"] == 7
+
+
+def test_ready_is_answered_with_nothing(answers: Answers) -> None:
+    assert value(answers.answer("ready", {})) is None

@@ -1,0 +1,54 @@
+"""Event streams: the newest state, signs of life between, and a limit to their number."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from starlette.responses import StreamingResponse
+
+from slotwise.web import event_stream
+from slotwise.web.event_stream import Changes, EventStreams
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "SECONDS_BETWEEN_EVENTS", 0.0)
+    monkeypatch.setattr(event_stream, "SECONDS_BETWEEN_SIGNS", 0.0)
+
+
+async def events(streams: EventStreams) -> AsyncIterator[str]:
+    response = streams.response()
+    assert isinstance(response, StreamingResponse)
+    async for event in response.body_iterator:
+        yield str(event)
+
+
+def test_a_stream_sends_states_and_signs_of_life() -> None:
+    async def follow() -> list[str]:
+        changes, found, state = Changes(), [], ["0"]
+        streams = EventStreams(changes, lambda: state[0])
+        async for event in events(streams):
+            found.append(event)
+            if len(found) == 2:  # two changes are one event
+                for state[0] in ("1", "2"):
+                    changes.notify()
+            if len(found) == 4:
+                break
+        return found
+
+    sign = ": still here\n\n"
+    assert asyncio.run(follow()) == ["data: 0\n\n", sign, "data: 2\n\n", sign]
+
+
+def test_too_many_streams_are_refused_until_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "MOST_STREAMS", 1)
+
+    async def open_two() -> tuple[int, int]:
+        streams = EventStreams(Changes(), lambda: "0")
+        first = streams._events()
+        await anext(first)
+        refused = streams.response().status_code
+        await first.aclose()  # type: ignore[attr-defined]
+        return refused, streams.response().status_code
+
+    assert asyncio.run(open_two()) == (503, 200)
