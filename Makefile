@@ -9,7 +9,10 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Of the extras, those that the tests and the site use; PyTorch is installed apart, Flower in its own environment.
 DEV_EXTRAS := datasets mqtt pandas web ray tensorboard wandb trackio mlflow
 
-.PHONY: main test check fast-test check-flower coverage docs dist lock bench clean
+# Folders of tests that take about two minutes together on two cores.
+QUICK := schedule theory aggregation fleet radio data paper docs
+
+.PHONY: main test check quick-test check-flower coverage docs dist lock bench clean
 
 main: $(VENV)/installed
 	$(BIN)/slotwise reproduce --quick --out $(OUT)
@@ -29,19 +32,21 @@ $(VENV)/installed-dev: $(VENV)/bin/pip pyproject.toml requirements-dev.lock
 	$(BIN)/python -m pip check
 	touch $(VENV)/installed $@
 
-# One worker per core. Tests with real processes and brokers run afterwards, one at a time.
+# One worker per core. Tests with real processes and brokers run afterwards, one at a time, and those of Flower in its own
+# environment.
 test: check
 	$(BIN)/python -m pytest -n auto --ignore tests/live
 	$(BIN)/python -m pytest tests/live
+	$(MAKE) check-flower
 
-fast-test: check
-	$(BIN)/python -m pytest -n auto -m 'not slow'
+quick-test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n auto -m 'not slow' $(addprefix tests/,$(QUICK))
 
 # All tests once more, in both environments, with a count of the lines and branches they reach.
 coverage: $(VENV)/installed-dev $(VENV)-flower/installed
 	$(BIN)/coverage erase
-	-$(BIN)/coverage run -m pytest
-	-$(VENV)-flower/bin/coverage run -m pytest tests/flower tests/learning/flower
+	$(BIN)/coverage run -m pytest
+	$(VENV)-flower/bin/coverage run -m pytest tests/flower tests/learning/flower
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover
 

@@ -25,7 +25,7 @@ DEADLINE = 3_000
 FAULTS: dict[str, Callable[[int, int], dict[str, Any]]] = {
     "no faults": lambda devices, seed: {},  # noqa: ARG005
     "jitter 30 %": lambda devices, seed: {"jitter": 0.3},  # noqa: ARG005
-    "losses 10 %": lambda devices, seed: {"loss": 0.1},  # noqa: ARG005
+    "uplink losses 10 %": lambda devices, seed: {"uplink_loss": 0.1},  # noqa: ARG005
     "absences, a quarter of the time": lambda devices, seed: {
         "absences": random_absences(devices, DEADLINE, mean_present=600, mean_away=200, seed=seed)
     },

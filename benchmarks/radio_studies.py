@@ -1,6 +1,6 @@
 """Train the three studies of docs/results/radio and write their figures and tables.
 
-    python benchmarks/radio_studies.py [outage] [selection] [batteries] [--runs runs/radio-studies]
+    python benchmarks/radio_studies.py [outage] [selection] [batteries] [--runs FOLDER] [--workers N]
 
 Runs are kept, so a second call only draws. Figures and results go to docs/results/radio; tables are printed.
 """
@@ -11,7 +11,9 @@ import argparse
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
+from math import isnan
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,6 +23,8 @@ from slotwise import BatchResults, run_batch
 from slotwise.batch.results import PointResult
 from slotwise.radio import make_cell
 from slotwise.radio.expectations import rayleigh_outage
+from slotwise.report.curves import LossRange
+from slotwise.report.plotting import WIDTH, clear_frame, figure_style, mark_losses, save_figure
 from slotwise.runs import RunConfig, RunFolder
 
 ROOT = Path(__file__).parents[1]
@@ -28,7 +32,20 @@ SPECS, RESULTS = ROOT / "examples/radio-studies", ROOT / "docs/results/radio"
 # Dark to light, with a marker each: they can be told apart in print and by colour-blind readers.
 COLOURS = ("#08306b", "#d55e00", "#5aa9dd", "#7a7a7a")
 MARKERS = ("o", "s", "^", "D")
+FACES = ("#08306b", "#d55e00", "none", "none")  # hollow on top of filled, where two lines coincide
+NEVER = 0.5  # place of a device without an update on a logarithmic axis
 TARGET = 0.4  # training loss of the study of batteries
+
+
+def look(style: int) -> dict[str, Any]:
+    """Return colour and marker of a line."""
+    return {
+        "color": COLOURS[style],
+        "marker": MARKERS[style],
+        "markerfacecolor": FACES[style],
+        "markersize": 4,
+    }
+
 
 Groups = dict[tuple[str, ...], list[PointResult]]
 
@@ -42,19 +59,33 @@ def draw_means(axes: Axes, groups: Groups, name: str, case: str, style: int) -> 
     """Draw the mean and the range of a statistic over the seeds, against the value on the axis."""
     points = sorted((float(key[1]), seeds_mean(rows, name)) for key, rows in groups.items() if key[0] == case)
     x = [value for value, _ in points]
-    axes.plot(x, [v.mean() for _, v in points], marker=MARKERS[style], color=COLOURS[style], label=case)
+    axes.plot(x, [v.mean() for _, v in points], label=case, **look(style))
     low, high = [v.min() for _, v in points], [v.max() for _, v in points]
     axes.fill_between(x, low, high, color=COLOURS[style], alpha=0.15, linewidth=0)
 
 
 def figure(*titles: str) -> tuple[Figure, list[Axes]]:
     """Return a figure with a panel for each title."""
-    drawn = Figure(figsize=(5.2 * len(titles), 4.0), layout="constrained")
+    drawn = Figure(figsize=(WIDTH, 2.7), layout="constrained")
     panels = list(np.atleast_1d(drawn.subplots(1, len(titles))))
     for axes, title in zip(panels, titles, strict=True):
-        axes.set_title(title, fontsize=10, loc="left")
-        axes.grid(visible=True, alpha=0.3)
+        axes.set_title(title)
+        clear_frame(axes)
     return drawn, panels
+
+
+def mark_loss_axis(axes: Axes) -> None:
+    """Make the vertical axis one of losses, with the ticks of the package's figures."""
+    axes.set_yscale("log")
+    axes.set_ylabel("training loss")
+    low, high = axes.dataLim.intervaly
+    mark_losses(axes, LossRange(float(low), float(high), cut=False))
+
+
+def add_legend(drawn: Figure, axes: Axes) -> None:
+    """Put the labels of one panel, which has them all, below the figure."""
+    handles, labels = axes.get_legend_handles_labels()
+    drawn.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
 
 
 def configs(folder: Path, results: BatchResults) -> dict[str, RunConfig]:
@@ -71,13 +102,13 @@ def lost_share(row: PointResult) -> float:
 def outage(folder: Path, results: BatchResults) -> Figure:
     """Draw loss and lost uplinks of a fixed rate against the slots of an uplink."""
     groups = results.by_combination()
-    drawn, (left, right) = figure("final training loss", "share of uplinks lost")
+    drawn, (left, right) = figure("Final loss", "Lost uplinks")
     cases = list(dict.fromkeys(key[0] for key in groups))
     for style, case in enumerate(cases):
         draw_means(left, groups, "final_loss", case, style)
         rows = {float(key[1]): rows for key, rows in groups.items() if key[0] == case}
-        lost = [np.mean([*map(lost_share, rows[x])]) for x in rows]
-        right.plot(list(rows), lost, marker=MARKERS[style], color=COLOURS[style], label=case)
+        lost = [100 * np.mean([*map(lost_share, rows[x])]) for x in rows]
+        right.plot(list(rows), lost, label=case, **look(style))
     expected: defaultdict[int, list[float]] = defaultdict(list)
     for name, config in configs(folder, results).items():
         if name.startswith(cases[0]):
@@ -85,17 +116,21 @@ def outage(folder: Path, results: BatchResults) -> Figure:
             means = rayleigh_outage(link.settings.threshold, 10 ** (cell.snr_db / 10))
             expected[config.channel.link_slots].append(float(means.mean()))
     slots = sorted(expected)
-    right.plot(slots, [np.mean(expected[r]) for r in slots], "k:", label="outage of one block, mean device")
+    outages = [100 * np.mean(expected[r]) for r in slots]
+    right.plot(slots, outages, "k:", label="outage of one block, mean of the devices")
     for axes in (left, right):
         axes.set_xlabel("slots of an uplink (fewer: a higher rate)")
-        axes.legend(fontsize=8)
-    left.set_yscale("log")
+        axes.set_xticks(slots)
+    mark_loss_axis(left)
+    right.set_ylabel("lost uplinks (%)")
+    right.set_ylim(0, 100)
+    add_legend(drawn, right)
     return drawn
 
 
 def selection(folder: Path, results: BatchResults) -> Figure:
     """Draw loss against slots, and updates of every device against its distance."""
-    drawn, (left, right) = figure("training loss", "updates of a device against its distance (three seeds)")
+    drawn, (left, right) = figure("Loss against slots", "Updates of each device, three seeds")
     made = configs(folder, results)
     same: dict[tuple[float, ...], list[str]] = {}  # selections that give the same run, by its final losses
     for key, rows in results.by_combination().items():
@@ -106,17 +141,19 @@ def selection(folder: Path, results: BatchResults) -> Figure:
         curves = [np.array([(p.slot, p.loss) for p in row.curve]) for row in rows]
         slots = np.linspace(0, min(curve[-1, 0] for curve in curves), 60)
         mean = np.mean([np.interp(slots, *curve.T) for curve in curves], axis=0)
-        left.plot(slots, mean, color=COLOURS[style], marker=MARKERS[style], markevery=8, label=label)
+        left.plot(slots, mean, markevery=(2 * style, 8), label=label, **look(style))
         for row in rows:
             config = made[row.run]
             heard = np.bincount(config.simulate().device, minlength=config.channel.devices + 1)[1:]
             distance = make_cell(config.radio, config.channel.devices, config.seed).distance_m
-            right.scatter(distance, heard + 0.5, s=14, color=COLOURS[style], marker=MARKERS[style])
-    left.set_xlabel("slot")
-    left.set_yscale("log")
-    left.legend(fontsize=8)
+            right.plot(distance, np.maximum(heard, NEVER), **look(style) | {"linestyle": "", "markersize": 3})
+    left.set_xlabel("time slots")
+    mark_loss_axis(left)
     right.set_yscale("log")
-    right.set_xlabel("distance in m (a device that was never heard is at 0.5)")
+    right.set_yticks([NEVER, 1, 10, 100], ["never", "1", "10", "100"])
+    right.set_ylabel("updates in a run")
+    right.set_xlabel("distance (m)")
+    add_legend(drawn, left)
     return drawn
 
 
@@ -124,11 +161,7 @@ def batteries(folder: Path, results: BatchResults) -> Figure:
     """Draw final loss and the joules until a target against the probability of harvesting, and one curve."""
     del folder
     groups = results.by_combination()
-    titles = (
-        "final training loss",
-        "loss against joules, probability 0.1",
-        f"joules until the loss is {TARGET}",
-    )
+    titles = ("Final loss", "Loss against joules, p = 0.1", f"Joules until the loss is {TARGET}")
     drawn, panels = figure(*titles)
     for style, case in enumerate(dict.fromkeys(key[0] for key in groups)):
         draw_means(panels[0], groups, "final_loss", case, style)
@@ -136,21 +169,28 @@ def batteries(folder: Path, results: BatchResults) -> Figure:
         curves = [np.array([(p.joules, p.loss) for p in row.curve]) for row in rows[0.1]]
         spent = np.linspace(0, min(curve[-1, 0] for curve in curves), 60)
         mean = np.mean([np.interp(spent, *curve.T) for curve in curves], axis=0)
-        panels[1].plot(spent, mean, marker=MARKERS[style], markevery=8, color=COLOURS[style], label=case)
+        panels[1].plot(spent, mean, markevery=(2 * style, 8), label=case, **look(style))
         until = [joules_until(rows[x]) for x in rows]
-        panels[2].plot(list(rows), until, marker=MARKERS[style], color=COLOURS[style], label=case)
+        panels[2].plot(list(rows), until, label=case, **look(style))
     for axes in (panels[0], panels[2]):
-        axes.set_xlabel("probability of harvesting 1 J in a slot")
+        axes.set_xlabel("harvesting probability p")
         axes.set_xscale("log")
         axes.set_xticks(sorted(rows), [f"{x:g}" for x in sorted(rows)])
         axes.minorticks_off()
     panels[1].set_xlabel("joules of all devices")
-    panels[0].set_yscale("log")
-    panels[1].set_yscale("log")
+    panels[1].xaxis.set_major_formatter(thousands)
+    panels[2].set_ylabel("joules of all devices")
+    panels[2].yaxis.set_major_formatter(thousands)
     panels[2].set_ylim(bottom=0)
-    for axes in panels:
-        axes.legend(fontsize=8)
+    for axes in panels[:2]:
+        mark_loss_axis(axes)
+    add_legend(drawn, panels[0])
     return drawn
+
+
+def thousands(value: float, _place: int) -> str:
+    """Return 10000 as 10k."""
+    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
 
 
 def joules_until(rows: list[PointResult]) -> float:
@@ -169,7 +209,7 @@ def table(results: BatchResults, folder: Path, name: str) -> str:
     head = [
         "case",
         *(axis.title for axis in results.axes),
-        "loss",
+        "final loss",
         "range",
         "accuracy",
         "rounds",
@@ -196,7 +236,8 @@ def table(results: BatchResults, folder: Path, name: str) -> str:
         cells += [f"{seeds_mean(rows, 'mean_staleness').mean():.2f}"]
         cells += [f"{np.mean([(c == 0).sum() for c in heard]):.1f}", f"{fairness:.2f}"]
         if name == "batteries":
-            cells += [f"{seeds_mean(rows, 'joules').mean():,.0f}", f"{joules_until(rows):,.0f}"]
+            until = joules_until(rows)
+            cells += [f"{seeds_mean(rows, 'joules').mean():,.0f}", "–" if isnan(until) else f"{until:,.0f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -213,13 +254,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("studies", nargs="*", help=f"{', '.join(STUDIES)}; all by default")
     parser.add_argument("--runs", type=Path, default=Path("runs/radio-studies"))
+    parser.add_argument("--workers", type=int, help="parallel local trainings; all cores by default")
     options = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
     for name in options.studies or STUDIES:
         folder = options.runs / name
         folder.parent.mkdir(parents=True, exist_ok=True)
-        results = run_batch(SPECS / f"{name}.toml", folder)
-        STUDIES[name](folder, results).savefig(RESULTS / f"{name}.png", dpi=130)
+        results = run_batch(SPECS / f"{name}.toml", folder, workers=options.workers)
+        with figure_style():
+            drawn = STUDIES[name](folder, results)
+        (RESULTS / f"{name}.png").write_bytes(save_figure(drawn, "png", dpi=200))
         shutil.copy(folder / "results.csv", RESULTS / f"{name}.csv")
         print(table(results, folder, name))
         print(f"wrote {RESULTS / name}.png and .csv")

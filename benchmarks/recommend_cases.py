@@ -38,6 +38,7 @@ from slotwise.runs import RunConfig, RunFolder
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs/results/recommend"
+PUBLISHED = ROOT / "docs/results/paper/runs"  # has async and idfl of the paper's case
 COLUMNS = ("schedule", "group_size", "seed", "slot", "round", "loss", "accuracy")
 WITHIN = 1.1
 
@@ -110,13 +111,15 @@ def train(case: Case, folder: BatchFolder) -> None:
 def stored(case: Case) -> Curves:
     """Return the stored curves of a case."""
     found: Curves = {}
+    base, by_run = case.question.base, dict[tuple[str, int, int], list[Point]]()
     if case.name == "paper":
-        for path in sorted((RESULTS / "grid/runs").iterdir()):
+        for path in (*(RESULTS / "grid/runs").iterdir(), *PUBLISHED.iterdir()):
             folder = RunFolder(path)
             config = folder.parameters()
-            found[identity(config), config.seed] = folder.points()
+            policy, size = config.policy.schedule, config.channel.group_size
+            if config == base.with_options(schedule=policy, group_size=size, seed=config.seed):
+                found[identity(config), config.seed] = folder.points()
         return found
-    base, by_run = case.question.base, dict[tuple[str, int, int], list[Point]]()
     with case.path.open(encoding="utf-8", newline="") as file:
         for schedule, size, seed, slot, rounds, loss, accuracy in list(csv.reader(file))[1:]:
             point = Point(int(slot), int(rounds), float(loss), float(accuracy), 0)

@@ -15,6 +15,7 @@ project = "slotwise"
 author = "the slotwise developers"
 extensions = [
     "myst_parser",
+    "sphinx_copybutton",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "option_pages",
@@ -23,6 +24,7 @@ extensions = [
 exclude_patterns = ["_build", "results/*/runs", "results/**/*.html"]
 suppress_warnings = ["myst.header"]
 nitpicky = False
+smartquotes_action = "qe"  # no dashes: --group-size is a flag
 
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
@@ -31,6 +33,9 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 napoleon_google_docstring = True
 napoleon_use_ivar = True
+
+copybutton_exclude = ".linenos, .gp, .go"  # neither the prompt nor what a command prints
+copybutton_selector = ", ".join(f"div.highlight-{kind} pre" for kind in ("console", "python", "toml", "bash"))
 
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

@@ -1,8 +1,9 @@
 """Draw the figures of the site that no command of slotwise draws.
 
-    python docs/draw_figures.py [idea] [robust]
+    python docs/draw_figures.py [idea] [idea-narrow] [robust]
 
-`idea` is the picture of the first page, `robust` the figure of the study of robust rules, from its results.
+`idea` is the picture of the first page, `idea-narrow` the same for phones, `robust` the figure of the study
+of robust rules, from its results.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from math import isnan, nan
 from pathlib import Path
 
@@ -50,11 +52,32 @@ def idea() -> Path:
     """Draw three schedules of the same devices side by side."""
     figure = Figure(figsize=(13.2, 3.6), layout="constrained")
     figure.get_layout_engine().set(wspace=0.06)
-    for axes, schedule in zip(figure.subplots(1, len(TITLES), sharey=True), TITLES, strict=True):
+    draw_schedules(
+        figure, figure.subplots(1, len(TITLES), sharey=True), legend_columns=len(SHOWN), legend_size=11
+    )
+    return save(figure, HERE / "images/idea.svg")
+
+
+def idea_narrow() -> Path:
+    """Draw the same schedules one below the other."""
+    figure = Figure(figsize=(4.6, 9.6), layout="constrained")
+    figure.get_layout_engine().set(hspace=0.06)
+    draw_schedules(figure, figure.subplots(len(TITLES), 1), legend_columns=2, legend_size=9)
+    return save(figure, HERE / "_static/idea-narrow.svg")
+
+
+def draw_schedules(figure: Figure, panels: Iterable[Axes], *, legend_columns: int, legend_size: int) -> None:
+    """Draw a schedule in each panel, and the legend below."""
+    for axes, schedule in zip(panels, TITLES, strict=True):
         draw_schedule(axes, schedule)
     handles = [Patch(color=LOOKS[kind].colour, label=LOOKS[kind].title) for kind in SHOWN]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=11)
-    return save(figure, HERE / "images/idea.svg")
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=legend_columns,
+        frameon=False,
+        fontsize=legend_size,
+    )
 
 
 def draw_schedule(axes: Axes, schedule: str) -> None:
@@ -133,7 +156,7 @@ def save(figure: Figure, path: Path) -> Path:
     return path
 
 
-FIGURES = {"idea": idea, "robust": robust}
+FIGURES = {"idea": idea, "idea-narrow": idea_narrow, "robust": robust}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or FIGURES:

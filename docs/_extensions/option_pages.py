@@ -1,7 +1,7 @@
 """Sphinx extension: pages made from the code, so that nothing is declared twice.
 
-In the folder reference, `options.md` has every option of a run, from the dataclasses that declare them,
-`commands.md` what every command prints with --help, and `api.md` the docstrings of all public names.
+In the folder reference, `options.md` has every option of a run and of a batch, from the classes that declare
+them, `commands.md` what every command prints with --help, and `api.md` the docstrings of all public names.
 """
 
 from __future__ import annotations
@@ -11,18 +11,28 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from sphinx.application import Sphinx
 
 import slotwise
+from slotwise.batch import BatchSpec
+from slotwise.batch.specification import CASE_NAME
 from slotwise.cli.app import COMMANDS
-from slotwise.cli.flags import Flag, run_flags
+from slotwise.cli.flags import ENERGY, PANELS, WITHOUT_FLAG, Flag, flags_of, run_flags
+from slotwise.costs import Powers
+from slotwise.option_text import field_help
+from slotwise.runs import RunConfig
+from slotwise.runs.config import GROUPS
+from slotwise.runs.toml_options import file_options
+from slotwise.scenario import option_names
 
 PURPOSES = Path(__file__).parents[1] / "python.md"  # lists the public names by purpose
+WORDS = {int: "whole number", float: "number", str: "text", bool: "yes or no", Path: "file"}
 PROGRAM = "from slotwise.cli import main; main()"
 
 
@@ -43,20 +53,60 @@ def write_pages(app: Sphinx) -> None:
 
 
 def options() -> Iterator[str]:
-    """Return the page of all options of a run."""
+    """Return the page of all options of a run, and of the keys that a batch file has beside them."""
     yield "# Options of a run"
     yield ""
-    yield "Flags of `slotwise train` and other commands, keys of TOML files, fields of `RunConfig`."
-    flags = run_flags()
-    panel = ""
-    panels = list(dict.fromkeys(flag.panel.name for flag in flags))
-    for flag in sorted(flags, key=lambda flag: panels.index(flag.panel.name)):
-        if flag.panel.name != panel:
-            panel = flag.panel.name
-            yield from ("", f"## {panel}", "", "| option | values | default | meaning |", "|---|---|---|---|")
-        default = "" if flag.default in (None, ()) else f"`{_value(flag.default)}`"
-        text = flag.help.replace("|", "\\|")
-        yield f"| `--{flag.name.replace('_', '-')}` | {_kind(flag)} | {default} | {text} |"
+    yield "Flags of `slotwise train` and other commands, keys of TOML files (with dashes or underscores),"
+    yield "fields of `RunConfig` (with underscores). Options without `--` have no flag: they are for files"
+    yield "and Python only."
+    rows = [*run_flags(), *file_only()]
+    for panel in dict.fromkeys(flag.panel.name for flag in rows):
+        yield from _table(panel, "option", (_row(flag) for flag in rows if flag.panel.name == panel))
+    yield from batch_keys()
+
+
+def file_only() -> Iterator[Flag]:
+    """Return the options that have no flag, each with the panel that its flag would be in."""
+    wanted = set(file_options()) - {flag.name for flag in run_flags()}
+    for group in GROUPS:
+        owner = type(getattr(RunConfig, group))
+        names = [name for name in option_names(owner) if name in wanted]
+        yield from (replace(flag, default=None) for flag in flags_of(owner, PANELS[group], only=names))
+
+
+def batch_keys() -> Iterator[str]:
+    """Return the section of the keys that only a batch file has."""
+    texts = field_help(BatchSpec.of, "Args")
+    parameters = inspect.signature(BatchSpec.of).parameters
+    yield from (
+        "",
+        "## Batch files",
+        "",
+        "A [batch file](../sweep.md#the-file) has options of a run, and these keys.",
+    )
+    rows = [
+        f"| `seeds` | list of whole numbers | `{list(parameters['seeds'].default)}` | {texts['seeds']} |",
+        f"| `skip-impossible` | yes or no | `false` | {texts['skip_impossible']} |",
+        "| `[[case]]` | table with a `name` and options | | A case; its options override those at the top. |",
+        f"| `name` | text: {CASE_NAME} | | Name of a case, in folder names, tables and legends. |",
+        f"| `[powers]` | table | | {texts['powers']} |",
+    ]
+    yield from _table("", "key", rows)
+    powers = flags_of(Powers, ENERGY)
+    yield from _table("", "key of `[powers]`", (_row(flag, prefix="") for flag in powers))
+
+
+def _table(title: str, first: str, rows: Iterable[str]) -> Iterator[str]:
+    if title:
+        yield from ("", f"## {title}")
+    yield from ("", f"| {first} | values | default | meaning |", "|---|---|---|---|", *rows)
+
+
+def _row(flag: Flag, prefix: str = "--") -> str:
+    shown = "" if flag.name in WITHOUT_FLAG else prefix
+    default = "" if flag.default in (None, ()) else f"`{_value(flag.default)}`"
+    text = re.sub(r"(?<![\w-])--[a-z][\w-]*", r"`\g<0>`", flag.help.replace("|", "\\|"))
+    return f"| `{shown}{flag.name.replace('_', '-')}` | {kind(flag.hint)} | {default} | {text} |"
 
 
 def commands() -> Iterator[str]:
@@ -118,20 +168,20 @@ def _value(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _kind(flag: Flag) -> str:
+def kind(hint: Any) -> str:
     """Return the values that an option may have, in words."""
-    return " or ".join(dict.fromkeys(_words(flag.hint)))
+    return " or ".join(dict.fromkeys(_words(hint)))
 
 
 def _words(hint: Any) -> Iterator[str]:
     if get_origin(hint) is Literal:
         yield ", ".join(f"`{value}`" for value in get_args(hint))
-    elif get_origin(hint) is UnionType or str(hint).startswith("typing.Union"):
+    elif get_origin(hint) in (Union, UnionType):
         for part in get_args(hint):
-            if part is not type(None):
+            if part is not NoneType:
                 yield from _words(part)
     elif get_origin(hint) is tuple:
-        yield "list"
+        (word,) = _words(get_args(hint)[0])
+        yield f"list of {word.split()[0]}s" if word.startswith("list") else f"list of {word}s"
     else:
-        names = {"int": "whole number", "float": "number", "str": "text", "bool": "yes or no", "Path": "file"}
-        yield names.get(getattr(hint, "__name__", ""), re.sub(r"^.*\.", "", str(hint)))
+        yield WORDS[hint]
