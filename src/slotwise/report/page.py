@@ -110,7 +110,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Content]], style: str
     cells = [f"<td{kind}{name}>" for kind, name in zip(styles, names, strict=True)]
     body = "\n".join(
         "<tr>"
-        + "".join(f"{start}{html(cell)}</td>" for start, cell in zip(cells, row, strict=True))
+        # Numbers do not wrap, except between a value and its range in brackets.
+        + "".join(
+            f"{start}{html(cell).replace(' (', ' <wbr>(')}</td>" for start, cell in zip(cells, row, strict=True)
+        )
         + "</tr>"
         for row in rows
     )
