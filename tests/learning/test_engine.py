@@ -23,7 +23,7 @@ from slotwise.aggregation import (
     model_average,
 )
 from slotwise.errors import InputError, UserError
-from slotwise.learning import Evaluation, History, Point, Task, Training, TrainingStart, train
+from slotwise.learning import Evaluation, History, Interrupted, Point, Task, Training, TrainingStart, train
 from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.learning.task import TrainingResult, update_of
 from slotwise.observer import Observer
@@ -337,11 +337,13 @@ class Interrupting(Observer):
             raise KeyboardInterrupt
 
 
-def test_ctrl_c_returns_what_there_is_and_can_be_resumed(least_squares: MakeTask) -> None:
+def test_ctrl_c_raises_what_there_is_and_can_be_resumed(least_squares: MakeTask) -> None:
     timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=9)
     task = least_squares(6, 0)
     whole = train(timeline, task, evaluate_every=3)
-    part = train(timeline, task, evaluate_every=3, observer=Interrupting(3))
+    with pytest.raises(Interrupted) as caught:
+        train(timeline, task, evaluate_every=3, observer=Interrupting(3))
+    part = caught.value.history
     assert part.rounds == 4
     resumed = train(timeline, task, evaluate_every=3, resume=part)
     assert resumed.model.tobytes() == whole.model.tobytes()
@@ -467,7 +469,9 @@ def test_the_state_of_a_rule_is_kept_from_round_to_round_and_resumed(least_squar
     timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=9)
     task = least_squares(6, 0)
     whole = train(timeline, task, aggregation=momentum)
-    part = train(timeline, task, aggregation=momentum, observer=Interrupting(3))
+    with pytest.raises(Interrupted) as caught:
+        train(timeline, task, aggregation=momentum, observer=Interrupting(3))
+    part = caught.value.history
     resumed = train(timeline, task, aggregation=momentum, resume=part)
     assert resumed.model.tobytes() == whole.model.tobytes() != train(timeline, task).model.tobytes()
     assert resumed.rule_state["velocity"].tobytes() == whole.rule_state["velocity"].tobytes()
@@ -479,7 +483,9 @@ def test_a_model_that_was_to_be_evaluated_before_an_interrupt_is_evaluated_after
     timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=9)
     task = least_squares(6, 0)
     whole = train(timeline, task, evaluate_every=1)
-    part = train(timeline, task, evaluate_every=1, observer=Interrupting(3))
+    with pytest.raises(Interrupted) as caught:
+        train(timeline, task, evaluate_every=1, observer=Interrupting(3))
+    part = caught.value.history
     without = History(part.points[:-1], part.models, part.rounds)
     assert train(timeline, task, evaluate_every=1, resume=without).points == whole.points
 

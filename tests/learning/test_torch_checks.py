@@ -118,6 +118,12 @@ WRONG = {
     "loss with parameters": (LINEAR, {"loss": Scaled()}, None, "scale"),
     "target size": (nn.Linear(FEATURES, 1), {"loss": nn.functional.mse_loss}, REAL, "target size"),
     "metric shape": (LINEAR, {"metrics": {"odd": lambda outputs, targets: outputs.T}}, None, "metric odd"),
+    "metric of two dimensions": (
+        LINEAR,
+        {"metrics": {"odd": lambda outputs, _: outputs}},
+        None,
+        "metric odd",
+    ),
     "metric fails": (LINEAR, {"metrics": {"odd": lambda outputs, targets: {}["x"]}}, None, "KeyError"),
     "metrics in a list": (LINEAR, {"metrics": [lambda outputs, targets: 1.0]}, None, "metrics = a list"),
     "metric is no function": (LINEAR, {"metrics": {"odd": 3}}, None, "metric odd"),

@@ -18,7 +18,8 @@ from slotwise.schedule import simulate
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
-TorchTask = pytest.importorskip("slotwise.learning.torch_task").TorchTask
+torch_task = pytest.importorskip("slotwise.learning.torch_task")
+CHUNK, TorchTask = torch_task.CHUNK, torch_task.TorchTask
 torch_samples = pytest.importorskip("slotwise.learning.torch_samples")
 ArrayBatches, ResidentBatches, TorchSamples = (
     getattr(torch_samples, name) for name in ("ArrayBatches", "ResidentBatches", "TorchSamples")
@@ -165,6 +166,45 @@ def test_metrics_are_means_over_the_test_samples() -> None:
     assert list(found.metrics) == ["test_loss", "top_two", "constant"]
     assert found.metrics["top_two"] == pytest.approx(expected.item())
     assert found.metrics["constant"] == 3
+
+
+def test_a_metric_with_a_single_number_gets_all_test_samples() -> None:
+    def lowest_recall(outputs, targets):
+        right = outputs.argmax(dim=1) == targets
+        return min(float(right[targets == label].float().mean()) for label in targets.unique())
+
+    inputs = torch.randn(CHUNK + 200, FEATURES, generator=torch.Generator().manual_seed(1))
+    targets = torch.arange(CHUNK + 200) % CLASSES
+    tensors = torch.utils.data.TensorDataset
+    test, device = tensors(inputs, targets), tensors(inputs[:40], targets[:40])
+    module = nn.Linear(FEATURES, CLASSES)
+    task = TorchTask(module, TorchSamples([device], test), TRAINING, metrics={"lowest": lowest_recall})
+    with torch.no_grad():
+        expected = lowest_recall(module(inputs), targets)
+    assert task.evaluate(task.initial_model()).metrics["lowest"] == pytest.approx(expected)
+
+
+def test_outputs_of_chunks_that_do_not_fit_together_are_refused_for_a_single_number() -> None:
+    def padded(items):  # to the longest sequence of the chunk
+        longest = max(len(sequence) for sequence, _ in items)
+        inputs = torch.zeros(len(items), longest)
+        for row, (sequence, _) in enumerate(items):
+            inputs[row, : len(sequence)] = sequence
+        return inputs, torch.tensor([target for _, target in items])
+
+    class Growing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1))
+
+        def forward(self, inputs):
+            return inputs * self.scale
+
+    items = [(torch.ones(2 + row // CHUNK), 1) for row in range(CHUNK + 5)]
+    samples = TorchSamples([items[:20]], items, collate=padded)
+    task = TorchTask(Growing(), samples, TRAINING, metrics={"mean": lambda outputs, _: outputs.mean()})
+    with pytest.raises(UserError, match="all test samples"):
+        task.evaluate(task.initial_model())
 
 
 @pytest.mark.parametrize("name", ["test_loss", "loss", "train_loss", "test_accuracy", "slot"])

@@ -121,6 +121,14 @@ class Diverged(UserError):
         super().__init__(f"training diverged in round {round_number}: the {what} is not finite; {remedy}")
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a training; ``history`` has its complete rounds and can be resumed."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        super().__init__(f"interrupted after {history.rounds} rounds")
+
+
 def train(
     timeline: Timeline,
     task: Task,
@@ -133,7 +141,8 @@ def train(
 ) -> History:
     """Train as the devices and the server of the timeline would.
 
-    A KeyboardInterrupt (Ctrl-C) ends the training early; what is returned can be given as ``resume``.
+    Ctrl-C ends the training after its last complete round and raises `Interrupted`, whose ``history`` can be
+    given as ``resume``.
 
     Args:
         timeline: Which device sends which update when.
@@ -149,6 +158,7 @@ def train(
 
     Raises:
         Diverged: a model or a loss is not finite any more.
+        Interrupted: a KeyboardInterrupt (Ctrl-C) ended the training.
     """
     observer = observer or Observer()
     with Training(
@@ -158,8 +168,8 @@ def train(
         try:
             return follow(training, observer)
         except KeyboardInterrupt:
-            observer.notice(f"interrupted after {training.rounds} rounds")
-            return training.history()
+            # Raised, not returned: a script that compares schedules must not go on with half a curve.
+            raise Interrupted(training.history()) from None
 
 
 def follow(

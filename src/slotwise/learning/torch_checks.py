@@ -21,7 +21,7 @@ from slotwise.errors import UserError
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.task import TrainingStart
 from slotwise.learning.torch_module import FlatModule
-from slotwise.learning.torch_objective import Objective, is_labelled
+from slotwise.learning.torch_objective import TEST_LOSS, Objective, is_labelled
 from slotwise.learning.torch_randomness import SeededOperations
 from slotwise.learning.torch_samples import ArrayBatches, Batches, TorchSamples, arrange
 from slotwise.user_code import describe_error
@@ -211,11 +211,14 @@ class _Check:
             for name, metric in self.objective.metrics.items():
                 value = _call(f"metric {name}", metric, outputs, targets)
                 single = isinstance(value, int | float | np.number)
-                each = isinstance(value, Tensor) and (not value.dim() or value.shape[0] == len(rows))
+                shapes = [(), (len(rows),), getattr(targets, "shape", ())]
+                if name == TEST_LOSS and isinstance(value, Tensor):
+                    shapes.append((len(rows), *value.shape[1:]))  # all that the training takes
+                each = isinstance(value, Tensor) and value.shape in shapes
                 if not single and not each:
                     raise UserError(
                         f"TorchTask: metric {name} must return one number, or one for each of {len(rows)}"
-                        f" samples; it returned {describe_tensors(value)}"
+                        f" samples or each target; it returned {describe_tensors(value)}"
                     )
         return bool(mode.seen)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import nan
 from typing import Any
@@ -46,18 +46,6 @@ class Objective:
     def count(self, targets: Any, rows: int) -> float:
         """Return the weight of the mean loss of a batch in the mean of several: its labels, or its rows."""
         return self.label_loss.count(targets, rows) if self.label_loss else rows
-
-    def measure(self, outputs: Any, targets: Any, rows: int) -> dict[str, tuple[Any, float]]:
-        """Return the mean of every metric over a batch, and its weight in the mean of several."""
-        found = {name: metric(outputs, targets) for name, metric in self.metrics.items()}
-        return {
-            name: (
-                # Torch has no mean of integers or truth values.
-                value.float().mean() if isinstance(value, Tensor) else value,
-                self.count(targets, rows) if name == TEST_LOSS else rows,
-            )
-            for name, value in found.items()
-        }
 
 
 def _check_loss(loss: Loss) -> None:
@@ -103,6 +91,63 @@ class Mean:
     def value(self) -> float:
         """Mean of all numbers so far; NaN if there is none."""
         return self._sum / self._count if self._count else nan
+
+
+class ChunkedMetrics:
+    """The metrics of an evaluation, from chunks of test samples.
+
+    A metric with a number for each sample is averaged over the chunks. One with a single number need not be
+    a mean (F1, AUC, the worst class), so it is computed from the outputs of all samples at once.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+        self._means = {name: Mean() for name in objective.metrics}
+        self._single: dict[str, Any] = {}  # metrics with a single number, and its value for the first chunk
+        self._chunks: list[tuple[Any, Any]] = []  # outputs and targets, kept for those
+
+    def add(self, outputs: Any, targets: Any, rows: int) -> None:
+        """Add the outputs and targets of a chunk of samples."""
+        for name, metric in self._objective.metrics.items():
+            if name in self._single:
+                continue
+            value = metric(outputs, targets)
+            if name == TEST_LOSS:
+                value = value.mean() if value.dim() else value
+                self._means[name].add(value, self._objective.count(targets, rows))
+            elif isinstance(value, Tensor) and value.dim():
+                self._means[name].add(value.float().mean(), rows)  # torch has no mean of integers
+            else:
+                self._single[name] = value
+        if self._single:
+            self._chunks.append((outputs, targets))
+
+    def values(self) -> dict[str, float]:
+        """Return every metric of all samples that were added."""
+        single = self._single
+        if len(self._chunks) > 1:
+            outputs, targets = map(_joined, zip(*self._chunks, strict=True))
+            single = {name: self._objective.metrics[name](outputs, targets) for name in single}
+        return {
+            name: float(single[name]) if name in single else mean.value for name, mean in self._means.items()
+        }
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Return the tensors of several chunks as one; those in a dict, list or tuple one by one."""
+    first = parts[0]
+    if isinstance(first, Mapping):
+        return {name: _joined([part[name] for part in parts]) for name in first}
+    if isinstance(first, list | tuple):
+        return [_joined(each) for each in zip(*parts, strict=True)]
+    try:
+        return torch.cat(parts)  # type: ignore[arg-type]
+    except (RuntimeError, TypeError):
+        raise UserError(
+            "TorchTask: a metric with a single number is computed from the outputs and targets of all test"
+            " samples at once, and those of different chunks do not fit together; return a number for each"
+            " sample instead"
+        ) from None
 
 
 def is_labelled(outputs: Any, targets: Any) -> bool:

@@ -40,7 +40,7 @@ from slotwise.learning.torch_module import (
     keep_freed_memory,
     one_thread,
 )
-from slotwise.learning.torch_objective import Loss, Mean, Metric, Objective, count_correct
+from slotwise.learning.torch_objective import ChunkedMetrics, Loss, Mean, Metric, Objective, count_correct
 from slotwise.learning.torch_randomness import SeededOperations
 from slotwise.learning.torch_samples import ArrayBatches, Batch, Batches, Rows, TorchSamples, arrange, kept_on
 
@@ -82,8 +82,8 @@ class TorchTask:
             samples: Samples of each device and of the test.
             training: Local training.
             loss: ``loss(outputs, targets)``: the mean over a batch, or a number for each sample.
-            metrics: Further numbers of an evaluation by name: ``metric(outputs, targets)`` of test samples,
-                the mean over a batch or a number for each sample. ``test_loss`` is always there.
+            metrics: Further numbers of an evaluation by name: ``metric(outputs, targets)`` of all test
+                samples, or a number for each sample, whose mean is taken. ``test_loss`` is always there.
             initial: First model: "module", the parameters as they are; "seed", drawn uniformly in
                 ±1/sqrt(fan-in).
             model_seed: Seed of the first model, by default that of ``training``.
@@ -169,7 +169,7 @@ class TorchTask:
         flat.load(model)
         flat.eval()
         loss, correct = Mean(), Mean()
-        metrics = {name: Mean() for name in self._objective.metrics}
+        metrics = ChunkedMetrics(self._objective)
         reading, computing = self._seeded(self._checks.random_evaluation)
         # Unless statistics travel, the pass over the training samples also measures them: the training loss
         # uses the statistics of each chunk, the test loss their mean.
@@ -187,9 +187,9 @@ class TorchTask:
             with computing:
                 outputs = flat.module(inputs)
                 correct.add(*count_correct(outputs, targets, self._objective.ignored))
-                for name, found in self._objective.measure(outputs, targets, len(rows)).items():
-                    metrics[name].add(*found)
-        return Evaluation(loss.value, correct.value, {name: mean.value for name, mean in metrics.items()})
+                metrics.add(outputs, targets, len(rows))
+        with computing:
+            return Evaluation(loss.value, correct.value, metrics.values())
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays by their names in the module's state_dict."""

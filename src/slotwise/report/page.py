@@ -112,7 +112,8 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Content]], style: str
         "<tr>"
         # Numbers do not wrap, except between a value and its range in brackets.
         + "".join(
-            f"{start}{html(cell).replace(' (', ' <wbr>(')}</td>" for start, cell in zip(cells, row, strict=True)
+            f"{start}{html(cell).replace(' (', ' <wbr>(')}</td>"
+            for start, cell in zip(cells, row, strict=True)
         )
         + "</tr>"
         for row in rows
