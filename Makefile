@@ -45,7 +45,8 @@ quick-test: $(VENV)/installed-dev
 # All tests once more, in both environments, with a count of the lines and branches they reach.
 coverage: $(VENV)/installed-dev $(VENV)-flower/installed
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest -n auto --ignore tests/live
+	$(BIN)/coverage run -m pytest tests/live
 	$(VENV)-flower/bin/coverage run -m pytest tests/flower tests/learning/flower
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover
