@@ -9,14 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from slotwise.errors import InputError, MissingError
 from slotwise.live.server.live_status import LiveStatus
 from slotwise.live.server.live_view import LiveView
-from slotwise.live.transport.broker import listen_address
+from slotwise.live.transport.broker import is_loopback, listen_address
 from slotwise.observer import Observer
 from slotwise.web.live_snapshot import LiveSnapshot, SnapshotMaker
 from slotwise.web.web_server import listening, make_server, require_web
@@ -95,14 +94,6 @@ class PageOptions:
         return text
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether an address can be reached from this machine only."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 class LivePage(Observer):
     """Takes snapshots of a live run in its event loop; the web server reads the last one in its own thread.
 
@@ -113,7 +104,6 @@ class LivePage(Observer):
     def __init__(self) -> None:
         # Snapshots never change and are replaced as a whole, so another thread reads them without a lock.
         self.snapshot: LiveSnapshot | None = None
-        self.expected: tuple[int, int] | None = None  # devices connected and waited for, before the run
         self.readers = 0  # open streams, as the web server says
         self._maker: SnapshotMaker | None = None
         self._following: asyncio.Task[None] | None = None

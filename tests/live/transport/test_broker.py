@@ -28,7 +28,11 @@ def test_addresses_of_brokers(address, broker):
 
 
 @pytest.mark.parametrize(
-    "address", ["", "host", "http://host", "mqtt://", "mqtt://host:x", "mqtt://host/a", "mqtt://u:p@host"]
+    "address",
+    [
+        *("", "host", "http://host", "mqtt://", "mqtt://host:x", "mqtt://host:0", "mqtt://host/a"),
+        *("mqtt://host?a", "mqtt://host#a", "mqtt://u:p@host", "mqtt://two..dots", f"mqtt://{'x' * 64}"),
+    ],
 )
 def test_other_addresses_are_refused(address):
     with pytest.raises(InputError) as error:
@@ -50,6 +54,7 @@ def test_credentials_name_files_beside_themselves(tmp_path):
         ('broker = "mqtt://h"\nusr = "u"', "usr: allowed are broker, name, user"),
         ('broker = "mqtt://h"\nuser = 3', "user: allowed are"),
         ("broker = ", "valid TOML"),
+        (f"broker = {'1' * 5000}", "valid TOML"),  # Python refuses to read so long a number
     ],
 )
 def test_bad_credentials_are_told_in_a_line(tmp_path, text, what):

@@ -8,7 +8,6 @@ import re
 import ssl
 import stat
 import time
-import tomllib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.files import load_toml
 from slotwise.live.protocol import Topics
 
 PORT = 1883
@@ -139,10 +139,12 @@ def parse_address(address: str) -> Broker:
     refused = InputError("broker", address, "mqtt://HOST[:PORT] or mqtts://HOST[:PORT]")
     try:
         parts = urlsplit(address)
-        host, port = parts.hostname, parts.port
+        host, port = parts.hostname or "", parts.port
+        host.encode("idna")  # as a lookup does: a name that cannot be encoded would fail there
     except ValueError:
         raise refused from None
-    if parts.scheme not in PORTS or not host or parts.path.strip("/") or parts.username is not None:
+    further = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
+    if parts.scheme not in PORTS or not host or port == 0 or further:
         raise refused
     return Broker(host, port or PORTS[parts.scheme], tls=parts.scheme == "mqtts")
 
@@ -155,14 +157,18 @@ def listen_address(listen: str) -> tuple[str, int]:
     return matched[1] or matched[2], int(matched[3])
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether an address can be reached from this machine only."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def public_address_warning(listen: str) -> str | None:
     """Return a warning if the embedded broker, which accepts everyone, can be reached from other machines."""
     host, _ = listen_address(listen)
-    try:
-        local = ip_address(host).is_loopback
-    except ValueError:
-        local = host == "localhost"
-    if local:
+    if is_loopback(host):
         return None
     return f"the embedded broker accepts everyone who reaches {listen}; docs/deployment.md has one with TLS"
 
@@ -177,12 +183,7 @@ def channel_name(name: str | None, broker: Broker | None) -> str | None:
 
 def read_credentials(path: Path) -> Broker:
     """Return the broker of a credentials file, which names other files relative to itself."""
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("credentials", path, f"a readable TOML file ({error})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError("credentials", path, f"valid TOML ({error})") from None
+    document = load_toml(path, "credentials")
     for name, value in document.items():
         if name not in CREDENTIALS or not isinstance(value, str):
             raise UserError(f"{path}: {name}: allowed are {', '.join(CREDENTIALS)}, each as text")
