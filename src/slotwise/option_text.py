@@ -27,7 +27,8 @@ def from_text(name: str, text: str, hint: Any) -> Any:
     if text in words:
         return text
     if int in kinds and re.fullmatch(r"[+-]?[0-9]+", text):
-        return int(text)
+        with suppress(ValueError):  # Python refuses to read thousands of digits
+            return int(text)
     if float in kinds:
         with suppress(ValueError):
             return float(text)

@@ -31,6 +31,13 @@ def test_wrong_powers_are_refused_by_the_name_of_their_control(given: dict[str, 
     assert raised.value.parameter == parameter
 
 
+def test_a_number_of_thousands_of_digits_is_refused() -> None:
+    for name in ("devices", "group_size"):
+        with pytest.raises(InputError) as raised:
+            parse_options({name: "9" * 5000})
+        assert raised.value.parameter == name
+
+
 def test_a_choice_is_one_of_those_offered() -> None:
     for control in controls():
         if control.kind == "choice" and control.section in ("plan", "more", "radio"):
