@@ -106,6 +106,12 @@ def test_the_numbers_are_the_ones_of_earlier_versions() -> None:
     )
 
 
+def test_a_huge_mean_is_as_good_as_for_good() -> None:
+    assert random_absences(20, 1000, mean_present=1e308, mean_away=1e308) == ()
+    found = random_absences(20, 1000, mean_present=30, mean_away=1e308)
+    assert {absence.returns for absence in found} == {None}
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

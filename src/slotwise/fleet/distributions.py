@@ -159,4 +159,5 @@ def random_absences(
 
 def _turn(mean: float, number: float) -> int:
     """Return exponential slots at ``number`` in [0, 1), rounded up, which keeps them memoryless."""
-    return max(1, ceil(-mean * log1p(-number)))
+    # Beyond the horizon all turns are alike; a huge mean times a logarithm would be infinite.
+    return max(1, ceil(min(-mean * log1p(-number), 2.0 * LARGEST)))
