@@ -1,3 +1,4 @@
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,17 @@ def write(tmp_path: Path) -> Write:
         return folder
 
     return written
+
+
+def test_a_gap_before_a_large_number_is_found_without_counting_up_to_it(tmp_path: Path) -> None:
+    (tmp_path / "device-1000000.npz").touch()
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=r"has no device-1\.npz"):
+            load_npz_folder(tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_every_device_owns_its_file(write: Write) -> None:

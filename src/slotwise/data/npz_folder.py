@@ -121,9 +121,9 @@ def _numbers(folder: Path) -> range:
         raise DataError(f"{folder} is not a folder, must be one with device-1.npz, … and {TEST_FILE}")
     found = [re.fullmatch(r"device-([1-9][0-9]{0,8})\.npz", file.name) for file in folder.iterdir()]
     numbers = {int(match[1]) for match in found if match}
-    missing = set(range(1, max(numbers, default=1) + 1)) - numbers
-    if missing:
-        raise DataError(f"{folder} has no device-{min(missing)}.npz, must have one file for each device")
+    missing = next((n for n in range(1, max(numbers, default=1) + 1) if n not in numbers), None)
+    if missing is not None:
+        raise DataError(f"{folder} has no device-{missing}.npz, must have one file for each device")
     return range(1, len(numbers) + 1)
 
 
