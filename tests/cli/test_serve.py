@@ -40,6 +40,7 @@ BAD = {
     "clip word": (["serve", "--out", "OUT", "--clip-norm", "on"], "auto, off or a number"),
     "too many devices": (["serve", "--out", "OUT", "--devices", "10001"], "--devices"),
     "more processes than devices": (["fleet", "--devices", "2", "--processes", "3"], "--processes"),
+    "a first device of 0 in processes": (["fleet", "--first", "0", "--processes", "2"], "--first"),
     "longest training": (["serve", "--out", "OUT", "--longest-training", "0"], "--longest-training"),
     "longest training of paced slots": (
         ["serve", "--out", "OUT", "--longest-training", "9", "--slot-ms", "5"],

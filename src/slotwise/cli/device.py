@@ -87,7 +87,7 @@ def _spread(processes: int, options: dict[str, Any]) -> int:
     """Run the same command once for each process, with its share of the devices and of the cores."""
     from slotwise.report.progress import stop_on_signals  # noqa: PLC0415  (slow to import)
 
-    devices, first = whole("devices", options.get("devices", 20)), options.get("first", 1)
+    devices, first = whole("devices", options.get("devices", 20)), whole("first", options.get("first", 1))
     if processes > devices:
         raise InputError("processes", processes, f"from 1 to {devices}, the number of devices")
     workers = max(1, whole("workers", options.get("workers", available_cores())) // processes)
