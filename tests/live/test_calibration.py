@@ -123,6 +123,9 @@ def test_runs_without_measurements_are_refused(tmp_path):
     (tmp_path / "empty" / FILE).write_text("other,columns\n")
     with pytest.raises(UserError, match="columns"):
         sw.calibrate(tmp_path / "empty")
+    (tmp_path / "empty" / FILE).write_text("0" * 200_000)  # longer than a field of csv may be
+    with pytest.raises(UserError, match="cannot be read"):
+        sw.calibrate(tmp_path / "empty")
     (tmp_path / "empty" / FILE).unlink()
     with pytest.raises(UserError, match="cannot be read"):
         sw.calibrate(tmp_path / "empty")

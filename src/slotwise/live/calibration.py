@@ -157,7 +157,7 @@ def read_timings(path: Path, devices: int) -> list[Timing]:
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             header, *rows = csv.reader(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError, csv.Error):
         raise UserError(f"{path}: cannot be read; runs of earlier versions have no such file") from None
     if tuple(header) != Timing._fields:
         raise UserError(f"{path}: must have the columns {', '.join(Timing._fields)}")
