@@ -42,6 +42,19 @@ def test_returned_arrays_must_have_real_numbers(kind: str) -> None:
         layout.vector(ArrayRecord({"a": Array(np.ones(2).astype(kind))}))
 
 
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [("bfloat16", b""), ("float32", b"not numpy"), ("float32", None)],
+    ids=["unknown type", "no array", "cut off"],
+)
+def test_returned_bytes_that_cannot_be_read_are_a_user_error(kind: str, data: bytes | None) -> None:
+    layout = ArrayLayout.of(ArrayRecord({"a": Array(np.zeros(2, dtype=np.float32))}))
+    sent = layout.record(np.ones(2, dtype=np.float32))["a"]
+    returned = Array(kind, (2,), sent.stype, sent.data[:-4] if data is None else data)
+    with pytest.raises(UserError, match="array a"):
+        layout.vector(ArrayRecord({"a": returned}))
+
+
 def test_a_model_without_numbers_is_refused() -> None:
     for arrays in (ArrayRecord(), ArrayRecord({"a": Array(np.array(["x"]))}), ArrayRecord([np.zeros(0)])):
         with pytest.raises(UserError):

@@ -65,7 +65,10 @@ class ArrayLayout:
                 raise UserError(f"array {name} was sent as {list(shape)} and returned as {list(array.shape)}")
             if not _is_real(array):
                 raise UserError(f"array {name} was returned with type {array.dtype}, which is no real number")
-            parts.append(self._numbers(array, header).astype(np.float32, copy=False))
+            try:
+                parts.append(self._numbers(array, header).astype(np.float32, copy=False))
+            except Exception as error:  # damaged bytes make the reader of numpy raise nearly any
+                raise UserError(f"array {name} was returned and cannot be read: {error}") from None
         return np.concatenate(parts)
 
     def record(self, model: Vector) -> ArrayRecord:
@@ -94,9 +97,13 @@ class ArrayLayout:
     @staticmethod
     def _numbers(array: Array, header: bytes) -> NDArray[Any]:
         """Return the numbers of an array; reading the header takes longer than reading a small array."""
+        numbers: NDArray[Any]
         if array.stype == SType.NUMPY and array.data.startswith(header):
-            return np.frombuffer(array.data, dtype=array.dtype, offset=len(header))
-        numbers: NDArray[Any] = array.numpy()
+            numbers = np.frombuffer(array.data, dtype=array.dtype, offset=len(header))
+        else:
+            numbers = array.numpy()
+        if numbers.size != prod(array.shape):
+            raise ValueError(f"{numbers.size} numbers for the shape {list(array.shape)}")
         return numbers.reshape(-1)
 
     def _parts(self, model: Vector) -> list[Vector]:
@@ -105,4 +112,7 @@ class ArrayLayout:
 
 
 def _is_real(array: Array) -> bool:
-    return np.dtype(array.dtype).kind in "biuf"
+    try:
+        return np.dtype(array.dtype).kind in "biuf"
+    except TypeError:  # a type that numpy does not know, such as bfloat16
+        return False
