@@ -15,6 +15,7 @@ from slotwise.flower.node_messages import NODES_POLL, NodeLost, NodeMessages
 from slotwise.learning.flower.app_messages import (
     MessageForm,
     evaluation_of,
+    mean_metrics,
     reply_arrays,
     reply_content,
     reply_metrics,
@@ -95,18 +96,15 @@ class NodeTask:
 
     def _evaluate_on_nodes(self, model: Vector) -> dict[str, float]:
         """Return the metrics of the nodes that answer, weighted by num-examples."""
-        total, sums = 0, dict[str, float]()
+        found = []
         for node in sorted(set(self._nodes().values())):
             try:
                 # The round is not known here either: every message says 1, the first round of Flower.
                 records = reply_content(self._ask(node, self._evaluate, model, 1))
-                samples, metrics = reply_metrics(records)
+                found.append(reply_metrics(records))
             except (NodeLost, UserError):
                 continue  # its next training tells what is wrong
-            total += samples
-            for name, value in metrics.items():
-                sums[name] = sums.get(name, 0.0) + samples * value
-        return {name: value / total for name, value in sums.items()}
+        return mean_metrics(found)
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         """Return the arrays by name."""

@@ -24,7 +24,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.fleet import Fleet
 from slotwise.learning import History, Point
 from slotwise.learning.flower.app_call import CALLING
-from slotwise.learning.flower.app_messages import evaluation_of, reply_content, reply_metrics
+from slotwise.learning.flower.app_messages import evaluation_of, mean_metrics, reply_content, reply_metrics
 from slotwise.learning.flower.global_randomness import seed_of, seeded
 from slotwise.learning.flower.local_grid import LocalGrid
 from slotwise.learning.flower.server_probe import ensure_task_identity, quiet_flower, server_context
@@ -188,16 +188,13 @@ class SlotGrid(LocalGrid):
 
     def _note_evaluation(self, replies: Iterable[Message]) -> None:
         """Keep the weighted mean of the replies to evaluate messages as a point, if they have a loss."""
-        total, sums = 0, dict[str, float]()
-        for reply in replies:
-            if _kind(reply) != MessageType.EVALUATE or reply.has_error():
-                continue
-            samples, metrics = reply_metrics(reply_content(reply))
-            total += samples
-            for name, value in metrics.items():
-                sums[name] = sums.get(name, 0.0) + samples * value
-        if any(name.lower().endswith("loss") for name in sums):
-            found = evaluation_of({name: value / total for name, value in sums.items()})
+        means = mean_metrics(
+            reply_metrics(reply_content(reply))
+            for reply in replies
+            if _kind(reply) == MessageType.EVALUATE and not reply.has_error()
+        )
+        if any(name.lower().endswith("loss") for name in means):
+            found = evaluation_of(means)
             point = Point(self.slot, self.rounds, found.loss, found.accuracy, 0, found.metrics)
             # A strategy may evaluate a round in several calls; the last one counts.
             self._points = [*(p for p in self._points if p.round != self.rounds), point]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -117,6 +118,16 @@ def reply_metrics(content: RecordDict) -> tuple[int, dict[str, float]]:
     if not weight.is_integer() or weight < 1:
         raise UserError(f"must return {WEIGHT} as a whole number of at least 1; it returned {weight:g}")
     return int(weight), found
+
+
+def mean_metrics(replies: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str, float]:
+    """Return the mean of each metric over the replies that have it, weighted by their samples."""
+    totals, sums = Counter[str](), dict[str, float]()
+    for samples, metrics in replies:
+        for name, value in metrics.items():
+            totals[name] += samples
+            sums[name] = sums.get(name, 0.0) + samples * value
+    return {name: value / totals[name] for name, value in sums.items()}
 
 
 def evaluation_of(metrics: Mapping[str, float]) -> Evaluation:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, MissingError, UserError
 from slotwise.learning.flower.app_call import CALLING, AppCall, AppDescription
-from slotwise.learning.flower.app_messages import MessageForm, evaluation_of
+from slotwise.learning.flower.app_messages import MessageForm, evaluation_of, mean_metrics
 from slotwise.learning.flower.array_layout import ArrayLayout
 from slotwise.learning.flower.global_randomness import seed_of, seeded
 from slotwise.learning.flower.server_probe import FirstMessages, first_messages
@@ -71,15 +71,12 @@ class FlowerTask:
         """Return the server-side evaluation, or else the mean over devices, weighted by num-examples."""
         if self._evaluate is not None:
             return self._evaluate_on_server(model)
-        total, sums = 0, dict[str, float]()
-        for device in range(1, self.devices + 1):
-            samples, metrics = self._call.evaluate(model, device, states.get(device, NO_DEVICE_STATE))
-            total += samples
-            for name, value in metrics.items():
-                sums[name] = sums.get(name, 0.0) + samples * value
-        means = {name: value / total for name, value in sums.items()}
+        found = [
+            self._call.evaluate(model, device, states.get(device, NO_DEVICE_STATE))
+            for device in range(1, self.devices + 1)
+        ]
         try:
-            return evaluation_of(means)
+            return evaluation_of(mean_metrics(found))
         except UserError as error:
             needed = f"a server-side evaluation, or evaluate of {self._description.label} {error}"
             raise MissingError("flower_evaluate", needed) from None
