@@ -8,8 +8,11 @@ import pytest
 from flwr.app import Array, ArrayRecord, Error, Message
 
 from slotwise import InputError, RunConfig, Scenario, UserError, flower_task, train
-from slotwise.flower import SlotGrid, serve
+from slotwise.aggregation import Vector
+from slotwise.flower import SlotGrid, node_server, serve
 from slotwise.flower.node_server import MOST_FAILURES
+from slotwise.flower.node_task import NodeTask
+from slotwise.learning import TrainingStart
 from slotwise.learning.flower_project import FlowerProject
 from slotwise.live.server import live_run
 from slotwise.observer import Observer
@@ -108,6 +111,61 @@ def test_a_failing_node_leaves_and_the_others_go_on(numpy_example: Path, tmp_pat
     failures = sum("out of memory" in line for line in notices.lines)
     assert failures == (MOST_FAILURES if kind == "error" else 0)
     assert outcome.latency.unanswered == (0 if kind == "error" else 1)
+
+
+def test_an_unexpected_error_of_a_device_makes_it_leave(
+    numpy_example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = NodeTask.local_update
+
+    def fail(self: NodeTask, model: Vector, start: TrainingStart) -> Vector:
+        if start.device == 2 and start.training == 1:
+            raise ZeroDivisionError("in a reply")
+        return original(self, model, start)
+
+    monkeypatch.setattr(NodeTask, "local_update", fail)
+    monkeypatch.setattr(node_server, "REJOIN_DELAY", 0.0)
+    notices = Notices()
+    outcome = serve(
+        FaultyGrid(FlowerProject.read(numpy_example), "none"),
+        {**OPTIONS, "schedule": "async", "deadline": 40},
+        arrays=ArrayRecord([np.zeros(8), np.zeros(1)]),
+        train_config={"lr": 0.02},
+        out=tmp_path / "run",
+        evaluate_fn=lambda number, arrays: {"loss": 1.0},
+        message_timeout=20.0,
+        timeout=5.0,
+        observer=notices,
+    )
+    assert outcome.live.status == "finished"
+    failures = [line for line in notices.lines if "ZeroDivisionError: in a reply" in line]
+    assert len(failures) == MOST_FAILURES
+    assert all(line.startswith("device 2 has left") for line in failures)
+
+
+def test_the_end_does_not_wait_for_trainings_on_the_last_model(numpy_example: Path, tmp_path: Path) -> None:
+    options = {**OPTIONS, "schedule": "async", "deadline": 24}
+    rounds = RunConfig.from_options(options).simulate().rounds
+
+    class SilentAtTheEnd(FaultyGrid):
+        """No node answers to a train message with the last model."""
+
+        def pull_messages(self, message_ids):  # type: ignore[no-untyped-def]
+            last = str(rounds + 1)
+            wanted = [i for i in message_ids if i in self._replies]
+            return super().pull_messages([i for i in wanted if self._replies[i].metadata.group_id != last])
+
+    outcome = serve(
+        SilentAtTheEnd(FlowerProject.read(numpy_example), "none"),
+        options,
+        arrays=ArrayRecord([np.zeros(8), np.zeros(1)]),
+        train_config={"lr": 0.02},
+        out=tmp_path / "run",
+        evaluate_fn=lambda number, arrays: {"loss": 1.0},
+        message_timeout=20.0,
+    )
+    assert outcome.live.status == "finished"
+    assert outcome.latency.unanswered == 0  # nobody waited until it counts as lost
 
 
 @pytest.mark.parametrize("server_side", [True, False], ids=["evaluate_fn", "evaluate messages"])

@@ -80,6 +80,10 @@ class NodeMessages:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the thread; messages without a reply fail with NodeLost. May be called again."""
         self._ended.set()
         # The table of sent messages belongs to that thread until it has ended.
         self._thread.join()

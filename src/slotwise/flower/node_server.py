@@ -33,6 +33,7 @@ from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
 from slotwise.observer import Observer, Observers
 from slotwise.runs import RunConfig, RunFolder
+from slotwise.user_code import describe_error
 
 MOST_FAILURES = 3  # of a node in a row; then it gets no more work
 REJOIN_DELAY = 1.0  # seconds
@@ -106,7 +107,7 @@ def serve(
     with NodeMessages(grid, message_timeout, nodes.notify) as messages:
         task.messages = messages
         try:
-            live = asyncio.run(_run(folder, chosen, server, task, nodes, _StopOnFailure(messages)))
+            live = asyncio.run(_run(folder, chosen, server, task, nodes, messages))
         finally:
             messages.refuse_failure()  # also if the run ended with an error, which is only a consequence then
         latency = messages.latency
@@ -126,10 +127,10 @@ async def _run(
     server: ServerConfig,
     task: NodeTask,
     nodes: _Nodes,
-    stopping: Observer,
+    messages: NodeMessages,
 ) -> LiveOutcome:
     broker, topics = MemoryBroker(), Topics(server.name)
-    observer = Observers(nodes.observer, stopping)
+    observer = Observers(nodes.observer, _StopOnFailure(messages))
     # Each training waits for a reply in a thread, and so does an evaluation.
     with ThreadPoolExecutor(config.channel.devices + 1, thread_name_prefix="node") as pool:
         devices = asyncio.create_task(nodes.run(broker, topics, task, pool))
@@ -139,6 +140,8 @@ async def _run(
         finally:
             devices.cancel()
             await asyncio.wait([devices])
+            # Nobody needs the trainings that are under way, and the pool would wait for their replies.
+            messages.close()
 
 
 class _StopOnFailure(Observer):
@@ -227,11 +230,12 @@ class _Nodes:
             except NodeLost as error:
                 self._failures[node] = MOST_FAILURES  # until it has disconnected and connects again
                 self.observer.notice(f"device {number} has left: {error}")
-            except UserError as error:
+            except Exception as error:  # of a wrong reply; a device that ended silently would be waited for
                 self._failures[node] += 1
+                reason = error if isinstance(error, UserError) else describe_error(error)
                 last = self._failures[node] == MOST_FAILURES
                 ending = "; it gets no more work" if last else ""
-                self.observer.notice(f"device {number} has left: {error}{ending}")
+                self.observer.notice(f"device {number} has left: {reason}{ending}")
             # The memory broker does not notice that a client is lost, so its last will is published here.
             broker.pass_on(will)
         # Only then number and node are free again: a node that fails at once must not rejoin without a pause.
