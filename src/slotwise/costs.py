@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import inf
 from typing import Any, NamedTuple
@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.errors import InputError
+from slotwise.errors import InputError, MissingError
 from slotwise.schedule.timeline import Column, Timeline, Trainings, departures
 
+POWER_PREFIX = "power_"  # of the options that are fields of Powers, except slot_seconds
 LARGEST_POWER = 1_000_000_000  # far above any device, and far below where sums of joules overflow
 
 
@@ -61,6 +62,20 @@ class Powers:
     def has_server(self) -> bool:
         """True if a power of the server is given."""
         return bool(self.server_sending or self.server_receiving or self.server_idle)
+
+
+def powers_in(given: Mapping[str, float]) -> Powers | None:
+    """Return the powers in a table of options: power_computing and so on, and slot_seconds; None if empty."""
+    if not given:
+        return None
+    for name in ("power_computing", "power_sending", "power_receiving"):
+        if name not in given:
+            raise MissingError(name, "given in watts, like the other powers")
+    try:
+        return Powers(**{name.removeprefix(POWER_PREFIX): value for name, value in given.items()})
+    except InputError as error:
+        name = error.parameter if error.parameter in given else POWER_PREFIX + error.parameter
+        raise InputError(name, error.value, error.allowed) from None
 
 
 class Usage(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 from cyclopts import Group, Parameter, Token
 
 from slotwise.data.facts import FOLDER_FACTS
-from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError
+from slotwise.errors import ConflictError, NoEffectError
 from slotwise.fleet.fleet_config import PER_DEVICE_JOULES
 from slotwise.option_text import field_help, from_text
 from slotwise.scenario import field_types, option_names
@@ -147,27 +147,17 @@ def run_flags(
 
 def power_flags() -> tuple[Flag, ...]:
     """Return the flags of `Powers`: --power-computing and so on, and --slot-seconds."""
-    from slotwise.costs import Powers  # noqa: PLC0415  (not for slotwise device)
+    from slotwise.costs import POWER_PREFIX, Powers  # noqa: PLC0415  (not for slotwise device)
 
     *powers, slot_seconds = flags_of(Powers, ENERGY)
-    return (*(replace(flag, name=f"power_{flag.name}") for flag in powers), slot_seconds)
+    return (*(replace(flag, name=POWER_PREFIX + flag.name) for flag in powers), slot_seconds)
 
 
 def take_powers(options: dict[str, Any]) -> Powers | None:
     """Remove the flags of `power_flags` from ``options`` and return what they say; None if none was given."""
-    from slotwise.costs import Powers  # noqa: PLC0415
+    from slotwise.costs import powers_in  # noqa: PLC0415
 
-    given = {flag.name: options.pop(flag.name) for flag in power_flags() if flag.name in options}
-    if not given:
-        return None
-    for name in ("power_computing", "power_sending", "power_receiving"):
-        if name not in given:
-            raise MissingError(name, "given in watts, like the other powers")
-    try:
-        return Powers(**{name.removeprefix("power_"): value for name, value in given.items()})
-    except InputError as error:
-        name = error.parameter if error.parameter in given else f"power_{error.parameter}"
-        raise InputError(name, error.value, error.allowed) from None
+    return powers_in({flag.name: options.pop(flag.name) for flag in power_flags() if flag.name in options})
 
 
 def command(*flags: Flag) -> Callable[[Callable[..., int | None]], Command]:

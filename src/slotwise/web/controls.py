@@ -13,8 +13,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from slotwise.costs import Powers
-from slotwise.errors import InputError, MissingError, UserError, refuse_unknown_name
+from slotwise.costs import POWER_PREFIX, Powers, powers_in
+from slotwise.errors import InputError, UserError, refuse_unknown_name
 from slotwise.option_text import field_help, from_text
 from slotwise.planning import SCHEDULES
 from slotwise.runs.config import GROUPS, RunConfig
@@ -28,7 +28,6 @@ TRAINED = (  # further options, of a training
     *("data", "partition", "labels_per_device", "concentration", "samples_per_device", "network"),
     *("local_steps", "batch_size", "learning_rate", "aggregation", "seed"),
 )
-POWER_PREFIX = "power_"
 
 
 @dataclass(frozen=True)
@@ -208,17 +207,7 @@ def _value(control: Control, text: str) -> Any:
 def parse_powers(given: Mapping[str, str]) -> Powers | None:
     """Return the powers among the options of an address; None if there are none."""
     names = {control.name for control in controls() if control.section == "energy"}
-    values = {name: from_text(name, given[name].strip(), float) for name in names if name in given}
-    if not values:
-        return None
-    for name in ("power_computing", "power_sending", "power_receiving"):
-        if name not in values:
-            raise MissingError(name, "given in watts, like the other powers")
-    try:
-        return Powers(**{name.removeprefix(POWER_PREFIX): value for name, value in values.items()})
-    except InputError as error:
-        name = error.parameter if error.parameter in values else POWER_PREFIX + error.parameter
-        raise InputError(name, error.value, error.allowed) from None
+    return powers_in({name: from_text(name, given[name].strip(), float) for name in names if name in given})
 
 
 def effective(options: Mapping[str, Any]) -> tuple[RunConfig, dict[str, Any], dict[str, str]]:
