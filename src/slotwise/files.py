@@ -59,9 +59,14 @@ def write_atomically(path: Path, data: bytes | str, *, private: bool = False) ->
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Write a CSV file atomically. Floats are written in full: reading them gives the same numbers."""
+    write_atomically(path, csv_text(header, rows))
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table as CSV text."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([header, *rows])
-    write_atomically(path, text.getvalue())
+    return text.getvalue()
 
 
 def write_document(path: Path, document: object) -> None:
@@ -71,14 +76,15 @@ def write_document(path: Path, document: object) -> None:
 
 def json_text(document: object) -> str:
     """Return an indented JSON document; numbers that are not finite, which JSON has not, become null."""
-    return json.dumps(_finite(document), indent=2, allow_nan=False)
+    return json.dumps(finite(document), indent=2, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Return a value for JSON with None in place of numbers that are not finite."""
     if isinstance(value, Mapping):
-        return {name: _finite(part) for name, part in value.items()}
+        return {name: finite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
+        return [finite(part) for part in value]
     return None if isinstance(value, float) and not isfinite(value) else value
 
 

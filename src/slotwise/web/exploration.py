@@ -5,18 +5,17 @@ Everything is computed by the planner and the simulator, as the commands do.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shlex
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from slotwise.costs import Costs, Powers, server_usage
 from slotwise.errors import InputError
+from slotwise.files import csv_text
 from slotwise.planning import SCHEDULES
 from slotwise.report.gantt.chart import (
     SERVER,
@@ -241,12 +240,3 @@ def uplinks_csv(timeline: Timeline) -> str:
     names = ("round", "device", "version", "staleness", "start", "end")
     columns = [getattr(timeline, name).tolist() for name in names]
     return csv_text(names, zip(*columns, strict=True))
-
-
-def csv_text(names: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Return a table as CSV text."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(list(names))
-    writer.writerows(rows)
-    return text.getvalue()

@@ -8,8 +8,8 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
-from typing import Any
 
+from slotwise.files import finite
 from slotwise.learning import Point
 from slotwise.live.server.live_status import LiveStatus
 from slotwise.live.server.live_view import Carried, LiveView
@@ -61,7 +61,7 @@ class LiveSnapshot:
             "carried": _columns(self.carried),
             "planned": _columns(self.planned),
         }
-        return json.dumps(_finite(document), separators=(",", ":"))
+        return json.dumps(finite(document), separators=(",", ":"))
 
 
 class SnapshotMaker:
@@ -154,11 +154,3 @@ def _thinned(points: Sequence[Point]) -> tuple[tuple[int, int, float | None, flo
 
 def _known(value: float) -> float | None:
     return value if isfinite(value) else None
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    return [_finite(part) for part in value] if isinstance(value, list | tuple) else value
