@@ -84,8 +84,8 @@ def test_what_is_written_is_read(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "fleet.csv: empty: must have a header row and a row for each device"),
-        ("\n\n", "fleet.csv: empty: must have a header row and a row for each device"),
+        ("", "fleet.csv: empty: must have a header row and rows of numbers"),
+        ("\n\n", "fleet.csv: empty: must have a header row and rows of numbers"),
         ("device,compute_slots\n", "fleet.csv: no devices: must have a row for each"),
         (
             "device,compute_slots,colour\n1,50,red\n",

@@ -7,15 +7,14 @@ Its columns are ``device`` (1 to N, in any order) and ``compute_slots``; optiona
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from slotwise.errors import UserError
+from slotwise.fleet.csv_rows import CsvTable, Row, read_table
 from slotwise.fleet.fleet import Absence, Fleet
-from slotwise.scenario import LARGEST, whole
+from slotwise.scenario import whole
 
 COLUMNS = ("device", "compute_slots", "link_slots", "leaves", "returns", "uplink_loss")  # two are required
 
@@ -44,29 +43,27 @@ def read_fleet(path: Path, *, link_slots: int = 1, devices: int | None = None) -
         UserError: the file is malformed; the message names the file, row and column.
     """
     whole("link_slots", link_slots)
-    (_, columns), *lines = _lines(path)
+    table = read_table(path, COLUMNS, required=COLUMNS[:2])
+    if "returns" in table.columns and "leaves" not in table.columns:
+        raise table.error(table.header_row, "leaves", "missing")
     found: dict[int, dict[str, int]] = {}
     losses: dict[int, float] = {}
-    for number, fields in lines:
-        if len(fields) != len(columns):
-            raise _error(path, number, None, f"{len(fields)} fields: must be {len(columns)}, one a column")
-        texts = dict(zip(columns, fields, strict=True))
-        loss = _probability(path, number, texts.pop("uplink_loss", "0"))
-        row = _numbers(path, number, texts)
+    for line in table.rows:
+        loss, row = _probability(table, line), _numbers(table, line)
         losses[row["device"]] = loss
         if row["device"] in found:
-            raise _error(path, number, "device", f"{row['device']}: occurs twice")
+            raise table.error(line.number, "device", f"{row['device']}: occurs twice")
         found[row["device"]] = row
     count = len(found)
     if not count:
         raise UserError(f"{path}: no devices: must have a row for each")
     if devices is not None and count != devices:
         raise UserError(f"{path}: {count} devices: must be {devices}")
-    for (number, _), device in zip(lines, found, strict=True):
+    for line, device in zip(table.rows, found, strict=True):
         if device > count:
             missing = next(n for n in range(1, count + 1) if n not in found)
-            allowed = f"must be 1 to {count}, each once, and {missing} is missing"
-            raise _error(path, number, "device", f"{device}: {allowed}")
+            allowed = f"1 to {count}, each once, and {missing} is missing"
+            raise table.wrong(line, "device", allowed)
     rows = [found[device] for device in range(1, count + 1)]
     return Fleet(
         compute_slots=tuple(row["compute_slots"] for row in rows),
@@ -78,67 +75,26 @@ def read_fleet(path: Path, *, link_slots: int = 1, devices: int | None = None) -
     )
 
 
-def _lines(path: Path) -> list[tuple[int, list[str]]]:
-    """Return number and fields of every line that is not blank, the header first; check its columns."""
-    try:
-        # Spreadsheets begin a file with a byte order mark, which would become part of the first column.
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            # Spaces within a field become one.
-            lines = [(reader.line_num, [" ".join(field.split()) for field in fields]) for fields in reader]
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, csv.Error) as error:  # ValueError: no UTF-8, or a name that no file can have
-        raise UserError(f"{path}: not a CSV file: {error}") from None
-    if not (filled := [line for line in lines if any(line[1])]):
-        raise UserError(f"{path}: empty: must have a header row and a row for each device")
-    row, columns = filled[0]
-    for name in columns:
-        if name not in COLUMNS:
-            raise _error(path, row, name, f"unknown: allowed are {', '.join(COLUMNS)}")
-        if columns.count(name) > 1:
-            raise _error(path, row, name, "occurs twice")
-    for name in (*COLUMNS[:2], *(["leaves"] if "returns" in columns else [])):
-        if name not in columns:
-            raise _error(path, row, name, "missing")
-    return filled
-
-
-def _probability(path: Path, number: int, text: str) -> float:
-    """Return the uplink loss of a row; an empty field is 0."""
+def _probability(table: CsvTable, row: Row) -> float:
+    """Return the uplink loss of a row; without one it is 0."""
+    text = row.fields.get("uplink_loss")
     if not text:
         return 0.0
     # float() alone would accept nan, inf and underscores.
     value = float(text) if re.fullmatch(r"[0-9]*\.?[0-9]+(e-?[0-9]+)?", text) else -1.0
     if not 0 <= value < 1:
-        what = f"{_printable(text)}: must be a probability from 0 to below 1"
-        raise _error(path, number, "uplink_loss", what)
+        raise table.wrong(row, "uplink_loss", "a probability from 0 to below 1")
     return value
 
 
-def _numbers(path: Path, number: int, fields: Mapping[str, str]) -> dict[str, int]:
-    """Return the numbers of a row by column, without empty fields."""
-    row: dict[str, int] = {}
-    for column, text in fields.items():
-        if text or column not in ("leaves", "returns"):
-            smallest = 0 if column == "leaves" else 1
-            # int() alone would accept signs, underscores and digits of other scripts.
-            row[column] = int(text) if re.fullmatch("[0-9]{1,10}", text) else -1
-            if not smallest <= row[column] <= LARGEST:
-                allowed = f"must be a whole number from {smallest} to {LARGEST:,}"
-                raise _error(path, number, column, f"{_printable(text) or 'empty'}: {allowed}")
-    if "returns" in row and "leaves" not in row:
-        raise _error(path, number, "leaves", "missing: must be given together with returns")
-    if "returns" in row and row["returns"] <= row["leaves"]:
-        raise _error(path, number, "returns", f"{row['returns']}: must be after leaves, {row['leaves']}")
-    return row
-
-
-def _error(path: Path, row: int, column: str | None, what: str) -> UserError:
-    place = f"{path}, row {row}" + (f", column {_printable(column)}" if column is not None else "")
-    return UserError(f"{place}: {what}")
-
-
-def _printable(text: str) -> str:
-    """Return the printable beginning of a field: enough to find it."""
-    return "".join(character if character.isprintable() else "?" for character in text[:40])
+def _numbers(table: CsvTable, row: Row) -> dict[str, int]:
+    """Return the whole numbers of a row by column, without empty fields."""
+    found: dict[str, int] = {}
+    for column, text in row.fields.items():
+        if column != "uplink_loss" and (text or column not in ("leaves", "returns")):
+            found[column] = table.whole(row, column, 0 if column == "leaves" else 1)
+    if "returns" in found and "leaves" not in found:
+        raise table.error(row.number, "leaves", "missing: must be given together with returns")
+    if "returns" in found and found["returns"] <= found["leaves"]:
+        raise table.wrong(row, "returns", f"after leaves, {found['leaves']}")
+    return found

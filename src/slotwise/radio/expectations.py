@@ -1,6 +1,6 @@
 """Closed forms of a fading link: probability of outage, and mean rate.
 
-The tests compare the simulation with them, and the table of a cell shows them.
+The tests and benchmarks/radio_studies.py compare simulations with them.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import numpy as np
 
 from slotwise.errors import UserError
 from slotwise.fleet.chances import Floats, units
-from slotwise.radio.csv_rows import CsvTable, read_table
+from slotwise.fleet.csv_rows import CsvTable, read_table
 from slotwise.radio.draws import DISTANCE, device_states
 
 LARGEST_DISTANCE = 1e7  # metres

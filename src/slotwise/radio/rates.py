@@ -18,7 +18,7 @@ import numpy as np
 
 from slotwise.errors import UserError
 from slotwise.fleet.chances import Floats
-from slotwise.radio.csv_rows import read_table
+from slotwise.fleet.csv_rows import read_table
 
 CQI_TABLE = Path(__file__).with_name("cqi_table.csv")
 MOST_DECIBELS, MOST_EFFICIENCY = 200, 1000  # of a scheme's threshold and efficiency

@@ -1,4 +1,4 @@
-"""Reading CSV files of the radio: a header, rows of numbers, and errors that name file, row and column.
+"""CSV files of a fleet or of the radio: a header, rows of numbers, errors that name file, row and column.
 
 Rows are counted as an editor counts lines.
 """
@@ -38,14 +38,19 @@ class CsvTable:
         place = f"{self.path}, row {row}" + ("" if column is None else f", column {_printable(column)}")
         return UserError(f"{place}: {what}")
 
+    def wrong(self, row: Row, column: str, allowed: str) -> UserError:
+        """Return the error for a field that is not what is allowed."""
+        return self.error(
+            row.number, column, f"{_printable(row.fields[column]) or 'empty'}: must be {allowed}"
+        )
+
     def whole(self, row: Row, column: str, smallest: int) -> int:
         """Return a field that must be a whole number of at least ``smallest``."""
         text = row.fields[column]
         # int() alone would accept signs, underscores and digits of other scripts.
         number = int(text) if re.fullmatch("[0-9]{1,10}", text) else -1
         if not smallest <= number <= LARGEST:
-            allowed = f"must be a whole number from {smallest} to {LARGEST:,}"
-            raise self.error(row.number, column, f"{_printable(text) or 'empty'}: {allowed}")
+            raise self.wrong(row, column, f"a whole number from {smallest} to {LARGEST:,}")
         return number
 
     def number(self, row: Row, column: str) -> float:
@@ -56,7 +61,7 @@ class CsvTable:
         except ValueError:
             number = float("nan")
         if not isfinite(number):
-            raise self.error(row.number, column, f"{_printable(text) or 'empty'}: must be a finite number")
+            raise self.wrong(row, column, "a finite number")
         return number
 
 
@@ -90,9 +95,11 @@ def read_table(path: Path, allowed: Sequence[str], required: Sequence[str] = ())
 def _filled_lines(path: Path) -> list[tuple[int, list[str]]]:
     """Return number and fields of every line that is not blank."""
     try:
+        # Spreadsheets begin a file with a byte order mark, which would become part of the first column.
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
-            lines = [(reader.line_num, [field.strip() for field in fields]) for fields in reader]
+            # Spaces within a field become one, so that an error that quotes it is one line.
+            lines = [(reader.line_num, [" ".join(field.split()) for field in fields]) for fields in reader]
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, csv.Error) as error:  # ValueError: no UTF-8, or a name that no file can have
