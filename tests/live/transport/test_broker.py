@@ -53,6 +53,7 @@ def test_credentials_name_files_beside_themselves(tmp_path):
         ('user = "u"', "broker is required"),
         ('broker = "mqtt://h"\nusr = "u"', "usr: allowed are broker, name, user"),
         ('broker = "mqtt://h"\nuser = 3', "user: allowed are"),
+        ('broker = "mqtt://h"\npassword = "p"', "user is required"),
         ("broker = ", "valid TOML"),
         (f"broker = {'1' * 5000}", "valid TOML"),  # Python refuses to read so long a number
     ],
@@ -99,6 +100,13 @@ def test_other_listen_addresses_are_refused(listen):
 )
 def test_an_embedded_broker_that_others_can_reach_is_warned_about(listen, public):
     assert (public_address_warning(listen) is not None) == public
+
+
+@pytest.mark.parametrize("given", [{"user": "server"}, {"password_file": Path("password")}])
+def test_a_user_that_is_missing_or_of_another_client_is_refused_by_name(given):
+    with pytest.raises(InputError) as error:
+        BrokerOptions(broker="mqtt://host", **given).login("device-1")
+    assert error.value.parameter == "user"
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])

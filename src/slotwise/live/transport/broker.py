@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from slotwise.errors import ConflictError, InputError, UserError
+from slotwise.errors import ConflictError, InputError, MissingError, UserError
 from slotwise.files import load_toml
 from slotwise.live.protocol import Topics
 
@@ -111,6 +111,9 @@ class BrokerOptions:
                 raise UserError(f"amqtt, the embedded broker, is not installed: {hint}")
             return None
         else:
+            # MQTT has no password without a user: the login would be anonymous.
+            if self.password_file is not None and self.user is None:
+                raise MissingError("user", "given together with password_file")
             password = None if self.password_file is None else _password(self.password_file)
             parsed = parse_address(address)
             if self.ca is not None and not parsed.tls:
@@ -119,7 +122,8 @@ class BrokerOptions:
         # Not those of another client of the enrolment: the broker would disconnect one of the two.
         owner = broker.user or _common_name(broker.certificate)
         if re.fullmatch("server|device-[0-9]+", owner) and owner != client:
-            raise InputError("credentials", owner, f"those of {client}")
+            option, allowed = ("user", client) if self.user else ("credentials", f"those of {client}")
+            raise InputError(option, owner, allowed)
         return broker
 
     def warnings(self) -> list[str]:
@@ -189,6 +193,8 @@ def read_credentials(path: Path) -> Broker:
             raise UserError(f"{path}: {name}: allowed are {', '.join(CREDENTIALS)}, each as text")
     if "broker" not in document:
         raise UserError(f"{path}: broker is required, as in mqtts://host:8883")
+    if "password" in document and "user" not in document:
+        raise UserError(f"{path}: user is required together with password")
     login = {name: document[name] for name in ("user", "password") if name in document}
     files = {name: path.parent / document[name] for name in ("ca", "certificate", "key") if name in document}
     channel = document.get("name")
