@@ -33,8 +33,13 @@ def replay(path: Path | str, task: Task | None = None) -> Vector:
     if not timeline_file.is_file():
         raise UserError(f"{path}: no round is complete, so there is nothing to replay")
     timeline = Timeline.from_json(timeline_file.read_text(encoding="utf-8"))
-    live = json.loads((folder.path / "live.json").read_text(encoding="utf-8"))
-    rollbacks = {entry[0]: Rollback(*entry) for entry in live.get("rollbacks", [])}
+    live_file = folder.path / "live.json"
+    try:
+        live = json.loads(live_file.read_text(encoding="utf-8"))
+        rollbacks = {entry[0]: Rollback(*entry) for entry in live.get("rollbacks", [])}
+    except (OSError, ValueError, AttributeError, TypeError):
+        # The server writes it after timeline.json, and may have been killed in between.
+        raise UserError(f"{live_file}: missing or damaged; resume the run, which writes it again") from None
     rule = NormBounded(config.rule.rule(), description["live_options"]["clip_norm"] or "off")
     return _last_model(timeline, build_task(config) if task is None else task, rule, rollbacks)
 
