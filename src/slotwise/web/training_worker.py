@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from threading import Event, Thread
-from typing import Any
+from typing import Any, TextIO
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Point
@@ -26,8 +26,13 @@ NICENESS = 5  # the pages that are being looked at come first
 class _Reporter(Observer):
     """Writes events, and asks to stop when the input ends."""
 
-    def __init__(self) -> None:
-        self._stop, self._reported = Event(), 0.0
+    def __init__(self, output: TextIO) -> None:
+        self._output, self._stop, self._reported = output, Event(), 0.0
+
+    def report(self, event: str, **values: Any) -> None:
+        """Write an event as one line."""
+        self._output.write(json.dumps({"event": event, **values}) + "\n")
+        self._output.flush()
 
     def wants_stop(self) -> bool:
         return self._stop.is_set()
@@ -42,38 +47,34 @@ class _Reporter(Observer):
         Thread(target=wait, daemon=True).start()
 
     def run_started(self, timeline: Timeline, resumed: History | None) -> None:  # noqa: ARG002
-        report("started", rounds=timeline.rounds, slots=timeline.last_slot)
+        self.report("started", rounds=timeline.rounds, slots=timeline.last_slot)
 
     def round_done(self, round_number: int) -> None:
         if time.monotonic() - self._reported >= SECONDS_BETWEEN_ROUNDS:
             self._reported = time.monotonic()
-            report("round", round=round_number + 1)
+            self.report("round", round=round_number + 1)
 
     def evaluated(self, point: Point) -> None:
-        report("point", slot=point.slot, round=point.round, loss=point.loss, accuracy=point.accuracy)
-
-
-def report(event: str, **values: Any) -> None:
-    """Write an event as one line."""
-    sys.stdout.write(json.dumps({"event": event, **values}) + "\n")
-    sys.stdout.flush()
+        self.report("point", slot=point.slot, round=point.round, loss=point.loss, accuracy=point.accuracy)
 
 
 def main() -> None:
     """Train what the input says."""
     os.nice(NICENESS)
     request = json.loads(sys.stdin.readline())
-    reporter = _Reporter()
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints is no event
+    reporter = _Reporter(output)
     reporter.watch_input()
     try:
         config = RunConfig.from_options(request["options"], defaults=request["defaults"])
         result = run(config, request["out"], observer=reporter)
-        report("ended", status=result.status, rounds=result.history.rounds)
+        reporter.report("ended", status=result.status, rounds=result.history.rounds)
     except Diverged as error:
-        report("ended", status="diverged", rounds=error.round)
+        reporter.report("ended", status="diverged", rounds=error.round)
     except UserError as error:
         parameter = error.parameter if isinstance(error, InputError) else None
-        report("ended", status="refused", message=str(error), parameter=parameter)
+        reporter.report("ended", status="refused", message=str(error), parameter=parameter)
 
 
 if __name__ == "__main__":
