@@ -125,6 +125,7 @@ def test_without_matplotlib_a_picture_is_refused(answers: Answers, monkeypatch: 
         ("part", {**PART, "to": "²"}, "to"),
         ("part", {**PART, "last_device": "9" * 13}, "last_device"),
         ("part", {**PART, "run": "../elsewhere"}, "run"),
+        ("download", {**SMALL, "name": "timeline.svg", "from": "40", "to": "40"}, "to"),
         ("curves", {"runs": [], "across": "value"}, "across"),
         ("curves", {"runs": [], "across": "joules"}, "across"),
         ("curves", {"runs": [], "up": "seconds"}, "up"),

@@ -115,6 +115,8 @@ class Answers:
 
         window = None
         if first is not None and end is not None:
+            if end <= first:
+                raise InputError("to", end, f"above from, {first}")
             window = Window(min(first, timeline.last_slot - 1), min(max(end, 1), timeline.last_slot))
         picture = compose(timeline, picture_window(timeline, window))
         if "run" not in shown:
