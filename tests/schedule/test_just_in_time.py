@@ -6,10 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotwise import Scenario, Scheduler, Timeline, simulate
+from slotwise.errors import InputError
 from slotwise.fleet import Absence, Fleet
 from slotwise.schedule import IntentionalDelay
 from slotwise.schedule.events import Drive
 from slotwise.schedule.link import FleetLink
+from slotwise.schedule.policies import intentional_delay
 from slotwise.schedule.policies.asynchronous import FixedDelay
 from slotwise.schedule.policies.intentional_delay import Planned, just_in_time
 from slotwise.schedule.timeline import COLUMNS
@@ -125,6 +127,15 @@ def test_a_slow_device_among_fast_ones_slot_by_slot() -> None:
     assert plain.start.tolist() == planned.start.tolist() == [1, 3, 5, 7, 9, 11, 13]
     assert plain.version.tolist() == [0, 0, 1, 2, 3, 0, 4]
     assert planned.version.tolist() == [0, 0, 1, 2, 3, 1, 5]
+
+
+def test_a_device_too_slow_to_plan_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intentional_delay, "MOST_ROUNDS", 400)
+    scenario = Scenario(devices=2, group_size=1, compute_slots=1, deadline=100)
+    assert simulate(scenario, "idfl", fleet=Fleet(compute_slots=(1, 500), link_slots=(1, 1))).rounds
+    with pytest.raises(InputError) as raised:
+        simulate(scenario, "idfl", fleet=Fleet(compute_slots=(1, 1000), link_slots=(1, 1)))
+    assert raised.value.parameter == "compute_slots"
 
 
 def test_short_uplinks_beside_a_long_broadcast_lose_no_receivers() -> None:

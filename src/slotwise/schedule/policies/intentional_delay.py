@@ -101,6 +101,9 @@ class IntentionalDelay(Policy):
         fewest = min(scenario.group_sizes)
         shortest = fewest * min(fleet.link_slots) + scenario.link_slots
         more = max(fleet.compute_slots) // shortest + -(-scenario.devices // fewest) + 2
+        if more * fewest > MOST_ROUNDS:
+            allowed = f"fewer: just-in-time delivery would plan {more:,} rounds, until that device has sent"
+            raise InputError("compute_slots", max(fleet.compute_slots), allowed)
         if not applies(scenario, plain, fleet):
             # Twice, because only the first tells how many rounds the second must have.
             shown = event_timeline(scenario, plain, fleet, rounds).rounds
