@@ -90,6 +90,7 @@ class LiveDisplay(Observer):
         return self._stopping.requested
 
 
+MOST_NAMED = 10  # devices in one line
 _ROWS = {  # figure: title and format
     "rounds": ("rounds", ","),
     "updates": ("updates", ","),
@@ -124,13 +125,12 @@ def comparison_lines(comparison: Comparison) -> list[str]:
     ]
     if comparison.first_difference is not None:
         lines.append(f"first difference: {comparison.first_difference}")
-    if comparison.late:
-        worst = sorted(comparison.late.items(), key=lambda item: (-item[1], item[0]))[:10]
-        lines.append("late: " + ", ".join(f"device {device} ({_times(count)})" for device, count in worst))
     clipped = {device: norms.clipped for device, norms in comparison.norms.items() if norms.clipped}
-    if clipped:
-        worst = sorted(clipped.items(), key=lambda item: (-item[1], item[0]))[:10]
-        lines.append("clipped: " + ", ".join(f"device {device} ({_times(count)})" for device, count in worst))
+    for title, counts in (("late", comparison.late), ("clipped", clipped)):
+        if counts:
+            worst = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_NAMED]
+            named = ", ".join(f"device {device} ({_times(count)})" for device, count in worst)
+            lines.append(f"{title}: {named}")
     lines += [
         f"model {rollback.version} begins with model {rollback.good} again, as those between were bad"
         for rollback in comparison.rollbacks
