@@ -12,8 +12,8 @@ from slotwise.web.event_stream import Changes, EventStreams
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "SECONDS_BETWEEN_EVENTS", 0.0)
-    monkeypatch.setattr(event_stream, "SECONDS_BETWEEN_SIGNS", 0.0)
+    monkeypatch.setattr(event_stream, "EVENT_INTERVAL", 0.0)
+    monkeypatch.setattr(event_stream, "HEARTBEAT_INTERVAL", 0.0)
 
 
 async def events(streams: EventStreams) -> AsyncIterator[str]:

@@ -35,8 +35,11 @@ COMMANDS = {
     "recommend": ("recommend", "Recommend a schedule, group size and delay for a deadline."),
     "reproduce": ("reproduce", "Make the paper's figures, tables and verdicts on its claims, in one page."),
     "serve": ("serve", "Run a plan with real devices: grant the channel, collect updates, broadcast models."),
-    "device": ("device", "Be one device: train what the server assigns, send when it grants the channel."),
-    "fleet": ("device", "Be many devices at once, each with its own connection, for a trial on one machine."),
+    "device": ("device", "Run one device: train what the server assigns, send when it grants the channel."),
+    "fleet": (
+        "device",
+        "Run many devices at once, each with its own connection, for a trial on one machine.",
+    ),
     "calibrate": ("calibrate", "Measure the devices of a live run, to plan the next one."),
     "enroll": ("enroll", "Write keys, passwords and access rules for a mosquitto broker with TLS."),
     "data": ("data", "Get data sets. MNIST comes with slotwise; others are fetched or imported once."),

@@ -48,7 +48,7 @@ def device(
     number: Annotated[int, Parameter(name="--id", help="Number, from 1.", converter=whole_number)],
     quiet: Annotated[bool, QUIET] = False,
 ) -> int:
-    """Be one device: train what the server assigns, send when it grants the channel.
+    """Run one device: train what the server assigns, send when it grants the channel.
 
     It waits for broker and server, survives their restarts, and ends with the run.
     """
@@ -57,7 +57,7 @@ def device(
 
 @command(*FLEET_FLAGS, *FLAGS)
 def fleet(options: dict[str, Any], *, quiet: Annotated[bool, QUIET] = False) -> int:
-    """Be many devices at once, each with its own connection, for a trial on one machine."""
+    """Run many devices at once, each with its own connection, for a trial on one machine."""
     if (processes := whole("processes", options.pop("processes", 1))) > 1:
         return _spread(processes, options)
     return _finish(lambda: run_fleet(**_how(options, quiet)))

@@ -20,7 +20,7 @@ from slotwise.schedule.selections.first_ready_selection import first_ready
 from slotwise.schedule.timeline import Record, Timeline
 
 _AT_ONCE = -1  # a turn before every slot
-_NOBODY: frozenset[int] = frozenset()  # is absent
+_NONE_ABSENT: frozenset[int] = frozenset()
 
 
 def one_at_a_time(
@@ -58,9 +58,9 @@ class Simulation:
         self._last_turn = _AT_ONCE  # the largest in the heap of ready updates
         numbers = range(1, fleet.devices + 1)
         self._slots = {device: fleet.training_slots(device) for device in numbers} if fleet.jitter else None
-        self._fates = {device: fleet.losses(device) for device in numbers} if fleet.largest_loss else None
+        self._losses = {device: fleet.losses(device) for device in numbers} if fleet.largest_loss else None
         self._booked: dict[int, list[int]] = {}
-        self._book(delivery.initial(_NOBODY))
+        self._book(delivery.initial(_NONE_ABSENT))
 
     def rounds(self, deadline: int | None = None) -> Iterator[int]:
         """Play round after round, and yield the slot at which each is complete, not after the deadline."""
@@ -84,7 +84,7 @@ class Simulation:
 
         A round ends early if no device can add an update: all others wait for a model.
         """
-        ready, pending, fates = self._ready, self._pending, self._fates
+        ready, pending, losses = self._ready, self._pending, self._losses
         fleet, link_slots = self._fleet, self._fleet.link_slots
         uplinks, size, senders = self.record.uplinks, self._scenario.group_size, list[int]()
         while len(senders) < size and slot <= last:
@@ -101,7 +101,7 @@ class Simulation:
             # Trainings that end during the uplink are queued later: nobody is chosen before it has ended.
             _, device, version = heappop(ready)
             end = slot + link_slots[device - 1]
-            lost = fates is not None and next(fates[device])
+            lost = losses is not None and next(losses[device])
             (self.record.lost if lost else uplinks).append((k, device, version, slot, end))
             slot = end
             if lost and fleet.retransmission != "erasure":
@@ -138,7 +138,7 @@ class Simulation:
     def _close_round(self, k: int, senders: list[int]) -> Sequence[int] | None:
         """Book after a round and return the receivers of the next model; None if nothing can follow."""
         booked = self._booked
-        self._book(self._delivery.after(k, senders, _NOBODY))
+        self._book(self._delivery.after(k, senders, _NONE_ABSENT))
         if not self._pending and not self._ready:
             # All devices wait: if none does for the next model, those who wait for the earliest receive it.
             waiting = [version for version, devices in booked.items() if devices]

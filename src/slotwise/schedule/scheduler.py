@@ -168,7 +168,7 @@ class Scheduler:
                 self._update_presence(event)
         # Sorted by device: the order in which a driver reports the events of one instant must not matter.
         for event in sorted(lost):  # after all others: the queue must be complete
-            self._take_lost(event)
+            self._requeue_lost_update(event)
         return [] if self._broadcasting else self._next()
 
     def _queue(self, turn: int, device: int, version: int) -> None:
@@ -185,7 +185,7 @@ class Scheduler:
             self._senders.append(device)
             self._busy.discard(device)
 
-    def _take_lost(self, event: Lost) -> None:
+    def _requeue_lost_update(self, event: Lost) -> None:
         """Queue a lost update again, or drop it for good."""
         if self._retransmission == "erasure":
             self._end_uplink(event.device)

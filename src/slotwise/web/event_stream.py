@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable
 
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-SECONDS_BETWEEN_EVENTS = 0.2
-SECONDS_BETWEEN_SIGNS = 15.0  # of life: a comment, so that a closed connection is noticed
+EVENT_INTERVAL = 0.2  # seconds between two events of a stream, at least
+HEARTBEAT_INTERVAL = 15.0  # seconds without an event, then a comment: a closed connection is noticed
 MOST_STREAMS = 200
 
 
@@ -62,8 +62,8 @@ class EventStreams:
                 # Before the state is read: a change in between is sent twice, but never missed.
                 seen = self._changes.count
                 yield f"data: {self._state()}\n\n"
-                await asyncio.sleep(SECONDS_BETWEEN_EVENTS)
-                while not await self._changes.after(seen, SECONDS_BETWEEN_SIGNS):
+                await asyncio.sleep(EVENT_INTERVAL)
+                while not await self._changes.after(seen, HEARTBEAT_INTERVAL):
                     yield ": still here\n\n"
         finally:
             self.open -= 1

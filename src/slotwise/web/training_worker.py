@@ -19,7 +19,7 @@ from slotwise.observer import Observer
 from slotwise.runs import RunConfig, run
 from slotwise.schedule import Timeline
 
-SECONDS_BETWEEN_ROUNDS = 0.2  # two reports of progress
+PROGRESS_INTERVAL = 0.2  # seconds between two reports of progress
 NICENESS = 5  # the pages that are being looked at come first
 
 
@@ -50,7 +50,7 @@ class _Reporter(Observer):
         self.report("started", rounds=timeline.rounds, slots=timeline.last_slot)
 
     def round_done(self, round_number: int) -> None:
-        if time.monotonic() - self._reported >= SECONDS_BETWEEN_ROUNDS:
+        if time.monotonic() - self._reported >= PROGRESS_INTERVAL:
             self._reported = time.monotonic()
             self.report("round", round=round_number + 1)
 

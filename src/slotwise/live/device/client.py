@@ -151,12 +151,12 @@ class Device:
             if not self._versions.understands(server):
                 if server.protocol >= FIRST_WITH_VERSIONS:  # it compares them, and its operator can see it
                     await self._send_here()
-                self._stand_aside(f"the server speaks {server}")
+                self._decline_run(f"the server speaks {server}")
                 return
             try:
                 self._task = await self._make_task(frame.fields)
             except NotUnderstood as error:
-                self._stand_aside(f"the server speaks {server}, and {error}")
+                self._decline_run(f"the server speaks {server}, and {error}")
                 return
             from slotwise.learning.quantisation import packing_of  # noqa: PLC0415  (not before a run needs it)
 
@@ -174,9 +174,9 @@ class Device:
             self.ignored += 1
             await self._send_here()
         else:
-            self._stand_aside(f"the server speaks {server}")
+            self._decline_run(f"the server speaks {server}")
 
-    def _stand_aside(self, reason: str) -> None:
+    def _decline_run(self, reason: str) -> None:
         """Take no part in this run; a service that ended instead would be restarted again and again.
 
         The run may be announced again by another version of the server.

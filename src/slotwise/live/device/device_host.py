@@ -85,7 +85,7 @@ class DeviceConfig:
 def run_device(
     number: int, *, broker: BrokerOptions | None = None, notice: Notice = lambda _: None, **options: Any
 ) -> bool:
-    """Be device ``number`` (from 1) until the run is over; ``options`` are fields of `DeviceConfig`.
+    """Run device ``number`` (from 1) until the run is over; ``options`` are fields of `DeviceConfig`.
 
     It waits for broker (default: mqtt://127.0.0.1:1883) and server, and survives their restarts. Returns
     False if SIGINT or SIGTERM came before the end; raises `Excluded` if the device was excluded then.
@@ -105,7 +105,7 @@ def run_fleet(
     notice: Notice = lambda _: None,
     **options: Any,
 ) -> bool:
-    """Be many devices in one process, each with its own connection, for a trial on one machine.
+    """Run many devices in one process, each with its own connection, for a trial on one machine.
 
     Like `run_device`, with ``workers`` (default: all cores) parallel trainings. The ``credentials`` of the
     broker, if given, are a folder with device-1.toml and so on.

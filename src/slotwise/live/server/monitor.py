@@ -101,7 +101,7 @@ class DeviceMonitor:
 
     async def listen(self) -> None:
         """Read and answer the messages of devices, until a newer server supersedes this one."""
-        housekeeping = asyncio.create_task(self._keep_house())
+        housekeeping = asyncio.create_task(self._run_housekeeping())
         try:
             async for arrival in self.channel.arrivals():
                 if isinstance(arrival, Connected):
@@ -122,7 +122,7 @@ class DeviceMonitor:
         finally:
             housekeeping.cancel()
 
-    async def _keep_house(self) -> None:
+    async def _run_housekeeping(self) -> None:
         """Without end: expire last wills and penalties, and send answers that had to wait."""
         while True:
             await self.clock.sleep(HOUSEKEEPING_INTERVAL)
@@ -142,7 +142,7 @@ class DeviceMonitor:
     async def _answer_deferred(self) -> None:
         """Answer devices, but none of them more often than is allowed."""
         for device in list(self._deferred):
-            # `listen` and `_keep_house` both call this: while one sends, the other may answer the next.
+            # `listen` and `_run_housekeeping` both call this: while one sends, the other may answer the next.
             if device in self._deferred and self._answers.allows(device, self.clock.now()):
                 await self.outbox.answer(self._deferred.pop(device))
 
