@@ -209,6 +209,16 @@ def test_a_trace_of_bits_is_what_a_slot_carries(tmp_path):
             link_of(**{"radio_trace": str(tmp_path / "bits.csv"), name: value})
 
 
+def test_a_trace_may_have_as_many_bits_as_a_file_can_say(tmp_path):
+    values = np.random.default_rng(0).integers(0, 10**9, (400, 20), endpoint=True).astype(float)
+    values[:4, 0] = 0, 1, 2, 10**9
+    write_trace(tmp_path / "bits.csv", values, time="slot", quantity="bits")
+    link = link_of(radio_trace=str(tmp_path / "bits.csv"))
+    assert np.array_equal(link.tables(0, 400)[1], values)
+    assert np.array_equal(link.broadcast_bits(link.conditions.snr(0, 400)), values)
+    assert np.isfinite(link.snr_db(3)).all()
+
+
 def test_a_trace_must_last_until_the_deadline_unless_it_repeats(tmp_path):
     write_trace(tmp_path / "short.csv", np.full((10, 20), 12.0))
     with pytest.raises(InputError, match="radio_trace"):

@@ -25,6 +25,7 @@ UNUSED_WITH_BITS = (
     "radio_slot_ms",
 )
 CHECKED_BLOCKS = 256  # in which a device must be able to send something
+MOST_DOUBLINGS = 1000  # of an SNR in a float64, which ends at 2^1024
 MOST_EFFICIENCY = 100.0  # bits per second and hertz
 
 
@@ -91,7 +92,8 @@ def make_link(
     )
     conditions = _conditions(radio, scenario, seed, hertz * seconds)
     if isinstance(conditions, TraceConditions) and conditions.trace.quantity == "bits":
-        settings = replace(settings, broadcast_gain=1.0, broadcast_scale=settings.uplink_scale)
+        scale = conditions.bits_at_unit_efficiency
+        settings = replace(settings, uplink_scale=scale, broadcast_scale=scale, broadcast_gain=1.0)
     link = RadioLink(conditions, rate_of(radio), settings)
     _refuse_unreachable(radio, link)
     return link
@@ -115,6 +117,8 @@ def _conditions(radio: RadioConfig, scenario: Scenario, seed: int, scale: float)
         trace = load_trace(radio, scenario.devices)
         if trace.quantity == "bits":
             _check_trace_of_bits(radio)
+            # Bits are kept as the SNR 2^(bits / scale), which must not overflow.
+            scale = max(scale, float(trace.values.max()) / MOST_DOUBLINGS)
         return TraceConditions(trace, _slots_of_a_row(radio, trace, scenario.deadline), scale)
     cell = make_cell(radio, scenario.devices, seed, scenario.sub_channels)
     seed = seed if radio.radio_seed is None else radio.radio_seed
