@@ -65,6 +65,8 @@ def test_a_battery_never_pays_what_it_does_not_hold() -> None:
         ({"capacity": (-1.0,)}, "capacity"),
         ({"capacity": (float("nan"),)}, "capacity"),
         ({"initial": (11.0,)}, "initial"),
+        ({"initial": (1.0, 11.0)}, "initial"),
+        ({"initial": (5.0,), "capacity": (10.0, 4.0)}, "initial"),
         ({"probability": 0.0}, "probability"),
         ({"probability": 2.0}, "probability"),
         ({"trace": (1.0,), "harvest": (1.0,)}, "harvest"),

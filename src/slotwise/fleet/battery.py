@@ -58,7 +58,9 @@ class Batteries:
         if self.trace and (any(self.harvest) or self.probability != 1):
             raise ConflictError("harvest", "trace")
         whole("seed", self.seed, 0, LARGEST_SEED)
-        for initial, capacity in zip(self.initial, self.capacity, strict=False):
+        most = max(len(self.initial), len(self.capacity))
+        each = (joules * most if len(joules) == 1 else joules for joules in (self.initial, self.capacity))
+        for initial, capacity in zip(*each, strict=False):  # other lengths are refused by `check_size`
             if initial > capacity:
                 raise InputError("initial", initial, f"at most the capacity, {capacity}")
 
