@@ -57,6 +57,13 @@ def test_the_json_holds_every_candidate_once_in_the_order_of_the_answer(answer: 
     assert document["cost"]["share"] == document["cost"]["search_steps"] / document["cost"]["grid_steps"]
 
 
+def test_the_json_of_a_candidate_that_was_not_trained_has_no_infinite_number(tmp_path: Path) -> None:
+    asked = make_question(sizes=(6,))  # one candidate, so nothing is compared
+    trainer = FolderTrainer(pilot_folder(tmp_path), make_task=Tasks().make)
+    text = Recommendation(Search(asked, trainer).run(), tmp_path).to_json()
+    assert json.loads(text, parse_constant=pytest.fail)["answer"]["optimistic"] is None
+
+
 def test_the_columns_are_those_of_the_standings(answer: Recommendation) -> None:
     columns = answer.columns()
     assert columns["group_size"] == [standing.candidate.group_size for standing in answer.standings]
