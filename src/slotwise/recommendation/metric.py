@@ -16,6 +16,7 @@ from slotwise.recommendation.extrapolation import Measured, optimistic_loss
 from slotwise.recommendation.pilots import Curve
 from slotwise.report.number_text import loss_text
 from slotwise.runs.run_folder import final_accuracy, final_loss
+from slotwise.scenario import checked
 
 Quantity = Literal["loss", "accuracy"]
 MetricName = Literal["loss", "accuracy", "joules-to-target"]
@@ -64,6 +65,7 @@ class Metric:
     powers: Powers | None = None
 
     def __post_init__(self) -> None:
+        checked("metric", self.name, MetricName)
         if self.name != "joules-to-target":
             if self.target is not None:
                 raise InputError("target", self.target, "omitted unless the metric is joules-to-target")
@@ -118,7 +120,10 @@ class Metric:
 
     def _joules(self, curve: Curve, slot: int) -> float:
         assert self.powers is not None  # checked when the metric is made
-        return float(joules(usage_until(schedule_timeline(curve.config), [slot]), self.powers)[0])
+        timeline = schedule_timeline(curve.config)
+        # A pilot may be trained up to a slot after its last round, and joules are counted until that ends.
+        until = min(slot, timeline.last_slot)
+        return float(joules(usage_until(timeline, [until]), self.powers)[0])
 
     def over_seeds(self, scores: Sequence[Score]) -> Score:
         """Return one score for those of several seeds.
