@@ -95,8 +95,7 @@ def _group_sizes(base: RunConfig, sizes: Sequence[int] | None) -> tuple[int, ...
     if not sizes:
         raise InputError("group_sizes", list(sizes), "at least one group size")
     for size in sizes:
-        if not 1 <= size <= base.channel.devices:
-            raise InputError("group_sizes", size, f"from 1 to {base.channel.devices}, the number of devices")
+        whole("group_sizes", size, 1, base.channel.devices)
         try:
             base.rule.check_group_size(size)
         except InputError as error:
