@@ -78,6 +78,11 @@ class SerialExecutor(Executor):
             self._interrupted = [JobEnd(job)]
             raise
 
+    def stop(self) -> None:
+        """End an accepted job that has not begun; the observer stops one that has."""
+        if self._job is not None:
+            self._interrupted, self._job = [JobEnd(self._job)], None
+
 
 class TaskCache:
     """Builds tasks; data sets are loaded once, and runs that differ in their schedule only share a task."""
@@ -127,7 +132,7 @@ def train_job(place: Executor, job: Job, workers: int | WorkerPlan, make_task: M
     except ClusterLost:
         # Without its cluster no other job can be trained either.
         raise
-    except Exception as error:  # whatever it is, the other jobs go on
+    except (Exception, SystemExit) as error:  # whatever it is, the other jobs go on
         return f"{type(error).__name__}: {error}"
     return None
 
