@@ -149,6 +149,38 @@ def test_points_come_back_as_if_they_were_trained_here_and_data_is_sent_once(
     assert (len(ray.puts), ray.shut) == (1, 1)
 
 
+OWN_TASK = """
+import numpy as np
+
+class Task:
+    def initial_model(self):
+        return np.ones(3, dtype=np.float32)
+
+    def local_update(self, model, start):
+        return model / 2
+
+    def evaluate(self, model):
+        return float(model.sum()), 0.5
+
+    def named_arrays(self, model):
+        return {"model": model}
+
+def make_task(config):
+    return Task()
+"""
+
+
+def test_a_task_of_the_user_needs_no_built_in_data(
+    folder: BatchFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "task_on_ray.py").write_text(OWN_TASK)
+    monkeypatch.syspath_prepend(tmp_path)
+    options = {"devices": 4, "group_size": 2, "compute_slots": 4, "deadline": 60}
+    ray, spec = SimulatedRay(), BatchSpec.of({"own": {**options, "task": "task_on_ray:make_task"}})
+    assert trained(ray, folder, spec) == ()
+    assert (ray.puts, statuses(folder)) == ([], ["finished"])
+
+
 def test_workers_that_are_lost_before_they_greet_end_a_sweep_at_last(read: Read, folder: BatchFolder) -> None:
     ray = SimulatedRay(lambda number, name: RayError("its node\nhas no memory"))
     with pytest.raises(UserError, match=r"^the cluster cannot start slotwise: has no memory$"):

@@ -27,7 +27,7 @@ from slotwise.files import write_atomically
 from slotwise.learning.workers.ray_connection import RayConnection
 from slotwise.learning.workers.ray_workers import ClusterLost, RayWorkers
 from slotwise.observer import Observer
-from slotwise.runs import RunFolder
+from slotwise.runs import RunConfig, RunFolder
 
 CONCURRENT_CALLS = 3  # of a worker: `stop` has to be heard while `news` waits
 FALSE_STARTS = 3
@@ -88,9 +88,7 @@ class RayExecutor(Executor):
             try:
                 if not run.is_run:
                     run = RunFolder.create(run.path, config)
-                if config.dataset.source not in self._datasets:
-                    self._datasets[config.dataset.source] = self._ray.put(config.dataset.load())
-                idle.begin(job, run, self._datasets[config.dataset.source], self.checkpoint_every)
+                idle.begin(job, run, self._dataset(config), self.checkpoint_every)
             except UserError as error:  # of this job; it stops no other
                 self._refused.append(JobEnd(job, str(error)))
             return True
@@ -119,6 +117,8 @@ class RayExecutor(Executor):
 
     def stop(self) -> None:
         """Ask for checkpoints and an early end."""
+        if self._here is not None:
+            self._here.stop()
         with self._head_needed():
             for worker in self._workers:
                 worker.actor.stop.remote()
@@ -130,6 +130,15 @@ class RayExecutor(Executor):
         self._workers.clear()
         with suppress(ConnectionError):  # the head is lost
             self._ray.shutdown()
+
+    def _dataset(self, config: RunConfig) -> Any:
+        """Return the reference of a run's data set; None for a task of the user's, which has its own data."""
+        if config.model.is_own:
+            return None
+        source = config.dataset.source
+        if source not in self._datasets:
+            self._datasets[source] = self._ray.put(config.dataset.load())
+        return self._datasets[source]
 
     @contextmanager
     def _head_needed(self) -> Iterator[None]:
@@ -240,9 +249,12 @@ class RayWorker(Observer):
         """Return the name of the node and its version of slotwise."""
         return platform.node(), version("slotwise")
 
-    def begin(self, job: Job, threads: int, checkpoint_every: float, files: Files, dataset: Dataset) -> None:
+    def begin(
+        self, job: Job, threads: int, checkpoint_every: float, files: Files, dataset: Dataset | None
+    ) -> None:
         """Start to train a job from the files of its run."""
-        self._tasks.add(dataset)
+        if dataset is not None:
+            self._tasks.add(dataset)
         self._scratch = tempfile.TemporaryDirectory(prefix="slotwise-")
         folder, place = BatchFolder(Path(self._scratch.name)), Executor()
         place.open(folder, 1, checkpoint_every, self)
