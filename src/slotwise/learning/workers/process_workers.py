@@ -225,7 +225,7 @@ def work(descriptor: int) -> None:
     end_with_pipe(descriptor)
     try:
         worker = TaskWorker(_load_task(*receive(pipe)))
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module of the user's may call sys.exit
         send(pipe, Failure(f"a worker process cannot load the task: {describe_error(error)}"))
         return
     send(pipe, None)
