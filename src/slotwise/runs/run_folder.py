@@ -192,7 +192,7 @@ class RunFolder:
             # A file without rows does not fail above, whatever its columns are.
             if not set(COLUMNS) <= set(rows.fieldnames or ()):
                 raise ValueError
-        except (KeyError, ValueError, TypeError):
+        except (KeyError, ValueError, TypeError, csv.Error):
             raise UserError(f"{path}: damaged; it must have the columns {', '.join(COLUMNS)}") from None
         return points
 
