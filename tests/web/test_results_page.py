@@ -89,7 +89,8 @@ def test_seeds_are_a_band(page: Page) -> None:
 
 
 def test_the_timeline_of_a_run_is_shown_and_opened_in_the_explorer(page: Page) -> None:
-    write(page, "paper/runs schedule=async group_size=25 seed=1 aggregation=mean update=sum input_scale=standard data=mnist")
+    reading = "aggregation=mean update=sum input_scale=standard"
+    write(page, f"paper/runs schedule=async group_size=25 seed=1 {reading} data=mnist")
     page.click("#results tbody tr td button")
     page.wait("sw.resultGantt.part")
     expected = RunFolder(PUBLISHED / shown(page)[0]).parameters().simulate()
