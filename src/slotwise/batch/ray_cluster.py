@@ -7,14 +7,12 @@ jobs were trained here, and a job whose node is lost resumes elsewhere from what
 
 from __future__ import annotations
 
-import platform
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +22,12 @@ from slotwise.batch.serial import Executor, SerialExecutor, TaskCache, train_job
 from slotwise.data import Dataset
 from slotwise.errors import UserError
 from slotwise.files import write_atomically
-from slotwise.learning.workers.ray_connection import RayConnection
+from slotwise.learning.workers.ray_connection import (
+    RayConnection,
+    check_node_version,
+    last_line,
+    node_version,
+)
 from slotwise.learning.workers.ray_workers import ClusterLost, RayWorkers
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
@@ -155,8 +158,7 @@ class RayExecutor(Executor):
         except errors.RayError as error:
             self._workers.remove(worker)
             worker.end()
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            reason = lines[-1] if lines else type(error).__name__
+            reason = last_line(error)
             # A worker that raises is of no use for any job; other errors are those of its node.
             raised = isinstance(error, errors.RayTaskError)
             if job is not None and raised:
@@ -199,13 +201,11 @@ class _Worker:
 
     def answer(self, observer: Observer) -> list[JobEnd]:
         """Take the answer to the call, and make the next call; raise a RayError if there is no answer."""
-        news, job, here = self._ray.get(self.call), self.job, version("slotwise")
+        news, job = self._ray.get(self.call), self.job
         # Without a call the worker is idle, and `submit` may use it.
         self.call = None
         if not self._ready:
-            node, installed = news
-            if installed != here:
-                raise UserError(f"node {node} has slotwise {installed}; it must be {here}, as here")
+            check_node_version(*news)
             self._ready = True
             return []
         if isinstance(news, News) and job is not None:
@@ -247,7 +247,7 @@ class RayWorker(Observer):
 
     def hello(self) -> tuple[str, str]:
         """Return the name of the node and its version of slotwise."""
-        return platform.node(), version("slotwise")
+        return node_version()
 
     def begin(
         self, job: Job, threads: int, checkpoint_every: float, files: Files, dataset: Dataset | None
