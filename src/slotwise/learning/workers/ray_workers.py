@@ -26,10 +26,9 @@ from slotwise.learning.workers.ray_connection import (
     node_version,
 )
 from slotwise.learning.workers.remote_workers import RemoteWorkers, WorkerLost, WorkersGone
-from slotwise.learning.workers.task_worker import Failure, TaskWorker, checked, sendable_start
+from slotwise.learning.workers.task_worker import Failure, TaskWorker, cannot_be_sent, checked, sendable_start
 from slotwise.learning.workers.worker_protocol import Job, Trained, WorkerPlan, Workers
 from slotwise.scenario import whole
-from slotwise.user_code import describe_error
 
 PROBE_INTERVAL, HEAD_TIMEOUT = 2.0, 20.0  # seconds; Ray ends a process without a head after 60
 START_TIMEOUT = 120.0  # seconds without any worker
@@ -303,8 +302,7 @@ def _check_room(task: CheckedTask, ray: Any) -> None:
     try:
         rest = import_module("ray.cloudpickle").dumps(task, protocol=5, buffer_callback=large.append)
     except Exception as error:
-        cannot = "cannot be sent to another process"
-        raise UserError(f"task {task.name}: {cannot}: {describe_error(error)}; use threads") from error
+        raise cannot_be_sent(task, error) from error
     needed = len(rest) + sum(buffer.raw().nbytes for buffer in large) + MODELS_AT_ONCE * 4 * task.size
     nodes = _alive_nodes(ray)
     smallest = min((int(node.get("object_store_memory", needed)) for node in nodes), default=needed)
