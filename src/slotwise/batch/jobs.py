@@ -113,8 +113,8 @@ def unfinished(folder: BatchFolder, runs: Iterable[Run]) -> tuple[Job, ...]:
     jobs = []
     for run in runs:
         found = folder.run(run.name)
-        if found.is_run and found.parameters() != run.config:
-            raise UserError(f"{found.path}: made with other options; remove it to train it again")
+        if found.is_run:
+            found.refuse_other_options(run.config)
         if not found.is_run or found.status not in {"finished", "diverged"}:
             jobs.append(Job(run, run_work(run.config)))
     return tuple(jobs)

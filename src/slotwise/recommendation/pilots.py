@@ -93,8 +93,7 @@ class FolderTrainer:
         folder, config = self._folder.run(pilot.run.name), pilot.run.config
         if not folder.is_run:
             return None
-        if folder.parameters() != config:
-            raise UserError(f"{folder.path}: made with other options; remove it to train it again")
+        folder.refuse_other_options(config)
         history, _ = folder.checkpoints.load()
         if history is not None and history.rounds >= pilot.rounds:
             # It is complete if it has all evaluations that are due by then, too.

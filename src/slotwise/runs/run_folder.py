@@ -140,6 +140,11 @@ class RunFolder:
         except UserError as error:
             raise UserError(f"{self.path / 'run.json'}: {error}") from None
 
+    def refuse_other_options(self, config: RunConfig) -> None:
+        """Raise a UserError if the run was made with another configuration."""
+        if self.parameters() != config:
+            raise UserError(f"{self.path}: made with other options; remove it to train it again")
+
     def write_description(
         self, config: RunConfig, status: Status, *, is_new: bool = False, **results: Any
     ) -> None:
