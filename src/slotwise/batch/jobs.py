@@ -140,19 +140,19 @@ def run_jobs(
     runs were finished before, and of all starts, progress and ends; it may ask to stop early.
     """
     waiting = tuple(jobs)
-    chosen, watch = executor or SerialExecutor(), observer or Observer()
-    dispatcher = _Dispatcher(waiting, chosen, watch)
+    executor, observer = executor or SerialExecutor(), observer or Observer()
+    dispatcher = _Dispatcher(waiting, executor, observer)
     try:
-        watch.batch_started(waiting, finished)
-        seconds = chosen.checkpoint_every if checkpoint_every is None else checkpoint_every
-        chosen.open(folder, len(waiting), seconds, watch)
+        observer.batch_started(waiting, finished)
+        seconds = executor.checkpoint_every if checkpoint_every is None else checkpoint_every
+        executor.open(folder, len(waiting), seconds, observer)
         dispatcher.run()
     except KeyboardInterrupt:  # without signal handlers: save what there is; a second one ends at once
         dispatcher.stop()
         dispatcher.run()
         raise
     finally:
-        chosen.close()
+        executor.close()
     return tuple(dispatcher.failures)
 
 

@@ -256,8 +256,8 @@ class RayWorker(Observer):
         if dataset is not None:
             self._tasks.add(dataset)
         self._scratch = tempfile.TemporaryDirectory(prefix="slotwise-")
-        folder, place = BatchFolder(Path(self._scratch.name)), Executor()
-        place.open(folder, 1, checkpoint_every, self)
+        folder, executor = BatchFolder(Path(self._scratch.name)), Executor()
+        executor.open(folder, 1, checkpoint_every, self)
         write_files(files, folder.run(job.run.name))
         self._changes = ChangedFiles(folder.run(job.run.name))
         self._progress: JobProgress | None = None
@@ -266,7 +266,7 @@ class RayWorker(Observer):
 
         def train() -> None:
             try:
-                self._reason = train_job(place, job, threads, self._tasks.make)
+                self._reason = train_job(executor, job, threads, self._tasks.make)
             finally:
                 # Also after an error: otherwise the news would never say that the job is over.
                 self._over.set()

@@ -109,9 +109,9 @@ class TaskCache:
         return self._last[1]
 
 
-def train_job(place: Executor, job: Job, workers: int | WorkerPlan, make_task: MakeTask) -> str | None:
-    """Train or resume a job in this process, in the folder of ``place``; return the reason if it fails."""
-    run_folder, config = place.folder.run(job.run.name), job.run.config
+def train_job(executor: Executor, job: Job, workers: int | WorkerPlan, make_task: MakeTask) -> str | None:
+    """Train or resume a job here, in the folder of the executor; return the reason if it fails."""
+    run_folder, config = executor.folder.run(job.run.name), job.run.config
     try:
         resume, is_new = None, not run_folder.is_run
         if not is_new:
@@ -122,10 +122,10 @@ def train_job(place: Executor, job: Job, workers: int | WorkerPlan, make_task: M
             task=make_task(config),
             timeline=schedule_timeline(config),
             workers=workers,
-            checkpoint_every=place.checkpoint_every,
+            checkpoint_every=executor.checkpoint_every,
             resume=resume,
             create=is_new,
-            observer=_JobObserver(job, place.observer),
+            observer=_JobObserver(job, executor.observer),
         )
     except Diverged as error:
         return f"diverged in round {error.round}"
