@@ -108,6 +108,12 @@ def test_a_target_is_a_quantity_and_a_number(text: str, target: Target) -> None:
     assert Target.parse(text) == target
 
 
+def test_a_target_is_checked_however_it_is_made() -> None:
+    with pytest.raises(InputError) as error:
+        Target("accuracy", 90)
+    assert error.value.parameter == "target"
+
+
 @pytest.mark.parametrize(
     "text",
     ["0.9", "accuracy", "accuracy=", "accuracy=90", "accuracy=0", "loss=0", "loss=nan", "loss=inf", "x=1"],
