@@ -159,6 +159,27 @@ def test_a_run_folder_with_other_options_is_refused(folder: BatchFolder, task: H
         unfinished(folder, RUNS)
 
 
+def write_data(folder: Path, shift: int) -> None:
+    """Write a data folder for two devices."""
+    folder.mkdir(exist_ok=True)
+    for name in ("device-1", "device-2", "test"):
+        np.savez(folder / f"{name}.npz", x=np.full((4, 1, 28, 28), shift, np.uint8), y=np.arange(4))
+
+
+def test_a_run_is_not_resumed_with_other_data(folder: BatchFolder, task: Halving, tmp_path: Path) -> None:
+    write_data(tmp_path / "data", 1)
+    options = {"data_folder": str(tmp_path / "data"), "group_size": 1, "deadline": 400}
+    runs = [Run("first", RunConfig.from_options(options))]
+    run_jobs(folder, unfinished(folder, runs), executor(task), StopAfter())
+    write_data(tmp_path / "data", 2)
+    with pytest.raises(UserError, match="has changed"):
+        unfinished(folder, runs)
+    write_data(tmp_path / "data", 1)
+    run_jobs(folder, unfinished(folder, runs), executor(task))
+    write_data(tmp_path / "data", 2)
+    assert unfinished(folder, runs) == ()  # it is finished
+
+
 def test_runs_that_differ_in_their_schedule_share_a_task() -> None:
     cache, config = TaskCache(), RunConfig().with_options(devices=4, group_size=2, samples_per_device=20)
     task = cache.make(config)

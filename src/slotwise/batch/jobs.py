@@ -109,14 +109,20 @@ def _write_results(path: Path, results: BatchResults) -> tuple[Path, ...]:
 
 
 def unfinished(folder: BatchFolder, runs: Iterable[Run]) -> tuple[Job, ...]:
-    """Return a job for each run to train or resume; raise a UserError if a folder holds another run."""
+    """Return a job for each run to train or resume.
+
+    Raises:
+        UserError: a folder holds another run, or the data of one to resume have changed.
+    """
     jobs = []
     for run in runs:
         found = folder.run(run.name)
         if found.is_run:
             found.refuse_other_options(run.config)
-        if not found.is_run or found.status not in {"finished", "diverged"}:
-            jobs.append(Job(run, run_work(run.config)))
+            if found.status in {"finished", "diverged"}:
+                continue
+            found.refuse_changed_data(run.config)
+        jobs.append(Job(run, run_work(run.config)))
     return tuple(jobs)
 
 

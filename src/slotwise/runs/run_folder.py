@@ -145,6 +145,13 @@ class RunFolder:
         if self.parameters() != config:
             raise UserError(f"{self.path}: made with other options; remove it to train it again")
 
+    def refuse_changed_data(self, config: RunConfig) -> None:
+        """Raise a UserError if the data set is not the one that the run began with; it is read for that."""
+        recorded = self.description().get("data_sha256")
+        if recorded is not None and recorded != config.dataset.content_hash:
+            changed = f"the data set {config.dataset.source} has changed since the run began"
+            raise UserError(f"{self.path}: {changed}; start a new one")
+
     def write_description(
         self, config: RunConfig, status: Status, *, is_new: bool = False, **results: Any
     ) -> None:
