@@ -27,6 +27,7 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> Recommendation:
         {},
         {"learning_rate": 1e-5, "partition": "dirichlet", "hidden": [], "evaluate_every": 7},
         {"task": "my_module:make_task"},
+        {"flower_app": "an app 😀"},
         {"devices": 3, "group_size": 1, "device_compute_slots": [4, 5, 6], "absences": [[2, 10, 20], [3, 5]]},
     ],
 )

@@ -134,5 +134,6 @@ def toml_of(config: RunConfig) -> str:
         if name == "absences":  # TOML has no null
             value = [[part for part in absence if part is not None] for absence in value]  # noqa: PLW2901
         if value is not None and name not in unused:
-            lines.append(f"{name.replace('_', '-')} = {json.dumps(value)}")
+            # TOML has no surrogates, as which JSON would escape some characters of a path.
+            lines.append(f"{name.replace('_', '-')} = {json.dumps(value, ensure_ascii=False)}")
     return "\n".join(lines) + "\n"
