@@ -154,7 +154,7 @@ class _MainProcess(Observer):
         self.send(None)
 
     def send(self, message: object) -> None:
-        with suppress(OSError):  # the main process is gone; the end of the pipe tells so as well
+        with suppress(OSError):  # the main process is gone; `_receive` notices that as well
             self._pipe.send(message)
 
     def job_progress(self, job: Job, progress: JobProgress) -> None:

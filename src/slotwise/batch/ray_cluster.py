@@ -32,12 +32,12 @@ from slotwise.learning.workers.ray_workers import ClusterLost, RayWorkers
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
 
-CONCURRENT_CALLS = 3  # of a worker: `stop` has to be heard while `news` waits
+CONCURRENT_CALLS = 3  # of a worker: `stop` has to be answered while `report` waits
 FALSE_STARTS = 3
 PROBE_INTERVAL, HEAD_TIMEOUT = 3.0, 20.0  # seconds; Ray ends a process without a head after 60
-NEWS_INTERVAL, NEWS_POLL = 1.0, 0.1  # seconds
+REPORT_INTERVAL, REPORT_POLL = 1.0, 0.1  # seconds
 CHECKPOINT = "checkpoint"
-FILES = ("history.csv", "model.npz", "run.json")  # run.json last: its status speaks of the others
+FILES = ("history.csv", "model.npz", "run.json")  # run.json last: its status describes the others
 Files = dict[str, bytes]
 
 
@@ -201,22 +201,22 @@ class _Worker:
 
     def answer(self, observer: Observer) -> list[JobEnd]:
         """Take the answer to the call, and make the next call; raise a RayError if there is no answer."""
-        news, job = self._ray.get(self.call), self.job
+        answer, job = self._ray.get(self.call), self.job
         # Without a call the worker is idle, and `submit` may use it.
         self.call = None
         if not self._ready:
-            check_node_version(*news)
+            check_node_version(*answer)
             self._ready = True
             return []
-        if isinstance(news, News) and job is not None:
-            write_files(news.files, self._run)
-            if news.progress is not None:
-                observer.job_progress(job, news.progress)
-            if news.over:
+        if isinstance(answer, JobReport) and job is not None:
+            write_files(answer.files, self._run)
+            if answer.progress is not None:
+                observer.job_progress(job, answer.progress)
+            if answer.over:
                 self.job = None
                 self._held.close()
-                return [JobEnd(job, news.reason)]
-        self.call = self.actor.news.remote()
+                return [JobEnd(job, answer.reason)]
+        self.call = self.actor.report.remote()
         return []
 
     def end(self) -> None:
@@ -225,8 +225,8 @@ class _Worker:
             self._ray.kill(self.actor)
 
 
-class News(NamedTuple):
-    """Changes since the last news: the progress of the job, and files that are new."""
+class JobReport(NamedTuple):
+    """Progress of a job, and the files that are new since the last report."""
 
     progress: JobProgress | None
     files: Files
@@ -237,7 +237,7 @@ class News(NamedTuple):
 class RayWorker(Observer):
     """Trains one job after another on a node, each in a temporary folder. It knows nothing of the cluster.
 
-    `news` and `stop` are called while the training that `begin` started goes on in a thread. A worker that is
+    `report` and `stop` are called while a thread does the training that `begin` started. A worker that is
     killed leaves its folder among the temporary files of the node.
     """
 
@@ -268,22 +268,22 @@ class RayWorker(Observer):
             try:
                 self._reason = train_job(executor, job, threads, self._tasks.make)
             finally:
-                # Also after an error: otherwise the news would never say that the job is over.
+                # Also after an error: otherwise no report would say that the job is over.
                 self._over.set()
 
         threading.Thread(target=train, daemon=True).start()
 
-    def news(self) -> News:
-        """Return the news after a second, or as soon as there is a checkpoint or the job has ended."""
-        end = time.monotonic() + NEWS_INTERVAL
-        while not (over := self._over.wait(NEWS_POLL)) and time.monotonic() < end:
+    def report(self) -> JobReport:
+        """Return what is new after a second, or as soon as there is a checkpoint or the job has ended."""
+        end = time.monotonic() + REPORT_INTERVAL
+        while not (over := self._over.wait(REPORT_POLL)) and time.monotonic() < end:
             if self._changes.has_checkpoint():
                 break
         # ``over`` was read before the files are: what the training writes last is not missed.
-        news = News(self._progress, self._changes.take(over=over), over, self._reason)
+        found = JobReport(self._progress, self._changes.take(over=over), over, self._reason)
         if over:
             self._scratch.cleanup()
-        return news
+        return found
 
     def stop(self) -> None:
         """Ask for a checkpoint and an early end."""
@@ -294,7 +294,7 @@ class RayWorker(Observer):
         return self._stopping.is_set()
 
     def job_progress(self, job: Job, progress: JobProgress) -> None:
-        """Remember the progress for the next news."""
+        """Remember the progress for the next report."""
         del job
         self._progress = progress
 
