@@ -121,6 +121,12 @@ def test_a_group_size_above_the_number_of_devices_is_refused() -> None:
     assert caught.value.parameter == "group_size"
 
 
+def test_a_plan_needs_a_group_size() -> None:
+    with pytest.raises(InputError) as caught:
+        plan(**MNIST, group_sizes=[])
+    assert caught.value.parameter == "group_sizes"
+
+
 SMALL = {"devices": 6, "compute_slots": 2, "deadline": 60}
 POWERS = Powers(computing=1.0, sending=2.0, receiving=0.5)
 

@@ -141,6 +141,8 @@ def plan(
     """
     count = whole("devices", devices)
     sizes = divisors(count) if group_sizes is None else list(group_sizes)
+    if not sizes:
+        raise InputError("group_sizes", "none", "at least one group size")
     channel: dict[str, Any] = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
     channel["sub_channels"] = sub_channels
     scenarios = [Scenario(devices=count, group_size=size, **channel) for size in sizes]

@@ -19,7 +19,7 @@ from slotwise.batch import (
 )
 from slotwise.batch.ray_cluster import (
     ChangedFiles,
-    News,
+    JobReport,
     RayExecutor,
     RayWorker,
     resumable_files,
@@ -59,7 +59,7 @@ class Actor:
             if error := self._fate(self._number, name):
                 raise error
             result = getattr(self._worker, name)(*values)
-            self._at_work = name == "begin" or (name == "news" and not result.over)
+            self._at_work = name == "begin" or (name == "report" and not result.over)
             return result
 
         return answer
@@ -68,7 +68,7 @@ class Actor:
         """Its thread is a thread of the tests."""
         self._worker.stop()
         while self._at_work:
-            self._at_work = not self._worker.news().over
+            self._at_work = not self._worker.report().over
 
 
 class SimulatedRay:
@@ -149,6 +149,38 @@ def test_points_come_back_as_if_they_were_trained_here_and_data_is_sent_once(
     assert (len(ray.puts), ray.shut) == (1, 1)
 
 
+OWN_TASK = """
+import numpy as np
+
+class Task:
+    def initial_model(self):
+        return np.ones(3, dtype=np.float32)
+
+    def local_update(self, model, start):
+        return model / 2
+
+    def evaluate(self, model):
+        return float(model.sum()), 0.5
+
+    def named_arrays(self, model):
+        return {"model": model}
+
+def make_task(config):
+    return Task()
+"""
+
+
+def test_a_task_of_the_user_needs_no_built_in_data(
+    folder: BatchFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "task_on_ray.py").write_text(OWN_TASK)
+    monkeypatch.syspath_prepend(tmp_path)
+    options = {"devices": 4, "group_size": 2, "compute_slots": 4, "deadline": 60}
+    ray, spec = SimulatedRay(), BatchSpec.of({"own": {**options, "task": "task_on_ray:make_task"}})
+    assert trained(ray, folder, spec) == ()
+    assert (ray.puts, statuses(folder)) == ([], ["finished"])
+
+
 def test_workers_that_are_lost_before_they_greet_end_a_sweep_at_last(read: Read, folder: BatchFolder) -> None:
     ray = SimulatedRay(lambda number, name: RayError("its node\nhas no memory"))
     with pytest.raises(UserError, match=r"^the cluster cannot start slotwise: has no memory$"):
@@ -158,7 +190,7 @@ def test_workers_that_are_lost_before_they_greet_end_a_sweep_at_last(read: Read,
 
 def test_a_worker_that_comes_up_resets_the_count_of_false_starts(read: Read, folder: BatchFolder) -> None:
     def fate(number: int, name: str) -> Exception | None:
-        lost = (name == "hello" and number in (1, 2, 4, 5)) or (name == "news" and number == 3)
+        lost = (name == "hello" and number in (1, 2, 4, 5)) or (name == "report" and number == 3)
         return RayError("lost") if lost else None
 
     ray = SimulatedRay(fate)
@@ -194,7 +226,7 @@ def test_a_point_whose_node_is_lost_goes_on_from_what_has_come_back(
 
     def fate(number: int, name: str) -> Exception | None:
         come_back = list(folder.runs.glob("*/checkpoints/*.checkpoint"))
-        return RayError("lost") if number == 1 and name == "news" and come_back else None
+        return RayError("lost") if number == 1 and name == "report" and come_back else None
 
     assert trained(SimulatedRay(fate), folder, spec, notes) == ()
     assert notes.reasons == ["its node or its process was lost"]
@@ -227,7 +259,7 @@ def test_a_run_that_another_process_trains_stops_no_other(read: Read, folder: Ba
     assert sorted(statuses(folder)) == ["finished", "running"]
 
 
-@pytest.mark.parametrize("call", ["hello", "begin", "news"])
+@pytest.mark.parametrize("call", ["hello", "begin", "report"])
 def test_a_head_that_is_lost_to_a_client_is_told(read: Read, folder: BatchFolder, call: str) -> None:
     ray = SimulatedRay(
         lambda number, name: ConnectionError("GRPC connection failed") if name == call else None
@@ -273,11 +305,11 @@ def begun(worker: RayWorker, folder: BatchFolder, spec: BatchSpec, mnist: Datase
     return own
 
 
-def all_news(worker: RayWorker) -> list[News]:
-    news = [worker.news()]
-    while not news[-1].over:
-        news.append(worker.news())
-    return news
+def all_reports(worker: RayWorker) -> list[JobReport]:
+    reports = [worker.report()]
+    while not reports[-1].over:
+        reports.append(worker.report())
+    return reports
 
 
 def test_a_job_comes_back_as_if_it_were_trained_here(
@@ -287,8 +319,8 @@ def test_a_job_comes_back_as_if_it_were_trained_here(
     train_all(here, spec)
     worker = RayWorker()
     own = begun(worker, there, spec, mnist)
-    for news in all_news(worker):
-        write_files(news.files, own)
+    for report in all_reports(worker):
+        write_files(report.files, own)
     assert outcome(there) == outcome(here)
 
 
@@ -297,10 +329,10 @@ def test_a_worker_that_is_asked_to_stop_sends_its_checkpoint(
 ) -> None:
     worker = RayWorker()
     own = begun(worker, BatchFolder(tmp_path / "out"), read("deadline = 100_000"), mnist)
-    first = worker.news()
+    first = worker.report()
     worker.stop()
-    for news in [first, *all_news(worker)]:
-        write_files(news.files, own)
+    for report in [first, *all_reports(worker)]:
+        write_files(report.files, own)
     assert own.status == "interrupted"
     assert own.checkpoints.newest() is not None
 
@@ -308,7 +340,7 @@ def test_a_worker_that_is_asked_to_stop_sends_its_checkpoint(
 def test_a_failure_is_told(read: Read, tmp_path: Path, mnist: Dataset) -> None:
     worker = RayWorker()
     begun(worker, BatchFolder(tmp_path / "out"), read("samples-per-device = 50_000"), mnist)
-    assert "InputError: samples_per_device" in (all_news(worker)[-1].reason or "")
+    assert "InputError: samples_per_device" in (all_reports(worker)[-1].reason or "")
 
 
 def test_the_folder_on_the_node_is_gone_afterwards(
@@ -319,7 +351,7 @@ def test_the_folder_on_the_node_is_gone_afterwards(
     worker = RayWorker()
     begun(worker, BatchFolder(tmp_path / "out"), read(""), mnist)
     assert list((tmp_path / "scratch").iterdir())
-    all_news(worker)
+    all_reports(worker)
     assert list((tmp_path / "scratch").iterdir()) == []
 
 

@@ -134,17 +134,19 @@ def test_a_run_that_diverges_or_fails_stops_no_other(folder: BatchFolder, task: 
             return Exploding()
         if config.channel.group_size == 10:
             raise RuntimeError("no memory")
+        if config.channel.group_size == 50:
+            raise SystemExit(3)  # as a task that calls sys.exit does
         return task
 
     failures = run_jobs(folder, unfinished(folder, RUNS), SerialExecutor(make_task=make_task))
     assert {failure.run.name: failure.reason for failure in failures} == {
         "S1": "diverged in round 0",
         "S10": "RuntimeError: no memory",
+        "S50": "SystemExit: 3",
     }
     assert not folder.run("S10").path.exists()
-    others = [folder.run(run.name).status for run in RUNS if run.name != "S10"]
-    assert others == ["diverged", "finished", "finished"]
-    assert [job.run.name for job in unfinished(folder, RUNS)] == ["S10"]
+    assert [folder.run(name).status for name in ("S1", "S100")] == ["diverged", "finished"]
+    assert [job.run.name for job in unfinished(folder, RUNS)] == ["S10", "S50"]
 
 
 def test_a_run_folder_with_other_options_is_refused(folder: BatchFolder, task: Halving) -> None:
@@ -155,6 +157,27 @@ def test_a_run_folder_with_other_options_is_refused(folder: BatchFolder, task: H
     path.write_text(json.dumps(document))
     with pytest.raises(UserError, match="made with other options"):
         unfinished(folder, RUNS)
+
+
+def write_data(folder: Path, shift: int) -> None:
+    """Write a data folder for two devices."""
+    folder.mkdir(exist_ok=True)
+    for name in ("device-1", "device-2", "test"):
+        np.savez(folder / f"{name}.npz", x=np.full((4, 1, 28, 28), shift, np.uint8), y=np.arange(4))
+
+
+def test_a_run_is_not_resumed_with_other_data(folder: BatchFolder, task: Halving, tmp_path: Path) -> None:
+    write_data(tmp_path / "data", 1)
+    options = {"data_folder": str(tmp_path / "data"), "group_size": 1, "deadline": 400}
+    runs = [Run("first", RunConfig.from_options(options))]
+    run_jobs(folder, unfinished(folder, runs), executor(task), StopAfter())
+    write_data(tmp_path / "data", 2)
+    with pytest.raises(UserError, match="has changed"):
+        unfinished(folder, runs)
+    write_data(tmp_path / "data", 1)
+    run_jobs(folder, unfinished(folder, runs), executor(task))
+    write_data(tmp_path / "data", 2)
+    assert unfinished(folder, runs) == ()  # it is finished
 
 
 def test_runs_that_differ_in_their_schedule_share_a_task() -> None:
@@ -188,3 +211,16 @@ def test_ctrl_c_ends_the_batch_with_a_checkpoint_of_the_job(folder: BatchFolder)
     interrupted = folder.run(watch.started[0])
     assert interrupted.status == "interrupted"
     assert interrupted.checkpoints.load()[0] is not None
+
+
+class PressesCtrlCTooEarly(Observer):
+    """Interrupts before the first job has begun."""
+
+    def job_started(self, job: Job) -> None:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_before_a_job_has_begun_trains_nothing(folder: BatchFolder, task: Halving) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(folder, [Job(run) for run in RUNS], executor(task), PressesCtrlCTooEarly())
+    assert task.updates == 0

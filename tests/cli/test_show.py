@@ -97,3 +97,8 @@ def test_what_devices_spent_in_a_live_run_is_told_only_if_it_kept_to_the_plan(
     code, shown, _ = slotwise("show", finished)
     assert code == 0
     assert "computing" not in shown
+    for content in (b"\xff", b"{}"):
+        (finished / "timeline.json").write_bytes(content)
+        code, _, error = slotwise("show", finished)
+        assert code == 2
+        assert "timeline.json: damaged" in error

@@ -67,7 +67,9 @@ def test_samples_for_another_number_of_devices_than_the_schedule_s_are_refused(
             train(timeline, task)
 
 
-@pytest.mark.parametrize("rows", [[], [[]], [[0, -1]], [[10**6]], [[0.5]], [[True]]], ids=str)
+@pytest.mark.parametrize(
+    "rows", [[], [[]], [[0, -1]], [[10**6]], [[0.5]], [[True]], [["a"]], [[None, 1]]], ids=str
+)
 def test_rows_that_the_data_set_does_not_have_are_refused(
     samples: DeviceSamples, rows: list[list[int]]
 ) -> None:

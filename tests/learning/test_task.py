@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slotwise.errors import UserError
-from slotwise.learning import Evaluation, Point, TrainingStart
+from slotwise.learning import Evaluation, Point, TrainingResult, TrainingStart
 from slotwise.learning.task import COLUMNS, CheckedTask
 
 
@@ -108,7 +108,11 @@ def use(task: object) -> None:
         ({"named_arrays": lambda self, model: None}, ("named_arrays", "None")),
         ({"named_arrays": lambda self, model: [model]}, ("named_arrays", "a list")),
         ({"named_arrays": lambda self, model: {"w": [1, 2, 3]}}, ("named_arrays", "numpy")),
+        ({"named_arrays": lambda self, model: {7: model}}, ("named_arrays", "7")),
+        ({"named_arrays": lambda self, model: {"file": model}}, ("named_arrays", "'file'")),
         ({"local_updates": 3}, ("local_updates", "function")),
+        ({"local_update": lambda self, model, start: TrainingResult(model, state=None)}, ("state", "None")),  # type: ignore[arg-type]
+        ({"local_update": lambda self, model, start: TrainingResult(model, 1, [0.5])}, ("metrics", "a list")),  # type: ignore[arg-type]
         ({"local_updates": lambda self, model: []}, ("local_updates", "2 arguments")),
         ({"local_updates": lambda self, model, starts: None}, ("local_updates", "None")),
         ({"local_updates": lambda self, model, starts: [model]}, ("2 updates", "it returned 1")),

@@ -1,4 +1,6 @@
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -6,7 +8,8 @@ from slotwise import Scenario, simulate
 from slotwise.batch.job import Run
 from slotwise.costs import Powers, usage
 from slotwise.fleet import Fleet
-from slotwise.paper.report_runs import channel_shares, costs_section
+from slotwise.paper.report_runs import _commands, channel_shares, costs_section
+from slotwise.paper.reproduction import Manifest, Request
 from slotwise.report.page import Section, html
 from slotwise.runs import RunConfig
 
@@ -37,6 +40,12 @@ def test_joules_are_there_only_with_powers_and_the_page_says_which() -> None:
         section.parts[1]
     )
     assert "joules" not in "".join(map(html, costs_section(runs({})).parts))
+
+
+def test_the_command_names_powers_as_the_help_does() -> None:
+    manifest = Manifest(quick=False, requests={"mnist": Request(None, 1, ("async-mnist",))})
+    (command,) = _commands(Path("out"), manifest, replace(POWERS, server_idle=3.0))
+    assert command.endswith("--power-idle 0.25 --power-server-idle 3.0 --slot-seconds 0.5")
 
 
 def test_seeds_and_partitions_share_a_row_and_deadlines_have_tables_of_their_own() -> None:

@@ -104,6 +104,9 @@ def test_table_and_timeline_train_nothing(tmp_path: Path) -> None:
     assert (made.failures, made.skipped, made.stopped) == ((), (), False)
     assert '<td class="number">24976</td>' in made.report.read_text(encoding="utf-8")
     assert not (made.path / "runs").exists()
+    (made.path / "figures" / "drawn.json").write_text("7")  # damaged: figures are drawn again
+    reproduce(tmp_path / "out", ["table1"])
+    assert (made.path / "figures" / "drawn.json").read_text() == "{}\n"
 
 
 def test_the_published_manifest_is_read_and_all_its_runs_are_there() -> None:

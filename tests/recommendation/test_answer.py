@@ -27,6 +27,7 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> Recommendation:
         {},
         {"learning_rate": 1e-5, "partition": "dirichlet", "hidden": [], "evaluate_every": 7},
         {"task": "my_module:make_task"},
+        {"flower_app": "an app 😀"},
         {"devices": 3, "group_size": 1, "device_compute_slots": [4, 5, 6], "absences": [[2, 10, 20], [3, 5]]},
     ],
 )
@@ -55,6 +56,13 @@ def test_the_json_holds_every_candidate_once_in_the_order_of_the_answer(answer: 
     names = [(entry["schedule"], entry["group_size"]) for entry in document["standings"]]
     assert len(names) == len(set(names)) == len(answer.finding.question.field.candidates)
     assert document["cost"]["share"] == document["cost"]["search_steps"] / document["cost"]["grid_steps"]
+
+
+def test_the_json_of_a_candidate_that_was_not_trained_has_no_infinite_number(tmp_path: Path) -> None:
+    asked = make_question(sizes=(6,))  # one candidate, so nothing is compared
+    trainer = FolderTrainer(pilot_folder(tmp_path), make_task=Tasks().make)
+    text = Recommendation(Search(asked, trainer).run(), tmp_path).to_json()
+    assert json.loads(text, parse_constant=pytest.fail)["answer"]["optimistic"] is None
 
 
 def test_the_columns_are_those_of_the_standings(answer: Recommendation) -> None:

@@ -79,6 +79,13 @@ def test_a_deadline_without_any_round_is_refused() -> None:
     assert error.value.parameter == "deadline"
 
 
+def test_a_timeline_that_is_too_long_to_simulate_is_not_taken_for_one_without_rounds() -> None:
+    options = {"devices": 10, "compute_slots": 1, "group_size": 1, "selection": "round-robin"}
+    with pytest.raises(InputError, match="smaller") as error:
+        field_of(RunConfig.from_options({**options, "deadline": 10_000_000}), (1,), (0,))
+    assert error.value.parameter == "deadline"
+
+
 def test_in_an_unequal_fleet_idfl_has_fewer_rounds_and_fresher_updates_than_async() -> None:
     options = {"devices": 12, "deadline": 2000, "group_size": 1}
     base = RunConfig.from_options({**options, "compute_distribution": "two-classes:5:40:0.5", "jitter": 0.3})

@@ -167,6 +167,23 @@ def test_finalists_that_diverge_with_another_seed_make_room_for_others(
     assert names(finding.choices) == ["sync-S1"]
 
 
+def test_who_was_dropped_after_more_seeds_is_compared_with_others_by_the_seeds_that_both_have(
+    question: Ask, no_grid_is_small: None
+) -> None:
+    by_seed = {
+        "sync-S1": (1.00, 1.05, 1.2, inf),
+        "sync-S2": (1.02, 1.04, 0.8, inf),
+        "sync-S3": (1.06, 1.05, 1.3, 1.0),  # dropped after three seeds, and the best once the others diverge
+        "sync-S6": (1.15, 1.20, 1.4, 1.2),  # a finalist only then
+    }
+
+    def loss(name: str, seed: int, part: float) -> float:
+        return by_seed.get(name, (9.0,) * 4)[seed] + 2 * 0.5 ** (40 * part)
+
+    finding, _ = search(question(seeds=(0, 1, 2, 3)), loss)
+    assert names(finding.choices) == ["sync-S3"]
+
+
 def test_if_all_diverge_that_is_said(question: Ask) -> None:
     with pytest.raises(UserError, match="every candidate diverged"):
         search(question(), lambda *_: inf)

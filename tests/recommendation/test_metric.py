@@ -73,6 +73,13 @@ def test_who_has_not_met_the_target_needs_at_least_what_it_has_spent() -> None:
     assert JOULES.optimistic(curve(320, point(0, 2.0), point(320, 1.5))) == (1, 1.5)
 
 
+def test_a_pilot_spends_nothing_after_its_last_round() -> None:
+    slow = CONFIG.with_options(schedule="sync", compute_slots=200)  # one round by the deadline
+    timeline = slow.simulate()
+    whole = joules(usage_until(timeline, [timeline.last_slot]), POWERS)[0]
+    assert JOULES.optimistic(Curve(slow, 300, (point(0, 2.0), point(200, 1.5)))) == (0, whole)
+
+
 def test_seeds_that_missed_the_target_count_before_the_joules_of_the_others() -> None:
     thrifty, costly = [(0, 10.0)] * 2, [(0, 99.0)] * 2
     half, never, worse = [(0, 1.0), (1, 0.6)], [(1, 0.7)] * 2, [(1, 0.8)] * 2
@@ -101,6 +108,12 @@ def test_a_target_is_a_quantity_and_a_number(text: str, target: Target) -> None:
     assert Target.parse(text) == target
 
 
+def test_a_target_is_checked_however_it_is_made() -> None:
+    with pytest.raises(InputError) as error:
+        Target("accuracy", 90)
+    assert error.value.parameter == "target"
+
+
 @pytest.mark.parametrize(
     "text",
     ["0.9", "accuracy", "accuracy=", "accuracy=90", "accuracy=0", "loss=0", "loss=nan", "loss=inf", "x=1"],
@@ -109,6 +122,12 @@ def test_other_targets_are_refused(text: str) -> None:
     with pytest.raises(InputError) as error:
         Target.parse(text)
     assert error.value.parameter == "target"
+
+
+def test_an_unknown_metric_is_refused() -> None:
+    with pytest.raises(InputError) as error:
+        Metric("acc")  # type: ignore[arg-type]
+    assert error.value.parameter == "metric"
 
 
 @pytest.mark.parametrize(

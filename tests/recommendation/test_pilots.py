@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from slotwise.batch.job import Job, Run
 from slotwise.batch.jobs import run_jobs
 from slotwise.batch.serial import SerialExecutor
-from slotwise.recommendation.pilots import pilot_folder
+from slotwise.errors import UserError
+from slotwise.recommendation.pilots import FolderTrainer, Pilot, pilot_folder
 from slotwise.runs import RunConfig, RunFolder, execute
 
 from .conftest import Pulling, Tasks
@@ -41,3 +43,14 @@ def test_a_pilot_stops_with_its_last_round(tasks: Tasks, tmp_path: Path, rounds:
     assert history is not None
     assert (history.rounds, pilot.status) == (rounds, "interrupted")
     assert pilot.points()[0].round == 0
+
+
+def test_a_pilot_is_not_resumed_with_other_data(tasks: Tasks, tmp_path: Path) -> None:
+    for name in ("device-1", "test"):
+        np.savez(tmp_path / f"{name}.npz", x=np.zeros((4, 1, 28, 28), np.uint8), y=np.arange(4))
+    config = RunConfig.from_options({"data_folder": str(tmp_path), "group_size": 1, "deadline": 200})
+    pilots = [Pilot(Run("pilot", config), 100, 1, 1)]
+    FolderTrainer(pilot_folder(tmp_path / "out"), make_task=tasks.make)(pilots)
+    np.savez(tmp_path / "device-1.npz", x=np.ones((4, 1, 28, 28), np.uint8), y=np.arange(4))
+    with pytest.raises(UserError, match="has changed"):
+        FolderTrainer(pilot_folder(tmp_path / "out"), make_task=tasks.make)(pilots)

@@ -205,9 +205,10 @@ def test_only_group_sizes_that_the_rule_allows_are_candidates() -> None:
     with pytest.raises(InputError) as caught:
         _group_sizes(krum, [5, 10])
     assert caught.value.parameter == "byzantine"
-    with pytest.raises(InputError) as caught:
-        _group_sizes(krum, [2, 10])
-    assert caught.value.parameter == "group_sizes"
+    for wrong in (2, 21, "10"):
+        with pytest.raises(InputError) as caught:
+            _group_sizes(krum, [wrong, 10])
+        assert caught.value.parameter == "group_sizes"
 
 
 def test_the_slot_of_a_cpu_gives_the_joules_also_without_the_command_line(

@@ -36,6 +36,8 @@ def test_with_a_battery_they_stand_for_its_joules() -> None:
     ("options", "parameter"),
     [
         ({"cpu_ghz": 1.0}, "cpu_ghz"),
+        ({**CPU, "local_steps": "5"}, "local_steps"),
+        ({**CPU, "batch_size": None}, "batch_size"),
         ({"cpu_kappa": 1e-28}, "cpu_kappa"),
         ({"cycles_per_sample": 2e6, "cpu_ghz": 1.0}, "cpu_slot_ms"),
         ({**CPU, "cpu_ghz": 0.0}, "cpu_ghz"),

@@ -51,7 +51,11 @@ def test_there_are_no_points_before_the_first_was_saved(folder: RunFolder) -> No
     assert folder.points() == []
 
 
-@pytest.mark.parametrize("text", ["a,b\n1,2\n", "slot,round,loss,accuracy,staleness\n1,2\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["a,b\n1,2\n", "slot,round,loss,accuracy,staleness\n1,2\n", "slot,round,loss\n" + 200_000 * "1"],
+    ids=["other-columns", "short-row", "huge-field"],
+)
 def test_a_damaged_history_is_named(text: str, folder: RunFolder) -> None:
     (folder.path / "history.csv").write_text(text)
     with pytest.raises(UserError, match=r"history\.csv: damaged"):

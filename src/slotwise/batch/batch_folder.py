@@ -77,7 +77,7 @@ class BatchFolder:
                 missing = [path for path in (self.path, *self.path.parents) if not path.exists()]
                 if was_new:
                     self.path.mkdir(parents=True, exist_ok=True)
-                lock.enter_context(held(self.path, f"another {self.made_by} is at work here"))
+                lock.enter_context(held(self.path, f"another {self.made_by} is using this folder"))
             try:
                 yield
             except UserError:

@@ -109,14 +109,20 @@ def _write_results(path: Path, results: BatchResults) -> tuple[Path, ...]:
 
 
 def unfinished(folder: BatchFolder, runs: Iterable[Run]) -> tuple[Job, ...]:
-    """Return a job for each run to train or resume; raise a UserError if a folder holds another run."""
+    """Return a job for each run to train or resume.
+
+    Raises:
+        UserError: a folder holds another run, or the data of one to resume have changed.
+    """
     jobs = []
     for run in runs:
         found = folder.run(run.name)
-        if found.is_run and found.parameters() != run.config:
-            raise UserError(f"{found.path}: made with other options; remove it to train it again")
-        if not found.is_run or found.status not in {"finished", "diverged"}:
-            jobs.append(Job(run, run_work(run.config)))
+        if found.is_run:
+            found.refuse_other_options(run.config)
+            if found.status in {"finished", "diverged"}:
+                continue
+            found.refuse_changed_data(run.config)
+        jobs.append(Job(run, run_work(run.config)))
     return tuple(jobs)
 
 
@@ -140,19 +146,19 @@ def run_jobs(
     runs were finished before, and of all starts, progress and ends; it may ask to stop early.
     """
     waiting = tuple(jobs)
-    chosen, watch = executor or SerialExecutor(), observer or Observer()
-    dispatcher = _Dispatcher(waiting, chosen, watch)
+    executor, observer = executor or SerialExecutor(), observer or Observer()
+    dispatcher = _Dispatcher(waiting, executor, observer)
     try:
-        watch.batch_started(waiting, finished)
-        seconds = chosen.checkpoint_every if checkpoint_every is None else checkpoint_every
-        chosen.open(folder, len(waiting), seconds, watch)
+        observer.batch_started(waiting, finished)
+        seconds = executor.checkpoint_every if checkpoint_every is None else checkpoint_every
+        executor.open(folder, len(waiting), seconds, observer)
         dispatcher.run()
     except KeyboardInterrupt:  # without signal handlers: save what there is; a second one ends at once
         dispatcher.stop()
         dispatcher.run()
         raise
     finally:
-        chosen.close()
+        executor.close()
     return tuple(dispatcher.failures)
 
 

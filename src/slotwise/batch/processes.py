@@ -123,8 +123,8 @@ def work(descriptor: int) -> None:
     """
     pipe = open_pipe(descriptor)
     folder, checkpoint_every = pipe.recv()
-    place, main, tasks = Executor(), _MainProcess(pipe), TaskCache()
-    place.open(folder, 1, checkpoint_every, main)
+    executor, main, tasks = Executor(), _MainProcess(pipe), TaskCache()
+    executor.open(folder, 1, checkpoint_every, main)
     while (message := main.jobs.get()) is not None:
         job, threads = message
         # A worker whose main process was killed may still be saving this run before it ends: wait for it.
@@ -136,7 +136,7 @@ def work(descriptor: int) -> None:
             except UserError:
                 time.sleep(0.1)
         # In a tuple, because None alone is the message that the worker has started.
-        main.send((train_job(place, job, threads, tasks.make),))
+        main.send((train_job(executor, job, threads, tasks.make),))
 
 
 class _MainProcess(Observer):
@@ -154,7 +154,7 @@ class _MainProcess(Observer):
         self.send(None)
 
     def send(self, message: object) -> None:
-        with suppress(OSError):  # the main process is gone; the end of the pipe tells so as well
+        with suppress(OSError):  # the main process is gone; `_receive` notices that as well
             self._pipe.send(message)
 
     def job_progress(self, job: Job, progress: JobProgress) -> None:

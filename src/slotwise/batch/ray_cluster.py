@@ -7,14 +7,12 @@ jobs were trained here, and a job whose node is lost resumes elsewhere from what
 
 from __future__ import annotations
 
-import platform
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,17 +22,22 @@ from slotwise.batch.serial import Executor, SerialExecutor, TaskCache, train_job
 from slotwise.data import Dataset
 from slotwise.errors import UserError
 from slotwise.files import write_atomically
-from slotwise.learning.workers.ray_connection import RayConnection
+from slotwise.learning.workers.ray_connection import (
+    RayConnection,
+    check_node_version,
+    last_line,
+    node_version,
+)
 from slotwise.learning.workers.ray_workers import ClusterLost, RayWorkers
 from slotwise.observer import Observer
-from slotwise.runs import RunFolder
+from slotwise.runs import RunConfig, RunFolder
 
-CONCURRENT_CALLS = 3  # of a worker: `stop` has to be heard while `news` waits
+CONCURRENT_CALLS = 3  # of a worker: `stop` has to be answered while `report` waits
 FALSE_STARTS = 3
 PROBE_INTERVAL, HEAD_TIMEOUT = 3.0, 20.0  # seconds; Ray ends a process without a head after 60
-NEWS_INTERVAL, NEWS_POLL = 1.0, 0.1  # seconds
+REPORT_INTERVAL, REPORT_POLL = 1.0, 0.1  # seconds
 CHECKPOINT = "checkpoint"
-FILES = ("history.csv", "model.npz", "run.json")  # run.json last: its status speaks of the others
+FILES = ("history.csv", "model.npz", "run.json")  # run.json last: its status describes the others
 Files = dict[str, bytes]
 
 
@@ -88,9 +91,7 @@ class RayExecutor(Executor):
             try:
                 if not run.is_run:
                     run = RunFolder.create(run.path, config)
-                if config.dataset.source not in self._datasets:
-                    self._datasets[config.dataset.source] = self._ray.put(config.dataset.load())
-                idle.begin(job, run, self._datasets[config.dataset.source], self.checkpoint_every)
+                idle.begin(job, run, self._dataset(config), self.checkpoint_every)
             except UserError as error:  # of this job; it stops no other
                 self._refused.append(JobEnd(job, str(error)))
             return True
@@ -119,6 +120,8 @@ class RayExecutor(Executor):
 
     def stop(self) -> None:
         """Ask for checkpoints and an early end."""
+        if self._here is not None:
+            self._here.stop()
         with self._head_needed():
             for worker in self._workers:
                 worker.actor.stop.remote()
@@ -130,6 +133,15 @@ class RayExecutor(Executor):
         self._workers.clear()
         with suppress(ConnectionError):  # the head is lost
             self._ray.shutdown()
+
+    def _dataset(self, config: RunConfig) -> Any:
+        """Return the reference of a run's data set; None for a task of the user's, which has its own data."""
+        if config.model.is_own:
+            return None
+        source = config.dataset.source
+        if source not in self._datasets:
+            self._datasets[source] = self._ray.put(config.dataset.load())
+        return self._datasets[source]
 
     @contextmanager
     def _head_needed(self) -> Iterator[None]:
@@ -146,8 +158,7 @@ class RayExecutor(Executor):
         except errors.RayError as error:
             self._workers.remove(worker)
             worker.end()
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            reason = lines[-1] if lines else type(error).__name__
+            reason = last_line(error)
             # A worker that raises is of no use for any job; other errors are those of its node.
             raised = isinstance(error, errors.RayTaskError)
             if job is not None and raised:
@@ -190,24 +201,22 @@ class _Worker:
 
     def answer(self, observer: Observer) -> list[JobEnd]:
         """Take the answer to the call, and make the next call; raise a RayError if there is no answer."""
-        news, job, here = self._ray.get(self.call), self.job, version("slotwise")
+        answer, job = self._ray.get(self.call), self.job
         # Without a call the worker is idle, and `submit` may use it.
         self.call = None
         if not self._ready:
-            node, installed = news
-            if installed != here:
-                raise UserError(f"node {node} has slotwise {installed}; it must be {here}, as here")
+            check_node_version(*answer)
             self._ready = True
             return []
-        if isinstance(news, News) and job is not None:
-            write_files(news.files, self._run)
-            if news.progress is not None:
-                observer.job_progress(job, news.progress)
-            if news.over:
+        if isinstance(answer, JobReport) and job is not None:
+            write_files(answer.files, self._run)
+            if answer.progress is not None:
+                observer.job_progress(job, answer.progress)
+            if answer.over:
                 self.job = None
                 self._held.close()
-                return [JobEnd(job, news.reason)]
-        self.call = self.actor.news.remote()
+                return [JobEnd(job, answer.reason)]
+        self.call = self.actor.report.remote()
         return []
 
     def end(self) -> None:
@@ -216,8 +225,8 @@ class _Worker:
             self._ray.kill(self.actor)
 
 
-class News(NamedTuple):
-    """Changes since the last news: the progress of the job, and files that are new."""
+class JobReport(NamedTuple):
+    """Progress of a job, and the files that are new since the last report."""
 
     progress: JobProgress | None
     files: Files
@@ -228,7 +237,7 @@ class News(NamedTuple):
 class RayWorker(Observer):
     """Trains one job after another on a node, each in a temporary folder. It knows nothing of the cluster.
 
-    `news` and `stop` are called while the training that `begin` started goes on in a thread. A worker that is
+    `report` and `stop` are called while a thread does the training that `begin` started. A worker that is
     killed leaves its folder among the temporary files of the node.
     """
 
@@ -238,14 +247,17 @@ class RayWorker(Observer):
 
     def hello(self) -> tuple[str, str]:
         """Return the name of the node and its version of slotwise."""
-        return platform.node(), version("slotwise")
+        return node_version()
 
-    def begin(self, job: Job, threads: int, checkpoint_every: float, files: Files, dataset: Dataset) -> None:
+    def begin(
+        self, job: Job, threads: int, checkpoint_every: float, files: Files, dataset: Dataset | None
+    ) -> None:
         """Start to train a job from the files of its run."""
-        self._tasks.add(dataset)
+        if dataset is not None:
+            self._tasks.add(dataset)
         self._scratch = tempfile.TemporaryDirectory(prefix="slotwise-")
-        folder, place = BatchFolder(Path(self._scratch.name)), Executor()
-        place.open(folder, 1, checkpoint_every, self)
+        folder, executor = BatchFolder(Path(self._scratch.name)), Executor()
+        executor.open(folder, 1, checkpoint_every, self)
         write_files(files, folder.run(job.run.name))
         self._changes = ChangedFiles(folder.run(job.run.name))
         self._progress: JobProgress | None = None
@@ -254,24 +266,24 @@ class RayWorker(Observer):
 
         def train() -> None:
             try:
-                self._reason = train_job(place, job, threads, self._tasks.make)
+                self._reason = train_job(executor, job, threads, self._tasks.make)
             finally:
-                # Also after an error: otherwise the news would never say that the job is over.
+                # Also after an error: otherwise no report would say that the job is over.
                 self._over.set()
 
         threading.Thread(target=train, daemon=True).start()
 
-    def news(self) -> News:
-        """Return the news after a second, or as soon as there is a checkpoint or the job has ended."""
-        end = time.monotonic() + NEWS_INTERVAL
-        while not (over := self._over.wait(NEWS_POLL)) and time.monotonic() < end:
+    def report(self) -> JobReport:
+        """Return what is new after a second, or as soon as there is a checkpoint or the job has ended."""
+        end = time.monotonic() + REPORT_INTERVAL
+        while not (over := self._over.wait(REPORT_POLL)) and time.monotonic() < end:
             if self._changes.has_checkpoint():
                 break
         # ``over`` was read before the files are: what the training writes last is not missed.
-        news = News(self._progress, self._changes.take(over=over), over, self._reason)
+        found = JobReport(self._progress, self._changes.take(over=over), over, self._reason)
         if over:
             self._scratch.cleanup()
-        return news
+        return found
 
     def stop(self) -> None:
         """Ask for a checkpoint and an early end."""
@@ -282,7 +294,7 @@ class RayWorker(Observer):
         return self._stopping.is_set()
 
     def job_progress(self, job: Job, progress: JobProgress) -> None:
-        """Remember the progress for the next news."""
+        """Remember the progress for the next report."""
         del job
         self._progress = progress
 

@@ -78,6 +78,11 @@ class SerialExecutor(Executor):
             self._interrupted = [JobEnd(job)]
             raise
 
+    def stop(self) -> None:
+        """End an accepted job that has not begun; the observer stops one that has."""
+        if self._job is not None:
+            self._interrupted, self._job = [JobEnd(self._job)], None
+
 
 class TaskCache:
     """Builds tasks; data sets are loaded once, and runs that differ in their schedule only share a task."""
@@ -104,9 +109,9 @@ class TaskCache:
         return self._last[1]
 
 
-def train_job(place: Executor, job: Job, workers: int | WorkerPlan, make_task: MakeTask) -> str | None:
-    """Train or resume a job in this process, in the folder of ``place``; return the reason if it fails."""
-    run_folder, config = place.folder.run(job.run.name), job.run.config
+def train_job(executor: Executor, job: Job, workers: int | WorkerPlan, make_task: MakeTask) -> str | None:
+    """Train or resume a job here, in the folder of the executor; return the reason if it fails."""
+    run_folder, config = executor.folder.run(job.run.name), job.run.config
     try:
         resume, is_new = None, not run_folder.is_run
         if not is_new:
@@ -117,17 +122,17 @@ def train_job(place: Executor, job: Job, workers: int | WorkerPlan, make_task: M
             task=make_task(config),
             timeline=schedule_timeline(config),
             workers=workers,
-            checkpoint_every=place.checkpoint_every,
+            checkpoint_every=executor.checkpoint_every,
             resume=resume,
             create=is_new,
-            observer=_JobObserver(job, place.observer),
+            observer=_JobObserver(job, executor.observer),
         )
     except Diverged as error:
         return f"diverged in round {error.round}"
     except ClusterLost:
         # Without its cluster no other job can be trained either.
         raise
-    except Exception as error:  # whatever it is, the other jobs go on
+    except (Exception, SystemExit) as error:  # whatever it is, the other jobs go on
         return f"{type(error).__name__}: {error}"
     return None
 

@@ -184,7 +184,9 @@ def _checked_rows(dataset: Dataset, device: int, rows: ArrayLike) -> NDArray[np.
         raise InputError("samples", f"a ragged list of device {device}", "rows in one dimension") from None
     if own.ndim != 1 or not own.size:
         raise InputError("samples", f"{list(own.shape)} of device {device}", "at least one sample")
-    if own.dtype.kind not in "iu" or own.min() < 0 or own.max() >= count:
-        allowed = f"whole numbers from 0 to {count - 1}, rows of the training samples"
+    allowed = f"whole numbers from 0 to {count - 1}, rows of the training samples"
+    if own.dtype.kind not in "iu":  # texts have no smallest one
+        raise InputError("samples", f"{describe_value(own)} of device {device}", allowed)
+    if own.min() < 0 or own.max() >= count:
         raise InputError("samples", f"{own.min()} to {own.max()} of device {device}", allowed)
     return own.astype(np.int32, copy=False)

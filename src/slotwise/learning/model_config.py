@@ -73,12 +73,6 @@ class ModelConfig:
                 whole(name, number)
         if self.task is not None and not is_function_name(self.task):
             raise InputError("task", self.task, "module:function, as in my_module:make_task")
-        if self.task is not None and self.flower_app is not None:
-            raise ConflictError("flower_app", "task")
-        if self.flower_evaluate is not None and not is_function_name(self.flower_evaluate):
-            raise InputError(
-                "flower_evaluate", self.flower_evaluate, "module:function, as in my_app:evaluate"
-            )
         if self.model_seed is not None:
             whole("model_seed", self.model_seed, 0, LARGEST_SEED)
 

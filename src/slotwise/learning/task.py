@@ -23,6 +23,7 @@ COLUMNS: Mapping[str, type[int] | type[float]] = MappingProxyType(
 )
 TRACKED_NAMES: Mapping[str, str] = MappingProxyType({"loss": "train_loss", "accuracy": "test_accuracy"})
 RESERVED = (*COLUMNS, *TRACKED_NAMES.values())  # names that no metric may have
+UNSAVED_NAMES = ("file", "allow_pickle")  # parameters of numpy.savez, which takes arrays by keyword
 METHODS = ("initial_model", "local_update", "evaluate", "named_arrays")
 
 
@@ -155,6 +156,10 @@ class CheckedTask:
         arrays = task.named_arrays(model)
         if not isinstance(arrays, Mapping) or not all(isinstance(a, np.ndarray) for a in arrays.values()):
             raise self._wrong("named_arrays", "a dict of numpy arrays by name", arrays)
+        for array_name in arrays:  # found here, and not by numpy when the trained model is written
+            if not isinstance(array_name, str) or array_name in UNSAVED_NAMES:
+                allowed = f"a text other than {' and '.join(UNSAVED_NAMES)}"
+                raise UserError(f"task {name}: named_arrays names {array_name!r}; it must be {allowed}")
         named = sum(array.size for array in arrays.values())
         if named != self.size:
             covered = f"they have {named} of {self.size} numbers"
@@ -244,6 +249,9 @@ class CheckedTask:
         if result.samples is not None and not _is_count(result.samples):
             wanted = "a TrainingResult whose samples are a whole number of at least 1"
             raise self._wrong("local_update", wanted, result.samples)
+        for what, table in (("metrics", result.metrics), ("state", result.state)):
+            if not isinstance(table, Mapping):
+                raise self._wrong("local_update", f"a TrainingResult whose {what} is a dict", table)
         for name, array in result.state.items():
             if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
                 raise self._wrong("local_update", f"arrays of numbers as its state, also for {name}", array)

@@ -199,7 +199,7 @@ def _write_figures(folder: Path, figures: Sequence[CurveFigure]) -> None:
     record = folder / "drawn.json"
     try:
         before = dict(json.loads(record.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):  # missing, or damaged
         before = {}
     now = {}
     for figure in figures:

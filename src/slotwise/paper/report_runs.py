@@ -122,8 +122,8 @@ def _commands(path: Path, manifest: Manifest, powers: Powers | None) -> Iterator
         parts += ["--deadline", str(request.deadline)] if request.deadline else []
         for field in fields(Powers) if powers else ():
             if (value := getattr(powers, field.name)) != field.default:
-                flag = "--slot-seconds" if field.name == "slot_seconds" else f"--power-{field.name}"
-                parts += [flag, str(value)]
+                prefix = "" if field.name == "slot_seconds" else "power-"
+                parts += [f"--{prefix}{field.name.replace('_', '-')}", str(value)]
         yield shlex.join(parts)
 
 

@@ -152,15 +152,15 @@ def reproduce(
         slots = None if experiment.study == "schedule" else deadline
         request = Request(slots, seeds, (experiment.name,))
         requests[experiment.study] = requests.get(experiment.study, request).joined(request)
-    watch, folder = observer or Observer(), reproduction_folder(Path(out))
+    observer, folder = observer or Observer(), reproduction_folder(Path(out))
     with folder.locked():
         manifest = add_requests(folder, quick, requests)
         runs = all_runs(chosen, range(seeds))
         trainable = [run for run in runs if can_train(run)]
         jobs = unfinished(folder, trainable)
         finished = len(trainable) - len(jobs)
-        failures = run_jobs(folder, jobs, executor, watch, finished=finished)
-        stopped = watch.wants_stop()
+        failures = run_jobs(folder, jobs, executor, observer, finished=finished)
+        stopped = observer.wants_stop()
 
         from slotwise.paper.report_page import write_report  # noqa: PLC0415  (plotting is slow to import)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -10,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from slotwise.files import json_text
 from slotwise.recommendation.candidates import Candidate
 from slotwise.recommendation.elimination import Finding
 from slotwise.recommendation.pilots import common_options
@@ -24,9 +24,7 @@ class Standing:
     slot: int  # up to which it was trained with the first seed
     values: tuple[float | None, ...]  # the metric with each seed; None if the target was not reached
     mean: float | None  # of the values, if all are known
-    at_best: (
-        float | None
-    )  # optimistic value at the deadline; None if unknown or if it was trained up to there
+    at_best: float | None  # optimistic value at the deadline; None if unknown or trained up to there
     diverged: bool = False
     chosen: bool = False  # it may be the best
 
@@ -162,7 +160,7 @@ class Recommendation:
 
     def to_json(self) -> str:
         """Return the text of recommendation.json."""
-        return json.dumps(self.as_dict(), indent=2) + "\n"
+        return json_text(self.as_dict()) + "\n"
 
 
 def _cautions(answer: Recommendation) -> Iterator[str]:

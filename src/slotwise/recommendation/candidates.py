@@ -129,7 +129,8 @@ def field_of(base: RunConfig, group_sizes: Sequence[int], seeds: Sequence[int]) 
 def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[int]) -> Candidate | None:
     """Return a candidate; None if no round ends in time."""
     runs = [with_schedule(base, schedule, size, seed) for seed in seeds]
-    refuse_too_many_uplinks(runs[0].channel, fleet=runs[0].make_fleet())
+    # Before the simulation: there, an error about the deadline means that no round ends in time.
+    refuse_too_many_uplinks(runs[0].channel, fleet=runs[0].make_fleet(), events=runs[0].needs_events)
     by_chance = runs[0].schedule_depends_on_seed
     try:
         timelines = [run.simulate() for run in (runs if by_chance else runs[:1])]

@@ -182,7 +182,7 @@ class Search:
     def _stable(self, candidates: Sequence[Candidate] | None = None) -> tuple[Candidate, ...]:
         """Return those of the candidates that have not diverged with any seed."""
         diverged = {candidate for (candidate, _), curve in self._curves.items() if curve.diverged}
-        return tuple(c for c in candidates or self._candidates if c not in diverged)
+        return tuple(c for c in (self._candidates if candidates is None else candidates) if c not in diverged)
 
     def _possible(self) -> tuple[Candidate, ...]:
         """Return those that may be the best by the first seed, best first; before the first training all.
@@ -204,7 +204,10 @@ class Search:
         """Return the best over all seeds, and those that it does not beat with every seed, best first."""
         if len(self._question.seeds) == 1:
             return self._possible()
-        scores = {c: tuple(_scores(self._metric, self._curves, c)) for c in candidates}
+        found = {c: tuple(_scores(self._metric, self._curves, c)) for c in candidates}
+        # One that was dropped and is a finalist again may have been trained with more seeds than the others.
+        shared = min(map(len, found.values()), default=0)
+        scores = {c: of_seeds[:shared] for c, of_seeds in found.items()}
         ranking = sorted(scores, key=lambda candidate: self._metric.over_seeds(scores[candidate]))
         return tuple(
             c

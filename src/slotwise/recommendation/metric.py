@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, isnan
 from statistics import fmean
-from typing import Literal
+from typing import Literal, get_args
 
 from slotwise.batch.job import schedule_timeline
 from slotwise.costs import Powers, joules, usage_until
@@ -16,11 +16,13 @@ from slotwise.recommendation.extrapolation import Measured, optimistic_loss
 from slotwise.recommendation.pilots import Curve
 from slotwise.report.number_text import loss_text
 from slotwise.runs.run_folder import final_accuracy, final_loss
+from slotwise.scenario import checked
 
 Quantity = Literal["loss", "accuracy"]
 MetricName = Literal["loss", "accuracy", "joules-to-target"]
 Score = tuple[float, float]
 """A score: the number of seeds that missed the target, then a value; lower is better."""
+TARGETS = "accuracy=X with X above 0 and at most 1, or loss=X with X above 0"
 DIVERGED: Score = (inf, inf)
 
 
@@ -31,19 +33,19 @@ class Target:
     quantity: Quantity
     value: float
 
+    def __post_init__(self) -> None:
+        is_possible = 0 < self.value <= 1 if self.quantity == "accuracy" else 0 < self.value < inf
+        if self.quantity not in get_args(Quantity) or not is_possible:
+            raise InputError("target", self, TARGETS)
+
     @classmethod
     def parse(cls, text: str) -> Target:
         """Read a target such as ``accuracy=0.9`` or ``loss=0.2``."""
         quantity, _, number = text.partition("=")
         try:
-            value = float(number)
-        except ValueError:
-            value = -1.0
-        if quantity == "accuracy" and 0 < value <= 1:
-            return cls("accuracy", value)
-        if quantity == "loss" and value > 0 and isfinite(value):
-            return cls("loss", value)
-        raise InputError("target", text, "accuracy=X with X above 0 and at most 1, or loss=X with X above 0")
+            return cls(checked("target", quantity, Quantity), float(number))
+        except ValueError:  # an InputError is one, too
+            raise InputError("target", text, TARGETS) from None
 
     def __str__(self) -> str:
         return f"{self.quantity}={self.value:g}"
@@ -64,6 +66,7 @@ class Metric:
     powers: Powers | None = None
 
     def __post_init__(self) -> None:
+        checked("metric", self.name, MetricName)
         if self.name != "joules-to-target":
             if self.target is not None:
                 raise InputError("target", self.target, "omitted unless the metric is joules-to-target")
@@ -118,7 +121,10 @@ class Metric:
 
     def _joules(self, curve: Curve, slot: int) -> float:
         assert self.powers is not None  # checked when the metric is made
-        return float(joules(usage_until(schedule_timeline(curve.config), [slot]), self.powers)[0])
+        timeline = schedule_timeline(curve.config)
+        # A pilot may be trained up to a slot after its last round, and joules are counted until that ends.
+        until = min(slot, timeline.last_slot)
+        return float(joules(usage_until(timeline, [until]), self.powers)[0])
 
     def over_seeds(self, scores: Sequence[Score]) -> Score:
         """Return one score for those of several seeds.

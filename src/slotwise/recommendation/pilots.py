@@ -67,12 +67,13 @@ class FolderTrainer:
     ) -> None:
         self._folder, self._workers, self._observer = folder, workers, observer or Observer()
         self.make_task = make_task or TaskCache().make
+        self._known_data: set[str] = set()  # pilots whose data were compared: that reads all of them
 
     def __call__(self, pilots: Sequence[Pilot]) -> list[Curve]:
         """Return the curves of the pilots.
 
         Raises:
-            UserError: a pilot failed, or its folder holds another run.
+            UserError: a pilot failed, its folder holds another run, or its data have changed.
             Stopped: the observer asked to stop.
         """
         found = {pilot: self._read(pilot) for pilot in pilots}
@@ -93,8 +94,10 @@ class FolderTrainer:
         folder, config = self._folder.run(pilot.run.name), pilot.run.config
         if not folder.is_run:
             return None
-        if folder.parameters() != config:
-            raise UserError(f"{folder.path}: made with other options; remove it to train it again")
+        folder.refuse_other_options(config)
+        if pilot.run.name not in self._known_data:
+            folder.refuse_changed_data(config)
+            self._known_data.add(pilot.run.name)
         history, _ = folder.checkpoints.load()
         if history is not None and history.rounds >= pilot.rounds:
             # It is complete if it has all evaluations that are due by then, too.

@@ -95,8 +95,7 @@ def _group_sizes(base: RunConfig, sizes: Sequence[int] | None) -> tuple[int, ...
     if not sizes:
         raise InputError("group_sizes", list(sizes), "at least one group size")
     for size in sizes:
-        if not 1 <= size <= base.channel.devices:
-            raise InputError("group_sizes", size, f"from 1 to {base.channel.devices}, the number of devices")
+        whole("group_sizes", size, 1, base.channel.devices)
         try:
             base.rule.check_group_size(size)
         except InputError as error:
@@ -135,5 +134,6 @@ def toml_of(config: RunConfig) -> str:
         if name == "absences":  # TOML has no null
             value = [[part for part in absence if part is not None] for absence in value]  # noqa: PLW2901
         if value is not None and name not in unused:
-            lines.append(f"{name.replace('_', '-')} = {json.dumps(value)}")
+            # TOML has no surrogates, as which JSON would escape some characters of a path.
+            lines.append(f"{name.replace('_', '-')} = {json.dumps(value, ensure_ascii=False)}")
     return "\n".join(lines) + "\n"

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from slotwise.costs import Costs, Powers, Spread
 from slotwise.errors import UserError
+from slotwise.files import damaged
 from slotwise.learning import Point
 from slotwise.planning import FleetPlan, Plan, PlanTable
 from slotwise.report.number_text import loss_text
@@ -230,7 +231,10 @@ class RunSummary:
             raise UserError(f"{folder.path}: its history.csv and its run.json are not of the same run")
         planned = happened = timeline.first(rounds)
         if measured.is_file():
-            happened = Timeline.from_json(measured.read_text(encoding="utf-8")).first(rounds)
+            try:
+                happened = Timeline.from_json(measured.read_text(encoding="utf-8")).first(rounds)
+            except (UserError, UnicodeDecodeError):
+                raise damaged(measured) from None
         return cls(folder, config, points, Costs.of(planned, powers) if happened == planned else None)
 
     @property

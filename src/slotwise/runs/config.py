@@ -338,12 +338,16 @@ class RunConfig:
             InputError: no round fits, or the timeline would be too long.
         """
         fleet = self.make_fleet()
-        events = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
-        events = events or bool(self.channel.group_size_changes) or self.policy.participation not in BOOKED
-        events = events or self.radio.radio_link is not None
-        refuse_too_many_uplinks(self.channel, rounds, fleet, events=events)
+        refuse_too_many_uplinks(self.channel, rounds, fleet, events=self.needs_events)
         policy = self.policy.policy(self.seed)
         return simulate(self.channel, policy, rounds=rounds, fleet=fleet, link=self.make_link())
+
+    @property
+    def needs_events(self) -> bool:
+        """True if equal devices, too, are simulated event by event."""
+        needs = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
+        needs = needs or bool(self.channel.group_size_changes) or self.policy.participation not in BOOKED
+        return needs or self.radio.radio_link is not None
 
     def network(self) -> Architecture | Resnet8:
         """Return the built-in network that is trained, for the images of the data set."""

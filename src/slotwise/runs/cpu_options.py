@@ -9,7 +9,7 @@ from typing import Any
 from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError
 from slotwise.fleet.cpu import cpu_training
 from slotwise.learning.local_training import LocalTraining
-from slotwise.scenario import LARGEST
+from slotwise.scenario import LARGEST, whole
 
 SPEEDS = ("compute_slots", "samples_per_slot", "compute_distribution", "device_compute_slots", "fleet_file")
 
@@ -27,8 +27,8 @@ def cpu_options(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[s
                 raise NoEffectError(name, value, "without cycles_per_sample")
         return {}
     _refuse_conflicts(options, chosen)
-    steps = chosen.get("local_steps", LocalTraining.local_steps)
-    samples = steps * chosen.get("batch_size", LocalTraining.batch_size)
+    steps = whole("local_steps", chosen.get("local_steps", LocalTraining.local_steps))
+    samples = steps * whole("batch_size", chosen.get("batch_size", LocalTraining.batch_size))
     try:
         found = cpu_training(
             samples=samples,

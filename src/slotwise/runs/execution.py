@@ -130,10 +130,7 @@ def resume(
         return RunResult("finished", run_folder.history(), config.simulate(), run_folder.path)
     if task_object is not None and task is None:
         raise UserError(f"{run_folder.path}: it trains a {task_object} made in Python; resume it with task=…")
-    recorded = run_folder.description().get("data_sha256")
-    if recorded is not None and recorded != config.dataset.content_hash:
-        changed = f"the data set {config.dataset.source} has changed since the run began"
-        raise UserError(f"{run_folder.path}: {changed}; start a new one")
+    run_folder.refuse_changed_data(config)
     # Under the lock: a process that still trains this run replaces its checkpoints.
     with run_folder.held():
         history, damaged = run_folder.checkpoints.load()

@@ -140,6 +140,18 @@ class RunFolder:
         except UserError as error:
             raise UserError(f"{self.path / 'run.json'}: {error}") from None
 
+    def refuse_other_options(self, config: RunConfig) -> None:
+        """Raise a UserError if the run was made with another configuration."""
+        if self.parameters() != config:
+            raise UserError(f"{self.path}: made with other options; remove it to train it again")
+
+    def refuse_changed_data(self, config: RunConfig) -> None:
+        """Raise a UserError if the data set is not the one that the run began with; it is read for that."""
+        recorded = self.description().get("data_sha256")
+        if recorded is not None and recorded != config.dataset.content_hash:
+            changed = f"the data set {config.dataset.source} has changed since the run began"
+            raise UserError(f"{self.path}: {changed}; start a new one")
+
     def write_description(
         self, config: RunConfig, status: Status, *, is_new: bool = False, **results: Any
     ) -> None:
@@ -192,7 +204,7 @@ class RunFolder:
             # A file without rows does not fail above, whatever its columns are.
             if not set(COLUMNS) <= set(rows.fieldnames or ()):
                 raise ValueError
-        except (KeyError, ValueError, TypeError):
+        except (KeyError, ValueError, TypeError, csv.Error):
             raise UserError(f"{path}: damaged; it must have the columns {', '.join(COLUMNS)}") from None
         return points
 

@@ -90,7 +90,11 @@ def test_an_error_of_the_task_is_one_line_with_its_place_and_has_the_whole_trace
     ("task", "message"),
     [
         (Locked(), "task Locked: cannot be sent to another process: .*; use threads"),
-        (NotThere(), "cannot load the task: ModuleNotFoundError: No module named 'gpu_layers'"),
+        (
+            NotThere(ModuleNotFoundError("gpu_layers")),
+            "cannot load the task: ModuleNotFoundError: gpu_layers",
+        ),
+        (NotThere(SystemExit("no GPU")), "cannot load the task: SystemExit: no GPU"),
     ],
 )
 def test_a_task_that_cannot_be_in_another_process_is_refused_in_one_line(task: Task, message: str) -> None:

@@ -85,11 +85,15 @@ class Locked(Counting):
 class NotThere(Counting):
     """Cannot be loaded in another process."""
 
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self._error = error
+
     def __reduce__(self) -> tuple[object, ...]:
-        return (_refuse, (os.getpid(),))
+        return (_refuse, (os.getpid(), self._error))
 
 
-def _refuse(main: int) -> NotThere:
+def _refuse(main: int, error: BaseException) -> NotThere:
     if os.getpid() != main:
-        raise ModuleNotFoundError("No module named 'gpu_layers'")
-    return NotThere()
+        raise error
+    return NotThere(error)

@@ -22,7 +22,7 @@ from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning.task import CheckedTask, DeviceState, Evaluation
 from slotwise.learning.workers.remote_workers import RemoteWorkers, WorkerLost
-from slotwise.learning.workers.task_worker import Failure, TaskWorker, checked, sendable_start
+from slotwise.learning.workers.task_worker import Failure, TaskWorker, cannot_be_sent, checked, sendable_start
 from slotwise.learning.workers.worker_protocol import Job, Trained, Workers
 from slotwise.scenario import whole
 from slotwise.user_code import describe_error
@@ -158,8 +158,7 @@ class SharedTask:
             # Classes and functions of a notebook or a script are pickled by value.
             self.pickled: bytes = import_module("cloudpickle").dumps(task, buffer_callback=is_small)
         except Exception as error:
-            cannot = "cannot be sent to another process"
-            raise UserError(f"task {task.name}: {cannot}: {describe_error(error)}; use threads") from error
+            raise cannot_be_sent(task, error) from error
         self.sizes = [buffer.raw().nbytes for buffer in large]
         # The memory for such files may be small, as in a container.
         for place in (MEMORY, None) if MEMORY.is_dir() else (None,):
@@ -225,7 +224,7 @@ def work(descriptor: int) -> None:
     end_with_pipe(descriptor)
     try:
         worker = TaskWorker(_load_task(*receive(pipe)))
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module of the user's may call sys.exit
         send(pipe, Failure(f"a worker process cannot load the task: {describe_error(error)}"))
         return
     send(pipe, None)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,9 +30,8 @@ SETTINGS = {
     "RAY_ENABLE_AUTO_CONNECT": "0",  # else a call after the head was lost looks for another cluster
 }
 ATTEMPTS = 3
-PROXY_FAILED = (
-    "Initialization failure from server"  # the head could not start a server for this client; may pass
-)
+# The head could not start a server for this client, which may pass.
+PROXY_FAILED = "Initialization failure from server"
 TOKEN = "RAY_AUTH_TOKEN or ~/.ray/auth_token to that of the cluster"
 ALLOWED = "auto, HOST:PORT of the cluster's head, or ray://HOST:PORT"
 
@@ -80,6 +81,23 @@ def connect(address: str) -> RayConnection:
             hint = f"; it needs a token: {TOKEN}" if needs_token else ""
             raise UserError(f"no Ray cluster at {known or 'this machine'}: {reason}{hint}") from None
     return RayConnection(ray, known or ray.get_runtime_context().gcs_address)
+
+
+def node_version() -> tuple[str, str]:
+    """Return the name of the node that this runs on, and its version of slotwise."""
+    return platform.node(), version("slotwise")
+
+
+def check_node_version(node: str, installed: str) -> None:
+    """Raise a UserError if a node has another version of slotwise than this machine."""
+    if installed != (here := version("slotwise")):
+        raise UserError(f"node {node} has slotwise {installed}; it must be {here}, as here")
+
+
+def last_line(error: Exception) -> str:
+    """Return the last line of an error of Ray: those before it are the traceback on a node."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
 
 
 def _recorded_address() -> str | None:

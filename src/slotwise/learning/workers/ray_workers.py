@@ -7,25 +7,28 @@ first training starts, and it is dropped after its last. An actor or a node that
 from __future__ import annotations
 
 import pickle
-import platform
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import version
 from threading import Event, Lock, Thread
 from typing import Any
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
 from slotwise.learning.task import CheckedTask, DeviceState, Evaluation, TrainingStart
-from slotwise.learning.workers.ray_connection import RayConnection, connect
+from slotwise.learning.workers.ray_connection import (
+    RayConnection,
+    check_node_version,
+    connect,
+    last_line,
+    node_version,
+)
 from slotwise.learning.workers.remote_workers import RemoteWorkers, WorkerLost, WorkersGone
-from slotwise.learning.workers.task_worker import Failure, TaskWorker, checked, sendable_start
+from slotwise.learning.workers.task_worker import Failure, TaskWorker, cannot_be_sent, checked, sendable_start
 from slotwise.learning.workers.worker_protocol import Job, Trained, WorkerPlan, Workers
 from slotwise.scenario import whole
-from slotwise.user_code import describe_error
 
 PROBE_INTERVAL, HEAD_TIMEOUT = 2.0, 20.0  # seconds; Ray ends a process without a head after 60
 START_TIMEOUT = 120.0  # seconds without any worker
@@ -204,9 +207,9 @@ class RayWorkers(RemoteWorkers):
             # The methods of an actor raise nothing; loading its task or what it is called with may.
             if isinstance(error, errors.RayTaskError) or getattr(error, "actor_init_failed", False):
                 loading = "a node of the cluster cannot load the task"
-                raise WorkersGone(f"{loading}: {_last_line(error)}") from None
+                raise WorkersGone(f"{loading}: {last_line(error)}") from None
             is_actor = isinstance(error, errors.RayActorError)  # with a text of many lines
-            raise WorkerLost("its process or node was lost" if is_actor else _last_line(error)) from None
+            raise WorkerLost("its process or node was lost" if is_actor else last_line(error)) from None
 
 
 class _Actor:
@@ -216,9 +219,7 @@ class _Actor:
         self._workers, self._actor = workers, actor
 
     def load(self) -> None:
-        node, installed = self._workers.call(self._actor.hello, starting=True)
-        if installed != (here := version("slotwise")):
-            raise UserError(f"node {node} has slotwise {installed}; it must be {here}, as here")
+        check_node_version(*self._workers.call(self._actor.hello, starting=True))
 
     def train(self, jobs: Sequence[Job]) -> Trained:
         rounds = {job.start.round: job.model for job in jobs}
@@ -252,7 +253,7 @@ class TaskActor:
 
     def hello(self) -> tuple[str, str]:
         """Return the name of the node and its version of slotwise."""
-        return platform.node(), version("slotwise")
+        return node_version()
 
     def train(self, starts: Sequence[TrainingStart], rounds: Sequence[int], *models: Vector) -> Any:
         """Return the updates of local trainings on these models, or a Failure."""
@@ -301,8 +302,7 @@ def _check_room(task: CheckedTask, ray: Any) -> None:
     try:
         rest = import_module("ray.cloudpickle").dumps(task, protocol=5, buffer_callback=large.append)
     except Exception as error:
-        cannot = "cannot be sent to another process"
-        raise UserError(f"task {task.name}: {cannot}: {describe_error(error)}; use threads") from error
+        raise cannot_be_sent(task, error) from error
     needed = len(rest) + sum(buffer.raw().nbytes for buffer in large) + MODELS_AT_ONCE * 4 * task.size
     nodes = _alive_nodes(ray)
     smallest = min((int(node.get("object_store_memory", needed)) for node in nodes), default=needed)
@@ -311,8 +311,3 @@ def _check_room(task: CheckedTask, ray: Any) -> None:
             f"the object store of a node of the Ray cluster is too small: it has {smallest / 1e6:,.0f} MB, "
             f"and task, models and updates need {needed / 1e6:,.0f}; see ray start --object-store-memory"
         )
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__

@@ -59,6 +59,12 @@ class TaskWorker:
         return Failure(f"task {self._task.name} failed: {describe_error(error)}", trace)
 
 
+def cannot_be_sent(task: CheckedTask, error: Exception) -> UserError:
+    """Return the error for a task that cannot be pickled."""
+    cannot = "cannot be sent to another process"
+    return UserError(f"task {task.name}: {cannot}: {describe_error(error)}; use threads")
+
+
 def _sendable(result: Vector | TrainingResult) -> Vector | TrainingResult:
     """Return a result without mapping proxies, which cannot be sent to another process."""
     if not isinstance(result, TrainingResult):
