@@ -43,6 +43,8 @@ MARKERS = 5  # of a line
 MOST_MARKS = 8  # values that were tried and fit below a panel
 MOST_STEPS = 6  # between the ticks of slots, rounds, updates or joules, whose labels are wider
 CUT_NOTE = "↑ higher losses not shown"
+NOTE_SIZE = 6  # points
+MOST_ACCURACY_STEPS = 5  # between the ticks of accuracies
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
@@ -140,7 +142,9 @@ def plot_figure(figure: CurveFigure, *, legend: bool = True) -> Figure:
         grid = drawn.subplots(rows, columns, squeeze=False, sharey=all_alike)
         for axes, panel in zip(grid.flat, figure.panels, strict=False):
             _draw_panel(axes, panel, figure.losses)
-            axes.set_title(fill(panel.title, int(WIDTH / columns / TITLE_LETTER)))
+            # Room for the note below all titles, so that they stay in one line.
+            pad = 2 * NOTE_SIZE if figure.losses.cut else None
+            axes.set_title(fill(panel.title, int(WIDTH / columns / TITLE_LETTER)), pad=pad)
         for axes in grid.flat[len(figure.panels) :]:
             axes.set_visible(False)
         for axes in grid[:, 1:].flat if all_alike else ():
@@ -200,8 +204,13 @@ def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
         mark_losses(axes, losses)
         highest = (line.band(panel.across, "loss").high.max(initial=0) for line in panel.lines)
         if losses.cut and max(highest, default=0) > losses.high:
-            note = axes.text(0.99, 0.98, CUT_NOTE, ha="right", va="top", fontsize=6, transform=axes.transAxes)
-            note.set_bbox({"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1})
+            note = axes.text(1, 1.01, CUT_NOTE, ha="right", va="bottom", transform=axes.transAxes)
+            note.set_fontsize(NOTE_SIZE)
+    elif panel.up == "accuracy":
+        # The axis is extended to the outermost ticks: a curve that ends at 98 % is seen below 100 %.
+        low, high = axes.get_ylim()
+        ticks = MaxNLocator(MOST_ACCURACY_STEPS, steps=(1, 2, 5, 10))
+        axes.set_yticks(ticks.tick_values(max(low, 0), min(high, 100)))
 
 
 def mark_losses(axes: Axes, losses: LossRange) -> None:
