@@ -17,7 +17,6 @@ from slotwise.errors import InputError
 from slotwise.files import check_writable, write_atomically
 from slotwise.learning import Point
 from slotwise.report.curves import (
-    AXIS_TITLES,
     COLOURS,
     Band,
     CurveFigure,
@@ -91,13 +90,13 @@ def read_curves(folders: Iterable[Path]) -> dict[str, list[Point]]:
     return curves
 
 
-def curves_figure(curves: Mapping[str, Sequence[Point]]) -> CurveFigure:
-    """Return a figure of loss and accuracy against slots and of loss against rounds."""
+def curves_figure(curves: Mapping[str, Sequence[Point]], metric: str = "accuracy") -> CurveFigure:
+    """Return a figure of loss and ``metric`` against slots and of loss against rounds."""
     lines = tuple(
         Line(name, COLOURS[number % len(COLOURS)], number // len(COLOURS) % 2 == 1, (points,))
         for number, (name, points) in enumerate(curves.items())
     )
-    return CurveFigure("curves", "", "", loss_and_accuracy(lines))
+    return CurveFigure("curves", "", "", loss_and_accuracy(lines, metric))
 
 
 def save_figure(figure: Figure, kind: str, dpi: int = DOTS_PER_INCH) -> bytes:
@@ -183,7 +182,7 @@ def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
             colour = line.colour.light
             axes.fill_between(band.places, band.low, band.high, color=colour, alpha=0.18, linewidth=0)
     axes.set_xlabel(panel.across_title)
-    axes.set_ylabel(AXIS_TITLES[panel.up])
+    axes.set_ylabel(panel.up_title)
     clear_frame(axes)
     if panel.across == "value":
         # A tick at every value that was tried, on a logarithmic axis if they grow by factors.
