@@ -20,6 +20,11 @@ def test_a_parameter_must_be_a_whole_number_of_at_least_one(name: str, value: ob
     assert "a whole number" in caught.value.allowed
 
 
+def test_text_is_quoted_so_that_it_does_not_look_like_a_number() -> None:
+    with pytest.raises(InputError, match="'20'"):
+        Scenario(**VALID | {"devices": "20"})
+
+
 @pytest.mark.parametrize("name", ["devices", "group_size", "compute_slots", "link_slots"])
 def test_only_the_deadline_may_be_none(name: str) -> None:
     assert Scenario(**VALID | {"deadline": None}).deadline is None

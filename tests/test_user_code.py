@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from slotwise.errors import UserError
-from slotwise.user_code import load_function
+from slotwise.errors import InputError, UserError
+from slotwise.user_code import check_arguments, load_function
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,11 @@ def test_a_module_that_cannot_be_imported(content, place, request, tmp_path, mon
     message = str(error.value)
     assert message.endswith(f"({place.format(name=name)})")
     assert message.count(", line") == 1
+
+
+@pytest.mark.parametrize("function", [lambda: None, lambda width, depth: None])
+def test_a_function_of_other_arguments_is_refused_with_those_it_must_take(function) -> None:
+    with pytest.raises(InputError) as error:
+        check_arguments("task", function, 1)
+    assert error.value.parameter == "task"
+    assert "1 argument (config)" in error.value.allowed

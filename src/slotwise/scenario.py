@@ -165,11 +165,11 @@ def _checked_changes(changes: Any) -> tuple[tuple[int, int], ...]:
 
 def whole(name: str, value: object, smallest: int = 1, largest: int = LARGEST) -> int:
     """Return ``value`` as an int, or raise an InputError if it is no whole number in this range."""
-    number = _integer(value)
+    number, quoted = _integer(value), _quoted(value)
     if largest != LARGEST and (number is None or not smallest <= number <= largest):
-        raise InputError(name, value, f"a whole number from {smallest} to {largest}")
+        raise InputError(name, quoted, f"a whole number from {smallest} to {largest}")
     if number is None or number < smallest:
-        raise InputError(name, value, f"a whole number of at least {smallest}")
+        raise InputError(name, quoted, f"a whole number of at least {smallest}")
     if number > largest:
         raise InputError(name, value, f"a whole number of at most {largest:,}")
     return number
@@ -178,6 +178,11 @@ def whole(name: str, value: object, smallest: int = 1, largest: int = LARGEST) -
 def _integer(value: object) -> int | None:
     """Return ``value`` if it is a whole number, also numpy's; True and 2.0 are not."""
     return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+
+
+def _quoted(value: object) -> object:
+    """Return a value for a message, text in quotes: "3" should not look like the number 3."""
+    return repr(value) if isinstance(value, str) else value
 
 
 def field_types(owner: Any) -> dict[str, Any]:
@@ -216,8 +221,7 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         if value is None:
             return None
         hint = next(kind for kind in get_args(hint) if kind is not NoneType)
-    origin, number = get_origin(hint), _integer(value)
-    quoted = repr(value) if isinstance(value, str) else value  # "3" should not look like the number 3
+    origin, number, quoted = get_origin(hint), _integer(value), _quoted(value)
     if origin is Literal:
         if value not in get_args(hint):
             *others, last = get_args(hint)

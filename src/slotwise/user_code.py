@@ -17,6 +17,15 @@ import numpy as np
 from slotwise.errors import InputError, UserError
 
 _SLOTWISE = str(Path(__file__).parent)
+# The arguments of functions that may be named, for messages.
+_ARGUMENTS = {
+    "task": "config",
+    "schedule": "seed",
+    "selection": "waiting, round_number, last_sender",
+    "aggregation": "model, contributions, state",
+    "local_step": "weights, gradient, context",
+    "flower_evaluate": "round, arrays",
+}
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
@@ -62,21 +71,23 @@ def check_arguments(parameter: str, function: object, *arguments: int, name: str
     """Refuse what is no function, or cannot be called with one of these numbers of positional arguments."""
     if not callable(function):
         raise InputError(parameter, name or describe_value(function), "a function")
-    problems = [_misfit(function, count) for count in arguments]
-    if all(problems):
+    if not any(_accepts(function, count) for count in arguments):
         counts, shown = " or ".join(map(str, arguments)), name or getattr(function, "__name__", "this object")
-        raise InputError(parameter, shown, f"callable with {counts} arguments: {problems[0]}")
+        wanted = f"{counts} argument{'s' if arguments[-1] > 1 else ''}"
+        which = f" ({_ARGUMENTS[parameter]})" if parameter in _ARGUMENTS else ""
+        own = len(inspect.signature(function).parameters)
+        raise InputError(parameter, shown, f"a function of {wanted}{which}, and it has {own}")
 
 
-def _misfit(function: Callable[..., Any], arguments: int) -> str | None:
-    """Return why a function cannot be called with so many arguments; None if it can."""
+def _accepts(function: Callable[..., Any], arguments: int) -> bool:
+    """Return whether a function can be called with so many positional arguments."""
     try:
         inspect.signature(function).bind(*[None] * arguments)
-    except TypeError as error:
-        return str(error)
+    except TypeError:
+        return False
     except ValueError:
         pass  # some functions written in C have no signature
-    return None
+    return True
 
 
 def describe_error(error: BaseException) -> str:

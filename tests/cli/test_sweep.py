@@ -96,6 +96,12 @@ def test_a_bad_grid_is_one_line_and_leaves_nothing(slotwise: Cli, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_is_required(slotwise: Cli, tmp_path: Path) -> None:
+    code, said, err = slotwise("sweep", file(tmp_path))
+    assert (code, said, err.count("\n")) == (2, "", 1)
+    assert "--out is required" in err
+
+
 def test_a_folder_that_cannot_be_is_one_line(slotwise: Cli, tmp_path: Path) -> None:
     code, said, err = slotwise("sweep", file(tmp_path), "--out", tmp_path / ("x" * 300))
     assert (code, said, err.count("\n")) == (2, "", 1)

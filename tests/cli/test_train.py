@@ -434,7 +434,20 @@ def test_a_run_that_goes_on_keeps_its_parameters(slotwise: Slotwise, finished: P
 
 def test_a_folder_that_is_no_run_is_refused(slotwise: Slotwise, tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "none", tmp_path / ("x" * 300)):
-        assert "not a run folder (no run.json)" in slotwise("--resume", place).refusal
+        assert "not a run folder" in slotwise("--resume", place).refusal
+
+
+def test_a_batch_is_resumed_by_its_own_command(slotwise: Slotwise, tmp_path: Path) -> None:
+    (tmp_path / "batch.json").write_text("{}")
+    assert "slotwise sweep" in slotwise("--resume", tmp_path).refusal
+
+
+@pytest.mark.parametrize("text", ["seeds = [0, 1]", "skip-impossible = true", "[[case]]\nname = 'a'"])
+def test_the_file_of_a_sweep_is_not_a_configuration(slotwise: Slotwise, tmp_path: Path, text: str) -> None:
+    (tmp_path / "grid.toml").write_text(f"{text}\n")
+    refusal = slotwise("--config", tmp_path / "grid.toml", "--out", tmp_path / "run").refusal
+    assert "slotwise sweep" in refusal
+    assert "grid.toml" in refusal
 
 
 @pytest.mark.parametrize(

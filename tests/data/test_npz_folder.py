@@ -14,6 +14,7 @@ from slotwise.runs import RunConfig, RunFolder, resume
 from slotwise.runs.execution import build_task
 
 COUNTS = (6, 3, 9)
+FILES = {**{f"device-{number}": count for number, count in enumerate(COUNTS, 1)}, "test": 10}
 Write = Callable[..., Path]
 
 
@@ -24,7 +25,7 @@ def write(tmp_path: Path) -> Write:
     def written(replaced: dict[str, Any] | None = None, labels: int = 4) -> Path:
         folder, draw = tmp_path / "samples", np.random.default_rng(0)
         folder.mkdir()
-        for name, count in {**{f"device-{n}": c for n, c in enumerate(COUNTS, 1)}, "test": 10}.items():
+        for name, count in FILES.items():
             arrays = {
                 "x": draw.integers(256, size=(count, 1, 12, 12)).astype(np.uint8),
                 "y": (np.arange(count) % labels).astype(np.int64),
@@ -220,6 +221,14 @@ def test_what_a_built_in_network_cannot_train_is_refused(write: Write) -> None:
     with pytest.raises(InputError, match="float32") as refused:
         build_task(config)
     assert refused.value.parameter == "data_folder"
+
+
+def test_the_type_of_inputs_is_refused_before_layers_that_do_not_fit(write: Write) -> None:
+    small = {name: {"x": np.zeros((count, 1, 8, 8), np.float32)} for name, count in FILES.items()}
+    config = RunConfig.from_options({"data_folder": str(write(small)), "group_size": 1})
+    with pytest.raises(InputError, match="float32") as error:
+        config.network()
+    assert error.value.parameter == "data_folder"
 
 
 def test_flat_inputs_need_a_task(write: Write) -> None:

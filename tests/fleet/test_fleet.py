@@ -83,6 +83,14 @@ def test_what_is_out_of_range_is_refused_in_one_line(options: dict[str, Any], me
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("name", ["compute_slots", "link_slots", "device_uplink_loss"])
+@pytest.mark.parametrize("number", [10, 0.5, np.int64(1)])
+def test_one_number_for_all_devices_is_refused(name: str, number: Any) -> None:
+    with pytest.raises(InputError, match="for each device") as caught:
+        fleet(**{name: number})
+    assert caught.value.parameter == name
+
+
 @pytest.mark.parametrize("second", [(1, 7, 12), (1, 9, 12), (1, 10)])
 def test_absences_of_one_device_have_a_slot_between_them(second: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match=r"^absences = device 1, slots .*: must be one after another"):

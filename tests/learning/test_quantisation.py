@@ -198,7 +198,8 @@ def test_divergence_is_seen_through_it() -> None:
 def test_bits_outside_2_to_32_are_refused(bits: object) -> None:
     with pytest.raises(InputError) as caught:
         Quantised(TwoLayers(), bits)  # type: ignore[arg-type]
-    assert str(caught.value) == f"bits = {bits}: must be a whole number from 2 to 32"
+    assert caught.value.parameter == "bits"
+    assert "from 2 to 32" in caught.value.allowed
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, 1.5])

@@ -78,3 +78,10 @@ def test_commands_can_be_pasted_whatever_the_folder_is_called(answer: Recommenda
 
 def test_the_same_pilots_give_the_same_picture(answer: Recommendation) -> None:
     assert draw_pilots(answer, "png") == draw_pilots(answer, "png")
+
+
+def test_the_text_is_short_and_says_what_to_use(answer: Recommendation) -> None:
+    best = answer.best.candidate
+    assert f"use {best.schedule} with a group size of {best.group_size}" in str(answer)
+    assert len(str(answer)) < 2000
+    assert len(repr(answer)) < 2000

@@ -222,3 +222,15 @@ def test_several_histories_share_a_figure() -> None:
         with pytest.raises(InputError) as error:
             plot_curves(wrong)
         assert error.value.parameter == "results"
+
+
+def test_another_metric_takes_the_place_of_the_accuracy() -> None:
+    points = tuple(Point(9 * n, 3 * n, 1.0, 0.5, 0, {"count": 7.0 - n}) for n in range(3))
+    results = {"own": History(points, {}, 6), "without": History((Point(0, 0, 1.0, 0.5, 0),), {}, 0)}
+    axes = plot_curves(results, metric="count").axes[1]
+    assert axes.get_ylabel() == "count"
+    assert axes.get_lines()[0].get_ydata().tolist() == [7.0, 6.0, 5.0]
+    assert plot_curves(results).axes[1].get_ylabel() == "test accuracy (%)"
+    with pytest.raises(InputError, match="accuracy, count") as error:
+        plot_curves(results, metric="test_loss")
+    assert error.value.parameter == "metric"

@@ -158,7 +158,16 @@ def test_panels_say_that_higher_losses_are_not_shown(peak: float, noted: bool) -
         for note in notes:
             box, frame = note.get_window_extent(), axes.get_window_extent()
             assert frame.x0 <= box.x0 <= box.x1 <= frame.x1
-            assert frame.y0 <= box.y0 <= box.y1 <= frame.y1
+            assert frame.y1 <= box.y0 <= box.y1 <= axes.title.get_window_extent().y0
+
+
+@pytest.mark.parametrize(("best", "tick"), [(0.93, 100), (1.0, 100), (0.71, 80), (0.042, 5)])
+def test_the_accuracy_axis_reaches_a_tick_above_the_curves(best: float, tick: float) -> None:
+    points = [Point(slot, slot, 1.0, accuracy, 0) for slot, accuracy in enumerate((0.0, best))]
+    figure = plot_figure(curves_figure({"a": points}))
+    figure.draw_without_rendering()
+    axes = figure.axes[1]
+    assert axes.get_ylim()[1] >= axes.get_yticks()[-1] == tick
 
 
 def test_round_0_is_not_drawn_on_a_logarithmic_axis() -> None:

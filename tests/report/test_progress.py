@@ -1,5 +1,6 @@
 import os
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,11 +18,12 @@ from slotwise.report.progress import (
     duration,
     stop_on_signals,
 )
-from slotwise.runs import RunConfig
+from slotwise.runs import RunConfig, RunFolder
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
 
 POINT = Point(10, 3, 0.5, 0.75, 2)
+OWN_TASK = {"task_object": "TorchTask"}
 
 
 @pytest.fixture
@@ -62,6 +64,26 @@ def test_the_bar_shows_slots_rounds_and_the_newest_figures(
     assert "async S=2" in shown
     for part in ("slot 20/20", "round 6/6", "loss 0.500", "acc 75.0%", "stale 2"):
         assert part in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "more", "compiled"),
+    [({}, {}, True), ({"backend": "torch"}, {}, False), ({"task": "a:b"}, {}, False), ({}, OWN_TASK, False)],
+    ids=["numba", "torch", "own", "object"],
+)
+def test_only_networks_on_kernels_are_said_to_be_compiled(
+    timeline: Timeline,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: dict[str, str],
+    more: dict[str, str],
+    compiled: bool,
+) -> None:
+    config = RunConfig.from_options(options)
+    with TrainingProgress(Stop()) as progress:
+        progress.run_opened(RunFolder.create(tmp_path / "run", config, **more), config)
+        progress.run_started(timeline, None)
+    assert ("compiled" in capsys.readouterr().err) is compiled
 
 
 def test_a_quiet_training_shows_nothing(timeline: Timeline, capsys: pytest.CaptureFixture[str]) -> None:

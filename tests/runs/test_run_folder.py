@@ -191,7 +191,7 @@ def test_a_foreign_format_is_named(folder: RunFolder) -> None:
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
-    [({"devices": "ten"}, "devices = ten"), ({"flux": 1}, "unknown option flux")],
+    [({"devices": "ten"}, "devices = 'ten'"), ({"flux": 1}, "unknown option flux")],
 )
 def test_parameters_that_are_none_name_the_file(
     options: dict[str, object], complaint: str, folder: RunFolder

@@ -157,8 +157,10 @@ def _toml_table(path: Path, table: Options, others: Sequence[str] = ()) -> dict[
 
 
 def _case_name(name: Any) -> str:
+    if name is None:
+        raise MissingError("name", CASE_NAME)
     if not isinstance(name, str) or not re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name):
-        raise InputError("name", "missing" if name is None else str(name)[:60], CASE_NAME)
+        raise InputError("name", str(name)[:60], CASE_NAME)
     return name
 
 

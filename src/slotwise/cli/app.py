@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import NoReturn
 
 from cyclopts import App, Parameter
-from cyclopts.exceptions import CycloptsError, UnknownOptionError, UnusedCliTokensError
+from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
 from slotwise.errors import InputError, UserError, missing_package
 
@@ -144,6 +144,8 @@ def _usage_message(error: CycloptsError) -> str:
         return f"{error.token.keyword} is now {now}"
     chain = " ".join(["slotwise", *(error.command_chain or ())])
     message = " ".join(str(error).split()).partition(" Available commands:")[0]
+    if isinstance(error, MissingArgumentError) and error.keyword is None:  # the flag itself is missing
+        message = message.replace("requires an argument", "is required")
     if isinstance(error, UnusedCliTokensError):
         message = f"unexpected argument: {' '.join(error.unused_tokens or ())}"
     return f"{message.rstrip('.')} (see {chain} --help)"

@@ -124,4 +124,4 @@ def _print(answer: Recommendation) -> None:
     for standing in answer.standings:
         table.add_row(*summary.row(answer, standing), style="bold" if standing is answer.best else None)
     table_console().print(table)
-    print("\n".join(summary.sentences(answer)))
+    print(answer)

@@ -86,6 +86,10 @@ def train(
     begin: Callable[..., RunResult]
     if resume is not None:
         refuse_with("resume", {"out": out, "config": config, "overwrite": overwrite, **options})
+        from slotwise.batch.batch_folder import BatchFolder  # noqa: PLC0415  (slow to import)
+
+        if BatchFolder(resume).is_batch:
+            raise UserError(f"{resume}: this is a batch; the command that made it resumes it: slotwise sweep")
         chosen = RunFolder.open(resume).parameters() if gpus_per_worker or powers else None
         begin = partial(resume_run, resume)
     elif out is None:

@@ -99,7 +99,12 @@ def folder_facts(path: Path | str) -> FolderFacts:
         largest = max(largest, int(targets.max())) if labels else 0
         samples.append(len(targets))
     *counts, _ = samples
-    return FolderFacts(tuple(counts), _shape(files[0])[1:], largest + 1 if labels else None)
+    return FolderFacts(tuple(counts), _header(files[0])[0][1:], largest + 1 if labels else None)
+
+
+def input_type(path: Path | str) -> str:
+    """Return the type of the inputs in a folder, such as ``uint8``, from the header of one file."""
+    return _header(_device_file(Path(path).absolute(), 1))[1]
 
 
 def folder_hash(path: Path | str) -> str:
@@ -176,13 +181,14 @@ def _check_targets(path: Path, targets: NDArray[Any]) -> None:
         raise DataError(f"{path}: y has the label {targets.max()}, {allowed}")
 
 
-def _shape(path: Path) -> tuple[int, ...]:
-    """Return the shape of x, from its header alone."""
+def _header(path: Path) -> tuple[tuple[int, ...], str]:
+    """Return shape and type of x, without reading it."""
     header = np.lib.format
     with _opened(path), zipfile.ZipFile(path) as archive, archive.open("x.npy") as member:
         first = header.read_magic(member) == (1, 0)
         read = header.read_array_header_1_0 if first else header.read_array_header_2_0
-        return tuple(read(member)[0])
+        shape, _, kind = read(member)
+        return tuple(shape), str(kind)
 
 
 def _check_alike(

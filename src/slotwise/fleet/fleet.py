@@ -65,7 +65,7 @@ class Fleet:
 
     def __post_init__(self) -> None:
         for name in ("compute_slots", "link_slots"):
-            given = tuple(getattr(self, name))
+            given = _listed(name, getattr(self, name))
             if not given:
                 raise InputError(name, "empty", "a number for each device, and at least one")
             for number in {number for number in given if type(number) is int}:  # of many devices few differ
@@ -88,7 +88,7 @@ class Fleet:
         object.__setattr__(self, "absences", _checked_absences(self.absences, self.devices))
 
     def _checked_losses(self) -> tuple[float, ...]:
-        losses = tuple(self.device_uplink_loss)
+        losses = _listed("device_uplink_loss", self.device_uplink_loss)
         if losses and self.uplink_loss:
             raise ConflictError("uplink_loss", "device_uplink_loss")
         if losses and len(losses) != self.devices:
@@ -210,6 +210,12 @@ class Fleet:
         fields = {"uplink_loss" if name == "loss" else name: value for name, value in document.items()}
         batteries = None if not document.get("batteries") else Batteries.from_dict(document["batteries"])
         return cls(**{**fields, "absences": absences, "batteries": batteries})
+
+
+def _listed(name: str, values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, Iterable):
+        raise InputError(name, values, "a list with one number for each device")
+    return tuple(values)
 
 
 def _all_chances(*key: int) -> Iterator[float]:

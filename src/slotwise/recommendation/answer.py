@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,14 @@ class Standing:
 class Recommendation:
     """The answer of `recommend`: the run to use, those that cannot be told from it, and what it cost."""
 
-    finding: Finding
+    finding: Finding = field(repr=False)
     path: Path | None = None  # folder of the pilots and the answer; None if nothing was kept
+
+    def __str__(self) -> str:
+        """Return what to use, why, what speaks against it and what the search has cost."""
+        from slotwise.recommendation.summary import sentences  # noqa: PLC0415  (it imports this module)
+
+        return "\n".join(sentences(self))
 
     @property
     def config(self) -> RunConfig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor, isnan, log10
+from math import floor, isnan, log10, nan
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from slotwise.learning import Point
 
 Across = Literal["slot", "round", "updates", "joules", "value"]
-Up = Literal["loss", "accuracy"]
+Up = str  # loss, accuracy or a metric of the points
 Numbers = NDArray[np.float64]
 
 AXIS_TITLES = {
@@ -107,7 +107,7 @@ class Line:
         """
         scale = 100.0 if up == "accuracy" else 1.0
         places = self.places(across)
-        values = [np.array([scale * getattr(p, up) for p in points], dtype=float) for points in self.seeds]
+        values = [np.array([scale * _value(p, up) for p in points], dtype=float) for points in self.seeds]
         shared = np.empty(0)
         if places and all(map(len, places)):
             every = np.unique(np.concatenate(places))
@@ -117,6 +117,13 @@ class Line:
             return Band(shared, shared, shared, shared)
         rows = np.array([np.interp(shared, *curve) for curve in zip(places, values, strict=True)])
         return Band(shared, rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))
+
+
+def _value(point: AnyPoint, up: Up) -> float:
+    """Return loss, accuracy or another metric of a point; NaN if it does not have the metric."""
+    if up in ("loss", "accuracy"):
+        return float(getattr(point, up))
+    return point.metrics.get(up, nan) if isinstance(point, Point) else nan
 
 
 MANY_TIMES = 8  # the rounds of one line, compared with those of another
@@ -136,6 +143,11 @@ class Panel:
     def across_title(self) -> str:
         """Title of the horizontal axis."""
         return self.across_label or AXIS_TITLES[self.across]
+
+    @property
+    def up_title(self) -> str:
+        """Title of the vertical axis."""
+        return AXIS_TITLES.get(self.up, self.up)
 
     @property
     def has_log_rounds(self) -> bool:
@@ -175,16 +187,17 @@ class CurveFigure:
         return LossRange(low, min(high, top), high > top)
 
 
-def loss_and_accuracy(lines: tuple[Line, ...]) -> tuple[Panel, ...]:
+def loss_and_accuracy(lines: tuple[Line, ...], metric: str = "accuracy") -> tuple[Panel, ...]:
     """Return the three views of the paper: loss and accuracy against slots, loss against rounds.
 
-    The accuracy is left out if there is none, as in a regression.
+    Another ``metric`` replaces the accuracy, which is left out if there is none, as in a regression.
     """
     points = [point for line in lines for seed in line.seeds for point in seed]
-    accuracy = Panel("Accuracy against slots", "slot", "accuracy", lines)
-    has_none = bool(points) and all(isnan(point.accuracy) for point in points)
+    title = "Accuracy" if metric == "accuracy" else metric
+    quality = Panel(f"{title} against slots", "slot", metric, lines)
+    has_none = bool(points) and all(isnan(_value(point, metric)) for point in points)
     return (
         Panel("Loss against slots", "slot", "loss", lines),
-        *(() if has_none else (accuracy,)),
+        *(() if has_none else (quality,)),
         Panel("Loss against rounds", "round", "loss", lines),
     )

@@ -55,10 +55,14 @@ def plot(value: Any) -> Figure:
     return _shown(figure_of(value))
 
 
-def plot_curves(results: Mapping[str, History | RunResult]) -> Figure:
+def plot_curves(results: Mapping[str, History | RunResult], *, metric: str = "accuracy") -> Figure:
     """Return one figure with the curves of several trainings, by their labels in the legend.
 
-    Losses far above the usual ones are cut off, with a note in the panel: they would flatten all curves.
+    Losses far above the usual ones are cut off, with a note above the panel: they would flatten all curves.
+
+    Args:
+        results: Trainings by label.
+        metric: What to show beside the training loss: accuracy, test_loss or a metric of your own.
     """
     if not isinstance(results, Mapping):
         allowed = 'a mapping of label to History or RunResult, such as {"idfl": history}'
@@ -71,7 +75,10 @@ def plot_curves(results: Mapping[str, History | RunResult]) -> Figure:
         if not isinstance(history, History):
             raise InputError("results", f"{label}: {describe_value(result)}", "a History or a RunResult each")
         curves[label] = history.points
-    return _shown(plot_figure(curves_figure(curves)))
+    metrics = {name: None for points in curves.values() for point in points for name in point.metrics}
+    if metric not in ("accuracy", *metrics):
+        raise InputError("metric", metric, f"a metric of the results: {', '.join(('accuracy', *metrics))}")
+    return _shown(plot_figure(curves_figure(curves, metric)))
 
 
 def point_columns(points: Sequence[Point]) -> Columns:

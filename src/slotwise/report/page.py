@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.report.curves import AXIS_TITLES, CurveFigure, Line, Numbers
+from slotwise.report.curves import CurveFigure, Line, Numbers
 
 # The markers of matplotlib as those of plotly, and as letters for the legend.
 SYMBOLS = {
@@ -151,7 +151,7 @@ def curve_figure(figure: CurveFigure) -> Html:
     if not figure.lines:
         return Html(f'{start}<p class="quiet">No curves yet.</p></figure>')
     spoken = (
-        f"{figure.title}. {panel.title}: {AXIS_TITLES[panel.up]} against {panel.across_title}"
+        f"{figure.title}. {panel.title}: {panel.up_title} against {panel.across_title}"
         for panel in figure.panels
     )
     panels = "\n".join(f'<div class="panel" role="img" aria-label="{escape(s)}"></div>' for s in spoken)

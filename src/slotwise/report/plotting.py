@@ -17,7 +17,6 @@ from slotwise.errors import InputError
 from slotwise.files import check_writable, write_atomically
 from slotwise.learning import Point
 from slotwise.report.curves import (
-    AXIS_TITLES,
     COLOURS,
     Band,
     CurveFigure,
@@ -43,6 +42,8 @@ MARKERS = 5  # of a line
 MOST_MARKS = 8  # values that were tried and fit below a panel
 MOST_STEPS = 6  # between the ticks of slots, rounds, updates or joules, whose labels are wider
 CUT_NOTE = "↑ higher losses not shown"
+NOTE_SIZE = 6  # points
+MOST_ACCURACY_STEPS = 5  # between the ticks of accuracies
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
@@ -89,13 +90,13 @@ def read_curves(folders: Iterable[Path]) -> dict[str, list[Point]]:
     return curves
 
 
-def curves_figure(curves: Mapping[str, Sequence[Point]]) -> CurveFigure:
-    """Return a figure of loss and accuracy against slots and of loss against rounds."""
+def curves_figure(curves: Mapping[str, Sequence[Point]], metric: str = "accuracy") -> CurveFigure:
+    """Return a figure of loss and ``metric`` against slots and of loss against rounds."""
     lines = tuple(
         Line(name, COLOURS[number % len(COLOURS)], number // len(COLOURS) % 2 == 1, (points,))
         for number, (name, points) in enumerate(curves.items())
     )
-    return CurveFigure("curves", "", "", loss_and_accuracy(lines))
+    return CurveFigure("curves", "", "", loss_and_accuracy(lines, metric))
 
 
 def save_figure(figure: Figure, kind: str, dpi: int = DOTS_PER_INCH) -> bytes:
@@ -140,7 +141,9 @@ def plot_figure(figure: CurveFigure, *, legend: bool = True) -> Figure:
         grid = drawn.subplots(rows, columns, squeeze=False, sharey=all_alike)
         for axes, panel in zip(grid.flat, figure.panels, strict=False):
             _draw_panel(axes, panel, figure.losses)
-            axes.set_title(fill(panel.title, int(WIDTH / columns / TITLE_LETTER)))
+            # Room for the note below all titles, so that they stay in one line.
+            pad = 2 * NOTE_SIZE if figure.losses.cut else None
+            axes.set_title(fill(panel.title, int(WIDTH / columns / TITLE_LETTER)), pad=pad)
         for axes in grid.flat[len(figure.panels) :]:
             axes.set_visible(False)
         for axes in grid[:, 1:].flat if all_alike else ():
@@ -179,7 +182,7 @@ def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
             colour = line.colour.light
             axes.fill_between(band.places, band.low, band.high, color=colour, alpha=0.18, linewidth=0)
     axes.set_xlabel(panel.across_title)
-    axes.set_ylabel(AXIS_TITLES[panel.up])
+    axes.set_ylabel(panel.up_title)
     clear_frame(axes)
     if panel.across == "value":
         # A tick at every value that was tried, on a logarithmic axis if they grow by factors.
@@ -200,8 +203,13 @@ def _draw_panel(axes: Axes, panel: Panel, losses: LossRange) -> None:
         mark_losses(axes, losses)
         highest = (line.band(panel.across, "loss").high.max(initial=0) for line in panel.lines)
         if losses.cut and max(highest, default=0) > losses.high:
-            note = axes.text(0.99, 0.98, CUT_NOTE, ha="right", va="top", fontsize=6, transform=axes.transAxes)
-            note.set_bbox({"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1})
+            note = axes.text(1, 1.01, CUT_NOTE, ha="right", va="bottom", transform=axes.transAxes)
+            note.set_fontsize(NOTE_SIZE)
+    elif panel.up == "accuracy":
+        # The axis is extended to the outermost ticks: a curve that ends at 98 % is seen below 100 %.
+        low, high = axes.get_ylim()
+        ticks = MaxNLocator(MOST_ACCURACY_STEPS, steps=(1, 2, 5, 10))
+        axes.set_yticks(ticks.tick_values(max(low, 0), min(high, 100)))
 
 
 def mark_losses(axes: Axes, losses: LossRange) -> None:

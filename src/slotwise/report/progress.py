@@ -26,12 +26,14 @@ from slotwise.learning import History, Point
 from slotwise.observer import Observer
 from slotwise.report.number_text import loss_text
 from slotwise.report.percent import percent
+from slotwise.runs import RunConfig, RunFolder
 from slotwise.schedule import Timeline
 
 if TYPE_CHECKING:
     from slotwise.batch.job import Job, JobProgress
 
-STARTING = "starting; built-in networks are compiled at their first use, up to half a minute"
+STARTING = "starting"
+COMPILING = "starting; built-in networks are compiled at their first use, up to half a minute"
 MOST_BARS = 8  # of single jobs: a machine may have more cores than a terminal has lines
 
 
@@ -116,11 +118,17 @@ class TrainingProgress(_Bars):
             disable=quiet,
         )
         self._point: Point | None = None
+        self._starting = STARTING
         self.has_started = False
 
     def notice(self, message: str) -> None:
         """Print a line above the bar."""
         self._bar.console.print(message, highlight=False, markup=False, soft_wrap=True)
+
+    def run_opened(self, folder: RunFolder, config: RunConfig) -> None:
+        """Remember whether the run trains a built-in network on compiled kernels."""
+        is_own = config.model.is_own or "task_object" in folder.description()
+        self._starting = STARTING if is_own or config.model.backend == "torch" else COMPILING
 
     def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         """Show the bar at its first round."""
@@ -134,7 +142,7 @@ class TrainingProgress(_Bars):
             self._point = resumed.points[-1]
         slot = int(timeline.broadcast_end[self._first - 1]) if self._first else 0
         name = f"{timeline.schedule} S={timeline.scenario.group_size_text}"
-        self._row = self._bar.add_task(name, total=timeline.last_slot, completed=slot, text=STARTING)
+        self._row = self._bar.add_task(name, total=timeline.last_slot, completed=slot, text=self._starting)
 
     def round_done(self, round_number: int) -> None:
         """Advance the progress bar."""

@@ -17,6 +17,7 @@ from typing import Any, get_origin
 from slotwise.aggregation import AggregationConfig
 from slotwise.data import FACTS, DatasetConfig
 from slotwise.data.facts import FOUND_IN_FOLDER
+from slotwise.data.npz_folder import input_type
 from slotwise.errors import (
     ConflictError,
     InputError,
@@ -374,6 +375,9 @@ class RunConfig:
                 dropout=DROPOUT.get(self.model.network, 0.0),
             )
         except ValueError as error:
+            # With inputs of another type no layers would help.
+            if folder is not None and (kind := input_type(folder)) != "uint8":
+                raise InputError("data_folder", f"{folder} with {kind} inputs", TRAINABLE_FOLDER) from None
             raise InputError("channels", self.model.channels, f"fewer layers: {error}") from None
 
     @property

@@ -97,6 +97,8 @@ class RunFolder:
         """Return an existing run folder."""
         folder = cls(Path(path))
         if not folder.is_run:
+            if not os.path.exists(path):  # noqa: PTH110  (Path.exists fails if the name is too long)
+                raise UserError(f"{path}: not a run folder: there is no such file or folder")
             made = "as slotwise train or slotwise serve makes it"
             raise UserError(f"{path}: not a run folder (no run.json), {made}")
         return folder

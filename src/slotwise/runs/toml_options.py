@@ -34,6 +34,9 @@ FLAGS_ONLY = (
     "quiet",
 )
 
+# What only a file of slotwise sweep has, beside options of a run.
+SWEEP_ONLY = ("case", "seeds", "skip_impossible")
+
 
 def read_toml(path: Path, table: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Read the options in a TOML file, or in ``table`` of it; names may have dashes or underscores."""
@@ -98,6 +101,8 @@ def _refuse_unknown(key: str, value: Any, others: Sequence[str]) -> None:
         raise UserError(
             f"unknown option {key}: a file cannot have it; give the flag --{name.replace('_', '-')}"
         )
+    if name in SWEEP_ONLY and name not in others:
+        raise UserError(f"unknown option {key}: it belongs at the top of a file of slotwise sweep")
     items = value if isinstance(value, list) else [value]
     if any(isinstance(item, dict) for item in items) and name not in others:
         close = difflib.get_close_matches(key, others, 1)
