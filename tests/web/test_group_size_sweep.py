@@ -1,4 +1,4 @@
-"""The curves over all group sizes."""
+"""The curves over group sizes."""
 
 from typing import Any
 

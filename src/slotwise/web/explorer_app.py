@@ -28,7 +28,7 @@ from slotwise.web.page_files import page, static_file
 from slotwise.web.trainings import Trainings
 
 LONGEST_BODY = 64 << 10  # bytes
-MOST_SWEEP_SECONDS = 60.0  # for the curves over all group sizes
+MOST_SWEEP_SECONDS = 60.0  # for the curves over group sizes
 
 
 class Explorer:
@@ -42,7 +42,7 @@ class Explorer:
 
     def __init__(self, runs: Path | None, new_runs: Path, seconds: float = MOST_SECONDS) -> None:
         self._trainings, self._root = Trainings(new_runs), runs or new_runs
-        # The curves over all group sizes take longest; the chart does not wait for them.
+        # The curves over group sizes take longest; the chart does not wait for them.
         self._charts, self._sweeps = (AnswerProcess(self._root, seconds) for _ in range(2))
         self._streams = EventStreams(self._trainings.changes, lambda: json.dumps(self._trainings.as_dicts()))
         self._begins_with_results = runs is not None

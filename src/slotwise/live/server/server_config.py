@@ -67,8 +67,8 @@ class ServerConfig:
         cool_down: Seconds in which one penalty point expires; a bad update costs a point, a long wait one
             for each timeout, and a device is excluded while it has 3, until it has 2. Default: 20 timeouts.
         clip_norm: Largest L2 norm of an update; longer ones are scaled down to it: a number, off, or auto,
-            which is 3 times the median of the last 10 updates, or twice for a device that has just sent a
-            long one.
+            which is 3 times the median of the updates of this round and the 10 before, or twice for a device
+            that has just sent a long one.
         retransmission: When an update that did not arrive is sent again: next-turn, at-once, or never
             (erasure).
         checkpoint_every: Seconds between checkpoints, the most work a crash can lose; 0: after every round.

@@ -15,8 +15,8 @@
     const chosen = Math.max(1, Math.min(Number(form.value("devices")), Math.round(size)));
     if (String(chosen) !== form.value("group_size")) form.give("group_size", String(chosen) === form.controls.group_size.usual ? "" : String(chosen));
   };
-  const roundsPlot = new sw.Plot(byId("plot-rounds"), { onpick: pickSize, name: "Rounds over all group sizes" });
-  const stalenessPlot = new sw.Plot(byId("plot-staleness"), { onpick: pickSize, name: "Staleness over all group sizes" });
+  const roundsPlot = new sw.Plot(byId("plot-rounds"), { onpick: pickSize, name: "Rounds over group sizes" });
+  const stalenessPlot = new sw.Plot(byId("plot-staleness"), { onpick: pickSize, name: "Staleness over group sizes" });
   sw.plots = { rounds: roundsPlot, staleness: stalenessPlot };
 
   let radio = null;  // the options of the radio, which are there with a link model that has one
