@@ -388,6 +388,8 @@ def interrupt_at(function: Callable[..., object], instruction: int) -> Iterator[
         return trace
 
     before = sys.gettrace()
+    # Python 3.12 reports instructions only if a frame has asked for them before `settrace`.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(trace)
     try:
         yield
