@@ -143,9 +143,8 @@ def plan(
     sizes = divisors(count) if group_sizes is None else list(group_sizes)
     if not sizes:
         raise InputError("group_sizes", "none", "at least one group size")
-    channel: dict[str, Any] = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
-    channel["sub_channels"] = sub_channels
-    scenarios = [Scenario(devices=count, group_size=size, **channel) for size in sizes]
+    slots: dict[str, Any] = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
+    scenarios = [Scenario(devices=count, group_size=s, sub_channels=sub_channels, **slots) for s in sizes]
     unequal = fleet.fleet(scenarios[0], seed) if isinstance(fleet, FleetConfig) else fleet
     # Equal devices have closed forms, however they were described.
     if unequal is not None and unequal.is_equal_to(scenarios[0]):
@@ -162,10 +161,9 @@ def plan(
     table = PlanTable(_plan(one, unequal, link and link(one), counted, powers) for one in scenarios)
     if not any(row.fits for row in table):
         shortest = min(map(theory.sync_round_slots, scenarios))
-        allowed = f"at least {shortest}, the slots of the shortest first round"
-        if unequal or link:
-            allowed = "long enough for a first round to end"
-        raise InputError("deadline", deadline, allowed)
+        known = f"at least {shortest}, the slots of the shortest first round"
+        simulated = "long enough for a first round to end"
+        raise InputError("deadline", deadline, simulated if unequal or link else known)
     return table
 
 
