@@ -11,7 +11,7 @@ from slotwise.batch import BatchFolder, BatchResults, BatchSpec
 from slotwise.batch.batch_folder import write_spec
 from slotwise.batch.results import batch_figure, mean_statistics
 from slotwise.costs import usage
-from slotwise.errors import UserError
+from slotwise.errors import InputError, UserError
 from slotwise.files import write_csv
 from slotwise.learning import Point
 from slotwise.runs import RunFolder
@@ -25,7 +25,13 @@ POWERS = "\n[powers]\ncomputing = 2.0\nsending = 1\nreceiving = 0.5\n"
 def fill(read: Read, tmp_path: Path) -> Fill:
     """Makes the folder of a grid whose points have ended, without the training, and reads it."""
 
-    def make(text: str, *, without: tuple[str, ...] = (), diverged: tuple[str, ...] = ()) -> BatchResults:
+    def make(
+        text: str,
+        *,
+        without: tuple[str, ...] = (),
+        diverged: tuple[str, ...] = (),
+        with_f1: tuple[int, ...] = (),
+    ) -> BatchResults:
         spec, folder = read(text), BatchFolder(tmp_path / "out")
         with folder.locked():
             write_spec(folder, spec)
@@ -34,8 +40,9 @@ def fill(read: Read, tmp_path: Path) -> Fill:
                 continue
             own = RunFolder.create(folder.run(run.name).path, run.config)
             timeline = run.config.simulate()
-            last = Point(timeline.last_slot, timeline.rounds, 1.0 / (1 + number), 0.5, 1)
-            own.write_points([Point(0, 0, 2.0, 0.1, 0), last])
+            metrics = {"f1": 0.25 * number} if number in with_f1 else {}
+            last = Point(timeline.last_slot, timeline.rounds, 1.0 / (1 + number), 0.5, 1, metrics)
+            own.write_points([Point(0, 0, 2.0, 0.1, 0, dict.fromkeys(metrics, 0.0)), last])
             status = "diverged" if run.name in diverged else "finished"
             own.write_description(run.config, status, seconds=1.5)
         return BatchResults.read(folder)
@@ -49,6 +56,26 @@ def rows(columns: dict[str, list[object]]) -> list[dict[str, str]]:
         path = Path(folder) / "table.csv"
         write_csv(path, [*columns], zip(*columns.values(), strict=True))
         return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def test_metrics_of_the_task_are_columns_of_both_tables(fill: Fill) -> None:
+    results = fill("learning-rate = [0.1, 0.2, 0.3]", with_f1=(1, 2))
+    assert results.columns()["final_f1"] == [None, 0.25, 0.5]
+    assert list(results.columns())[-2:] == ["final_f1", "run"]
+    curves = results.curve_columns()
+    assert list(curves)[-2:] == ["accuracy", "f1"]
+    assert curves["f1"] == [None, None, 0.0, 0.25, 0.0, 0.5]
+
+
+def test_the_figure_shows_another_metric_in_place_of_the_loss(fill: Fill) -> None:
+    results = fill("learning-rate = [0.1, 0.2]", with_f1=(0, 1))
+    figure = batch_figure(results, "f1")
+    assert {panel.up for panel in figure.panels} == {"f1"}
+    (line,) = figure.panels[0].lines
+    assert line.band("value", "f1").mean.tolist() == [0.0, 0.25]
+    assert batch_figure(results, "accuracy").panels[0].lines[0].band("value", "accuracy").mean[0] == 50.0
+    with pytest.raises(InputError, match="loss, accuracy, f1"):
+        batch_figure(results, "auc")
 
 
 def test_there_is_a_row_for_each_point_with_its_figures(fill: Fill) -> None:

@@ -52,6 +52,20 @@ def test_curves_are_drawn_in_the_kind_the_suffix_says(
     assert out.read_bytes().startswith(first)
 
 
+def test_a_metric_of_the_task_is_drawn_and_another_one_is_refused(
+    slotwise: Cli, finished: Path, tmp_path: Path
+) -> None:
+    RunFolder.open(finished).write_points([point._replace(metrics={"f1": 0.5}) for point in POINTS])
+    out = tmp_path / "curves.svg"
+    assert slotwise("show", finished, "--metric", "f1", "--out", out)[0] == 0
+    assert "f1 against slots" in out.read_text(encoding="utf-8")
+    code, text, err = slotwise("show", finished, "--metric", "auc", "--out", tmp_path / "other.svg")
+    assert (code, text) == (2, "")
+    assert err == "slotwise: --metric auc: must be a metric of the results: accuracy, f1\n"
+    assert not (tmp_path / "other.svg").exists()
+    assert slotwise("show", finished, "--metric", "f1")[0] == 2  # nothing would be drawn
+
+
 def test_a_run_without_points_is_shown_too(slotwise: Cli, tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "fresh", RunConfig())
     code, out, _ = slotwise("show", folder.path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isnan, nan
 from pathlib import Path
@@ -16,10 +16,20 @@ from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Failure, schedule_summary, schedule_timeline
 from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import UserError
+from slotwise.learning.task import NO_METRICS, metric_names
 from slotwise.notebook import Displayable
-from slotwise.report.curves import COLOURS, Across, CurveFigure, FinalPoint, Line, MeasuredPoint, Panel
+from slotwise.report.curves import (
+    COLOURS,
+    Across,
+    CurveFigure,
+    FinalPoint,
+    Line,
+    MeasuredPoint,
+    Panel,
+    check_metric,
+)
 from slotwise.runs import RunFolder
-from slotwise.runs.run_folder import final_accuracy, final_loss
+from slotwise.runs.run_folder import final_accuracy, final_loss, final_metrics
 from slotwise.runs.slot_duration import powers_of_run
 
 MOST_PANELS = 8  # of curves
@@ -43,9 +53,17 @@ class PointStatistics(NamedTuple):
     seconds: float  # that the training took
 
 
-@dataclass(frozen=True)
-class PointResult:
-    """A point: case, value on each axis, seed and run; its status, its curve so far, and its statistics."""
+class RunOutcome(NamedTuple):
+    """A run as far as it was trained: its status, its evaluations, and its statistics once it is finished."""
+
+    status: str
+    curve: tuple[MeasuredPoint, ...] = ()
+    statistics: PointStatistics | None = None
+    final_metrics: Mapping[str, float] = NO_METRICS  # beside loss and accuracy, medians as theirs
+
+
+class PointResult(NamedTuple):
+    """A point: case, value on each axis, seed and run, and what came of it so far, as in `RunOutcome`."""
 
     case: str
     values: tuple[Any, ...]
@@ -54,6 +72,7 @@ class PointResult:
     status: str
     curve: tuple[MeasuredPoint, ...] = ()
     statistics: PointStatistics | None = None
+    final_metrics: Mapping[str, float] = NO_METRICS
 
 
 @dataclass(frozen=True)
@@ -104,20 +123,33 @@ class BatchResults(Displayable):
             groups.setdefault((row.case, *texts), []).append(row)
         return groups
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics that any point has beside loss and accuracy."""
+        return metric_names(point.metrics for row in self.rows for point in row.curve)
+
     def columns(self) -> dict[str, list[Any]]:
-        """Return the table of points by column; statistics are None until a point is finished."""
+        """Return the table of points by column; statistics are None until a point is finished.
+
+        A further metric of the task, such as test_loss, has a column final_test_loss.
+        """
         table = self._key_columns(self.rows)
         table["status"] = [row.status for row in self.rows]
         for number, name in enumerate(PointStatistics._fields):
             table[name] = [_known(row.statistics[number]) if row.statistics else None for row in self.rows]
+        for name in self.metrics:
+            table[f"final_{name}"] = [_known(row.final_metrics.get(name, nan)) for row in self.rows]
         table["run"] = [row.run for row in self.rows]
         return table
 
     def curve_columns(self) -> dict[str, list[Any]]:
-        """Return the table of evaluations by column."""
+        """Return the table of evaluations by column; further metrics of the task are the last columns."""
         table = self._key_columns([row for row in self.rows for _ in row.curve])
-        for number, name in enumerate(MeasuredPoint._fields):
-            table[name] = [_known(point[number]) for row in self.rows for point in row.curve]
+        points = [point for row in self.rows for point in row.curve]
+        for name in MeasuredPoint._fields[:-1]:
+            table[name] = [_known(getattr(point, name)) for point in points]
+        for name in self.metrics:
+            table[name] = [_known(point.metrics.get(name, nan)) for point in points]
         return table
 
     def _key_columns(self, rows: Sequence[PointResult]) -> dict[str, list[Any]]:
@@ -128,9 +160,9 @@ class BatchResults(Displayable):
         table["seed"] = [row.seed for row in rows]
         return table
 
-    def curve_figure(self) -> CurveFigure:
+    def curve_figure(self, metric: str = "loss") -> CurveFigure:
         """Return the figure of `batch_figure`; raise a UserError if there is nothing to draw yet."""
-        figure = batch_figure(self)
+        figure = batch_figure(self, metric)
         if not figure.panels:
             raise UserError("nothing has been evaluated yet; there is nothing to draw")
         return figure
@@ -146,15 +178,13 @@ def _known(value: float) -> float | None:
     return None if isnan(value) else value
 
 
-def read_run(
-    run: RunFolder, powers: Powers | None
-) -> tuple[str, tuple[MeasuredPoint, ...], PointStatistics | None]:
-    """Return the status of a run, its evaluations with updates and joules until then, and its statistics."""
+def read_run(run: RunFolder, powers: Powers | None) -> RunOutcome:
+    """Read a run; its joules are NaN without powers."""
     if not run.is_run:
-        return "missing", (), None
+        return RunOutcome("missing")
     status, points, config = run.status, run.points(), run.parameters()
     if not points:
-        return status, (), None
+        return RunOutcome(status)
     schedule, timeline = schedule_summary(config), schedule_timeline(config)
     if points[-1].round > schedule.rounds:
         raise UserError(f"{run.path}: its history.csv and its run.json are not of the same run")
@@ -163,11 +193,13 @@ def read_run(
         own = powers_of_run(powers, config, check=False)
         spent = joules(usage_until(timeline, [point.slot for point in points]), own)
     curve = tuple(
-        MeasuredPoint(p.slot, p.round, int(timeline.round_offsets[p.round]), float(used), p.loss, p.accuracy)
+        MeasuredPoint(
+            p.slot, p.round, int(timeline.round_offsets[p.round]), float(used), p.loss, p.accuracy, p.metrics
+        )
         for p, used in zip(points, spent, strict=True)
     )
     if status != "finished":
-        return status, curve, None
+        return RunOutcome(status, curve)
     statistics = PointStatistics(
         final_loss=final_loss(points, config.deadline),
         final_accuracy=final_accuracy(points, config.deadline),
@@ -178,19 +210,24 @@ def read_run(
         seconds=float(run.description().get("seconds", 0.0)),
         **schedule._asdict(),
     )
-    return status, curve, statistics
+    return RunOutcome(status, curve, statistics, final_metrics(points, config.deadline))
 
 
 Groups = dict[str, list[PointResult]]
 
 
-def batch_figure(results: BatchResults) -> CurveFigure:
-    """Return the figure of all that can be drawn so far: means over the seeds.
+def batch_figure(results: BatchResults, metric: str = "loss") -> CurveFigure:
+    """Return the figure of the loss or another metric, as far as it can be drawn: means over the seeds.
 
-    The numeric axis with the most values is the horizontal one of the final losses, and each of its values
+    The numeric axis with the most values is the horizontal one of the final values, and each of its values
     has a panel of curves. The cases and the other axes are the lines, in the same colours everywhere. Without
     a numeric axis, the curves are drawn against slots, rounds, updates and joules.
+
+    Raises:
+        InputError: no run has the metric.
     """
+    check_metric(metric, "loss", "accuracy", *results.metrics)
+    title = metric.capitalize() if metric in ("loss", "accuracy") else metric
     numeric = [axis for axis in results.axes if axis.is_numeric]
     across = max(numeric, key=lambda axis: len(axis.values), default=None)
     groups = _groups(results, results.rows, across)
@@ -199,24 +236,25 @@ def batch_figure(results: BatchResults) -> CurveFigure:
     drawn = sorted(losses, key=lambda label: losses[label])[:MOST_LINES]
     # In the order of the groups, not of the losses, which change while runs finish.
     styles = {label: number for number, label in enumerate(label for label in groups if label in drawn)}
-    note = f" (the {len(styles)} lowest of {len(groups)})" if len(styles) < len(groups) else ""
+    lowest = "lowest" if metric == "loss" else "lowest losses"
+    note = f" (the {len(styles)} {lowest} of {len(groups)})" if len(styles) < len(groups) else ""
     if across is None:
         lines = _curve_lines(groups, styles)
         costs: dict[Across, str] = {"slot": "slots", "round": "rounds", "updates": "updates"}
         if results.has_joules:
             costs["joules"] = "joules"
-        panels = [Panel(f"Loss against {name}{note}", cost, "loss", lines) for cost, name in costs.items()]
+        panels = [Panel(f"{title} against {name}{note}", cost, metric, lines) for cost, name in costs.items()]
     else:
         place, values = results.axes.index(across), across.values
         final = [_final_line(label, groups[label], place, style) for label, style in styles.items()]
         shown = tuple(line for line in final if line.seeds)
-        panels = [Panel(f"Final loss against {across.title}{note}", "value", "loss", shown, across.title)]
+        panels = [Panel(f"Final {metric} against {across.title}{note}", "value", metric, shown, across.title)]
         count = min(len(values), MOST_PANELS)
         # Evenly spread, with the first and the last value; a numeric axis has at least two.
         for value in (values[number * (len(values) - 1) // (count - 1)] for number in range(count)):
             rows = [row for row in results.rows if row.values[place] == value]
             lines = _curve_lines(_groups(results, rows, across), styles)
-            panels.append(Panel(across.label(value), "slot", "loss", lines))
+            panels.append(Panel(across.label(value), "slot", metric, lines))
     return CurveFigure("curves", "", "", tuple(panel for panel in panels if panel.lines))
 
 
@@ -245,13 +283,13 @@ def _curve_lines(groups: Groups, styles: dict[str, int]) -> tuple[Line, ...]:
 
 
 def _final_line(label: str, rows: Sequence[PointResult], place: int, style: int) -> Line:
-    """Return the final losses of each seed, at the values that all seeds have finished."""
+    """Return the final values of each seed, at the values that all seeds have finished."""
     by_seed: dict[int, dict[float, FinalPoint]] = {}
     for row in rows:
         if row.statistics:
             value = float(row.values[place])
-            point = FinalPoint(value, row.statistics.final_loss, row.statistics.final_accuracy)
-            by_seed.setdefault(row.seed, {})[value] = point
+            loss, accuracy = row.statistics.final_loss, row.statistics.final_accuracy
+            by_seed.setdefault(row.seed, {})[value] = FinalPoint(value, loss, accuracy, row.final_metrics)
     shared = sorted(set.intersection(*(set(points) for points in by_seed.values()))) if by_seed else []
     seeds = tuple(tuple(points[value] for value in shared) for points in by_seed.values() if shared)
     return _line(label, style, seeds)

@@ -18,6 +18,7 @@ from slotwise.report.plotting import curves_figure, draw_curves, picture_kind, r
 from slotwise.report.tables import RunSummary, device_csv, run_tables, table_console
 
 OUT = output("Draw the curves: FILE.png, .svg or .pdf.", metavar="FILE")
+METRIC = output("Metric to draw: beside the loss for runs (default: accuracy), in its place for a batch.")
 USAGE_CSV = output("Write slots and joules of every device: FILE.csv.", metavar="FILE")
 
 
@@ -28,6 +29,7 @@ def show(
     /,
     *,
     out: Annotated[Path | None, OUT] = None,
+    metric: Annotated[str | None, METRIC] = None,
     per_device: PerDevice = False,
     usage_csv: Annotated[Path | None, USAGE_CSV] = None,
     as_json: AsJson = False,
@@ -39,21 +41,24 @@ def show(
     powers = take_powers(options)
     if out is not None:
         picture_kind(out)
+    elif metric is not None:
+        raise UserError("--metric needs --out FILE: it names what the figure shows")
     for path in (out, usage_csv):
         if path is not None:
             check_writable(path)
     if any(BatchFolder(path).is_batch for path in runs):
         if powers is not None or per_device or usage_csv is not None:
             raise UserError("costs are shown for runs, not for a batch: name folders in its runs/")
-        _show_batch(runs, out, as_json)
+        _show_batch(runs, out, metric or "loss", as_json)
         return
+    figure = curves_figure(read_curves(runs), metric or "accuracy") if out is not None else None
     summaries = [RunSummary.read(path, powers) for path in runs]
     if as_json:
         print(json_text([summary.as_dict(per_device) for summary in summaries]))
     else:
         table_console().print(*run_tables(summaries, per_device=per_device))
-    if out is not None:
-        draw_curves(curves_figure(read_curves(runs)), out)
+    if out is not None and figure is not None:
+        draw_curves(figure, out)
         print(f"wrote {out}", file=sys.stderr)
     if usage_csv is not None:
         costs = {str(summary.folder.path): summary.costs for summary in summaries}
@@ -61,11 +66,11 @@ def show(
         print(f"wrote {usage_csv}", file=sys.stderr)
 
 
-def _show_batch(folders: list[Path], out: Path | None, as_json: bool) -> None:
+def _show_batch(folders: list[Path], out: Path | None, metric: str, as_json: bool) -> None:
     if len(folders) > 1:
         raise UserError(f"{folders[0]} and others: a batch is shown by itself")
     results = BatchResults.read(BatchFolder(folders[0]))
-    figure = batch_figure(results)
+    figure = batch_figure(results, metric)
     if out is not None and not figure.panels:
         raise UserError(f"{folders[0]}: nothing has been evaluated yet; there is nothing to draw")
     if as_json:

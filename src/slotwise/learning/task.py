@@ -102,6 +102,11 @@ class Task(Protocol):
         """Return the model's arrays by name and in their shapes, for people and for other programs."""
 
 
+def metric_names(metrics: Iterable[Mapping[str, float]]) -> tuple[str, ...]:
+    """Return the names of all metrics, each once, in the order in which they appear."""
+    return tuple({name: None for values in metrics for name in values})
+
+
 def update_of(result: Vector | TrainingResult) -> Vector:
     """Return the update in the result of a local training."""
     return result.update if isinstance(result, TrainingResult) else result

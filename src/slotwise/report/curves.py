@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, isnan, log10, nan
 from typing import Literal, NamedTuple
@@ -10,7 +10,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.errors import InputError
 from slotwise.learning import Point
+from slotwise.learning.task import NO_METRICS
 
 Across = Literal["slot", "round", "updates", "joules", "value"]
 Up = str  # loss, accuracy or a metric of the points
@@ -65,14 +67,16 @@ class MeasuredPoint(NamedTuple):
     joules: float
     loss: float
     accuracy: float
+    metrics: Mapping[str, float] = NO_METRICS
 
 
 class FinalPoint(NamedTuple):
-    """Final loss and accuracy (0 to 1) of a run with one value of a parameter."""
+    """Final loss, accuracy (0 to 1) and further metrics of a run with one value of a parameter."""
 
     value: float
     loss: float
     accuracy: float
+    metrics: Mapping[str, float] = NO_METRICS
 
 
 AnyPoint = Point | MeasuredPoint | FinalPoint
@@ -123,7 +127,13 @@ def _value(point: AnyPoint, up: Up) -> float:
     """Return loss, accuracy or another metric of a point; NaN if it does not have the metric."""
     if up in ("loss", "accuracy"):
         return float(getattr(point, up))
-    return point.metrics.get(up, nan) if isinstance(point, Point) else nan
+    return point.metrics.get(up, nan)
+
+
+def check_metric(metric: str, *names: str) -> None:
+    """Raise an InputError unless ``metric`` is one of ``names``."""
+    if metric not in names:
+        raise InputError("metric", metric, f"a metric of the results: {', '.join(names)}")
 
 
 MANY_TIMES = 8  # the rounds of one line, compared with those of another

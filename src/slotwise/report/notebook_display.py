@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Point
+from slotwise.learning.task import metric_names
 from slotwise.planning import FleetPlan, Plan, PlanTable
 from slotwise.report.curves import BLUE, GREEN, VERMILLION, CurveFigure, Line, loss_and_accuracy
 from slotwise.report.gantt.chart import describe, whole_window
@@ -75,17 +76,14 @@ def plot_curves(results: Mapping[str, History | RunResult], *, metric: str = "ac
         if not isinstance(history, History):
             raise InputError("results", f"{label}: {describe_value(result)}", "a History or a RunResult each")
         curves[label] = history.points
-    metrics = {name: None for points in curves.values() for point in points for name in point.metrics}
-    if metric not in ("accuracy", *metrics):
-        raise InputError("metric", metric, f"a metric of the results: {', '.join(('accuracy', *metrics))}")
     return _shown(plot_figure(curves_figure(curves, metric)))
 
 
 def point_columns(points: Sequence[Point]) -> Columns:
     """Return evaluations by column; each further metric is a column of its own."""
-    metrics = {name: None for point in points for name in point.metrics}
+    names = metric_names(point.metrics for point in points)
     columns = {name: [getattr(point, name) for point in points] for name in Point._fields[:-1]}
-    return columns | {name: [point.metrics.get(name, nan) for point in points] for name in metrics}
+    return columns | {name: [point.metrics.get(name, nan) for point in points] for name in names}
 
 
 def _shown(figure: Figure) -> Figure:

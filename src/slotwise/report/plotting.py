@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from slotwise.errors import InputError
 from slotwise.files import check_writable, write_atomically
 from slotwise.learning import Point
+from slotwise.learning.task import metric_names
 from slotwise.report.curves import (
     COLOURS,
     Band,
@@ -23,6 +24,7 @@ from slotwise.report.curves import (
     Line,
     LossRange,
     Panel,
+    check_metric,
     loss_and_accuracy,
 )
 from slotwise.runs import RunFolder
@@ -91,7 +93,13 @@ def read_curves(folders: Iterable[Path]) -> dict[str, list[Point]]:
 
 
 def curves_figure(curves: Mapping[str, Sequence[Point]], metric: str = "accuracy") -> CurveFigure:
-    """Return a figure of loss and ``metric`` against slots and of loss against rounds."""
+    """Return a figure of loss and ``metric`` against slots and of loss against rounds.
+
+    Raises:
+        InputError: no curve has the metric.
+    """
+    every = (point.metrics for points in curves.values() for point in points)
+    check_metric(metric, "accuracy", *metric_names(every))
     lines = tuple(
         Line(name, COLOURS[number % len(COLOURS)], number // len(COLOURS) % 2 == 1, (points,))
         for number, (name, points) in enumerate(curves.items())
@@ -143,7 +151,8 @@ def plot_figure(figure: CurveFigure, *, legend: bool = True) -> Figure:
             _draw_panel(axes, panel, figure.losses)
             # Room for the note below all titles, so that they stay in one line.
             pad = 2 * NOTE_SIZE if figure.losses.cut else None
-            axes.set_title(fill(panel.title, int(WIDTH / columns / TITLE_LETTER)), pad=pad)
+            width = int(WIDTH / columns / TITLE_LETTER)
+            axes.set_title(fill(panel.title, width, break_on_hyphens=False), pad=pad)
         for axes in grid.flat[len(figure.panels) :]:
             axes.set_visible(False)
         for axes in grid[:, 1:].flat if all_alike else ():

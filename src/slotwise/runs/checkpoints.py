@@ -21,7 +21,7 @@ from slotwise.aggregation import RuleState
 from slotwise.errors import UserError
 from slotwise.files import leftovers, write_atomically
 from slotwise.learning import History, Point
-from slotwise.learning.task import COLUMNS, DeviceState
+from slotwise.learning.task import COLUMNS, DeviceState, metric_names
 
 KEPT = 2
 POINT_ARRAYS = ("slots", "rounds", "losses", "accuracies", "staleness")  # in the order of COLUMNS
@@ -147,7 +147,7 @@ def _encode(history: History) -> bytes:
         more |= {f"{DEVICE_STATE}{device}.{name}": array for name, array in state.items()}
     for name, (column, kind) in zip(POINT_ARRAYS, COLUMNS.items(), strict=True):
         more[name] = np.array([getattr(point, column) for point in history.points], dtype=kind)
-    for name in {name: None for point in history.points for name in point.metrics}:
+    for name in metric_names(point.metrics for point in history.points):
         more[METRIC + name] = np.array([p.metrics.get(name, np.nan) for p in history.points])
     np.savez(
         buffer,

@@ -34,7 +34,7 @@ from slotwise.files import (
     write_document,
 )
 from slotwise.learning import History, Point
-from slotwise.learning.task import COLUMNS
+from slotwise.learning.task import COLUMNS, metric_names
 from slotwise.machine import processor, source_commit
 from slotwise.runs.checkpoints import Checkpoints
 from slotwise.runs.config import RunConfig
@@ -177,7 +177,7 @@ class RunFolder:
 
     def write_points(self, points: Sequence[Point]) -> None:
         """Write history.csv, one line an evaluation."""
-        names = tuple({name: None for point in points for name in point.metrics})
+        names = metric_names(point.metrics for point in points)
         rows = [(*point[:-1], *(point.metrics.get(name, nan) for name in names)) for point in points]
         write_csv(self.path / "history.csv", (*COLUMNS, *names), rows)
 
@@ -235,6 +235,13 @@ def final_loss(points: Sequence[Point], deadline: int) -> float:
 def final_accuracy(points: Sequence[Point], deadline: int) -> float:
     """Return the median test accuracy over the last tenth of the slots."""
     return float(np.median([point.accuracy for point in _final(points, deadline)]))
+
+
+def final_metrics(points: Sequence[Point], deadline: int) -> dict[str, float]:
+    """Return the median of each further metric over the last tenth of the slots, by name."""
+    last = _final(points, deadline)
+    names = metric_names(point.metrics for point in last)
+    return {name: float(np.median([point.metrics.get(name, nan) for point in last])) for name in names}
 
 
 def _final(points: Sequence[Point], deadline: int) -> list[Point]:

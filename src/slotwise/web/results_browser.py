@@ -141,7 +141,7 @@ class ResultsBrowser:
         if across in ("slot", "round"):
             return folder.points()
         _refuse_own_code(config)
-        return read_run(folder, powers)[1]
+        return read_run(folder, powers).curve
 
 
 def _refuse_own_code(config: RunConfig) -> None:
