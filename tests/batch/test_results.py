@@ -231,7 +231,7 @@ def test_a_notebook_shows_results_as_table_plot_and_html(fill: Fill) -> None:
     assert (table["joules"].dropna() > 0).all()
     figure = results.plot()
     assert isinstance(figure, Figure)
-    titles = [axes.get_title().replace("\n", "") for axes in figure.axes if axes.get_visible()]
+    titles = [axes.get_title().replace("\n", " ") for axes in figure.axes if axes.get_visible()]
     assert titles == ["Final loss against learning-rate", "learning-rate=0.1", "learning-rate=0.3"]
     html = results._repr_html_()
     assert html.startswith("<table")
