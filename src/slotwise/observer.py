@@ -57,6 +57,9 @@ class Observer:
     def job_ended(self, job: Job, reason: str | None) -> None:
         """A job is finished or was stopped; ``reason`` says why if it failed."""
 
+    def batch_ended(self) -> None:
+        """A batch has ended, also if it was stopped or an error ended it."""
+
     def rung_started(self, slot: int, candidates: Sequence[str]) -> None:
         """A search trains these candidates up to a slot."""
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import Vector
-from slotwise.batch import Job, JobProgress, Run
+from slotwise.batch import BatchSpec, Job, JobProgress, Run, run_batch
 from slotwise.learning import Evaluation, History, Point, TrainingStart, train
 from slotwise.report.progress import (
     MOST_BARS,
@@ -239,3 +239,15 @@ def test_a_bar_for_python_ends_with_its_training(
     with pytest.raises(RuntimeError, match="broken device"):
         train(timeline, Halving(fails=True), observer=bar)
     assert "async S=2" in capsys.readouterr().err
+
+
+def test_a_bar_for_python_ends_with_its_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = {"devices": 6, "group_size": 2, "compute_slots": 3, "deadline": 20, "network": "logistic"}
+    spec = BatchSpec.of({"few": case, "many": {**case, "group_size": 3}})
+    bar = ProgressBar()
+    run_batch(spec, tmp_path, executor="serial", observer=bar)
+    shown = capsys.readouterr().err
+    assert "many,seed=0: loss" in shown
+    assert "2 of 2 runs" in shown  # without a terminal it is printed when the bar stops
+    run_batch(spec, tmp_path, executor="serial", observer=bar)
+    assert capsys.readouterr().err == ""  # nothing was left to train

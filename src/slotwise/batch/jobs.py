@@ -159,6 +159,7 @@ def run_jobs(
         raise
     finally:
         executor.close()
+        observer.batch_ended()
     return tuple(dispatcher.failures)
 
 

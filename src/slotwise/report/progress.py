@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 from slotwise.learning import History, Point
-from slotwise.observer import Observer
+from slotwise.observer import Observer, Observers
 from slotwise.report.number_text import loss_text
 from slotwise.report.percent import percent
 from slotwise.runs import RunConfig, RunFolder
@@ -71,7 +71,11 @@ class _Bars(Observer):
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._bar.tasks:
+        self._end()
+
+    def _end(self) -> None:
+        """Leave the bars as they are."""
+        if self._bar.live.is_started:
             self._bar.stop()
 
 
@@ -168,27 +172,6 @@ class TrainingProgress(_Bars):
         return self._stop.requested
 
 
-class ProgressBar(TrainingProgress):
-    """An observer of `train`, `run` and `resume` that shows a progress bar on stderr or in a notebook.
-
-    It shows slots, rounds, the last loss and accuracy, updates per second and the time left.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(Stop())  # Ctrl-C interrupts, as without a bar
-
-    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
-        """Show the bar at its first round, without that of an earlier training."""
-        for row in self._bar.task_ids:
-            self._bar.remove_task(row)
-        self._point = None
-        super().run_started(timeline, resumed)
-
-    def training_ended(self, rounds: int) -> None:  # noqa: ARG002
-        """Leave the bar as it is."""
-        self._bar.stop()
-
-
 class BatchProgress(_Bars):
     """A bar for all jobs with the time left, one for each job in training, and a line for each that ended.
 
@@ -282,6 +265,41 @@ class BatchProgress(_Bars):
         before = f" ({self._finished} finished before)" if self._finished else ""
         title = f"{self._ended} of {self._count} runs{before}"
         self._bar.update(self._all, completed=done, description=title, text=text)
+
+
+class _TrainingBar(TrainingProgress):
+    """The bar of a training that ends by itself, for programs without a block around it."""
+
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
+        """Show the bar at its first round, without that of an earlier training."""
+        for row in self._bar.task_ids:
+            self._bar.remove_task(row)
+        self._point = None
+        super().run_started(timeline, resumed)
+
+    def training_ended(self, rounds: int) -> None:  # noqa: ARG002
+        """Leave the bar as it is."""
+        self._end()
+
+
+class _BatchBar(BatchProgress):
+    """The bars of a batch that end by themselves."""
+
+    def batch_ended(self) -> None:
+        """Leave the bars as they are."""
+        self._end()
+
+
+class ProgressBar(Observers):
+    """An observer that shows progress bars on stderr or in a notebook.
+
+    For `train`, `run` and `resume`: slots, rounds, the last loss and accuracy, updates per second and the
+    time left. For `run_batch`, `recommend` and `reproduce`: the runs in training and the time left for all.
+    Ctrl-C interrupts, as without a bar.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_TrainingBar(Stop()), _BatchBar(lambda: False))
 
 
 @dataclass
