@@ -7,6 +7,9 @@ from slotwise.report.number_text import counted, loss_text
     ("loss", "text"),
     [
         (0.12345, "0.1235"),
+        (0.0001, "0.0001"),
+        (8.07e-5, "8.1e-5"),
+        (0.0, "0.0000"),
         (99_999.0, "99999.0000"),
         (31118927445868420376271081439232.0, "3.1e31"),
         (-2.5e7, "-2.5e7"),
@@ -14,7 +17,7 @@ from slotwise.report.number_text import counted, loss_text
         (float("nan"), "nan"),
     ],
 )
-def test_a_huge_loss_is_short(loss: float, text: str) -> None:
+def test_a_tiny_or_huge_loss_is_short(loss: float, text: str) -> None:
     assert loss_text(loss) == text
 
 

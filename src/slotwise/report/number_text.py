@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import isfinite
 
-LARGE = 1e5
+SMALL, LARGE = 1e-4, 1e5
 
 
 def loss_text(loss: float, form: str = ".4f") -> str:
-    """Return a loss in the given form; a huge one, of a training that blows up, as in 3.1e31."""
-    if abs(loss) < LARGE or not isfinite(loss):
+    """Return a loss in the given form; a tiny one as in 8.1e-5, a huge one, of a blow-up, as in 3.1e31."""
+    if SMALL <= abs(loss) < LARGE or not loss or not isfinite(loss):
         return f"{loss:{form}}"
     digits, exponent = f"{loss:.1e}".split("e")
     return f"{digits}e{int(exponent)}"
