@@ -1,5 +1,7 @@
 """Observers: several observers as one."""
 
+from typing import Any
+
 import pytest
 
 from slotwise.observer import Observer, Observers
@@ -15,6 +17,22 @@ def test_every_callback_reaches_every_observer_in_order(callback: str) -> None:
         setattr(observer, callback, lambda value, number=number: told.append((number, value)))
     getattr(Observers(*several), callback)("something")
     assert told == [(0, "something"), (1, "something")]
+
+
+def test_a_subclass_may_add_to_a_callback() -> None:
+    told: list[str] = []
+
+    class Inner(Observer):
+        def job_ended(self, job: object, reason: str | None) -> None:
+            told.append("inner")
+
+    class Outer(Observers):
+        def job_ended(self, job: Any, reason: str | None) -> None:
+            told.append("outer")
+            super().job_ended(job, reason)
+
+    Outer(Inner()).job_ended(None, None)
+    assert told == ["outer", "inner"]
 
 
 def test_one_observer_is_enough_to_stop() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -57,6 +56,9 @@ class Observer:
     def job_ended(self, job: Job, reason: str | None) -> None:
         """A job is finished or was stopped; ``reason`` says why if it failed."""
 
+    def batch_stopping(self) -> None:
+        """A batch stops early, for an observer or Ctrl-C; its jobs in training save what there is and end."""
+
     def batch_ended(self) -> None:
         """A batch has ended, also if it was stopped or an error ended it."""
 
@@ -91,15 +93,22 @@ class Observers(Observer):
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
-        # Callbacks that are added to Observer are passed on without a line here.
-        for name, member in vars(Observer).items():
-            if callable(member) and not name.startswith("_") and name != "wants_stop":
-                setattr(self, name, partial(self._tell, name))
-
-    def _tell(self, callback: str, *arguments: Any, **named: Any) -> None:
-        for observer in self._observers:
-            getattr(observer, callback)(*arguments, **named)
 
     def wants_stop(self) -> bool:
         """Return whether one of the observers asks to stop."""
         return any(observer.wants_stop() for observer in self._observers)
+
+
+def _forward(callback: str) -> Any:
+    def tell(self: Observers, *arguments: Any, **named: Any) -> None:
+        for observer in self._observers:
+            getattr(observer, callback)(*arguments, **named)
+
+    return tell
+
+
+# Callbacks that are added to Observer are passed on without a line here; methods of the class, so that a
+# subclass can override them.
+for _name, _member in vars(Observer).items():
+    if callable(_member) and not _name.startswith("_") and _name != "wants_stop":
+        setattr(Observers, _name, _forward(_name))

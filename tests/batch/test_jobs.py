@@ -63,6 +63,12 @@ class Recorder(Observer):
     def job_ended(self, job: Job, reason: str | None) -> None:
         self.lines.append(f"ended {job.run.name}")
 
+    def batch_stopping(self) -> None:
+        self.lines.append("stopping")
+
+    def batch_ended(self) -> None:
+        self.lines.append("batch ended")
+
     def job_retried(self, job: Job, reason: str) -> None:
         self.lines.append(f"retried {job.run.name}")
 
@@ -79,7 +85,8 @@ def test_all_are_trained_the_largest_first(folder: BatchFolder) -> None:
     executor, recorder = Script(), Recorder()
     assert run_jobs(folder, JOBS, executor, recorder, finished=4) == ()
     assert executor.submitted == ["large", "middle", "small"]
-    assert recorder.lines[0] == "3 jobs, 4 finished"
+    assert (recorder.lines[0], recorder.lines[-1]) == ("3 jobs, 4 finished", "batch ended")
+    assert recorder.lines.count("batch ended") == 1
     assert executor.opened == (3, 7.0)
     assert executor.closed
 
@@ -113,6 +120,20 @@ def test_when_asked_to_stop_no_other_job_is_started(folder: BatchFolder) -> None
     assert (executor.stopped, executor.closed) == (True, True)
 
 
+@pytest.mark.parametrize("method", ["open", "close"])
+def test_the_end_is_told_also_if_the_executor_fails(
+    folder: BatchFolder, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError("no workers")
+
+    executor, recorder = Script(), Recorder()
+    monkeypatch.setattr(executor, method, fail)
+    with pytest.raises(OSError, match="no workers"):
+        run_jobs(folder, JOBS, executor, recorder)
+    assert recorder.lines[-1] == "batch ended"
+
+
 def test_an_interrupt_lets_jobs_save_and_closes_the_executor(folder: BatchFolder) -> None:
     class Interrupted(Recorder):
         def job_started(self, job: Job) -> None:
@@ -122,5 +143,5 @@ def test_an_interrupt_lets_jobs_save_and_closes_the_executor(folder: BatchFolder
     executor, recorder = Script(), Interrupted()
     with pytest.raises(KeyboardInterrupt):
         run_jobs(folder, JOBS, executor, recorder)
-    assert recorder.lines[1:] == ["started large", "ended large"]
+    assert recorder.lines[1:] == ["started large", "stopping", "ended large", "batch ended"]
     assert (executor.stopped, executor.closed) == (True, True)

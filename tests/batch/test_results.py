@@ -1,6 +1,8 @@
 import csv
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
+from math import nan
 from pathlib import Path
 
 import pandas
@@ -14,10 +16,12 @@ from slotwise.costs import usage
 from slotwise.errors import InputError, UserError
 from slotwise.files import write_csv
 from slotwise.learning import Point
+from slotwise.report.curves import MeasuredPoint
 from slotwise.runs import RunFolder
 
 Read = Callable[[str], BatchSpec]
 Fill = Callable[..., BatchResults]
+MEASURED = MeasuredPoint(10, 1, 2, nan, 0.5, 0.75)
 POWERS = "\n[powers]\ncomputing = 2.0\nsending = 1\nreceiving = 0.5\n"
 
 
@@ -65,6 +69,37 @@ def test_metrics_of_the_task_are_columns_of_both_tables(fill: Fill) -> None:
     curves = results.curve_columns()
     assert list(curves)[-2:] == ["accuracy", "f1"]
     assert curves["f1"] == [None, None, 0.0, 0.25, 0.0, 0.5]
+
+
+def test_a_metric_named_like_a_column_or_an_axis_does_not_replace_it(fill: Fill) -> None:
+    results = fill("learning-rate = [0.1, 0.2]", with_f1=(0, 1))
+    row = results.rows[1]
+    clash = tuple(point._replace(metrics={"joules": 7.0, "learning_rate": 8.0}) for point in row.curve)
+    curves = replace(results, rows=(row._replace(curve=clash),)).curve_columns()
+    assert curves["learning_rate"] == [0.2, 0.2]
+    assert curves["joules"] == [None, None]
+    assert (curves["task_joules"], curves["task_learning_rate"]) == ([7.0, 7.0], [8.0, 8.0])
+
+
+def test_a_metric_that_only_some_runs_have_has_no_empty_lines_and_panels(fill: Fill) -> None:
+    results = fill("learning-rate = [0.1, 0.2, 0.3]", with_f1=(1,))
+    titles = [panel.title for panel in results.curve_figure("f1").panels]
+    assert titles == ["Final f1 against learning-rate", "learning-rate=0.2"]
+    unknown = tuple(row._replace(curve=(MEASURED._replace(metrics={"f1": nan}),)) for row in results.rows)
+    with pytest.raises(UserError, match="no evaluation has a value of f1"):
+        replace(results, rows=tuple(row._replace(final_metrics={}) for row in unknown)).curve_figure("f1")
+
+
+def test_the_metric_is_asked_for_after_something_was_evaluated(fill: Fill) -> None:
+    results = fill("learning-rate = [0.1]", without=("learning-rate=0.1,seed=0",))
+    with pytest.raises(UserError, match="nothing has been evaluated yet"):
+        results.curve_figure("f1")
+
+
+def test_a_figure_without_a_numeric_axis_shows_the_metric_against_every_cost(fill: Fill) -> None:
+    figure = fill('partition = ["iid", "one-label"]', with_f1=(0, 1)).plot(metric="f1")
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == ["f1 against slots", "f1 against rounds", "f1 against updates"]
 
 
 def test_the_figure_shows_another_metric_in_place_of_the_loss(fill: Fill) -> None:

@@ -66,6 +66,13 @@ def test_a_metric_of_the_task_is_drawn_and_another_one_is_refused(
     assert slotwise("show", finished, "--metric", "f1")[0] == 2  # nothing would be drawn
 
 
+def test_a_metric_without_any_value_is_refused(slotwise: Cli, finished: Path, tmp_path: Path) -> None:
+    RunFolder.open(finished).write_points([point._replace(metrics={"f1": float("nan")}) for point in POINTS])
+    for metric in ("f1", ""):
+        assert slotwise("show", finished, "--metric", metric, "--out", tmp_path / "curves.svg")[0] == 2
+    assert not (tmp_path / "curves.svg").exists()
+
+
 def test_a_run_without_points_is_shown_too(slotwise: Cli, tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "fresh", RunConfig())
     code, out, _ = slotwise("show", folder.path)

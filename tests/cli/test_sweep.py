@@ -166,6 +166,15 @@ def test_a_sweep_is_drawn_as_far_as_it_has_come(slotwise: Cli, swept: Path, tmp_
     assert (code, err) == (0, f"wrote {picture}\n")
     assert "2 sync" in " ".join(out.split())
     assert picture.read_bytes().startswith(b"\x89PNG")
+    vector = tmp_path / "accuracy.svg"
+    code, out, _ = slotwise("show", swept, "--metric", "accuracy", "--out", vector, "--json")
+    assert code == 0
+    assert isinstance(json.loads(out), list)
+    assert "test accuracy" in vector.read_text(encoding="utf-8")
+    code, out, err = slotwise("show", swept, "--metric", "f1", "--out", tmp_path / "f1.svg")
+    assert (code, out) == (2, "")
+    assert err == "slotwise: --metric f1: must be a metric of the results: loss, accuracy\n"
+    assert slotwise("show", swept, "--metric", "accuracy")[0] == 2  # nothing would be drawn
 
 
 @pytest.mark.slow

@@ -251,3 +251,21 @@ def test_a_bar_for_python_ends_with_its_batch(tmp_path: Path, capsys: pytest.Cap
     assert "2 of 2 runs" in shown  # without a terminal it is printed when the bar stops
     run_batch(spec, tmp_path, executor="serial", observer=bar)
     assert capsys.readouterr().err == ""  # nothing was left to train
+
+
+def test_runs_of_a_batch_that_was_interrupted_are_not_called_finished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupting(ProgressBar):
+        def job_progress(self, job: Job, progress: JobProgress) -> None:
+            super().job_progress(job, progress)
+            raise KeyboardInterrupt
+
+    case = {"devices": 6, "group_size": 2, "compute_slots": 3, "deadline": 200, "network": "logistic"}
+    spec = BatchSpec.of({"few": case, "many": {**case, "group_size": 3}})
+    with pytest.raises(KeyboardInterrupt):
+        run_batch(spec, tmp_path, executor="serial", observer=Interrupting())
+    shown = capsys.readouterr().err
+    assert "0 of 2 runs" in shown
+    assert "stopping" in shown
+    assert "seed=0: " not in shown

@@ -15,6 +15,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Point
 from slotwise.learning.task import METRIC_NAME, RESERVED
 from slotwise.runs import RunConfig, RunFolder, model_sha256
+from slotwise.runs.run_folder import final_metrics
 
 floats = st.floats(allow_nan=False, allow_infinity=False)
 numbers = st.integers(0, 10**9)
@@ -231,3 +232,12 @@ def test_a_finished_run_without_a_sound_curve_is_refused(
         (folder.path / "history.csv").write_text(text)
     with pytest.raises(UserError, match=r"history\.csv: (damaged|missing)"):
         folder.points()
+
+
+def test_a_final_metric_is_the_median_of_the_values_that_are_known() -> None:
+    values = {50: 9.0, 91: 1.0, 95: math.nan, 98: 3.0, 100: 8.0}
+    points = [Point(slot, 1, 0.5, 0.5, 0, {"f1": f1, "auc": math.nan}) for slot, f1 in values.items()]
+    found = final_metrics(points, 100)
+    assert found["f1"] == 3.0
+    assert math.isnan(found["auc"])
+    assert final_metrics([Point(10, 1, 0.5, 0.5, 0)], 100) == {}

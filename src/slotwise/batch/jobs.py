@@ -158,8 +158,10 @@ def run_jobs(
         dispatcher.run()
         raise
     finally:
-        executor.close()
-        observer.batch_ended()
+        try:
+            executor.close()
+        finally:
+            observer.batch_ended()
     return tuple(dispatcher.failures)
 
 
@@ -187,6 +189,7 @@ class _Dispatcher:
     def stop(self) -> None:
         self._stopping = True
         self._waiting.clear()
+        self._observer.batch_stopping()
         self._executor.stop()
 
     def _end(self, job: Job, reason: str | None, lost: bool) -> None:

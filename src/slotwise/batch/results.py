@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf, isnan, nan
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import UserError
 from slotwise.learning.task import NO_METRICS, metric_names
 from slotwise.notebook import Displayable
+from slotwise.report import notebook_display
 from slotwise.report.curves import (
     COLOURS,
     Across,
@@ -31,6 +32,9 @@ from slotwise.report.curves import (
 from slotwise.runs import RunFolder
 from slotwise.runs.run_folder import final_accuracy, final_loss, final_metrics
 from slotwise.runs.slot_duration import powers_of_run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_PANELS = 8  # of curves
 MOST_LINES = 2 * len(COLOURS)  # that can be told apart: solid and dashed
@@ -148,8 +152,10 @@ class BatchResults(Displayable):
         points = [point for row in self.rows for point in row.curve]
         for name in MeasuredPoint._fields[:-1]:
             table[name] = [_known(getattr(point, name)) for point in points]
+        own = set(table)
         for name in self.metrics:
-            table[name] = [_known(point.metrics.get(name, nan)) for point in points]
+            column = f"task_{name}" if name in own else name  # a task may name a metric like a column or axis
+            table[column] = [_known(point.metrics.get(name, nan)) for point in points]
         return table
 
     def _key_columns(self, rows: Sequence[PointResult]) -> dict[str, list[Any]]:
@@ -160,11 +166,17 @@ class BatchResults(Displayable):
         table["seed"] = [row.seed for row in rows]
         return table
 
+    def plot(self, *, metric: str = "loss") -> Figure:
+        """Return the figure of the loss, the accuracy or another metric, as `curve_figure` describes it."""
+        return notebook_display.plot(self.curve_figure(metric))
+
     def curve_figure(self, metric: str = "loss") -> CurveFigure:
         """Return the figure of `batch_figure`; raise a UserError if there is nothing to draw yet."""
+        if not any(row.curve for row in self.rows):
+            raise UserError("nothing has been evaluated yet; there is nothing to draw")
         figure = batch_figure(self, metric)
         if not figure.panels:
-            raise UserError("nothing has been evaluated yet; there is nothing to draw")
+            raise UserError(f"no evaluation has a value of {metric}; there is nothing to draw")
         return figure
 
 
@@ -239,7 +251,7 @@ def batch_figure(results: BatchResults, metric: str = "loss") -> CurveFigure:
     lowest = "lowest" if metric == "loss" else "lowest losses"
     note = f" (the {len(styles)} {lowest} of {len(groups)})" if len(styles) < len(groups) else ""
     if across is None:
-        lines = _curve_lines(groups, styles)
+        lines = _curve_lines(groups, styles, metric)
         costs: dict[Across, str] = {"slot": "slots", "round": "rounds", "updates": "updates"}
         if results.has_joules:
             costs["joules"] = "joules"
@@ -247,13 +259,13 @@ def batch_figure(results: BatchResults, metric: str = "loss") -> CurveFigure:
     else:
         place, values = results.axes.index(across), across.values
         final = [_final_line(label, groups[label], place, style) for label, style in styles.items()]
-        shown = tuple(line for line in final if line.seeds)
+        shown = tuple(line for line in final if line.has(metric))
         panels = [Panel(f"Final {metric} against {across.title}{note}", "value", metric, shown, across.title)]
         count = min(len(values), MOST_PANELS)
         # Evenly spread, with the first and the last value; a numeric axis has at least two.
         for value in (values[number * (len(values) - 1) // (count - 1)] for number in range(count)):
             rows = [row for row in results.rows if row.values[place] == value]
-            lines = _curve_lines(_groups(results, rows, across), styles)
+            lines = _curve_lines(_groups(results, rows, across), styles, metric)
             panels.append(Panel(across.label(value), "slot", metric, lines))
     return CurveFigure("curves", "", "", tuple(panel for panel in panels if panel.lines))
 
@@ -271,15 +283,15 @@ def _groups(results: BatchResults, rows: Sequence[PointResult], without: Axis | 
     return groups
 
 
-def _curve_lines(groups: Groups, styles: dict[str, int]) -> tuple[Line, ...]:
-    """Return the curves of the finished seeds, or of all if none is finished."""
+def _curve_lines(groups: Groups, styles: dict[str, int], metric: str) -> tuple[Line, ...]:
+    """Return the curves that have the metric, of the finished seeds, or of all if none is finished."""
     lines = []
     for label, rows in groups.items():
         ended = [row for row in rows if row.statistics] or rows
         seeds = tuple(row.curve for row in ended if row.curve)
         if label in styles and seeds:
             lines.append(_line(label, styles[label], seeds))
-    return tuple(lines)
+    return tuple(line for line in lines if line.has(metric))
 
 
 def _final_line(label: str, rows: Sequence[PointResult], place: int, style: int) -> Line:

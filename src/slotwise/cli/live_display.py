@@ -78,7 +78,7 @@ class LiveDisplay(Observer):
 
     def evaluated(self, point: Point) -> None:
         """Show the newest loss and accuracy."""
-        self._bar.update(self._row, text=f"loss {loss_text(point.loss, '.3f')} acc {percent(point.accuracy)}")
+        self._bar.update(self._row, text=f"loss {loss_text(point.loss)} acc {percent(point.accuracy)}")
 
     def logged(self, event: LogEvent) -> None:
         """Print an event, if it is important enough."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.results import BatchResults, batch_figure
+from slotwise.batch.results import BatchResults
 from slotwise.cli.flags import AsJson, PerDevice, command, output, power_flags, take_powers
 from slotwise.cli.sweep import results_table
 from slotwise.errors import UserError
@@ -49,9 +49,13 @@ def show(
     if any(BatchFolder(path).is_batch for path in runs):
         if powers is not None or per_device or usage_csv is not None:
             raise UserError("costs are shown for runs, not for a batch: name folders in its runs/")
-        _show_batch(runs, out, metric or "loss", as_json)
+        _show_batch(runs, out, "loss" if metric is None else metric, as_json)
         return
-    figure = curves_figure(read_curves(runs), metric or "accuracy") if out is not None else None
+    figure = (
+        curves_figure(read_curves(runs), "accuracy" if metric is None else metric)
+        if out is not None
+        else None
+    )
     summaries = [RunSummary.read(path, powers) for path in runs]
     if as_json:
         print(json_text([summary.as_dict(per_device) for summary in summaries]))
@@ -70,15 +74,13 @@ def _show_batch(folders: list[Path], out: Path | None, metric: str, as_json: boo
     if len(folders) > 1:
         raise UserError(f"{folders[0]} and others: a batch is shown by itself")
     results = BatchResults.read(BatchFolder(folders[0]))
-    figure = batch_figure(results, metric)
-    if out is not None and not figure.panels:
-        raise UserError(f"{folders[0]}: nothing has been evaluated yet; there is nothing to draw")
+    figure = results.curve_figure(metric) if out is not None else None
     if as_json:
         columns = results.columns()
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         print(json_text(rows))
     else:
         table_console().print(results_table(results))
-    if out is not None:
+    if out is not None and figure is not None:
         draw_curves(figure, out)
         print(f"wrote {out}", file=sys.stderr)

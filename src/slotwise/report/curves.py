@@ -99,6 +99,10 @@ class Line:
     dashed: bool
     seeds: tuple[Sequence[AnyPoint], ...]
 
+    def has(self, up: Up) -> bool:
+        """Return whether any evaluation has a value of it."""
+        return any(not isnan(_value(point, up)) for points in self.seeds for point in points)
+
     def places(self, across: Across) -> list[Numbers]:
         """Return the positions at which each seed was evaluated."""
         return [np.array([getattr(p, across) for p in points], dtype=float) for points in self.seeds]
@@ -202,10 +206,9 @@ def loss_and_accuracy(lines: tuple[Line, ...], metric: str = "accuracy") -> tupl
 
     Another ``metric`` replaces the accuracy, which is left out if there is none, as in a regression.
     """
-    points = [point for line in lines for seed in line.seeds for point in seed]
     title = "Accuracy" if metric == "accuracy" else metric
     quality = Panel(f"{title} against slots", "slot", metric, lines)
-    has_none = bool(points) and all(isnan(_value(point, metric)) for point in points)
+    has_none = any(any(line.seeds) for line in lines) and not any(line.has(metric) for line in lines)
     return (
         Panel("Loss against slots", "slot", "loss", lines),
         *(() if has_none else (quality,)),

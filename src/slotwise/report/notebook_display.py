@@ -111,6 +111,11 @@ def to_html(value: Any) -> str:
     return _html_table(columns_of(value))
 
 
+@figure_of.register(CurveFigure)
+def _curve_figure(figure: CurveFigure) -> Figure:
+    return plot_figure(figure)
+
+
 @figure_of.register(Timeline)
 def _timeline_figure(timeline: Timeline) -> Figure:
     from slotwise.report.gantt.figure_chart import gantt_figure  # noqa: PLC0415  (loads matplotlib)

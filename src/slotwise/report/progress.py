@@ -76,6 +76,7 @@ class _Bars(Observer):
     def _end(self) -> None:
         """Leave the bars as they are."""
         if self._bar.live.is_started:
+            self._bar.refresh()  # stop does not draw the last state in a notebook
             self._bar.stop()
 
 
@@ -110,8 +111,14 @@ class TrainingProgress(_Bars):
     """
 
     def __init__(self, stop: Stop, *, quiet: bool = False) -> None:
-        self._stop = stop
-        self._bar = _BarAndLine(
+        self._stop, self._quiet = stop, quiet
+        self._bar = self._new_bar()
+        self._point: Point | None = None
+        self._starting = STARTING
+        self.has_started = False
+
+    def _new_bar(self) -> Progress:
+        return _BarAndLine(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
@@ -119,11 +126,8 @@ class TrainingProgress(_Bars):
             TextColumn("left"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
-            disable=quiet,
+            disable=self._quiet,
         )
-        self._point: Point | None = None
-        self._starting = STARTING
-        self.has_started = False
 
     def notice(self, message: str) -> None:
         """Print a line above the bar."""
@@ -154,7 +158,7 @@ class TrainingProgress(_Bars):
         slot = int(timeline.broadcast_end[round_number])
         parts = [f"slot {slot}/{timeline.last_slot}", f"round {round_number + 1}/{timeline.rounds}"]
         if self._point is not None:
-            parts += [f"loss {loss_text(self._point.loss, '.3f')}", f"acc {percent(self._point.accuracy)}"]
+            parts += [f"loss {loss_text(self._point.loss)}", f"acc {percent(self._point.accuracy)}"]
         stale = int(timeline.staleness[timeline.uplinks(round_number)].max(initial=0))
         done = int(timeline.round_offsets[round_number + 1] - timeline.round_offsets[self._first])
         speed = done / max(1e-9, time.monotonic() - self._began)
@@ -180,9 +184,14 @@ class BatchProgress(_Bars):
 
     def __init__(self, wants_stop: Callable[[], bool], *, quiet: bool = False) -> None:
         self.wants_stop = wants_stop  # type: ignore[method-assign]
-        columns = (TextColumn("{task.description}"), BarColumn(12), TextColumn("{task.fields[text]}"))
-        self._bar = Progress(*columns, console=Console(stderr=True), disable=quiet)
+        self._quiet = quiet
+        self._bar = self._new_bar()
         self._all: TaskID | None = None
+        self._stopping = False
+
+    def _new_bar(self) -> Progress:
+        columns = (TextColumn("{task.description}"), BarColumn(12), TextColumn("{task.fields[text]}"))
+        return Progress(*columns, console=Console(stderr=True), disable=self._quiet)
 
     def message(self, line: str) -> None:
         """Print a line above the bars."""
@@ -195,6 +204,7 @@ class BatchProgress(_Bars):
         self._count, self._finished, self._ended = len(jobs), finished, 0
         self._total, self._began = sum(job.work for job in jobs), time.monotonic()
         self._ended_work = self._resumed_work = 0.0
+        self._stopping = False
         if jobs:
             if self._all is not None:
                 self._bar.remove_task(self._all)
@@ -229,7 +239,7 @@ class BatchProgress(_Bars):
     def job_ended(self, job: Job, reason: str | None) -> None:
         """Print a line with the result."""
         active = self._remove(job)
-        if self.wants_stop():
+        if self._is_stopping:
             return
         self._ended += 1
         self._ended_work += job.work
@@ -241,6 +251,15 @@ class BatchProgress(_Bars):
         """Print a line with the reason."""
         self._remove(job)
         self.message(f"{job.run.name}: {reason}; it is resumed elsewhere from its last checkpoint")
+
+    def batch_stopping(self) -> None:
+        """Jobs that end from now on were stopped, not finished."""
+        self._stopping = True
+        self._show_all()
+
+    @property
+    def _is_stopping(self) -> bool:
+        return self._stopping or self.wants_stop()
 
     def _remove(self, job: Job) -> _Active:
         active = self._active.pop(job.run.name)
@@ -254,7 +273,7 @@ class BatchProgress(_Bars):
         done = self._ended_work + sum(active.work or 0.0 for active in self._active.values())
         if self._ended == self._count:
             text = ""
-        elif self.wants_stop():
+        elif self._is_stopping:
             text = "stopping"
         elif not self._active:
             text = "waiting for a worker"
@@ -272,9 +291,7 @@ class _TrainingBar(TrainingProgress):
 
     def run_started(self, timeline: Timeline, resumed: History | None) -> None:
         """Show the bar at its first round, without that of an earlier training."""
-        for row in self._bar.task_ids:
-            self._bar.remove_task(row)
-        self._point = None
+        self._bar, self._point = self._new_bar(), None
         super().run_started(timeline, resumed)
 
     def training_ended(self, rounds: int) -> None:  # noqa: ARG002
@@ -285,13 +302,18 @@ class _TrainingBar(TrainingProgress):
 class _BatchBar(BatchProgress):
     """The bars of a batch that end by themselves."""
 
+    def batch_started(self, jobs: Sequence[Job], finished: int) -> None:
+        """Show new bars: rich would draw those of an earlier batch over what was printed since."""
+        self._bar, self._all = self._new_bar(), None
+        super().batch_started(jobs, finished)
+
     def batch_ended(self) -> None:
         """Leave the bars as they are."""
         self._end()
 
 
 class ProgressBar(Observers):
-    """An observer that shows progress bars on stderr or in a notebook.
+    """An observer that shows progress bars on stderr, or in a notebook if ipywidgets is installed.
 
     For `train`, `run` and `resume`: slots, rounds, the last loss and accuracy, updates per second and the
     time left. For `run_batch`, `recommend` and `reproduce`: the runs in training and the time left for all.

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from math import nan
+from math import isnan, nan
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -238,10 +238,13 @@ def final_accuracy(points: Sequence[Point], deadline: int) -> float:
 
 
 def final_metrics(points: Sequence[Point], deadline: int) -> dict[str, float]:
-    """Return the median of each further metric over the last tenth of the slots, by name."""
-    last = _final(points, deadline)
-    names = metric_names(point.metrics for point in last)
-    return {name: float(np.median([point.metrics.get(name, nan) for point in last])) for name in names}
+    """Return the median of each further metric over the last tenth of the slots, by name.
+
+    Evaluations that do not have a metric, or have it as NaN, are left out.
+    """
+    last = [point.metrics for point in _final(points, deadline)]
+    known = {name: [m[name] for m in last if not isnan(m.get(name, nan))] for name in metric_names(last)}
+    return {name: float(np.median(values)) if values else nan for name, values in known.items()}
 
 
 def _final(points: Sequence[Point], deadline: int) -> list[Point]:
