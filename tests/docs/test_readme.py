@@ -1,15 +1,19 @@
 """What the README claims is what the package has and what the results say."""
 
 import re
-from math import isnan
+from itertools import product
+from math import inf, isnan
 from statistics import fmean
 
 from doc_pages import ROOT, blocks
 
 from slotwise.aggregation.aggregation_config import RULES
 from slotwise.data.facts import FACTS
+from slotwise.paper.claims import judge
 from slotwise.paper.evidence import Evidence, Results
+from slotwise.paper.experiments import BOTH, PAPER
 from slotwise.runs import RunConfig
+from slotwise.runs.run_folder import final_accuracy, final_loss
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NUMBERS = {5: "five", 16: "sixteen"}
@@ -48,6 +52,31 @@ def test_final_losses_are_those_of_the_published_results() -> None:
     assert f"ends lowest ({fifty:.3f}, S=100 {hundred:.3f})" in page
     assert f"to {one:.3f}, below all other S" in page
     assert f"ends at {one:.3f} and at {five:.3f}" in page
+
+
+def test_figures_of_cifar10_are_those_of_the_published_results() -> None:
+    (experiment,) = [one for one in PAPER if one.name == "comparison-cifar10"]
+    results = Results(ROOT / "docs/results/paper/runs")
+    evidence = Evidence(experiment.config("async", 1), experiment.group_sizes, (), (0,), results)
+    (without,), (delayed,) = evidence.finals("async"), evidence.finals("idfl")
+    page = " ".join((ROOT / "docs/results/README.md").read_text(encoding="utf-8").replace(">", "").split())
+    assert f"from {without[5]:.4f} to {delayed[5]:.5f} at S=5" in page
+    assert f"from {without[2]:.2f} to {delayed[2]:.5f} at S=2" in page
+    assert f"at S=1 from a collapsed run (d=19) to {delayed[1]:.6f}" in page
+    assert isnan(without[1])
+    assert min(delayed, key=lambda size: delayed[size]) == 1
+    assert min(without, key=lambda size: inf if isnan(without[size]) else without[size]) == 5
+    assert f"47 % with S=20, whose loss is {without[20]:.2f}" in page
+    gallery = (ROOT / "docs/gallery/paper.md").read_text(encoding="utf-8")
+    assert f"a training loss of {without[20]:.2f}" in gallery
+    every = [curve for run in product(BOTH, experiment.group_sizes) for curve in evidence.curves(*run)]
+    low = [curve for curve in every if final_loss(curve.points, experiment.deadline) < 0.01]
+    accuracies = [100 * final_accuracy(curve.points, experiment.deadline) for curve in low]
+    span = f"{min(accuracies):.0f} to {max(accuracies):.0f} %"
+    assert span in page
+    assert span in gallery
+    held = [found.statement.name for found in judge(evidence) if found.truth]
+    assert (len(held), {"3a", "3d"} <= set(held)) == (5, True)
 
 
 def test_numbers_of_rules_and_data_sets_are_right() -> None:
