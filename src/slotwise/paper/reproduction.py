@@ -130,7 +130,7 @@ def reproduce(
         experiments: Names of experiments or studies; ``all`` are all of them.
         quick: Four group sizes and 3000 slots on MNIST instead of the paper's runs.
         seeds: Number of seeds, from 0; several give a mean and a band.
-        deadline: T, slots of every run. Default: the paper's.
+        deadline: T, slots of every run. Default: the paper's, and 20,000 for variants of CIFAR-10.
         workers: Parallel local trainings over all runs. Default: all cores. The result is the same.
         powers: Watts of a device; the report has joules then.
         observer: Callbacks.
