@@ -52,7 +52,7 @@ Groups = dict[tuple[str, ...], list[PointResult]]
 
 def seeds_mean(rows: list[PointResult], name: str) -> np.ndarray:
     """Return one statistic of every seed."""
-    return np.array([getattr(row.statistics, name) for row in rows], dtype=float)
+    return np.array([getattr(row.outcome.statistics, name) for row in rows], dtype=float)
 
 
 def draw_means(axes: Axes, groups: Groups, name: str, case: str, style: int) -> None:
@@ -95,7 +95,7 @@ def configs(folder: Path, results: BatchResults) -> dict[str, RunConfig]:
 
 def lost_share(row: PointResult) -> float:
     """Return the share of uplinks that were lost."""
-    lost, updates = row.statistics.lost, row.statistics.updates
+    lost, updates = row.outcome.statistics.lost, row.outcome.statistics.updates
     return lost / (lost + updates)
 
 
@@ -138,7 +138,7 @@ def selection(folder: Path, results: BatchResults) -> Figure:
     chosen = {" = ".join(names): names[0] for names in same.values()}
     for style, (label, name) in enumerate(chosen.items()):
         rows = next(rows for key, rows in results.by_combination().items() if key[1] == name)
-        curves = [np.array([(p.slot, p.loss) for p in row.curve]) for row in rows]
+        curves = [np.array([(p.slot, p.loss) for p in row.outcome.curve]) for row in rows]
         slots = np.linspace(0, min(curve[-1, 0] for curve in curves), 60)
         mean = np.mean([np.interp(slots, *curve.T) for curve in curves], axis=0)
         left.plot(slots, mean, markevery=(2 * style, 8), label=label, **look(style))
@@ -166,7 +166,7 @@ def batteries(folder: Path, results: BatchResults) -> Figure:
     for style, case in enumerate(dict.fromkeys(key[0] for key in groups)):
         draw_means(panels[0], groups, "final_loss", case, style)
         rows = {float(key[1]): rows for key, rows in groups.items() if key[0] == case}
-        curves = [np.array([(p.joules, p.loss) for p in row.curve]) for row in rows[0.1]]
+        curves = [np.array([(p.joules, p.loss) for p in row.outcome.curve]) for row in rows[0.1]]
         spent = np.linspace(0, min(curve[-1, 0] for curve in curves), 60)
         mean = np.mean([np.interp(spent, *curve.T) for curve in curves], axis=0)
         panels[1].plot(spent, mean, markevery=(2 * style, 8), label=case, **look(style))
@@ -197,9 +197,9 @@ def joules_until(rows: list[PointResult]) -> float:
     """Return the mean joules until the loss stays below the target; NaN unless all seeds get there."""
     found = []
     for row in rows:
-        above = [number for number, point in enumerate(row.curve) if not point.loss < TARGET]
+        above = [number for number, point in enumerate(row.outcome.curve) if not point.loss < TARGET]
         first = above[-1] + 1 if above else 0
-        found.append(row.curve[first].joules if first < len(row.curve) else float("nan"))
+        found.append(row.outcome.curve[first].joules if first < len(row.outcome.curve) else float("nan"))
     return float(np.mean(found))
 
 

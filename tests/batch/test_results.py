@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from slotwise.batch import BatchFolder, BatchResults, BatchSpec
 from slotwise.batch.batch_folder import write_spec
 from slotwise.batch.results import batch_figure, mean_statistics
+from slotwise.batch.run_outcome import RunOutcome
 from slotwise.costs import usage
 from slotwise.errors import InputError, UserError
 from slotwise.files import write_csv
@@ -74,8 +75,10 @@ def test_metrics_of_the_task_are_columns_of_both_tables(fill: Fill) -> None:
 def test_a_metric_named_like_a_column_or_an_axis_does_not_replace_it(fill: Fill) -> None:
     results = fill("learning-rate = [0.1, 0.2]", with_f1=(0, 1))
     row = results.rows[1]
-    clash = tuple(point._replace(metrics={"joules": 7.0, "learning_rate": 8.0}) for point in row.curve)
-    curves = replace(results, rows=(row._replace(curve=clash),)).curve_columns()
+    named = {"joules": 7.0, "learning_rate": 8.0}
+    curve = tuple(point._replace(metrics=named) for point in row.outcome.curve)
+    clash = row._replace(outcome=row.outcome._replace(curve=curve))
+    curves = replace(results, rows=(clash,)).curve_columns()
     assert curves["learning_rate"] == [0.2, 0.2]
     assert curves["joules"] == [None, None]
     assert (curves["task_joules"], curves["task_learning_rate"]) == ([7.0, 7.0], [8.0, 8.0])
@@ -85,9 +88,10 @@ def test_a_metric_that_only_some_runs_have_has_no_empty_lines_and_panels(fill: F
     results = fill("learning-rate = [0.1, 0.2, 0.3]", with_f1=(1,))
     titles = [panel.title for panel in results.curve_figure("f1").panels]
     assert titles == ["Final f1 against learning-rate", "learning-rate=0.2"]
-    unknown = tuple(row._replace(curve=(MEASURED._replace(metrics={"f1": nan}),)) for row in results.rows)
+    outcome = RunOutcome("finished", (MEASURED._replace(metrics={"f1": nan}),))
+    unknown = replace(results, rows=tuple(row._replace(outcome=outcome) for row in results.rows))
     with pytest.raises(UserError, match="no evaluation has a value of f1"):
-        replace(results, rows=tuple(row._replace(final_metrics={}) for row in unknown)).curve_figure("f1")
+        unknown.curve_figure("f1")
 
 
 def test_the_metric_is_asked_for_after_something_was_evaluated(fill: Fill) -> None:
@@ -219,13 +223,16 @@ def test_joules_and_updates_are_counted_up_to_each_evaluation(fill: Fill, read: 
     text = "uplink-loss = 0.2\ncompute-distribution = 'uniform:2:6'" + POWERS
     results, config = fill(text), read(text).runs[0].config
     timeline, (row,) = config.simulate(), results.rows
-    assert row.statistics is not None
-    assert (row.curve[0].updates, row.curve[0].joules) == (0, 0.0)
-    assert row.curve[-1].updates == len(timeline)
-    assert row.curve[-1].joules == row.statistics.joules > 0
-    assert (row.statistics.updates, row.statistics.lost) == (len(timeline), len(timeline.lost))
+    assert row.outcome.statistics is not None
+    assert (row.outcome.curve[0].updates, row.outcome.curve[0].joules) == (0, 0.0)
+    assert row.outcome.curve[-1].updates == len(timeline)
+    assert row.outcome.curve[-1].joules == row.outcome.statistics.joules > 0
+    assert (row.outcome.statistics.updates, row.outcome.statistics.lost) == (
+        len(timeline),
+        len(timeline.lost),
+    )
     total = usage(timeline).total
-    assert row.statistics.joules == 2 * total.computing + total.sending + total.receiving / 2
+    assert row.outcome.statistics.joules == 2 * total.computing + total.sending + total.receiving / 2
 
 
 def test_without_powers_there_are_no_joules(fill: Fill) -> None:

@@ -1,20 +1,15 @@
 """What the README claims is what the package has and what the results say."""
 
 import re
-from itertools import product
-from math import inf, isnan
+from math import isnan
 from statistics import fmean
 
 from doc_pages import ROOT, blocks
 
 from slotwise.aggregation.aggregation_config import RULES
 from slotwise.data.facts import FACTS
-from slotwise.paper.claims import judge
 from slotwise.paper.evidence import Evidence, Results
-from slotwise.paper.experiments import BOTH, PAPER
 from slotwise.runs import RunConfig
-from slotwise.runs.run_folder import final_accuracy, final_loss
-from slotwise.schedule import Schedule
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NUMBERS = {5: "five", 16: "sixteen"}
@@ -53,45 +48,6 @@ def test_final_losses_are_those_of_the_published_results() -> None:
     assert f"ends lowest ({fifty:.3f}, S=100 {hundred:.3f})" in page
     assert f"to {one:.3f}, below all other S" in page
     assert f"ends at {one:.3f} and at {five:.3f}" in page
-
-
-def test_figures_of_cifar10_are_those_of_the_published_results() -> None:
-    (experiment,) = [one for one in PAPER if one.name == "comparison-cifar10"]
-    results = Results(ROOT / "docs/results/paper/runs")
-    evidence = Evidence(experiment.config("async", 1), experiment.group_sizes, (), (0,), results)
-    (without,), (delayed,) = evidence.finals("async"), evidence.finals("idfl")
-    page = " ".join((ROOT / "docs/results/README.md").read_text(encoding="utf-8").replace(">", "").split())
-    (unsteady,) = evidence.curves("async", 2)
-    last = [point.loss for point in unsteady.points if point.slot > 0.9 * experiment.deadline]
-    assert f"from {without[5]:.4f} to {delayed[5]:.5f} at S=5" in page
-    between = f"(between {min(last):.2f} and {max(last):.1f} in the last tenth)"
-    assert f"from {without[2]:.2f} {between} to {delayed[2]:.5f} at S=2" in page
-    assert f"from a collapsed run (d=19) to {delayed[1]:.6f}" in page
-    assert isnan(without[1])
-    assert min(delayed, key=lambda size: delayed[size]) == 1
-    assert min(without, key=lambda size: inf if isnan(without[size]) else without[size]) == 5
-    assert f"rises from {delayed[1]:.6f} to {delayed[20]:.2f}" in page
-
-    def accuracy(schedule: Schedule, size: int) -> str:
-        (curve,) = evidence.curves(schedule, size)
-        return f"{100 * final_accuracy(curve.points, experiment.deadline):.0f}"
-
-    pairs = [f"{accuracy('async', size)} to {accuracy('idfl', size)} %" for size in (1, 2, 5)]
-    assert f"({pairs[0]}, {pairs[1]} and {pairs[2]} at S=1, 2 and 5)" in page
-    *most, end = (accuracy("idfl", size) for size in (1, 2, 5, 10, 20))
-    assert f"the accuracy is {', '.join(most)} and {end} %" in page
-    early = []
-    for size in (5, 10, 20):
-        (curve,) = evidence.curves("async", size)
-        early.append(final_loss([point for point in curve.points if point.slot <= 20_000], 20_000))
-    assert "({:.2f}, {:.2f} and {:.2f})".format(*early) in page
-    gallery = (ROOT / "docs/gallery/paper.md").read_text(encoding="utf-8")
-    assert f"{end} % with a training loss of {without[20]:.2f}" in gallery
-    every = product(BOTH, experiment.group_sizes)
-    low = [accuracy(*run) for run in every if evidence.final(*run)[0] < 0.01]
-    assert f"{min(low)} to {max(low)} % test accuracy" in gallery
-    held = [found.statement.name for found in judge(evidence) if found.truth]
-    assert f"five of ten statements hold ({', '.join(held[:-1])} and {held[-1]})" in page
 
 
 def test_numbers_of_rules_and_data_sets_are_right() -> None:

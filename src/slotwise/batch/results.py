@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, isnan, nan
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from slotwise.batch.axes import Axis, combination_name, full_text
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.job import Failure, schedule_summary, schedule_timeline
-from slotwise.costs import Powers, joules, usage_until
+from slotwise.batch.job import Failure
+from slotwise.batch.run_outcome import PointStatistics, RunOutcome, read_run
+from slotwise.costs import Powers
 from slotwise.errors import UserError
-from slotwise.learning.task import NO_METRICS, metric_names
+from slotwise.learning.task import metric_names
 from slotwise.notebook import Displayable
 from slotwise.report import notebook_display
 from slotwise.report.curves import (
@@ -28,10 +27,8 @@ from slotwise.report.curves import (
     MeasuredPoint,
     Panel,
     check_metric,
+    metric_title,
 )
-from slotwise.runs import RunFolder
-from slotwise.runs.run_folder import final_accuracy, final_loss, final_metrics
-from slotwise.runs.slot_duration import powers_of_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,43 +37,14 @@ MOST_PANELS = 8  # of curves
 MOST_LINES = 2 * len(COLOURS)  # that can be told apart: solid and dashed
 
 
-class PointStatistics(NamedTuple):
-    """The statistics of a finished run, or their means over several."""
-
-    final_loss: float  # median training loss over the last tenth of the slots
-    final_accuracy: float  # median test accuracy over the same, 0 to 1
-    last_loss: float  # training loss of the last model
-    last_accuracy: float
-    rounds: float  # within the deadline
-    updates: float  # applied
-    lost: float  # uplinks
-    sgd_steps: float  # of the applied updates
-    mean_staleness: float  # of the updates, in rounds
-    slots: float  # until the last round ended
-    joules: float  # of all devices; NaN if their powers are not known
-    seconds: float  # that the training took
-
-
-class RunOutcome(NamedTuple):
-    """A run as far as it was trained: its status, its evaluations, and its statistics once it is finished."""
-
-    status: str
-    curve: tuple[MeasuredPoint, ...] = ()
-    statistics: PointStatistics | None = None
-    final_metrics: Mapping[str, float] = NO_METRICS  # beside loss and accuracy, medians as theirs
-
-
 class PointResult(NamedTuple):
-    """A point: case, value on each axis, seed and run, and what came of it so far, as in `RunOutcome`."""
+    """A point: case, value on each axis, seed and run, and what came of the run so far."""
 
     case: str
     values: tuple[Any, ...]
     seed: int
     run: str
-    status: str
-    curve: tuple[MeasuredPoint, ...] = ()
-    statistics: PointStatistics | None = None
-    final_metrics: Mapping[str, float] = NO_METRICS
+    outcome: RunOutcome
 
 
 @dataclass(frozen=True)
@@ -103,20 +71,21 @@ class BatchResults(Displayable):
                 if len(values) != len(axes) or "/" in run or run in ("", ".", ".."):
                     raise ValueError
         runs = {name: read_run(folder.run(name), powers) for name in dict.fromkeys(p[3] for p in points)}
-        return cls(axes, tuple(PointResult(*point, *runs[point[3]]) for point in points), powers is not None)
+        return cls(axes, tuple(PointResult(*point, runs[point[3]]) for point in points), powers is not None)
 
     @property
     def is_finished(self) -> bool:
         """Return whether all points are."""
-        return all(row.status == "finished" for row in self.rows)
+        return all(row.outcome.status == "finished" for row in self.rows)
 
     def problems(self, *, stopped: bool = False) -> dict[str, str]:
         """Return the reason or status of each unfinished run; after a stop, only of those that failed."""
         reasons = {failure.run.name: failure.reason for failure in self.failures}
         return {
-            row.run: reasons.get(row.run, row.status)
+            row.run: reasons.get(row.run, row.outcome.status)
             for row in self.rows
-            if row.status != "finished" and (not stopped or row.run in reasons or row.status == "diverged")
+            if row.outcome.status != "finished"
+            and (not stopped or row.run in reasons or row.outcome.status == "diverged")
         }
 
     def by_combination(self) -> dict[tuple[str, ...], list[PointResult]]:
@@ -130,7 +99,7 @@ class BatchResults(Displayable):
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics that any point has beside loss and accuracy."""
-        return metric_names(point.metrics for row in self.rows for point in row.curve)
+        return metric_names(point.metrics for row in self.rows for point in row.outcome.curve)
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the table of points by column; statistics are None until a point is finished.
@@ -138,18 +107,21 @@ class BatchResults(Displayable):
         A further metric of the task, such as test_loss, has a column final_test_loss.
         """
         table = self._key_columns(self.rows)
-        table["status"] = [row.status for row in self.rows]
+        table["status"] = [row.outcome.status for row in self.rows]
         for number, name in enumerate(PointStatistics._fields):
-            table[name] = [_known(row.statistics[number]) if row.statistics else None for row in self.rows]
+            table[name] = [
+                _known(row.outcome.statistics[number]) if row.outcome.statistics else None
+                for row in self.rows
+            ]
         for name in self.metrics:
-            table[f"final_{name}"] = [_known(row.final_metrics.get(name, nan)) for row in self.rows]
+            table[f"final_{name}"] = [_known(row.outcome.final_metrics.get(name, nan)) for row in self.rows]
         table["run"] = [row.run for row in self.rows]
         return table
 
     def curve_columns(self) -> dict[str, list[Any]]:
         """Return the table of evaluations by column; further metrics of the task are the last columns."""
-        table = self._key_columns([row for row in self.rows for _ in row.curve])
-        points = [point for row in self.rows for point in row.curve]
+        table = self._key_columns([row for row in self.rows for _ in row.outcome.curve])
+        points = [point for row in self.rows for point in row.outcome.curve]
         for name in MeasuredPoint._fields[:-1]:
             table[name] = [_known(getattr(point, name)) for point in points]
         own = set(table)
@@ -172,7 +144,7 @@ class BatchResults(Displayable):
 
     def curve_figure(self, metric: str = "loss") -> CurveFigure:
         """Return the figure of `batch_figure`; raise a UserError if there is nothing to draw yet."""
-        if not any(row.curve for row in self.rows):
+        if not any(row.outcome.curve for row in self.rows):
             raise UserError("nothing has been evaluated yet; there is nothing to draw")
         figure = batch_figure(self, metric)
         if not figure.panels:
@@ -182,47 +154,12 @@ class BatchResults(Displayable):
 
 def mean_statistics(rows: Iterable[PointResult]) -> PointStatistics | None:
     """Return the means over the finished rows; None if none is finished."""
-    finished = [row.statistics for row in rows if row.statistics]
+    finished = [row.outcome.statistics for row in rows if row.outcome.statistics]
     return PointStatistics(*map(fmean, zip(*finished, strict=True))) if finished else None
 
 
 def _known(value: float) -> float | None:
     return None if isnan(value) else value
-
-
-def read_run(run: RunFolder, powers: Powers | None) -> RunOutcome:
-    """Read a run; its joules are NaN without powers."""
-    if not run.is_run:
-        return RunOutcome("missing")
-    status, points, config = run.status, run.points(), run.parameters()
-    if not points:
-        return RunOutcome(status)
-    schedule, timeline = schedule_summary(config), schedule_timeline(config)
-    if points[-1].round > schedule.rounds:
-        raise UserError(f"{run.path}: its history.csv and its run.json are not of the same run")
-    spent = np.full(len(points), nan)
-    if powers is not None:
-        own = powers_of_run(powers, config, check=False)
-        spent = joules(usage_until(timeline, [point.slot for point in points]), own)
-    curve = tuple(
-        MeasuredPoint(
-            p.slot, p.round, int(timeline.round_offsets[p.round]), float(used), p.loss, p.accuracy, p.metrics
-        )
-        for p, used in zip(points, spent, strict=True)
-    )
-    if status != "finished":
-        return RunOutcome(status, curve)
-    statistics = PointStatistics(
-        final_loss=final_loss(points, config.deadline),
-        final_accuracy=final_accuracy(points, config.deadline),
-        last_loss=points[-1].loss,
-        last_accuracy=points[-1].accuracy,
-        sgd_steps=schedule.updates * config.training.local_steps,
-        joules=curve[-1].joules,
-        seconds=float(run.description().get("seconds", 0.0)),
-        **schedule._asdict(),
-    )
-    return RunOutcome(status, curve, statistics, final_metrics(points, config.deadline))
 
 
 Groups = dict[str, list[PointResult]]
@@ -239,7 +176,6 @@ def batch_figure(results: BatchResults, metric: str = "loss") -> CurveFigure:
         InputError: no run has the metric.
     """
     check_metric(metric, "loss", "accuracy", *results.metrics)
-    title = metric.capitalize() if metric in ("loss", "accuracy") else metric
     numeric = [axis for axis in results.axes if axis.is_numeric]
     across = max(numeric, key=lambda axis: len(axis.values), default=None)
     groups = _groups(results, results.rows, across)
@@ -255,7 +191,10 @@ def batch_figure(results: BatchResults, metric: str = "loss") -> CurveFigure:
         costs: dict[Across, str] = {"slot": "slots", "round": "rounds", "updates": "updates"}
         if results.has_joules:
             costs["joules"] = "joules"
-        panels = [Panel(f"{title} against {name}{note}", cost, metric, lines) for cost, name in costs.items()]
+        panels = [
+            Panel(f"{metric_title(metric)} against {name}{note}", cost, metric, lines)
+            for cost, name in costs.items()
+        ]
     else:
         place, values = results.axes.index(across), across.values
         final = [_final_line(label, groups[label], place, style) for label, style in styles.items()]
@@ -287,8 +226,8 @@ def _curve_lines(groups: Groups, styles: dict[str, int], metric: str) -> tuple[L
     """Return the curves that have the metric, of the finished seeds, or of all if none is finished."""
     lines = []
     for label, rows in groups.items():
-        ended = [row for row in rows if row.statistics] or rows
-        seeds = tuple(row.curve for row in ended if row.curve)
+        ended = [row for row in rows if row.outcome.statistics] or rows
+        seeds = tuple(row.outcome.curve for row in ended if row.outcome.curve)
         if label in styles and seeds:
             lines.append(_line(label, styles[label], seeds))
     return tuple(line for line in lines if line.has(metric))
@@ -298,10 +237,12 @@ def _final_line(label: str, rows: Sequence[PointResult], place: int, style: int)
     """Return the final values of each seed, at the values that all seeds have finished."""
     by_seed: dict[int, dict[float, FinalPoint]] = {}
     for row in rows:
-        if row.statistics:
+        if row.outcome.statistics:
             value = float(row.values[place])
-            loss, accuracy = row.statistics.final_loss, row.statistics.final_accuracy
-            by_seed.setdefault(row.seed, {})[value] = FinalPoint(value, loss, accuracy, row.final_metrics)
+            loss, accuracy = row.outcome.statistics.final_loss, row.outcome.statistics.final_accuracy
+            by_seed.setdefault(row.seed, {})[value] = FinalPoint(
+                value, loss, accuracy, row.outcome.final_metrics
+            )
     shared = sorted(set.intersection(*(set(points) for points in by_seed.values()))) if by_seed else []
     seeds = tuple(tuple(points[value] for value in shared) for points in by_seed.values() if shared)
     return _line(label, style, seeds)

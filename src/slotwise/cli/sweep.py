@@ -99,7 +99,7 @@ def results_table(results: BatchResults) -> Table:
     for heading in (*headings, "joules" if results.has_joules else "seconds"):
         table.add_column(heading, justify="right", no_wrap=True)
     for labels, rows in results.by_combination().items():
-        finished = sum(row.statistics is not None for row in rows)
+        finished = sum(row.outcome.statistics is not None for row in rows)
         cells, mean = ["–"] * 7, mean_statistics(rows)
         if mean:
             cells = [loss_text(mean.final_loss), percent(mean.final_accuracy)]

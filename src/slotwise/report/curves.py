@@ -134,6 +134,11 @@ def _value(point: AnyPoint, up: Up) -> float:
     return point.metrics.get(up, nan)
 
 
+def metric_title(metric: Up) -> str:
+    """Return a metric at the beginning of a title; names that a task has given stay as they are."""
+    return metric.capitalize() if metric in ("loss", "accuracy") else metric
+
+
 def check_metric(metric: str, *names: str) -> None:
     """Raise an InputError unless ``metric`` is one of ``names``."""
     if metric not in names:
@@ -206,8 +211,7 @@ def loss_and_accuracy(lines: tuple[Line, ...], metric: str = "accuracy") -> tupl
 
     Another ``metric`` replaces the accuracy, which is left out if there is none, as in a regression.
     """
-    title = "Accuracy" if metric == "accuracy" else metric
-    quality = Panel(f"{title} against slots", "slot", metric, lines)
+    quality = Panel(f"{metric_title(metric)} against slots", "slot", metric, lines)
     has_none = any(any(line.seeds) for line in lines) and not any(line.has(metric) for line in lines)
     return (
         Panel("Loss against slots", "slot", "loss", lines),

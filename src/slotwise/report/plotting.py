@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from math import ceil, isnan, nan
+from math import ceil
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -98,13 +98,12 @@ def curves_figure(curves: Mapping[str, Sequence[Point]], metric: str = "accuracy
     Raises:
         InputError: no curve has a value of the metric; the accuracy may be missing, as in a regression.
     """
-    every = [point.metrics for points in curves.values() for point in points]
-    known = [name for name in metric_names(every) if not all(isnan(found.get(name, nan)) for found in every)]
-    check_metric(metric, "accuracy", *known)
     lines = tuple(
         Line(name, COLOURS[number % len(COLOURS)], number // len(COLOURS) % 2 == 1, (points,))
         for number, (name, points) in enumerate(curves.items())
     )
+    names = metric_names(point.metrics for points in curves.values() for point in points)
+    check_metric(metric, "accuracy", *(name for name in names if any(line.has(name) for line in lines)))
     return CurveFigure("curves", "", "", loss_and_accuracy(lines, metric))
 
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import schedule_timeline
-from slotwise.batch.results import read_run
+from slotwise.batch.run_outcome import read_run
 from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.files import read_document
