@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -130,3 +131,18 @@ def test_what_devices_spent_in_a_live_run_is_told_only_if_it_kept_to_the_plan(
         code, _, error = slotwise("show", finished)
         assert code == 2
         assert "timeline.json: damaged" in error
+
+
+def test_runs_whose_data_have_changed_between_them_are_named(
+    slotwise: Cli, finished: Path, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(finished, tmp_path / "other"))
+    assert slotwise("show", finished, other)[2] == ""
+    for number, path in enumerate((finished, other)):
+        document = json.loads((path / "run.json").read_text())
+        (path / "run.json").write_text(json.dumps(document | {"data_sha256": f"{number}" * 64}))
+    code, _, err = slotwise("show", finished, other)
+    assert code == 0
+    assert "has changed" in err
+    assert f"{finished} (" in err
+    assert f"{other} (" in err

@@ -28,9 +28,10 @@ def folder(tmp_path: Path) -> BatchFolder:
 
 
 def test_a_folder_remembers_and_joins_requests(folder: BatchFolder) -> None:
-    add_requests(folder, False, {"mnist": Request(None, 1, ("async-mnist",))})
-    add_requests(folder, False, {"cifar10": Request(500, 2, ("idfl-cifar10",))})
+    add_requests(folder, False, {"mnist": Request(None, 1, ("async-mnist",))}).write(folder)
+    add_requests(folder, False, {"cifar10": Request(500, 2, ("idfl-cifar10",))}).write(folder)
     manifest = add_requests(folder, False, {"mnist": Request(None, 3, ("tradeoff",))})
+    manifest.write(folder)
     assert Manifest.read(folder) == manifest
     assert manifest.requests["mnist"] == Request(None, 3, ("async-mnist", "tradeoff"))
     assert [e.name for e in manifest.experiments()] == ["async-mnist", "tradeoff", "idfl-cifar10"]
@@ -59,7 +60,7 @@ def test_a_damaged_manifest_is_refused(folder: BatchFolder, text: str) -> None:
 
 
 def test_other_settings_are_refused(folder: BatchFolder) -> None:
-    add_requests(folder, True, {"mnist": REQUEST})
+    add_requests(folder, True, {"mnist": REQUEST}).write(folder)
     with pytest.raises(InputError, match="quick=True"):
         add_requests(folder, False, {"mnist": REQUEST})
     with pytest.raises(InputError, match="its mnist runs have deadline 400"):
@@ -125,3 +126,17 @@ def test_the_published_tables_are_made_from_the_published_histories(tmp_path: Pa
     shutil.copytree(PUBLISHED / "runs", tmp_path / "runs")
     write_report(tmp_path, Manifest.read(reproduction_folder(PUBLISHED)), figure_files=False)
     assert (tmp_path / "results.md").read_text() == (PUBLISHED / "results.md").read_text()
+
+
+def test_runs_with_different_data_are_not_combined(folder: BatchFolder) -> None:
+    add_requests(folder, False, {"cifar10": Request(None, 1, ("async-cifar10",))}).write(folder)
+    names = ["cifar10-async-S1-T100000-seed0", "cifar10-async-S2-T100000-seed0"]
+    for name in names:
+        shutil.copytree(PUBLISHED / "runs" / name, folder.run(name).path)
+    path = folder.run(names[0]).path / "run.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | {"data_sha256": "0" * 64}))
+    with pytest.raises(UserError, match="cifar10 has changed") as refused:
+        reproduce(folder.path, ["table1"])
+    assert all(name in str(refused.value) for name in names)
+    assert not (folder.path / "report.html").exists()

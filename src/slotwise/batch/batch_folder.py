@@ -17,6 +17,7 @@ from slotwise.errors import InputError, UserError
 from slotwise.files import damaged, held, is_empty, read_document, write_atomically
 from slotwise.runs import RunFolder
 from slotwise.runs.config import RENAMED
+from slotwise.runs.data_identity import DataUse
 
 FORMAT = 1
 
@@ -43,6 +44,11 @@ class BatchFolder:
     def run(self, name: str) -> RunFolder:
         """Return the folder of a run, which need not exist yet."""
         return RunFolder(self.runs / name)
+
+    def data_uses(self, names: Iterable[str]) -> list[DataUse]:
+        """Return the data of the runs that have been begun, each once."""
+        found = (self.run(name) for name in dict.fromkeys(names))
+        return [run.data_use() for run in found if run.is_run]
 
     @property
     def is_batch(self) -> bool:

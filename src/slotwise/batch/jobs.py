@@ -22,10 +22,12 @@ from slotwise.errors import InputError, UserError
 from slotwise.files import write_atomically, write_csv
 from slotwise.machine import available_cores
 from slotwise.observer import Observer
+from slotwise.runs.data_identity import DataUse, refuse_mixed_data
 from slotwise.runs.execution import check_interval
 from slotwise.scenario import whole
 
 FETCH_CIFAR10 = missing_notice("cifar10")
+TO_TRAIN = "the runs to train"
 POLL_SECONDS = 0.2  # how often the observer is asked whether to stop
 
 
@@ -69,8 +71,8 @@ def run_batch(
     chosen = make_executor(executor, workers) if isinstance(executor, str) else executor
     with folder.locked():
         check_same_batch(folder, asked)
-        write_spec(folder, asked)
         jobs = unfinished(folder, asked.runs)
+        write_spec(folder, asked)  # after all that may refuse: another specification is not taken on
         finished, every = len(asked.runs) - len(jobs), checkpoint_every
         failures = run_jobs(folder, jobs, chosen, observer, finished=finished, checkpoint_every=every)
         results = BatchResults.read(folder)
@@ -108,21 +110,25 @@ def _write_results(path: Path, results: BatchResults) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def unfinished(folder: BatchFolder, runs: Iterable[Run]) -> tuple[Job, ...]:
-    """Return a job for each run to train or resume.
+def unfinished(
+    folder: BatchFolder, runs: Iterable[Run], combined_with: Iterable[Run] = ()
+) -> tuple[Job, ...]:
+    """Return a job for each run to train or resume; all of them must have the data of ``combined_with``, too.
 
     Raises:
-        UserError: a folder holds another run, or the data of one to resume have changed.
+        UserError: a folder holds another run, or the data have changed since some of the runs were trained.
     """
-    jobs = []
-    for run in runs:
+    every, jobs = tuple(runs), []
+    for run in every:
         found = folder.run(run.name)
         if found.is_run:
             found.refuse_other_options(run.config)
             if found.status in {"finished", "diverged"}:
                 continue
-            found.refuse_changed_data(run.config)
         jobs.append(Job(run, run_work(run.config)))
+    current = {job.run.config.dataset.source: job.run.config.dataset for job in jobs}
+    now = [DataUse(TO_TRAIN, source, dataset.content_hash) for source, dataset in current.items()]
+    refuse_mixed_data([*folder.data_uses(run.name for run in (*every, *combined_with)), *now])
     return tuple(jobs)
 
 

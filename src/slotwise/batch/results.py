@@ -29,6 +29,7 @@ from slotwise.report.curves import (
     check_metric,
     metric_title,
 )
+from slotwise.runs.data_identity import refuse_mixed_data
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +60,11 @@ class BatchResults(Displayable):
 
     @classmethod
     def read(cls, folder: BatchFolder | Path | str) -> BatchResults:
-        """Read a folder; each run is read once, however many points share it."""
+        """Read a folder; each run is read once, however many points share it.
+
+        Raises:
+            UserError: the folder is damaged, or its runs were trained on different data of the same source.
+        """
         folder = folder if isinstance(folder, BatchFolder) else BatchFolder(Path(folder))
         document = folder.read_manifest()
         with folder.reading_manifest():
@@ -70,6 +75,7 @@ class BatchResults(Displayable):
                 # Such names could lead to a folder outside the batch.
                 if len(values) != len(axes) or "/" in run or run in ("", ".", ".."):
                     raise ValueError
+        refuse_mixed_data(folder.data_uses(run for _, _, _, run in points))
         runs = {name: read_run(folder.run(name), powers) for name in dict.fromkeys(p[3] for p in points)}
         return cls(axes, tuple(PointResult(*point, runs[point[3]]) for point in points), powers is not None)
 

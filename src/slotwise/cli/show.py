@@ -16,6 +16,7 @@ from slotwise.errors import UserError
 from slotwise.files import check_writable, json_text, write_atomically
 from slotwise.report.plotting import curves_figure, draw_curves, picture_kind, read_curves
 from slotwise.report.tables import RunSummary, device_csv, run_tables, table_console
+from slotwise.runs.data_identity import changed_data_text, changed_sources
 
 OUT = output("Draw the curves: FILE.png, .svg or .pdf.", metavar="FILE")
 METRIC = output("Metric to draw: beside the loss for runs (default: accuracy), in its place for a batch.")
@@ -57,6 +58,10 @@ def show(
         else None
     )
     summaries = [RunSummary.read(path, powers) for path in runs]
+    # A notice, no refusal: each run has a row and a curve of its own, so nothing is averaged.
+    uses = [summary.folder.data_use()._replace(run=str(summary.folder.path)) for summary in summaries]
+    for source, hashes in changed_sources(uses).items():
+        print(changed_data_text(source, hashes), file=sys.stderr)
     if as_json:
         print(json_text([summary.as_dict(per_device) for summary in summaries]))
     else:

@@ -18,6 +18,7 @@ from slotwise.costs import Powers
 from slotwise.errors import InputError
 from slotwise.observer import Observer
 from slotwise.paper.experiments import PAPER, QUICK, Experiment, all_runs, selected
+from slotwise.runs.data_identity import refuse_mixed_data
 from slotwise.scenario import whole
 
 
@@ -69,6 +70,11 @@ class Manifest:
         request = self.requests.get(experiment.study)
         return experiment.with_deadline(request.deadline) if request and request.deadline else experiment
 
+    def write(self, folder: BatchFolder) -> None:
+        """Write the manifest of a folder."""
+        studies = {study: vars(request) for study, request in self.requests.items()}
+        folder.write_manifest({"quick": self.quick, "studies": studies})
+
     @classmethod
     def read(cls, folder: BatchFolder) -> Manifest:
         """Read the manifest of a folder; a UserError if it is missing or damaged."""
@@ -85,7 +91,7 @@ def reproduction_folder(path: Path) -> BatchFolder:
 
 
 def add_requests(folder: BatchFolder, quick: bool, requests: Mapping[str, Request]) -> Manifest:
-    """Add requests to the manifest of a folder, unless its runs were made with other settings; return it."""
+    """Return the manifest of a folder with more requests; refuse them if its runs have other settings."""
     before = Manifest(quick) if folder.is_new else Manifest.read(folder)
     if before.quick != quick:
         raise InputError("out", folder.path, f"another folder: this one was made with quick={before.quick}")
@@ -96,8 +102,6 @@ def add_requests(folder: BatchFolder, quick: bool, requests: Mapping[str, Reques
             found = f"deadline {known.deadline}" if known.deadline else "the paper's deadline"
             raise InputError("out", folder.path, f"another folder: its {study} runs have {found}")
         joined[study] = known.joined(request)
-    studies = {study: vars(request) for study, request in joined.items()}
-    folder.write_manifest({"quick": quick, "studies": studies})
     return Manifest(quick, joined)
 
 
@@ -157,9 +161,11 @@ def reproduce(
         manifest = add_requests(folder, quick, requests)
         runs = all_runs(chosen, range(seeds))
         trainable = [run for run in runs if can_train(run)]
-        jobs = unfinished(folder, trainable)
+        jobs = unfinished(folder, trainable, combined_with=manifest.runs())
+        manifest.write(folder)
         finished = len(trainable) - len(jobs)
         failures = run_jobs(folder, jobs, executor, observer, finished=finished)
+        refuse_mixed_data(folder.data_uses(run.name for run in manifest.runs()))
         stopped = observer.wants_stop()
 
         from slotwise.paper.report_page import write_report  # noqa: PLC0415  (plotting is slow to import)

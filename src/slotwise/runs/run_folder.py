@@ -38,6 +38,7 @@ from slotwise.learning.task import COLUMNS, metric_names
 from slotwise.machine import processor, source_commit
 from slotwise.runs.checkpoints import Checkpoints
 from slotwise.runs.config import RunConfig
+from slotwise.runs.data_identity import DataUse, changed_sources
 
 Status = Literal["running", "interrupted", "diverged", "finished"]
 FORMAT = 1
@@ -147,11 +148,18 @@ class RunFolder:
         if self.parameters() != config:
             raise UserError(f"{self.path}: made with other options; remove it to train it again")
 
+    def data_use(self) -> DataUse:
+        """Return the data that the run was begun with."""
+        sha256 = self.description().get("data_sha256")
+        if sha256 is not None and not isinstance(sha256, str):
+            raise damaged(self.path / "run.json")
+        return DataUse(self.path.name, self.parameters().dataset.source, sha256)
+
     def refuse_changed_data(self, config: RunConfig) -> None:
         """Raise a UserError if the data set is not the one that the run began with; it is read for that."""
-        recorded = self.description().get("data_sha256")
-        if recorded is not None and recorded != config.dataset.content_hash:
-            changed = f"the data set {config.dataset.source} has changed since the run began"
+        source = config.dataset.source
+        if changed_sources([self.data_use(), DataUse("", source, config.dataset.content_hash)]):
+            changed = f"the data set {source} has changed since the run began"
             raise UserError(f"{self.path}: {changed}; start a new one")
 
     def write_description(
