@@ -181,7 +181,9 @@ class SlotBySlot:
         self.channel.append(Transfer(slot, slot + slots, n, damaged=damaged))
 
     def next_sender(self, ready: list[int], slot: int) -> int:
-        waiting = sorted(self.view(n, self.state[n].turn or 0, self.state[n].version, slot) for n in ready)
+        lost = sum(row[0] == self.k for row in self.lost)
+        views = (self.view(n, self.state[n].turn or 0, self.state[n].version, slot) for n in ready)
+        waiting = sorted(view._replace(lost_in_round=lost) for view in views)
         if self.selection and waiting[0].slot >= 0:
             return self.selection(waiting, self.k, self.last_sender).device
         return waiting[0].device

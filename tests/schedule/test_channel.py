@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_fleets import DEADLINE, faultless_fleets, lost_rows, scenarios, uplink_rows
 from random_links import ChannelCase, FadingLink, channel_cases, links
@@ -156,6 +156,7 @@ def test_just_in_time_on_sub_channels_costs_nothing(
 ) -> None:
     several = replace(scenario, sub_channels=channels, deadline=None)
     fleet = data.draw(faultless_fleets(scenario))
+    assume(not fleet.is_equal_to(several))  # equal devices have one delay, which keeps the round ends only
     plain, delayed = (simulate(several, name, fleet=fleet, rounds=15) for name in ("async", "idfl"))
     assert delayed.start.tolist() == plain.start.tolist()
     assert delayed.device.tolist() == plain.device.tolist()

@@ -51,6 +51,7 @@ class SchedulerState(NamedTuple):
     last_sender: int = 0
     size: int | None = None  # the group size of this round; None: the first
     arrived: Sequence[tuple[int, int, int]] = ()  # (device, updates that arrived, round of the last one)
+    lost_in_round: int = 0  # uplinks
 
 
 class Scheduler:
@@ -112,6 +113,7 @@ class Scheduler:
             self._last_sender,
             self.group_size,
             [(device, *history) for device, history in self._arrived.items()],
+            self._lost_in_round,
         )
 
     def restore(self, state: SchedulerState) -> None:
@@ -123,7 +125,7 @@ class Scheduler:
         self._computing, self._ready = dict(state.computing), list(state.ready)  # sorted, so a heap
         self._last_turn = max((turn for turn, _, _ in self._ready), default=_AT_ONCE)
         self._sending = {update[1]: update for update in state.sending}
-        self._last_sender = state.last_sender
+        self._last_sender, self._lost_in_round = state.last_sender, state.lost_in_round
         self._arrived = {device: (count, last) for device, count, last in state.arrived}
         # The devices that received a model and have not sent since.
         self._busy = {*self._computing, *self._sending, *(device for _, device, _ in self._ready)}
@@ -166,6 +168,7 @@ class Scheduler:
                 lost.append(event)
             elif isinstance(event, Left | Joined):
                 self._update_presence(event)
+        self._lost_in_round += len(lost)
         # Sorted by device: the order in which a driver reports the events of one instant must not matter.
         for event in sorted(lost):  # after all others: the queue must be complete
             self._requeue_lost_update(event)
@@ -248,7 +251,7 @@ class Scheduler:
         if self._selection is None or self._ready[0][0] == _AT_ONCE:
             update = heappop(self._ready)
         else:
-            waiting = self._seen(sorted(self._ready))
+            waiting = self._seen(sorted(self._ready), self._lost_in_round)
             chosen = self._selection(waiting, self.round, self._last_sender)
             if chosen not in waiting:
                 raise UserError(f"selection: returned {chosen!r}, which is not one of the waiting updates")
@@ -259,7 +262,7 @@ class Scheduler:
         self._sending[update[1]], self._last_sender = update, update[1]
         return Grant(update[1], self.round, update[2])
 
-    def _seen(self, updates: Iterable[_Update]) -> list[Waiting]:
+    def _seen(self, updates: Iterable[_Update], lost: int = 0) -> list[Waiting]:
         """Return updates with what a selection sees of their devices and of the channel."""
         now, arrived, link = self.round, self._arrived, self._link
         snr = None if link is None else link.snr_db(self._slot).tolist()
@@ -269,7 +272,7 @@ class Scheduler:
             count, last = arrived.get(device, (0, -1))
             db = 0.0 if snr is None else snr[device - 1]
             slots = 1 if planned is None else planned[device - 1]
-            seen.append(Waiting(turn, device, version, now - last, count, db, slots))
+            seen.append(Waiting(turn, device, version, now - last, count, db, slots, lost))
         return seen
 
     def _participants(self, version: int) -> Iterator[Booking]:
@@ -305,7 +308,7 @@ class Scheduler:
         self._missing = self.group_size
         if no_update and not self._booked.get(following):
             return None
-        self._senders = []
+        self._senders, self._lost_in_round = [], 0
         self.round, self._broadcasting = following, True
         return self._deliver(following)
 

@@ -20,6 +20,7 @@ class Waiting(NamedTuple):
     arrived: int = 0  # updates of the device that have arrived so far
     snr_db: float = 0.0  # of its uplink in this slot; 0 for all if the link has none
     planned_slots: int = 1  # that its uplink typically takes
+    lost_in_round: int = 0  # uplinks of any device that were lost in this round so far
 
 
 class Selection(Protocol):
@@ -27,6 +28,7 @@ class Selection(Protocol):
 
     They are at least one, ordered by slot and device; the last sender is 0 at first. It must depend on
     nothing else: the same question has the same answer, in a simulation, on a network and after a restart.
+    Round, last sender and ``lost_in_round`` together are different for every choice of a run.
     """
 
     def __call__(self, waiting: Sequence[Waiting], round_number: int, last_sender: int, /) -> Waiting: ...  # noqa: D102

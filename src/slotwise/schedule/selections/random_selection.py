@@ -12,7 +12,7 @@ _RANDOM_SELECTION = 7  # 1 to 6 are the purposes that slotwise.fleet draws numbe
 
 @dataclass(frozen=True)
 class RandomSelection:
-    """Choose at random, as a function of the seed, the round and the last sender."""
+    """Choose at random, as a function of the seed, the round, the last sender and the losses of the round."""
 
     seed: int = 0
     depends_on_seed: ClassVar[bool] = True
@@ -20,5 +20,8 @@ class RandomSelection:
     def __call__(self, waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:
         """Choose the update whose device draws the lowest number."""
         # A number for each device, which does not depend on who else is waiting.
-        key = (self.seed, _RANDOM_SELECTION, round_number, last_sender)
+        key = [self.seed, _RANDOM_SELECTION, round_number, last_sender]
+        # A device sends again in the same round only after a loss, and must not draw the same number again.
+        if waiting[0].lost_in_round:
+            key.append(waiting[0].lost_in_round)
         return min(waiting, key=lambda update: (chance(*key, update.device), update.device))
