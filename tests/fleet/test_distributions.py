@@ -1,5 +1,7 @@
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
+from statistics import fmean
 
 import pytest
 from hypothesis import given
@@ -99,10 +101,10 @@ def test_the_numbers_are_the_ones_of_earlier_versions() -> None:
     assert draw_slots(Uniform(1, 100), 6) == (24, 51, 33, 87, 15, 15)
     assert draw_slots(Lognormal(50, 0.5), 6) == (35, 50, 40, 87, 30, 30)
     assert random_absences(2, 60, mean_present=20, mean_away=10) == (
-        Absence(2, 9, 15),
-        Absence(1, 44, 50),
-        Absence(1, 54, 73),
-        Absence(2, 55, 71),
+        Absence(2, 9, 14),
+        Absence(1, 43, 49),
+        Absence(1, 53, 71),
+        Absence(2, 53, 68),
     )
 
 
@@ -199,10 +201,11 @@ def test_more_devices_and_a_longer_horizon_only_add_absences(
     assert few == tuple(a for a in many if a.device <= devices and a.leaves < horizon)
 
 
-def test_devices_are_there_and_away_for_the_given_means() -> None:
-    absences = random_absences(1, 200_000, mean_present=30, mean_away=10)
-    away = sum(a.returns - a.leaves for a in absences if a.returns is not None) / len(absences)
-    present = (absences[-1].leaves - away * (len(absences) - 1)) / len(absences)
-    # Rounded up to whole slots, a mean m becomes 1/(1 − e^(−1/m)): about m + ½. 5000 turns: deviation 1.4 %.
-    assert 9.7 < away < 11.3
-    assert 28.5 < present < 32.5
+@pytest.mark.parametrize(("mean_present", "mean_away"), [(1, 1), (1, 1.5), (1.5, 1), (2, 3), (30, 10)])
+def test_devices_are_there_and_away_for_the_given_means(mean_present: float, mean_away: float) -> None:
+    absences = random_absences(1, 200_000, mean_present=mean_present, mean_away=mean_away)
+    away = [a.returns - a.leaves for a in absences if a.returns is not None]
+    present = [after.leaves - (a.returns or 0) for a, after in pairwise(absences)]
+    # 5,000 turns or more: the mean deviates by 1.4 %.
+    assert fmean(away) == pytest.approx(mean_away, rel=0.05)
+    assert fmean(present) == pytest.approx(mean_present, rel=0.05)

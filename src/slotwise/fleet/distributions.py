@@ -132,7 +132,7 @@ def distribution_from(parameter: str, text: str) -> Distribution:
 def random_absences(
     devices: int, horizon: int, *, mean_present: float, mean_away: float, seed: int = 0
 ) -> tuple[Absence, ...]:
-    """Draw absences: every device is present and absent in turns of exponential length, in whole slots.
+    """Draw absences: every device is present and absent in turns of geometric length, with the given means.
 
     All are present at slot 0. A longer ``horizon`` only adds absences.
     """
@@ -158,6 +158,10 @@ def random_absences(
 
 
 def _turn(mean: float, number: float) -> int:
-    """Return exponential slots at ``number`` in [0, 1), rounded up, which keeps them memoryless."""
-    # Beyond the horizon all turns are alike; a huge mean times a logarithm would be infinite.
-    return max(1, ceil(min(-mean * log1p(-number), 2.0 * LARGEST)))
+    """Return the slots at ``number`` in [0, 1) of a geometric distribution, which is memoryless."""
+    # It ends after each slot with the probability 1/mean, so that its mean is exact.
+    if mean == 1:
+        return 1
+    # Beyond the horizon all turns are alike, and larger numbers would become infinite.
+    stays = log1p(-1 / min(mean, 1e300))
+    return max(1, ceil(min(log1p(-number) / stays, 2.0 * LARGEST)))
