@@ -42,15 +42,14 @@ MODES = {"fixed-rate": "one slot", "rate-adaptive": "until through"}
 BITS = 250_000  # of an update and of a model: some slots far away, one near the server
 SELECTED = ("proportional-fair", "best-channel", "largest-age")
 SIZES = (100, 1_000, 10_000)
+LOSSES_DEADLINE = 200_000
 BATTERIES = Batteries(
     capacity=(400.0,), computing=(1.0,), sending=(2.0,), harvest=(1.0,), probability=0.3, seed=1
 )
 REQUIRED_SPEED, REQUIRED_FLATNESS, MEMORY_LIMIT = 100_000, 0.7, 500_000_000
 
 
-def make_fading_link(
-    mode: str, coherence_slots: int, channel: Scenario = CHANNEL, fading: str = "rayleigh"
-) -> Link:
+def make_fading_link(mode: str, coherence_slots: int, channel: Scenario, fading: str = "rayleigh") -> Link:
     """Return a link with mean SNRs from 20 to 0 dB; at a fixed rate, uplinks below 0 dB are lost."""
     # 23 dBm − 20 log10(d) + 109 dBm of noise over 1 MHz.
     distances = 10 ** ((132 - np.linspace(20.0, 0.0, channel.devices)) / 20)
@@ -95,7 +94,7 @@ def fading(repeats: int) -> list[Result]:
     found = []
     fair = [(SELECTED[0], mode, coherence) for mode in MODES for coherence in COHERENCE]
     for name, mode, coherence in [*fair, *((name, "fixed-rate", 10) for name in SELECTED[1:])]:
-        policy, link = Asynchronous(selection=SELECTIONS[name]), make_fading_link(mode, coherence)
+        policy, link = Asynchronous(selection=SELECTIONS[name]), make_fading_link(mode, coherence, CHANNEL)
         case = f"{name}, {MODES[mode]}, blocks of {coherence}"
         short = replace(CHANNEL, deadline=DEADLINE // 100)
         by_event = partial(simulate, short, policy, link=link, event_by_event=True)
@@ -155,7 +154,7 @@ def losses(repeats: int) -> list[Result]:
     """First-ready devices that lose a tenth of their uplinks, event by event."""
     found = []
     for devices in SIZES:
-        channel = Scenario(devices=devices, group_size=10, compute_slots=50, deadline=200_000)
+        channel = Scenario(devices=devices, group_size=10, compute_slots=50, deadline=LOSSES_DEADLINE)
         slots = {"compute_slots": (50,) * devices, "link_slots": (1,) * devices}
         fleet = Fleet(uplink_loss=0.1, **slots)
         work = partial(simulate, channel, "async", fleet=fleet, event_by_event=True)

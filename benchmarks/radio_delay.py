@@ -11,6 +11,7 @@ delays, and of just-in-time delivery.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 
 import numpy as np
@@ -36,7 +37,9 @@ COMMON = {"deadline": 20_000, "group_size": 10, "radio_link": "rate-adaptive"}
 def timelines(case: dict[str, object], schedule: str, quantile: float = 0.25) -> Iterator[Timeline]:
     """Yield the timeline of each seed."""
     for seed in SEEDS:
-        options = {**COMMON, **case, "schedule": schedule, "seed": seed, "radio_quantile": quantile}
+        options = {**COMMON, **case, "schedule": schedule, "seed": seed}
+        if options.get("delay", "auto") == "auto" and schedule == "idfl":  # only a plan has a quantile
+            options["radio_quantile"] = quantile
         yield RunConfig.from_options(options).simulate()
 
 
@@ -81,7 +84,13 @@ def print_selections() -> None:
         print(line, flush=True)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print both tables."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     print_quantiles()
     print()
     print_selections()
+
+
+if __name__ == "__main__":
+    main()
