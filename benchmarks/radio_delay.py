@@ -34,12 +34,10 @@ SEEDS = range(3)
 COMMON = {"deadline": 20_000, "group_size": 10, "radio_link": "rate-adaptive"}
 
 
-def timelines(case: dict[str, object], schedule: str, quantile: float = 0.25) -> Iterator[Timeline]:
+def timelines(case: dict[str, object], schedule: str, **more: object) -> Iterator[Timeline]:
     """Yield the timeline of each seed."""
     for seed in SEEDS:
-        options = {**COMMON, **case, "schedule": schedule, "seed": seed}
-        if options.get("delay", "auto") == "auto" and schedule == "idfl":  # only a plan has a quantile
-            options["radio_quantile"] = quantile
+        options = {**COMMON, **case, "schedule": schedule, "seed": seed, **more}
         yield RunConfig.from_options(options).simulate()
 
 
@@ -67,7 +65,7 @@ def print_quantiles() -> None:
         rounds, stale = mean_figures(iter(plain))
         line = f"{name:22}{rounds:>7,.0f}{stale:>7.2f}{np.mean([*map(known, plain)]):>8.2f}"
         for quantile in QUANTILES:
-            kept, stale = mean_figures(timelines(case, "idfl", quantile))
+            kept, stale = mean_figures(timelines(case, "idfl", radio_quantile=quantile))
             line += f"{kept / rounds:>9.1%}{stale:>7.2f}"
         print(line, flush=True)
 

@@ -122,6 +122,13 @@ WITHOUT_EFFECT += [
     ("timeline --radio-link rate-adaptive --radio-placement ring --radio-nearest-m 10", "radio_nearest_m"),
     ("timeline --radio-link rate-adaptive --radio-rician-k-db 6", "radio_rician_k_db"),
     ("timeline --radio-link rate-adaptive --radio-exponent 3", "radio_exponent"),
+    ("timeline --radio-link fixed-rate --radio-server-power-dbm 43", "radio_server_power_dbm"),
+    ("train --radio-link fixed-rate --radio-device-noise-figure-db 9", "radio_device_noise_figure_db"),
+    ("timeline --radio-link fixed-rate --radio-threshold-db 1 --radio-slot-ms 20", "radio_slot_ms"),
+    ("timeline --radio-link rate-adaptive --schedule sync --radio-quantile 0.5", "radio_quantile"),
+    ("train --radio-link rate-adaptive --schedule async --radio-quantile 0.5", "radio_quantile"),
+    ("train --radio-link rate-adaptive --delay 2 --radio-quantile 0.25", "radio_quantile"),
+    ("timeline --schedule sync --devices 9 --group-size 9 --participation random", "participation"),
 ]
 # Options of a run that always have an effect.
 ALWAYS = (
@@ -144,6 +151,30 @@ def test_it_is_refused(slotwise, monkeypatch, tmp_path, arguments, option) -> No
     assert re.match(f"slotwise: --{option.replace('_', '-')} ", errors)
     assert errors.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--selection shortest-uplink --schedule async",
+        "--participation shortest-uplink --schedule sync",
+        "--battery-joules 999 --sending-joules 1 --schedule async",
+        "--schedule idfl",
+    ],
+)
+def test_the_quantile_of_planned_uplinks_is_accepted_where_something_plans_with_it(slotwise, words) -> None:
+    tiny = "timeline --devices 4 --group-size 2 --compute-slots 3 --deadline 60 --radio-link rate-adaptive"
+    code, _, errors = slotwise(*tiny.split(), *words.split(), "--radio-quantile", 0.5)
+    assert (code, errors) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "option", ["--group-size 2", "--deadline 9", "--radio-quantile 0.5", "--radio-broadcast-bits 9"]
+)
+def test_radio_show_has_no_options_of_broadcasts_rounds_and_plans(slotwise, option) -> None:
+    code, printed, errors = slotwise("radio", "show", "--devices", 3, *option.split())
+    assert (code, printed, errors.count("\n")) == (2, "", 1)
+    assert option.split()[0] in errors
 
 
 def test_the_table_above_knows_every_option_of_a_run() -> None:

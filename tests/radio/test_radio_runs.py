@@ -31,8 +31,12 @@ SMALL = {
 }
 
 
+FIXED = {"radio_link": "fixed-rate", "radio_slot_ms": None}
+
+
 def config(**options):
-    return RunConfig.from_options({**SMALL, **options})
+    given = {**SMALL, **options}
+    return RunConfig.from_options({name: value for name, value in given.items() if value is not None})
 
 
 def test_bits_follow_from_the_model_and_from_quantisation():
@@ -68,7 +72,7 @@ def test_uplinks_of_the_timeline_take_the_slots_of_the_link():
 
 
 def test_losses_at_a_fixed_rate_are_those_of_the_link():
-    options = {"radio_link": "fixed-rate", "radio_threshold_db": 5.0, "schedule": "async"}
+    options = {**FIXED, "radio_threshold_db": 5.0, "schedule": "async"}
     chosen = config(**options)
     link, timeline = chosen.make_link(), chosen.simulate()
     assert len(timeline.lost)
@@ -78,7 +82,7 @@ def test_losses_at_a_fixed_rate_are_those_of_the_link():
 
 
 def test_lost_updates_are_sent_again_or_erased():
-    options = {"radio_link": "fixed-rate", "radio_threshold_db": 5.0, "schedule": "async"}
+    options = {**FIXED, "radio_threshold_db": 5.0, "schedule": "async"}
     timelines = {how: config(**options, retransmission=how).simulate() for how in ("at-once", "erasure")}
     again, erased = timelines["at-once"], timelines["erasure"]
     assert len(erased.lost)

@@ -1,5 +1,6 @@
 """Runs that take milliseconds: the schedule of real ones, with a task that only adds and multiplies."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from slotwise.aggregation import Vector
 from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.runs import RunConfig, RunFolder
+
+sys.path.insert(0, str(Path(__file__).parent))  # option_contexts.py
 
 
 class Toy:

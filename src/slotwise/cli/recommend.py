@@ -88,16 +88,18 @@ def recommend(
 
 def _base(given: dict[str, Any]) -> RunConfig:
     """Return the options of the search with a group size that the aggregation rule allows."""
-    # A schedule that has all options of schedules: sync candidates have the participation.
-    smallest = {**given, "group_size": 1, "schedule": "sync"}
+    # Some candidates use these and others do not, so that they are not checked for an effect.
+    own = {name: given[name] for name in ("participation", "radio_quantile") if name in given}
+    others = {name: value for name, value in given.items() if name not in own}
+    smallest = {**others, "group_size": 1, "schedule": "sync"}
     try:
-        return RunConfig.from_options(smallest)
+        return RunConfig.from_options(smallest).with_options(**own)
     except InputError as error:
         if error.parameter != "group_size":
             raise
     rule = option_names(AggregationConfig)
     plain = RunConfig.from_options({name: value for name, value in smallest.items() if name not in rule})
-    return RunConfig.from_options({**smallest, "group_size": plain.channel.devices})
+    return RunConfig.from_options({**smallest, "group_size": plain.channel.devices}).with_options(**own)
 
 
 def _read(path: Path | None) -> tuple[dict[str, Any], Any]:

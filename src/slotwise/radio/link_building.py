@@ -54,6 +54,7 @@ def make_link(
     broadcast_bits: int,
     seed: int = 0,
     uplink_slots: int | None = None,
+    uplinks_only: bool = False,
 ) -> RadioLink:
     """Return the link of a scenario's devices.
 
@@ -64,6 +65,7 @@ def make_link(
         broadcast_bits: bits of a broadcast, unless ``radio_broadcast_bits`` says them.
         seed: seed of the run; ``radio_seed`` replaces it.
         uplink_slots: slots of an uplink at a fixed rate, if not those of a broadcast.
+        uplinks_only: accept devices that can hardly ever receive a model.
 
     Raises:
         UserError: the trace is malformed or has changed, or a device can never send an update.
@@ -95,7 +97,7 @@ def make_link(
         scale = conditions.bits_at_unit_efficiency
         settings = replace(settings, uplink_scale=scale, broadcast_scale=scale, broadcast_gain=1.0)
     link = RadioLink(conditions, rate_of(radio), settings)
-    _refuse_unreachable(radio, link)
+    _refuse_unreachable(radio, link, uplinks_only=uplinks_only)
     return link
 
 
@@ -153,13 +155,13 @@ def _slots_of_a_row(radio: RadioConfig, trace: Trace, deadline: int | None) -> i
     return radio.radio_coherence_slots
 
 
-def _refuse_unreachable(radio: RadioConfig, link: RadioLink) -> None:
+def _refuse_unreachable(radio: RadioConfig, link: RadioLink, *, uplinks_only: bool) -> None:
     """Raise an InputError if a device could hardly ever send an update, or receive a model."""
     # With the draws of plans, not those that will happen: only the distribution of the channel counts.
     snr = link.conditions.snr(0, CHECKED_BLOCKS, planning=True)
     up, down = (bits.mean(axis=0) for bits in (link.uplink_bits(snr), link.broadcast_bits(snr)))
     # A broadcast at a fixed rate is received in any case.
-    received = np.ones(link.devices) if link.fixed_slots else down
+    received = np.ones(link.devices) if link.fixed_slots or uplinks_only else down
     limit = f": the threshold is {10 * np.log10(link.settings.threshold):.1f} dB" if link.fixed_slots else ""
     for name, bits, verb in (
         ("radio_power_dbm", up, f"send an update{limit}"),

@@ -54,13 +54,14 @@ class RadioConfig:
         radio_schemes: (SNR threshold in dB, bits per second and hertz) of each scheme of your own table.
         radio_gap_db: SNR gap to Shannon's capacity in dB, also of the thresholds of the cqi table.
         radio_slot_ms: Duration of a slot in milliseconds, also for joules. Follows --cpu-slot-ms if that is
-            given.
+            given. Refused with a --radio-threshold-db, where only joules would depend on it: --slot-seconds.
         radio_bits: Bits of an uplink. Default: those of the model's update.
         radio_broadcast_bits: Bits of a broadcast. Default: 32 for each number of the model.
         radio_threshold_db: SNR below which an uplink of fixed-rate is lost. Default: the SNR at which its
             bits just fit into its slots by Shannon's formula with the gap.
         radio_give_up_slots: Slots after which an uplink of rate-adaptive is lost.
-        radio_quantile: Quantile of the random slots of an uplink that just-in-time delivery plans with.
+        radio_quantile: Quantile of the random slots of an uplink that plans assume: just-in-time delivery,
+            batteries, and the choice of the shortest uplink.
         radio_trace: CSV file of (device, slot or block, snr_db or bits) that replaces the model.
         radio_trace_end: After the end of the trace: refuse a deadline beyond it, or repeat the trace.
         radio_trace_sha256: SHA-256 of the trace file.
@@ -173,11 +174,20 @@ class RadioConfig:
                 found.setdefault(name, f"with {owner} {getattr(self, owner)}")
         if self.radio_schemes:
             found |= dict.fromkeys(("radio_rate", "radio_gap_db"), "with radio_schemes")
-        if self.radio_link == "fixed-rate" and self.radio_threshold_db is not None:
-            found |= dict.fromkeys(("radio_bits", "radio_gap_db"), "with radio_threshold_db")
+        if not needs_slot(self.radio_link, self.radio_threshold_db):
+            names = ["radio_bits", "radio_gap_db", "radio_slot_ms"]
+            found |= dict.fromkeys(names, "with radio_threshold_db")
         if not self.depends_on_seed:
             found["radio_seed"] = "if nothing is drawn for the radio"
         return found
+
+
+def needs_slot(link: str | None, threshold_db: float | None) -> bool:
+    """Return whether uplinks depend on the duration of a slot.
+
+    At a fixed rate it decides only which SNR is needed, so not if that is given.
+    """
+    return link == "rate-adaptive" or (link == "fixed-rate" and threshold_db is None)
 
 
 LARGEST_BITS = 10**15
@@ -213,7 +223,10 @@ OWNERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "radio_threshold_db": ("radio_link", ("fixed-rate",)),
     "radio_give_up_slots": ("radio_link", ("rate-adaptive",)),
     "radio_quantile": ("radio_link", ("rate-adaptive",)),
+    # Broadcasts at a fixed rate take fixed slots and always arrive.
     "radio_broadcast_bits": ("radio_link", ("rate-adaptive",)),
+    "radio_server_power_dbm": ("radio_link", ("rate-adaptive",)),
+    "radio_device_noise_figure_db": ("radio_link", ("rate-adaptive",)),
     "radio_rate": ("radio_link", ("rate-adaptive",)),
     "radio_schemes": ("radio_link", ("rate-adaptive",)),
 }

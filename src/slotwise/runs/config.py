@@ -37,6 +37,7 @@ from slotwise.learning.networks import DROPOUT, RESNETS, Resnet8
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
 from slotwise.radio import RadioConfig, RadioLink, make_link
 from slotwise.radio.placement import read_distances
+from slotwise.radio.radio_config import needs_slot
 from slotwise.radio.rates import read_schemes
 from slotwise.runs.cpu_options import cpu_options
 from slotwise.runs.slot_duration import refuse_other_slot_ms, shared_slot_ms
@@ -49,7 +50,14 @@ from slotwise.scenario import (
     parse_group_sizes,
     whole,
 )
-from slotwise.schedule import POLICIES, PolicyConfig, Timeline, refuse_too_many_uplinks, simulate
+from slotwise.schedule import (
+    POLICIES,
+    SELECTIONS,
+    PolicyConfig,
+    Timeline,
+    refuse_too_many_uplinks,
+    simulate,
+)
 from slotwise.schedule.policies.synchronous import BOOKED
 from slotwise.user_code import describe_value
 
@@ -114,7 +122,7 @@ class RunConfig:
 
         A class of options declares its own in a method of the same name.
         """
-        found = self._unused_with_own_task() | self._unused_link()
+        found = self._unused_with_own_task() | self._unused_link() | self._unused_schedule()
         for group in GROUPS:
             part = getattr(self, group)
             found |= part.unused() if hasattr(part, "unused") else {}
@@ -131,16 +139,40 @@ class RunConfig:
             found |= dict.fromkeys(("link_slots", "uplink_slots"), "with radio_link rate-adaptive")
         return found
 
+    def _unused_schedule(self) -> dict[str, str]:
+        """Return the options that have no effect with the schedule and its group size, with the reason.
+
+        They are refused only where they are given: a search tries other schedules with the same options.
+        """
+        found, policy = {}, self.policy
+        if policy.schedule == "sync" and min(self.channel.group_sizes) == self.channel.devices:
+            found["participation"] = "if group_size is the number of devices"
+        if self.radio.radio_link == "rate-adaptive" and not self._plans_uplinks:
+            planners = "just-in-time delivery, batteries or shortest-uplink"
+            found["radio_quantile"] = f"unless {planners} plan with it"
+        return found
+
+    @property
+    def _plans_uplinks(self) -> bool:
+        """True if anything depends on the slots that an uplink typically takes."""
+        policy, fleet = self.policy, self.fleet
+        if policy.schedule not in POLICIES or policy.selection not in SELECTIONS:
+            return True
+        just_in_time = policy.schedule == "idfl" and policy.delay == "auto"
+        by_length = "shortest-uplink" in (policy.selection, policy.participation)
+        paid = fleet.has_batteries and any((fleet.sending_joules, *fleet.device_sending_joules))
+        return just_in_time or by_length or paid
+
     def _check_radio(self) -> None:
         """Refuse options that say in another way what the radio says, or have no effect with it."""
         if self.radio.radio_link is not None:
             for name in ("link_distribution", "device_link_slots", "uplink_loss", "device_uplink_loss"):
                 if getattr(self.fleet, name):
                     raise ConflictError(name, "radio_link")
-            refuse_other_slot_ms(self.slot_ms, self.radio.radio_slot_ms)
+            if needs_slot(self.radio.radio_link, self.radio.radio_threshold_db):
+                refuse_other_slot_ms(self.slot_ms, self.radio.radio_slot_ms)
         for name, reason in self._unused_link().items():
-            groups: Any = {"link_slots": self.channel, "radio_band": self.radio}
-            group = groups.get(name, self.fleet)
+            group: Any = getattr(self, _declarations()[name][0])
             if getattr(group, name) != getattr(type(group), name):
                 raise NoEffectError(name, getattr(group, name), reason)
         if self.radio.radio_link is not None and self.model.is_own:

@@ -9,6 +9,7 @@ from typing import Any
 from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError
 from slotwise.fleet.cpu import cpu_training
 from slotwise.learning.local_training import LocalTraining
+from slotwise.radio.radio_config import needs_slot
 from slotwise.scenario import LARGEST, whole
 
 SPEEDS = ("compute_slots", "samples_per_slot", "compute_distribution", "device_compute_slots", "fleet_file")
@@ -43,7 +44,8 @@ def cpu_options(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[s
     stands_for: dict[str, Any] = {"compute_slots": found.slots}
     if kappa is not None:
         stands_for["computing_joules"] = found.joules_per_slot
-    if chosen.get("radio_link") is None:  # otherwise radio_slot_ms says the same
+    # Otherwise radio_slot_ms says the same.
+    if not needs_slot(chosen.get("radio_link"), chosen.get("radio_threshold_db")):
         stands_for["slot_ms"] = given["cpu_slot_ms"]
     return stands_for
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from slotwise.costs import Powers
 from slotwise.errors import InputError
 from slotwise.radio import RadioConfig
+from slotwise.radio.radio_config import needs_slot
 
 if TYPE_CHECKING:
     from slotwise.runs.config import RunConfig
@@ -23,7 +24,8 @@ def shared_slot_ms(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dic
     Raises:
         InputError: both are given, and they differ.
     """
-    if options.get("cycles_per_sample") is None or chosen.get("radio_link") is None:
+    has_slot = needs_slot(chosen.get("radio_link"), chosen.get("radio_threshold_db"))
+    if options.get("cycles_per_sample") is None or not has_slot:
         return {}
     cpu, radio = options.get("cpu_slot_ms"), options.get("radio_slot_ms")
     refuse_other_slot_ms(cpu, radio)
@@ -46,14 +48,20 @@ def powers_of_run(powers: Powers, config: RunConfig, *, check: bool = True) -> P
     Raises:
         InputError: the powers say another duration than the run.
     """
-    name, slot_ms = "cpu_slot_ms", config.slot_ms
-    if config.radio.radio_link is not None:
-        name, slot_ms = "radio_slot_ms", config.radio.radio_slot_ms
+    radio, name, slot_ms = config.radio, "cpu_slot_ms", config.slot_ms
+    has_slot = needs_slot(radio.radio_link, radio.radio_threshold_db)
+    if has_slot or (radio.radio_link is not None and slot_ms is None):
+        name, slot_ms = "radio_slot_ms", radio.radio_slot_ms
     if slot_ms is None:
         return replace(powers, slot_seconds=powers.seconds)
     if powers.slot_seconds is None:
         return replace(powers, slot_seconds=slot_ms / 1000)
-    if check and not isclose(powers.slot_seconds, slot_ms / 1000):
+    # Where only joules depend on radio_slot_ms, its default is no statement of the user.
+    if (
+        check
+        and (has_slot or config.slot_ms is not None)
+        and not isclose(powers.slot_seconds, slot_ms / 1000)
+    ):
         allowed = f"{slot_ms / 1000:g}, as {name} is {slot_ms:g}, or omitted"
         raise InputError("slot_seconds", powers.slot_seconds, allowed)
     return powers
