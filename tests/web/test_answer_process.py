@@ -49,3 +49,30 @@ def test_too_many_requests_at_once_are_refused(tmp_path: Path, monkeypatch: pyte
     answer = asyncio.run(AnswerProcess(tmp_path).answer("view", {}))
     assert answer.status == 422
     assert "too many" in json.loads(answer.content)["message"]
+
+
+class Ending(Ended):
+    """A process that has closed its output and ends a little later, unless it is killed before."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.returncode: int | None = None
+
+    async def wait(self) -> None:
+        await asyncio.sleep(0)
+        self.returncode = 1 if self.returncode is None else self.returncode
+
+    def kill(self) -> None:
+        self.returncode = -signal.SIGKILL if self.returncode is None else self.returncode
+
+
+def test_a_process_that_fails_is_not_said_to_take_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(process: AnswerProcess) -> Any:
+        process._process = Ending()  # type: ignore[assignment]
+        return process._process
+
+    monkeypatch.setattr(AnswerProcess, "_started", start)
+    answer = asyncio.run(AnswerProcess(tmp_path).answer("view", {}))
+    assert "try again" in json.loads(answer.content)["message"]

@@ -158,3 +158,10 @@ def test_a_training_is_named_and_planned(answers: Answers) -> None:
 
 def test_ready_is_answered_with_nothing(answers: Answers) -> None:
     assert value(answers.answer("ready", {})) is None
+
+
+def test_a_cell_that_is_too_large_is_blamed_and_not_the_deadline(answers: Answers) -> None:
+    large = {"radio_link": "rate-adaptive", "radio_radius_m": "5000"}
+    refused = value(answers.answer("view", large), 422)
+    assert refused["parameter"] == "radio_radius_m"
+    assert refused["allowed"].startswith("smaller")

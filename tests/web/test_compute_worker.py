@@ -22,3 +22,15 @@ def test_requests_are_answered_in_order_until_the_input_ends(tmp_path: Path) -> 
         assert rest[: header["length"]] == expected.content
         rest = rest[header["length"] :]
     assert rest == b""
+
+
+def test_a_request_that_fails_ends_no_process(tmp_path: Path) -> None:
+    requests = [{"call": "no such call", "given": {}}, {"call": "ready", "given": {}}]
+    lines = b"".join(json.dumps(request).encode() + b"\n" for request in requests)
+    command = [sys.executable, "-m", "slotwise.web.compute_worker", str(tmp_path), "60"]
+    out = subprocess.run(command, input=lines, capture_output=True, check=True).stdout
+    header, _, rest = out.partition(b"\n")
+    length = json.loads(header)["length"]
+    assert json.loads(header)["status"] == 500
+    assert "no such call" in json.loads(rest[:length])["message"]
+    assert json.loads(rest[length:].partition(b"\n")[0])["status"] == 200

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.errors import InputError
+from slotwise.batch.batch_folder import BatchFolder
+from slotwise.errors import InputError, UserError
 from slotwise.runs import RunFolder
 from slotwise.web import results_browser
 from slotwise.web.results_browser import RECOMMENDATION_FORMAT, RECOMMENDATION_KEYS, ResultsBrowser
@@ -38,7 +39,7 @@ def test_a_run_that_has_not_changed_is_read_once(
 ) -> None:
     browser = ResultsBrowser(tmp_path)
     listing = browser.listing()
-    monkeypatch.setattr(results_browser, "_read_row", lambda folder: pytest.fail(f"{folder} was read"))
+    monkeypatch.setattr(results_browser, "read_row", lambda folder: pytest.fail(f"{folder} was read"))
     assert browser.listing() == listing
 
 
@@ -55,6 +56,85 @@ def test_the_timeline_of_a_live_run_is_the_measured_one(tmp_path: Path, run: Pat
     measured = RunFolder(run).parameters().simulate().first(3)
     (run / "timeline.json").write_text(measured.to_json())
     assert ResultsBrowser(tmp_path).timeline("run") == measured
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"rounds": NaN}', None])
+def test_a_live_run_without_a_measured_timeline_is_refused(
+    tmp_path: Path, run: Path, text: str | None
+) -> None:
+    empty = RunFolder(run).parameters().simulate().first(0).to_json()  # no round has ended
+    (run / "timeline.json").write_text(empty if text is None else text)
+    browser = ResultsBrowser(tmp_path)
+    with pytest.raises(UserError):
+        browser.timeline("run")
+    assert browser.listing()["runs"][0]["status"] == "finished"
+
+
+def change(run: Path, **changes: object) -> None:
+    document = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(document | changes))
+
+
+def test_a_run_that_cannot_be_read_hides_no_other_curve(tmp_path: Path, run: Path) -> None:
+    shutil.copytree(RUN, tmp_path / "odd")
+    (tmp_path / "odd/history.csv").write_text("slot\n1\n")
+    browser = ResultsBrowser(tmp_path)
+    found = browser.curves(["run", "odd"], "slot", "loss", None)
+    assert [line["runs"] for line in found["lines"]] == [["run"]]
+    (notice,) = found["notices"]
+    assert "history.csv" in notice
+    with pytest.raises(UserError, match=r"history\.csv"):
+        browser.curves(["odd"], "slot", "loss", None)
+
+
+def test_seeds_with_different_data_are_separate_lines(tmp_path: Path, run: Path) -> None:
+    shutil.copytree(RUN, tmp_path / "other")
+    browser = ResultsBrowser(tmp_path)
+    together = browser.curves(["run", "other"], "slot", "loss", None)
+    assert (len(together["lines"]), together["notices"]) == (1, [])
+    change(run, data_sha256="1" * 64)
+    change(tmp_path / "other", data_sha256="2" * 64)
+    apart = browser.curves(["run", "other"], "slot", "loss", None)
+    assert [line["runs"] for line in apart["lines"]] == [["run"], ["other"]]
+    assert len({line["label"] for line in apart["lines"]}) == 2
+    (notice,) = apart["notices"]
+    assert "has changed" in notice
+    rows = browser.listing()["runs"]
+    assert rows[0]["line"] != rows[1]["line"]
+
+
+def test_own_metrics_are_drawn(tmp_path: Path, run: Path) -> None:
+    shutil.copytree(RUN, tmp_path / "without")
+    change(tmp_path / "without", data_sha256="1" * 64)
+    points = [point._replace(metrics={"f1": 0.5}) for point in RunFolder(run).points()]
+    RunFolder(run).write_points(points)
+    browser = ResultsBrowser(tmp_path)
+    assert browser.curves(["run", "without"], "slot", "loss", None)["metrics"] == ["f1"]
+    (line,) = browser.curves(["without", "run"], "slot", "f1", None)["lines"]
+    assert line["runs"] == ["run"]
+    assert set(line["mean"]) == {0.5}
+    assert line["style"] == 1  # as in the plot of the loss
+    with pytest.raises(InputError) as refused:
+        browser.curves(["without"], "slot", "f1", None)
+    assert refused.value.parameter == "up"
+
+
+def test_lines_have_the_names_of_their_cases(tmp_path: Path, run: Path) -> None:
+    batch, axes = BatchFolder(tmp_path / "sweep"), {"group_size": [50, 25]}
+    points = []
+    for case, rule, size in (("plain", "mean", 50), ("mine", "own:rule", 50), ("mine", "own:rule", 25)):
+        name = f"{case}-{size}"
+        shutil.copytree(RUN, batch.run(name).path)
+        parameters = RunFolder(run).description()["parameters"]
+        change(batch.run(name).path, parameters=parameters | {"aggregation": rule, "group_size": size})
+        points.append([case, [size], 0, name])
+    batch.write_manifest({"axes": axes, "powers": None, "digest": "", "points": points})
+    browser = ResultsBrowser(tmp_path)
+    rows = {row["run"]: row["case"] for row in browser.listing()["runs"]}
+    names = [f"sweep/runs/{point[3]}" for point in points]
+    assert rows == {"run": "", **dict(zip(names, ["plain", "mine", "mine"], strict=True))}
+    lines = browser.curves(names, "slot", "loss", None)["lines"]
+    assert [line["label"] for line in lines] == ["plain", "mine, S=50", "mine, S=25"]
 
 
 def test_a_run_without_a_point_has_no_curve(tmp_path: Path, run: Path) -> None:

@@ -72,6 +72,32 @@ def test_runs_are_filtered_by_any_option(page: Page) -> None:
     assert shown(page) == []
 
 
+def test_all_seeds_of_the_first_lines_are_chosen(page: Page) -> None:
+    lines = page.run("sw.resultPlots.loss.content.lines.map(line => line.label)")
+    assert 1 < len(lines) <= 6
+    assert all(label.endswith("(3 seeds)") for label in lines)
+    assert page.run("sw.results.chosen.size") == 3 * len(lines)
+
+
+def test_a_damaged_run_is_shown_and_an_own_metric_is_drawn(browser: Browser, tmp_path: Path) -> None:
+    shutil.copytree(GRID / "mnist-async-S50-T50000-seed1", tmp_path / "good")
+    good = RunFolder(tmp_path / "good")
+    good.write_points([point._replace(metrics={"f1": 0.5}) for point in good.points()])
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half/run.json").write_text('{"format": 1')
+    with served(Explorer(tmp_path, tmp_path).app) as server, browser.page(server.address) as page:
+        page.wait("sw.results.listing && document.querySelector('#results tbody tr')")
+        page.settle()
+        assert shown(page) == ["good", "half"]
+        assert "damaged" in page.text("tr[data-run=half]")
+        assert page.run("document.querySelector('tr[data-run=half] input').disabled")
+        menu = "document.querySelector('#results select[aria-label^=Metric]')"
+        page.run(f"(() => {{ {menu}.value = 'f1'; {menu}.dispatchEvent(new Event('change')); }})()")
+        page.settle()
+        (line,) = page.run("sw.resultPlots.metric.content.lines")
+        assert {value for _, value in line["points"]} == {0.5}
+
+
 def test_seeds_are_a_band(page: Page) -> None:
     page.run("(() => { document.querySelectorAll('#results .tools button')[1].click(); })()")  # choose none
     write(page, "paper/runs schedule=idfl group_size=10 aggregation=mean update=sum input_scale=standard")
@@ -138,7 +164,7 @@ def test_damaged_and_foreign_folders(tmp_path: Path) -> None:
     (tmp_path / ".hidden").mkdir()
     (tmp_path / ".hidden/run.json").write_text("{}")
     listing = ResultsBrowser(tmp_path).listing()
-    assert [run["run"] for run in listing["runs"]] == ["good"]
+    assert {run["run"]: run["status"] for run in listing["runs"]} == {"good": "finished", "half": "damaged"}
     assert len(listing["problems"]) == 2
 
 

@@ -142,6 +142,15 @@ def write_spec(folder: BatchFolder, spec: BatchSpec) -> None:
     folder.write_manifest({"axes": axes, "powers": powers, "digest": _digest(spec.runs), "points": points})
 
 
+def case_names(folder: BatchFolder) -> dict[str, str]:
+    """Return the name of the case of each run, or the names if several cases share it."""
+    document, cases = folder.read_manifest(), dict[str, dict[str, None]]()
+    with folder.reading_manifest():
+        for case, _, _, run in document["points"]:
+            cases.setdefault(str(run), {})[str(case)] = None
+    return {run: ", ".join(names) for run, names in cases.items()}
+
+
 def check_same_batch(folder: BatchFolder, spec: BatchSpec) -> None:
     """Raise an InputError for a folder with points that the specification does not have; a batch may grow."""
     if folder.is_new:

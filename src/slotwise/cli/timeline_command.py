@@ -29,6 +29,7 @@ from slotwise.report.gantt import check_picture_path, gantt_text, window_of, wri
 from slotwise.report.tables import cost_line, costs_as_dict, device_table, table_console
 from slotwise.runs.config import RunConfig
 from slotwise.runs.slot_duration import powers_of_run
+from slotwise.runs.slow_link import simulate_run
 
 # The worked example of the paper.
 EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
@@ -77,7 +78,7 @@ def timeline(
         rounds = 2 * config.channel.groups
     refuse_idle_seed(options, config)
     powers = powers and powers_of_run(powers, config)
-    result = config.simulate(rounds)
+    result = simulate_run(config, rounds)
     bits = config.update_bits
     window = None if slots is None else window_of(slots, result)
     if out is not None:

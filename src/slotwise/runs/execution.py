@@ -34,6 +34,7 @@ from slotwise.runs.config import RunConfig
 from slotwise.runs.device_data import check_images, device_samples
 from slotwise.runs.memory import refuse_too_much_memory
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
+from slotwise.runs.slow_link import simulate_run
 from slotwise.schedule import Timeline
 from slotwise.user_code import describe_error, describe_value, load_function
 
@@ -178,7 +179,7 @@ def execute(
     check_interval(checkpoint_every)
     observer, rule = observer or Observer(), config.rule.rule()
     # All that can be refused is refused before the folder is made: options, network, data and workers.
-    timeline = config.simulate() if timeline is None else timeline
+    timeline = simulate_run(config) if timeline is None else timeline
     task = task if task is not None else build_task(config)
     more = {} if task_object is None else {"task_object": task_object}
     _check_fits(resume, timeline, task, folder)

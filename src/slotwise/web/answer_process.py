@@ -20,6 +20,7 @@ from slotwise.web.answers import USE_COMMANDS, Answer, refusal
 
 MOST_SECONDS = 10.0  # of the processor, for one answer
 MOST_SILENCE = 300.0  # seconds of the clock: the process hangs
+EXIT_SECONDS = 5.0  # of a process that has closed its output
 MOST_WAITING = 32  # requests that wait for one process
 
 
@@ -50,16 +51,20 @@ class AnswerProcess:
             async with self._turn:
                 # A process that has refused a request for lack of memory ends by itself. That shows only when
                 # it is asked again, so another one is asked then.
+                silent = False
                 for _ in range(2):
                     process = await self._started()
                     try:
                         return await asyncio.wait_for(_ask(process, call, given), MOST_SILENCE)
-                    except (TimeoutError, OSError, EOFError):
+                    except (OSError, EOFError):  # it is ending, and its exit code says why
+                        await self._kill(EXIT_SECONDS)
+                    except TimeoutError:
+                        silent = True
                         await self._kill()
                     if process.returncode != 0:  # otherwise it had ended by itself before
                         break
-                # SIGPROF ends a process that computes for too long, `_kill` one that is silent for too long.
-                took_long = process.returncode in (-signal.SIGPROF, -signal.SIGKILL)
+                # SIGPROF ends a process that computes for too long.
+                took_long = silent or process.returncode == -signal.SIGPROF
                 reason = f"this takes longer than {self._seconds:g} s; {USE_COMMANDS}"
                 return refusal(reason if took_long else "the process that computes has ended; try again")
         finally:
@@ -81,9 +86,12 @@ class AnswerProcess:
         """Start the process before it is needed."""
         await self.answer("ready", {})
 
-    async def _kill(self) -> None:
+    async def _kill(self, patience: float = 0.0) -> None:
+        """End the process, unless it ends by itself within some seconds."""
         process, self._process = self._process, None
         if process is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), patience)
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()

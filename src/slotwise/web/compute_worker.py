@@ -17,10 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from slotwise.web.answers import USE_COMMANDS, Answer, Answers, refusal
+from slotwise.web.answers import USE_COMMANDS, Answer, Answers, as_json, refusal
 
 MOST_MEMORY = 3 << 30  # bytes, beyond what the process has when it starts
 TOO_LARGE = f"this takes more memory than the explorer has; {USE_COMMANDS}"
+
+FAILED = "slotwise failed to answer; please report this"
 
 
 def main() -> None:
@@ -37,6 +39,8 @@ def main() -> None:
             is_last = False
         except MemoryError:
             answer, is_last = refusal(TOO_LARGE), True  # what is kept may be most of it
+        except Exception as error:  # a mistake in slotwise: one request fails, and not the process
+            answer, is_last = as_json({"message": f"{FAILED}: {error!r}", "parameter": None}, 500), False
         signal.setitimer(signal.ITIMER_PROF, 0)
         _write(output, answer)
         if is_last:

@@ -28,6 +28,7 @@ from slotwise.report.gantt.chart import (
 )
 from slotwise.runs.config import RunConfig
 from slotwise.runs.slot_duration import powers_of_run
+from slotwise.runs.slow_link import explained
 from slotwise.schedule import Timeline, automatic_delay
 from slotwise.schedule.simulation import most_uplinks
 from slotwise.web.controls import CASE, effective
@@ -100,7 +101,10 @@ def view(
 ) -> dict[str, Any]:
     """Return the figures of a configuration and, unless ``brief``, of the same with the other schedules."""
     config, kept, unused = effective(options)
-    timeline = timelines.of(config)
+    try:
+        timeline = timelines.of(config)
+    except InputError as error:
+        raise explained(config, error) from None
     wanted = (config.policy.schedule,) if brief else SCHEDULES
     schedules = {name: _schedule(timelines, {**options, "schedule": name}, powers) for name in wanted}
     return {

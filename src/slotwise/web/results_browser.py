@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from threading import Lock
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
-from slotwise.batch.batch_folder import BatchFolder
+from slotwise.batch.batch_folder import BatchFolder, case_names
 from slotwise.batch.job import schedule_timeline
 from slotwise.batch.run_outcome import read_run
 from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
-from slotwise.files import read_document
+from slotwise.files import damaged, read_document
+from slotwise.learning.task import metric_names
 from slotwise.report.curves import BLUE, Across, Line
 from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs.data_identity import DataUse, changed_data_text, changed_sources
 from slotwise.schedule import Timeline
+from slotwise.web.run_rows import DAMAGED, SEEDS, UNREADABLE, line_key, number, read_row, without_seeds
 
 MOST_RUNS, DEEPEST = 5_000, 8  # of a listing
 MOST_CURVES = 400  # runs whose curves are read at once
-SEEDS = ("seed", "data_seed", "model_seed", "fleet_seed")
 USUAL_COLUMNS = ("schedule", "group_size", "seed")
+SHOWN_DIGITS = 8  # of a hash, in a label
 RECOMMENDATION_FORMAT = 2
 RECOMMENDATION_KEYS = ("answer", "decided", "choices", "cautions", "cost", "standings")
+
+
+class _DrawnRun(NamedTuple):
+    """A run whose curve is drawn: the case of its batch, its options, its data and its evaluations."""
+
+    name: str
+    case: str
+    options: dict[str, Any]  # without seeds
+    data: DataUse
+    points: Sequence[Any]
 
 
 class ResultsBrowser:
@@ -32,7 +46,7 @@ class ResultsBrowser:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._known: dict[Path, tuple[int, dict[str, Any] | None]] = {}
+        self._known: dict[Path, tuple[int, Mapping[str, Any]]] = {}
         self._lock = Lock()
 
     def listing(self) -> dict[str, Any]:
@@ -40,14 +54,14 @@ class ResultsBrowser:
         runs: list[dict[str, Any]] = []
         recommendations: list[dict[str, Any]] = []
         batches, problems = [], []
+        cases = _Cases(self.root)
         for folder, names in _folders(self.root):
             place = self._place(folder)
             if "run.json" in names and len(runs) < MOST_RUNS:
                 row = self._row(folder)
-                if row is None:
-                    problems.append(f"{place}: run.json cannot be read")
-                else:
-                    runs.append({"run": place, **row})
+                if row is DAMAGED:
+                    problems.append(f"{place}: run.json is damaged")
+                runs.append({"run": place, "case": cases.of(folder), **row})
             if BatchFolder(folder).manifest_name in names:
                 batches.append(place)
             if "recommendation.json" in names:
@@ -59,7 +73,7 @@ class ResultsBrowser:
         return {
             "root": str(self.root),
             "runs": runs,
-            "varied": _varied([row["options"] for row in runs]),
+            "varied": _varied([row["options"] for row in runs], USUAL_COLUMNS),
             "batches": batches,
             "recommendations": recommendations,
             "problems": problems,
@@ -68,17 +82,17 @@ class ResultsBrowser:
     def _place(self, folder: Path) -> str:
         return folder.relative_to(self.root).as_posix()
 
-    def _row(self, folder: Path) -> dict[str, Any] | None:
-        """Return the row of a run; None if its run.json is damaged."""
+    def _row(self, folder: Path) -> Mapping[str, Any]:
+        """Return the row of a run."""
         try:
             # run.json is replaced when the status of a run changes, so its time shows whether a row is old.
             stamp = (folder / "run.json").stat().st_mtime_ns
         except OSError:
-            return None
+            return DAMAGED
         with self._lock:
             known = self._known.get(folder)
         if known is None or known[0] != stamp:
-            known = (stamp, _read_row(folder))
+            known = (stamp, read_row(folder))
             with self._lock:
                 if len(self._known) > 2 * MOST_RUNS:
                     self._known.clear()
@@ -102,7 +116,13 @@ class ResultsBrowser:
         folder = self.folder(name)
         measured = folder.path / "timeline.json"
         if measured.is_file():
-            return Timeline.from_json(measured.read_text(encoding="utf-8"))
+            try:
+                timeline = Timeline.from_json(measured.read_text(encoding="utf-8"))
+            except UNREADABLE:
+                raise damaged(measured) from None
+            if not timeline.rounds:
+                raise UserError(f"{name}: no round has ended yet; there is no timeline to draw")
+            return timeline
         config = folder.parameters()
         _refuse_own_code(config)
         return schedule_timeline(config)
@@ -110,30 +130,48 @@ class ResultsBrowser:
     def curves(self, names: Sequence[str], across: str, up: str, powers: Powers | None) -> dict[str, Any]:
         """Return the curves of some runs; runs that differ only in seeds are one line with a band.
 
+        Runs that cannot be read, and data that have changed between runs, are among the ``notices``.
+
         Args:
             names: the runs.
             across: slot, round, updates or joules.
-            up: loss or accuracy.
+            up: loss, accuracy, or a metric of the runs.
             powers: watts of a device, for joules.
         """
         if across not in get_args(Across) or across == "value":
             raise InputError("across", across, "slot, round, updates or joules")
-        if up not in ("loss", "accuracy"):
-            raise InputError("up", up, "loss or accuracy")
         if across == "joules" and powers is None:
             raise InputError("across", across, "another axis unless powers are given")
         if len(names) > MOST_CURVES:
             raise InputError("run", f"{len(names)} runs", f"at most {MOST_CURVES}")
-        groups: dict[str, list[tuple[str, dict[str, Any], Sequence[Any]]]] = {}
-        for name in dict.fromkeys(names):
+        runs, notices = self._read(dict.fromkeys(names), across, powers)
+        metrics = metric_names(point.metrics for run in runs for point in run.points)
+        if up not in ("loss", "accuracy", *metrics):
+            raise InputError("up", up, f"one of {', '.join(('loss', 'accuracy', *metrics))}")
+        changed = changed_sources(run.data for run in runs)
+        notices += [changed_data_text(source, hashes) for source, hashes in changed.items()]
+        return {"lines": _lines(runs, across, up), "metrics": list(metrics), "notices": notices}
+
+    def _read(
+        self, names: Iterable[str], across: str, powers: Powers | None
+    ) -> tuple[list[_DrawnRun], list[str]]:
+        """Return the runs that have a point, and why others cannot be read; refuse if none can."""
+        runs, problems, cases = [], [], _Cases(self.root.resolve())
+        for name in names:
             folder = self.folder(name)
-            config = folder.parameters()
-            points = self._points(folder, config, across, powers)
-            options = {key: value for key, value in config.options().items() if key not in SEEDS}
+            try:
+                config = folder.parameters()
+                points = self._points(folder, config, across, powers)
+                use = folder.data_use()._replace(run=name)
+            except UserError as error:
+                problems.append(str(error))
+                continue
             if points:
-                groups.setdefault(repr(sorted(options.items())), []).append((name, options, points))
-        varied = _varied([rows[0][1] for rows in groups.values()])
-        return {"lines": [_line(rows, varied, across, up) for rows in groups.values()]}
+                options = without_seeds(config.options())
+                runs.append(_DrawnRun(name, cases.of(folder.path), options, use, points))
+        if problems and not runs:
+            raise UserError(problems[0])
+        return runs, problems
 
     def _points(
         self, folder: RunFolder, config: RunConfig, across: str, powers: Powers | None
@@ -164,60 +202,88 @@ def _folders(root: Path) -> Iterator[tuple[Path, set[str]]]:
         yield path, set(names)
 
 
-def _read_row(folder: Path) -> dict[str, Any] | None:
-    run = RunFolder(folder)
-    try:
-        description, options = run.description(), run.parameters().options()
-    except (UserError, OSError, ValueError, KeyError, TypeError):
-        return None
-    final = description.get("final") or {}
-    return {
-        "status": description["status"],
-        "live": "live_run" in description,
-        "options": options,
-        "rounds": description.get("rounds"),
-        "slot": final.get("slot"),
-        "loss": _number(final.get("loss")),
-        "accuracy": _number(final.get("accuracy")),
-        "seconds": _number(description.get("seconds")),
-    }
+class _Cases:
+    """Names of the cases of runs, from the batches that they are in; each batch is read once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._known = root, dict[Path, dict[str, str]]()
+
+    def of(self, run: Path) -> str:
+        """Return the case of a run folder; empty if it has none, or is in no batch below the root."""
+        batch = BatchFolder(run.parent.parent)
+        if run.parent != batch.runs or not batch.path.is_relative_to(self._root):
+            return ""
+        if batch.path not in self._known:
+            try:
+                self._known[batch.path] = case_names(batch) if batch.is_batch else {}
+            except UserError:
+                self._known[batch.path] = {}
+        return self._known[batch.path].get(run.name, "")
 
 
 def _recommendation(path: Path) -> dict[str, Any] | None:
     try:
         document = read_document(path, RECOMMENDATION_FORMAT, *RECOMMENDATION_KEYS)
-    except UserError:
+        json.dumps(document, allow_nan=False)  # as the answer to the page
+    except UNREADABLE:
         return None
     return {name: document[name] for name in RECOMMENDATION_KEYS} | {"train": document.get("train")}
 
 
-def _varied(tables: Iterable[Mapping[str, Any]]) -> list[str]:
+def _varied(tables: Iterable[Mapping[str, Any]], always: Sequence[str] = ()) -> list[str]:
     """Return the names of options that have not the same value in all tables, after those always shown."""
     values: dict[str, set[str]] = {}
     for table in tables:
         for name, value in table.items():
             values.setdefault(name, set()).add(repr(value))
     differing = [name for name, found in values.items() if len(found) > 1]
-    return list(dict.fromkeys([*USUAL_COLUMNS, *differing]))
+    return list(dict.fromkeys([*always, *differing]))
 
 
-def _line(
-    rows: Sequence[tuple[str, dict[str, Any], Sequence[Any]]], varied: Sequence[str], across: Any, up: Any
-) -> dict[str, Any]:
-    line = Line("", BLUE, False, tuple(points for _, _, points in rows))
-    band = line.band(across, up)
-    options = rows[0][1]
-    shown = [name for name in varied if name not in SEEDS]
-    label = ", ".join(_label(name, options[name]) for name in shown)
-    columns = {name: [_number(value) for value in getattr(band, name).tolist()] for name in band._fields}
-    return {"label": label, "runs": [name for name, _, _ in rows], **columns}
+def _lines(runs: Sequence[_DrawnRun], across: Any, up: Any) -> list[dict[str, Any]]:
+    """Return a line for the runs that differ in seeds only, if any of them has the metric."""
+    groups: dict[str, list[_DrawnRun]] = {}
+    for run in runs:
+        groups.setdefault(line_key(run.options, run.data.sha256), []).append(run)
+    labels = _labels([group[0] for group in groups.values()])
+    found = []
+    for style, (label, group) in enumerate(zip(labels, groups.values(), strict=True)):
+        line = Line("", BLUE, False, tuple(run.points for run in group))
+        if line.has(up):
+            band = line.band(across, up)
+            columns = {name: [number(v) for v in getattr(band, name).tolist()] for name in band._fields}
+            # The style does not depend on the metric, so that a line has one colour in all plots.
+            found.append({"label": label, "style": style, "runs": [run.name for run in group], **columns})
+    return found
+
+
+def _labels(firsts: Sequence[_DrawnRun]) -> list[str]:
+    """Return the label of each line: the name of its case and the options that differ within the case."""
+    cases: dict[str, list[_DrawnRun]] = {}
+    for run in firsts:
+        cases.setdefault(run.case, []).append(run)
+    # A case has a name that says what it is, so the usual options are not repeated.
+    shown = {
+        case: _varied([run.options for run in runs], () if case else USUAL_COLUMNS)
+        for case, runs in cases.items()
+    }
+    labels = [
+        ", ".join(
+            [run.case] * bool(run.case)
+            + [_label(n, run.options[n]) for n in shown[run.case] if n not in SEEDS]
+        )
+        for run in firsts
+    ]
+    # Lines with the same options differ in their data.
+    counts = Counter(labels)
+    hashes = [(run.data.sha256 or "unknown")[:SHOWN_DIGITS] for run in firsts]
+    return [
+        label if counts[label] == 1 else f"{label}, data {sha256}"
+        for label, sha256 in zip(labels, hashes, strict=True)
+    ]
 
 
 def _label(name: str, value: Any) -> str:
     if name == "schedule":
         return str(value)
     return f"S={value}" if name == "group_size" else f"{name.replace('_', ' ')} {value}"
-
-
-def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and isfinite(value) else None

@@ -3,7 +3,7 @@
 {
   const place = document.getElementById("results");
   const FIGURES = [["loss", "loss"], ["accuracy", "accuracy"], ["rounds", "rounds"], ["seconds", "seconds"]];
-  const CHOSEN_AT_FIRST = 6;  // runs
+  const CHOSEN_AT_FIRST = 6;  // lines, each with all its seeds
   const USUAL = 3;  // options that are always shown, before the figures
   const OPERATORS = { "=": (a, b) => a === b, "!=": (a, b) => a !== b, "<": (a, b) => Number(a) < Number(b), ">": (a, b) => Number(a) > Number(b),
     "<=": (a, b) => Number(a) <= Number(b), ">=": (a, b) => Number(a) >= Number(b) };
@@ -12,15 +12,17 @@
   const search = sw.el("input", { type: "search", placeholder: "schedule=idfl group_size>=5 finished …", "aria-label": "Filter runs", oninput: () => drawTable() });
   const picks = sw.el("div.filters");
   const across = sw.el("select", { onchange: () => askCurves(), "aria-label": "Horizontal axis" }, ...["slot", "round", "updates", "joules"].map(name => sw.el("option", { value: name }, name)));
-  const note = sw.el("p.quiet");
+  const metric = sw.el("select", { onchange: () => askCurves(), "aria-label": "Metric beside the loss" }, sw.el("option", { value: "accuracy" }, "accuracy"));
+  const note = sw.el("p.quiet"), curvesNote = sw.el("p.quiet", { hidden: true });
   const table = sw.el("table"), head = sw.el("thead"), body = sw.el("tbody");
   table.append(head, body);
   const answers = sw.el("div");
-  const curvesBox = sw.el("section.panel", {}, sw.el("div.panel-head", {}, sw.el("h2", {}, "Curves of the chosen runs"), sw.el("label", { class: "line quiet" }, "against", across)));
+  const curvesBox = sw.el("section.panel", {}, sw.el("div.panel-head", {}, sw.el("div", {}, sw.el("h2", {}, "Curves of the chosen runs"), curvesNote),
+    sw.el("div.tools", {}, sw.el("label", { class: "line quiet" }, "loss and", metric), sw.el("label", { class: "line quiet" }, "against", across))));
   const pair = curvesBox.appendChild(sw.el("div.pair"));
   const lossPlot = new sw.Plot(pair.appendChild(sw.el("div")), { height: 290, name: "Training loss of the chosen runs" });
-  const accuracyPlot = new sw.Plot(pair.appendChild(sw.el("div")), { height: 290, legend: false, name: "Test accuracy of the chosen runs" });
-  sw.resultPlots = { loss: lossPlot, accuracy: accuracyPlot };
+  const metricPlot = new sw.Plot(pair.appendChild(sw.el("div")), { height: 290, legend: false, name: "Metric of the chosen runs" });
+  sw.resultPlots = { loss: lossPlot, metric: metricPlot };
   const timelineBox = sw.el("section.panel", { hidden: true });
   const timelineTitle = sw.el("h2"), tools = sw.el("div.tools"), chart = sw.el("div");
   timelineBox.append(sw.el("div.panel-head", {}, sw.el("div", {}, timelineTitle), tools), chart);
@@ -28,13 +30,14 @@
   tools.append(...gantt.buttons(), sw.el("button", { type: "button", onclick: () => sw.explore(optionsOf(timelineOf)) }, "Open in the explorer"));
   place.append(
     sw.el("section.panel", {}, sw.el("div.panel-head", {}, sw.el("div", {}, sw.el("h2", {}, "Runs"), note), sw.el("div.tools", {},
-      sw.el("button", { type: "button", onclick: () => choose(visible().map(run => run.run)) }, "Choose all shown"),
+      sw.el("button", { type: "button", onclick: () => choose(visible().filter(isWhole).map(run => run.run)) }, "Choose all shown"),
       sw.el("button", { type: "button", onclick: () => choose([]) }, "Choose none"),
       sw.el("button", { type: "button", onclick: () => load() }, "Read again"))),
       sw.el("div.filters", {}, sw.el("label", {}, "Filter", search), picks), sw.el("div.table-box", { tabindex: "0", role: "region", "aria-label": "Table of runs" }, table)),
     answers, curvesBox, timelineBox);
 
   const text = value => value === null || value === undefined ? "" : Array.isArray(value) ? value.join(",") : String(value);
+  const isWhole = run => run.status !== "damaged";
   const valueOf = (run, key) => key in run ? run[key] : run.options[key];
 
   /** The runs that pass every word of the filter and every menu. */
@@ -46,7 +49,7 @@
       if (!match) return run.run.includes(word) || run.status.includes(word);
       const key = match[1].replaceAll("-", "_");
       return (key in run || key in run.options) && OPERATORS[match[2]](text(valueOf(run, key)), match[3]);
-    }) && menus.every(menu => text(run.options[menu.dataset.option]) === menu.value);
+    }) && menus.every(menu => text(valueOf(run, menu.dataset.option)) === menu.value);
     const { key, down } = sorted;
     const order = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : text(a).localeCompare(text(b), "en", { numeric: true });
     const compare = (a, b) => {
@@ -58,11 +61,12 @@
     return listing.runs.filter(passes).sort(compare);
   };
 
-  const columns = () => [["run", "run"], ["status", "status"], ...options(listing.varied.slice(0, USUAL)), ...FIGURES, ...options(listing.varied.slice(USUAL, 14))];
+  const hasCases = () => listing.runs.some(run => run.case);
+  const columns = () => [["run", "run"], ...(hasCases() ? [["case", "case"]] : []), ["status", "status"], ...options(listing.varied.slice(0, USUAL)), ...FIGURES, ...options(listing.varied.slice(USUAL, 14))];
   const options = names => names.map(name => [name, name.replaceAll("_", " ")]);
 
   /** Whether a column has words, which stand at the left. */
-  const isText = key => ["run", "status"].includes(key) || listing.runs.some(run => typeof valueOf(run, key) === "string");
+  const isText = key => ["run", "case", "status"].includes(key) || listing.runs.some(run => typeof valueOf(run, key) === "string");
 
   const drawTable = () => {
     const runs = visible();
@@ -81,7 +85,7 @@
       return sw.el("td" + (isText(key) ? ".text" : ""), {}, typeof value === "number" && !["seed"].includes(key) ? sw.number(value, 5) : text(value) || "–");
     };
     const line = run => {
-      const box = sw.el("input", { type: "checkbox", checked: chosen.has(run.run), "aria-label": "Choose " + run.run, onchange: () => {
+      const box = sw.el("input", { type: "checkbox", checked: chosen.has(run.run), disabled: !isWhole(run), "aria-label": "Choose " + run.run, onchange: () => {
         box.checked ? chosen.add(run.run) : chosen.delete(run.run);
         made.classList.toggle("chosen", box.checked);
         askCurves();
@@ -92,11 +96,12 @@
     body.replaceChildren(...runs.slice(0, 1000).map(line));
     if (!runs.length) body.append(sw.el("tr", {}, sw.el("td.empty", { colspan: String(columns().length + 1) }, listing.runs.length ? "No run passes the filter." : `No runs yet. “Train this” in the explorer writes them to ${sw.boot.new_runs}.`)));
     const kinds = [sw.amount(listing.runs.length, "run"), listing.batches.length ? sw.amount(listing.batches.length, "batch").replace("batchs", "batches") : "", listing.recommendations.length ? sw.amount(listing.recommendations.length, "recommendation") : ""];
-    note.textContent = `${listing.root}: ${kinds.filter(Boolean).join(", ")}${runs.length < listing.runs.length ? `; ${runs.length} shown` : ""}${listing.problems.length ? `; ${listing.problems.length} cannot be read: ${listing.problems[0]}` : ""}`;
+    note.textContent = `${listing.root}: ${kinds.filter(Boolean).join(", ")}${runs.length < listing.runs.length ? `; ${runs.length} shown` : ""}${listing.problems.length ? `; ${sw.amount(listing.problems.length, "problem")}: ${listing.problems.slice(0, 5).join("; ")}` : ""}`;
   };
 
   const drawMenus = () => {
-    const menus = listing.varied.map(name => [name, [...new Set(listing.runs.map(run => text(run.options[name])))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }))]);
+    const names = [...(hasCases() ? ["case"] : []), ...listing.varied], runs = listing.runs.filter(isWhole);
+    const menus = names.map(name => [name, [...new Set(runs.map(run => text(valueOf(run, name))))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }))]);
     picks.replaceChildren(...menus.filter(([, values]) => values.length > 1 && values.length <= 30).slice(0, 8).map(([name, values]) => sw.el("label", {}, name.replaceAll("_", " "),
       sw.el("select", { "data-option": name, onchange: () => drawTable() }, sw.el("option", { value: "*" }, "all"), ...values.map(value => sw.el("option", { value }, value || "none"))))));
   };
@@ -119,7 +124,7 @@
     sw.begin();
     try {
       listing = await sw.ask("api/runs");
-      const known = new Set(listing.runs.map(run => run.run));
+      const known = new Set(listing.runs.filter(isWhole).map(run => run.run));
       chosen = new Set([...chosen].filter(name => known.has(name)));
       drawMenus();
       drawTable();
@@ -128,13 +133,20 @@
     } catch (error) { sw.trouble(error.message); } finally { sw.end(); }
   };
 
-  /** The best runs of the largest set that has the same data, devices and deadline. */
+  /** All seeds of the best lines in the largest set that has the same data, devices and deadline; lines with a missing or
+   *  unfinished seed only if there are no others. */
   const telling = () => {
     const sets = {};
-    for (const run of visible())
-      if (run.loss !== null) (sets[["data", "devices", "deadline"].map(name => run.options[name])] ||= []).push(run);
-    const largest = Object.values(sets).sort((a, b) => b.length - a.length)[0] || [];
-    return largest.sort((a, b) => a.loss - b.loss).slice(0, CHOSEN_AT_FIRST).map(run => run.run);
+    for (const run of visible().filter(isWhole))
+      ((sets[["data", "data_folder", "devices", "deadline"].map(name => run.options[name])] ||= {})[run.line] ||= []).push(run);
+    const ended = runs => runs.filter(run => run.status === "finished" && run.loss !== null);
+    const count = lines => Object.values(lines).reduce((sum, runs) => sum + ended(runs).length, 0);
+    const largest = Object.values(sets).sort((a, b) => count(b) - count(a))[0] || {};
+    const lines = Object.values(largest).filter(runs => ended(runs).length);
+    const most = Math.max(...lines.map(runs => runs.length));
+    const complete = lines.filter(runs => ended(runs).length === most);
+    const mean = runs => ended(runs).reduce((sum, run) => sum + run.loss, 0) / ended(runs).length;
+    return (complete.length ? complete : lines).sort((a, b) => mean(a) - mean(b)).slice(0, CHOSEN_AT_FIRST).flat().map(run => run.run);
   };
 
   const choose = names => { chosen = new Set(names); drawTable(); askCurves(); };
@@ -145,20 +157,31 @@
     const powers = Object.entries(sw.form.given).filter(([name]) => sw.form.controls[name].description.section === "energy");
     const ask = up => sw.ask("api/curves", [...[...chosen].map(name => ["run", name]), ["across", across.value], ["up", up], ...powers]);
     try {
-      const [loss, accuracy] = await Promise.all([ask("loss"), ask("accuracy")]);
+      const loss = await ask("loss");
+      offer(loss.metrics);
+      const other = await ask(metric.value);
       sw.trouble("");
-      drawCurves(lossPlot, loss, "training loss", true);
-      drawCurves(accuracyPlot, accuracy, "test accuracy (%)", false);
+      curvesNote.hidden = !loss.notices.length;
+      curvesNote.textContent = loss.notices.join("; ");
+      drawCurves(lossPlot, loss, { name: "training loss", log: true });
+      drawCurves(metricPlot, other, metric.value === "accuracy" ? { name: "test accuracy (%)", low: 0, high: 100 } : { name: metric.value });
     } catch (error) { sw.trouble(across.value === "joules" ? "For joules, give the powers of a device in the explorer, under Energy." : error.message); }
   });
 
-  const drawCurves = (plot, found, name, log) => {
-    const lines = found.lines.map((line, i) => ({
-      label: (line.label || line.runs[0]) + (line.runs.length > 1 ? ` (${line.runs.length} seeds)` : ""), colours: sw.boot.palette[i % sw.boot.palette.length],
-      dash: Math.floor(i / sw.boot.palette.length) % 2 ? "6 4" : undefined, points: line.places.map((place, k) => [place, line.mean[k]]),
+  /** Offer the metrics of the chosen runs beside the accuracy. */
+  const offer = names => {
+    const kept = names.includes(metric.value) ? metric.value : "accuracy";
+    metric.replaceChildren(...["accuracy", ...names].map(name => sw.el("option", { value: name }, name)));
+    metric.value = kept;
+  };
+
+  const drawCurves = (plot, found, y) => {
+    const lines = found.lines.map(line => ({
+      label: (line.label || line.runs[0]) + (line.runs.length > 1 ? ` (${line.runs.length} seeds)` : ""), colours: sw.boot.palette[line.style % sw.boot.palette.length],
+      dash: Math.floor(line.style / sw.boot.palette.length) % 2 ? "6 4" : undefined, points: line.places.map((place, k) => [place, line.mean[k]]),
       band: line.runs.length > 1 ? line.places.map((place, k) => [place, line.low[k], line.high[k]]) : [],
     }));
-    plot.draw({ lines, x: { name: across.value, low: 0 }, y: log ? { name, log: true } : { name, low: 0, high: 100 } });
+    plot.draw({ lines, x: { name: across.value, low: 0 }, y });
   };
 
   const openTimeline = async run => {

@@ -1,0 +1,105 @@
+"""The option of the radio that keeps the first round of a run from ending by the deadline."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slotwise.errors import InputError, UserError
+from slotwise.radio import RadioConfig, RadioLink
+from slotwise.runs.config import RunConfig
+from slotwise.schedule import Timeline
+
+GIVE_UP = "radio_give_up_slots"
+CHECKED_BLOCKS = 256  # over which the slots of an uplink are averaged
+
+
+class _Culprit(NamedTuple):
+    """An option, and the slots that a round would take with its default value."""
+
+    slots: float
+    name: str
+    value: Any
+    default: Any
+
+
+def simulate_run(config: RunConfig, rounds: int | None = None) -> Timeline:
+    """Return the timeline of a run; if no round ends over a slow radio link, the InputError says why."""
+    try:
+        return config.simulate(rounds)
+    except InputError as error:
+        raise explained(config, error) from None
+
+
+def explained(config: RunConfig, error: InputError) -> InputError:
+    """Return an error that names the option of the radio with whose default value a round would end.
+
+    Of several, that with which it would end first. If there is none, the given error is right.
+    """
+    deadline = config.channel.deadline
+    if deadline is None or not _is_of_slow_link(config, error):
+        return error
+    culprits = [culprit for culprit in _culprits(config) if culprit.slots <= deadline]
+    if not culprits:
+        return error
+    worst = min(culprits)
+    return InputError(worst.name, _text(worst.value), f"{_remedy(worst)}: {_reason(config, error)}")
+
+
+def _is_of_slow_link(config: RunConfig, error: InputError) -> bool:
+    """Return whether an error is about limits that a slow link exceeds, and not about the link itself."""
+    if config.radio.radio_link is None:
+        return False
+    gives_up = (
+        error.parameter == GIVE_UP and config.radio.radio_give_up_slots == RadioConfig.radio_give_up_slots
+    )
+    return gives_up or error.parameter == "deadline"
+
+
+def _reason(config: RunConfig, error: InputError) -> str:
+    if error.parameter == GIVE_UP:  # the link is too slow to be built
+        return error.allowed.partition(": ")[2]
+    link, channel = config.make_link(), config.channel
+    slots = 0.0 if link is None else float(np.median(_uplink_slots(link)))
+    takes = f"an uplink takes {slots:,.0f} slots, the median of the devices"
+    return f"{takes}, and no round of {channel.group_size} ends by the deadline, {channel.deadline:,}"
+
+
+def _culprits(config: RunConfig) -> list[_Culprit]:
+    """Return the options of the radio that are not at their defaults and can be reset by themselves."""
+    usual, found = RadioConfig(), []
+    for name in (field.name for field in fields(RadioConfig) if field.name != "radio_link"):
+        value, default = getattr(config.radio, name), getattr(usual, name)
+        if value != default:
+            with suppress(UserError):  # other options need this one
+                link = replace(config, radio=replace(config.radio, **{name: default})).make_link()
+                if link is not None:
+                    found.append(_Culprit(_round_slots(config, link), name, value, default))
+    return found
+
+
+def _round_slots(config: RunConfig, link: RadioLink) -> float:
+    """Return the slots of the first round if its uplinks are those of the median device; roughly."""
+    channel = config.channel
+    uplinks = channel.group_size / channel.sub_channels
+    return channel.compute_slots + uplinks * float(np.median(_uplink_slots(link)))
+
+
+def _uplink_slots(link: RadioLink) -> Any:
+    """Return the slots that an update of each device takes on average, lost uplinks included."""
+    snr = link.conditions.snr(0, CHECKED_BLOCKS, planning=True)
+    return link.update_bits / link.uplink_bits(snr).mean(axis=0)
+
+
+def _remedy(culprit: _Culprit) -> str:
+    numbers = [isinstance(one, int | float) for one in (culprit.value, culprit.default)]
+    if not all(numbers):
+        return "another one"
+    return "smaller" if culprit.value > culprit.default else "larger"
+
+
+def _text(value: Any) -> Any:
+    return f"{value:g}" if isinstance(value, float) else value
