@@ -2,7 +2,7 @@
 
 import pytest
 
-from slotwise.errors import ConflictError, InputError, MissingError
+from slotwise.errors import ConflictError, InputError, MissingError, UserError, refuse_unknown_name
 
 KNOWN = ("radio_radius_m", "backend", "mean_present")
 
@@ -44,3 +44,26 @@ def flag(parameter: str) -> str:
 def test_parameters_are_written_as_the_reader_does(error: InputError, python: str, shell: str) -> None:
     assert str(error) == python
     assert error.described(flag, known=KNOWN) == shell
+
+
+UNFIT = ["a\nb", "\x1b[31mred", "a\u2028b", "9" * 5000, 10**5000, "", "  ", (1,) * 9999]
+
+
+@pytest.mark.parametrize("value", UNFIT, ids=range(len(UNFIT)))
+def test_any_value_is_shown_on_one_short_line(value: object) -> None:
+    message = str(InputError("devices", value, "a whole number"))
+    assert message.isprintable()
+    assert len(message) < 300
+    assert not message.startswith(("devices = :", "devices =  "))
+
+
+@pytest.mark.parametrize("value", [3, 2.5, "first-ready", "two words", "/tmp/some folder/ü", None, (1, 2)])
+def test_ordinary_values_are_shown_as_they_are(value: object) -> None:
+    assert str(InputError("x", value, "better")) == f"x = {value}: must be better"
+
+
+def test_unknown_names_are_shown_on_one_short_line() -> None:
+    with pytest.raises(UserError) as caught:
+        refuse_unknown_name("option", "n\n" * 999, ["devices"])
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 300

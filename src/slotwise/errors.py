@@ -6,6 +6,32 @@ import difflib
 import re
 from collections.abc import Callable, Container, Iterable
 
+MOST_SHOWN = 200  # characters of a value in a message: a path is shown in full, a file as a value is not
+
+
+def shown(value: object, most: int = MOST_SHOWN) -> str:
+    """Return a value for a message: on one line, not too long, and in quotes where it would not be seen."""
+    try:
+        text = str(value)
+    except ValueError:  # Python does not write whole numbers of thousands of digits
+        return "a number of thousands of digits"
+    line = one_line(text)
+    if line != text or text != text.strip() or not text:
+        line = f'"{line}"'
+    return shortened(line, most)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return text without its middle part, if it has more than ``most`` characters."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 4]}…{text[-most // 4 :]} ({len(text):,} characters)"
+
+
+def one_line(text: str) -> str:
+    """Return text with escapes, as Python writes them, for line feeds and all else that is not printable."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
 
 class UserError(Exception):
     """A mistake the user can correct; the message is one line that says what is wrong and what is allowed."""
@@ -28,7 +54,9 @@ class InputError(UserError, ValueError):
         In what is allowed, those of the ``known`` parameters are rewritten that have an underscore, as in
         ``below radio_radius_m``, or a value, as in ``used with backend=torch``.
         """
-        return f"{name(self.parameter)}{sign}{self.value}: must be {self._rewritten(name, sign, known)}"
+        return (
+            f"{name(self.parameter)}{sign}{shown(self.value)}: must be {self._rewritten(name, sign, known)}"
+        )
 
     def _rewritten(self, name: Callable[[str], str], sign: str, known: Container[str]) -> str:
         def rewrite(word: re.Match[str]) -> str:
@@ -83,7 +111,7 @@ def refuse_unknown_name(kind: str, name: str, known: Iterable[str], *, dashes: b
     if name not in names:
         close = difflib.get_close_matches(name, names, 1)
         hint = f"did you mean {close[0]}?" if close else f"allowed are {', '.join(sorted(names))}"
-        raise UserError(f"unknown {kind} {name}: {hint}")
+        raise UserError(f"unknown {kind} {shown(name)}: {hint}")
 
 
 # Packages of the extras whose modules are imported where they are needed, and the extra to install.

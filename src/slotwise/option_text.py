@@ -19,6 +19,20 @@ def field_help(owner: Any, section: str = "Attributes") -> dict[str, str]:
     return {name: " ".join(text.split()).replace("``", '"') for name, text in entries}
 
 
+def read_whole_number(text: str) -> int:
+    """Return the whole number that ASCII digits write; a ValueError for all else that `int` accepts."""
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise ValueError(text)
+    return int(text)  # refuses thousands of digits
+
+
+def read_number(text: str) -> float:
+    """Return the number that ASCII characters write; a ValueError for spaces and underscores."""
+    if not re.fullmatch(r"[!-^`-~]+", text):
+        raise ValueError(text)
+    return float(text)
+
+
 def from_text(name: str, text: str, hint: Any) -> Any:
     """Convert text to a type, or raise an InputError that says what is allowed."""
     is_union = get_origin(hint) in (Union, UnionType)
@@ -26,16 +40,14 @@ def from_text(name: str, text: str, hint: Any) -> Any:
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
     if text in words:
         return text
-    if int in kinds and re.fullmatch(r"[+-]?[0-9]+", text):
-        with suppress(ValueError):  # Python refuses to read thousands of digits
-            return int(text)
-    if float in kinds:
-        with suppress(ValueError):
-            return float(text)
+    for kind, read in ((int, read_whole_number), (float, read_number)):
+        if kind in kinds:
+            with suppress(ValueError):
+                return read(text)
     for kind in kinds:
         if get_origin(kind) is tuple:
             try:
-                return tuple(int(part) for part in text.split(",") if part.strip())
+                return tuple(read_whole_number(part.strip()) for part in text.split(",") if part.strip())
             except ValueError:
                 raise InputError(name, text, "whole numbers separated by commas") from None
         if kind in (str, Path):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotwise.errors import InputError
+from slotwise.errors import InputError, shown
 from slotwise.fleet import Absence, Fleet
 from slotwise.fleet.distributions import (
     Constant,
@@ -171,7 +171,7 @@ def test_a_text_that_is_no_distribution_is_refused(text: str) -> None:
     with pytest.raises(InputError) as caught:
         distribution_from("compute", text)
     assert str(caught.value) == (
-        f"compute = {text}: must be constant:SLOTS, uniform:LOW:HIGH, lognormal:MEDIAN:SIGMA or "
+        f"compute = {shown(text)}: must be constant:SLOTS, uniform:LOW:HIGH, lognormal:MEDIAN:SIGMA or "
         "two-classes:FAST:SLOW:SLOW_SHARE"
     )
 

@@ -13,7 +13,7 @@ from typing import NoReturn
 from cyclopts import App, Parameter
 from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
-from slotwise.errors import InputError, UserError, missing_package
+from slotwise.errors import InputError, UserError, missing_package, one_line, shortened, shown
 
 # Exit codes. HOPELESS: it would end like this again, so service managers must not restart it.
 SOME_FAILED, USAGE_ERROR, HOPELESS, INTERRUPTED = 1, 2, 3, 130
@@ -104,10 +104,7 @@ def run(arguments: list[str]) -> int:
         _drop_output()
         return 0
     except OSError as error:
-        if error.errno != errno.ENOSPC:
-            return _report_crash(error)
-        _drop_output()
-        return _refuse("cannot write the output: no space left")
+        return _refuse_file(error)
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):  # raised by rich, see above
             _drop_output()
@@ -147,8 +144,8 @@ def _usage_message(error: CycloptsError) -> str:
     if isinstance(error, MissingArgumentError) and error.keyword is None:  # the flag itself is missing
         message = message.replace("requires an argument", "is required")
     if isinstance(error, UnusedCliTokensError):
-        message = f"unexpected argument: {' '.join(error.unused_tokens or ())}"
-    return f"{message.rstrip('.')} (see {chain} --help)"
+        message = f"unexpected argument: {shown(' '.join(error.unused_tokens or ()))}"
+    return f"{shortened(message.rstrip('.'), 400)} (see {chain} --help)"
 
 
 def _new_name(flag: str) -> str | None:
@@ -160,19 +157,34 @@ def _new_name(flag: str) -> str | None:
 
 
 def _refuse(message: str) -> int:
-    sys.stderr.write(f"slotwise: {message}\n")
+    sys.stderr.write(f"slotwise: {one_line(message)}\n")
     return USAGE_ERROR
+
+
+def _refuse_file(error: OSError) -> int:
+    """Report a file that cannot be read or written, whichever command asked for it."""
+    if error.errno == errno.ENOSPC and error.filename is None:
+        _drop_output()
+        return _refuse("cannot write the output: no space left")
+    # A task of the user's may fail to read its own files: where it does so must be seen.
+    if not isinstance(error.filename, str | bytes) or _traceback_in_user_code(error) is not None:
+        return _report_crash(error)
+    return _refuse(f"{shown(os.fsdecode(error.filename))}: {error.strerror}")
 
 
 def _report_crash(error: Exception) -> int:
     """Show an unexpected error in the user's code from there on; raise any other."""
-    from slotwise.user_code import user_traceback  # noqa: PLC0415
-
-    shown = user_traceback(error)
-    if shown is None:
+    frames = _traceback_in_user_code(error)
+    if frames is None:
         raise error
-    sys.stderr.write(f"{shown}slotwise: the error is in your code, not in slotwise\n")
+    sys.stderr.write(f"{frames}slotwise: the error is in your code, not in slotwise\n")
     return SOME_FAILED
+
+
+def _traceback_in_user_code(error: Exception) -> str | None:
+    from slotwise.user_code import user_traceback  # noqa: PLC0415  (slow to import)
+
+    return user_traceback(error)
 
 
 def _drop_output() -> None:

@@ -12,18 +12,19 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from slotwise.cli.flags import AsJson, whole_number
+from slotwise.cli.flags import AsJson, number, whole_number
 from slotwise.errors import InputError
 from slotwise.report.tables import table_console
 from slotwise.scenario import whole
 
 REPEATS = Parameter(help="Turns to take the median of.", converter=whole_number, show_default=True)
+SECONDS = Parameter(help="Seconds of one measurement.", converter=number, show_default=True)
 
 
 def bench(
     *,
     repeats: Annotated[int, REPEATS] = 5,
-    seconds: Annotated[float, Parameter(help="Seconds of one measurement.", show_default=True)] = 2.0,
+    seconds: Annotated[float, SECONDS] = 2.0,
     as_json: AsJson = False,
 ) -> None:
     """Measure this machine: sgemm, a plain PyTorch loop, TorchTask and fastcnn on one job, in turns.

@@ -215,6 +215,11 @@ def whole_number(hint: Any, tokens: Sequence[Token]) -> int:  # noqa: ARG001
     return int(_convert(int, tokens))
 
 
+def number(hint: Any, tokens: Sequence[Token]) -> float:  # noqa: ARG001
+    """Convert a flag that is a number; 1_0 is refused, as it is for whole numbers."""
+    return float(_convert(float, tokens))
+
+
 def whole_numbers(hint: Any, tokens: Sequence[Token]) -> list[int]:  # noqa: ARG001
     """Convert a flag that may be repeated into the list of its numbers."""
     return [_convert(int, [token]) for token in tokens]

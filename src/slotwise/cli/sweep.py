@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.cli.app import INTERRUPTED, SOME_FAILED
-from slotwise.cli.flags import RAY_ADDRESS, Quiet, output, whole_number
+from slotwise.cli.flags import RAY_ADDRESS, Quiet, number, output, whole_number
 from slotwise.errors import UserError
 from slotwise.report.number_text import loss_text
 from slotwise.report.percent import percent
@@ -29,7 +29,8 @@ WORKERS = Parameter(
 )
 RAY = Parameter(help=f"Train on this Ray cluster: {RAY_ADDRESS}")
 CHECKPOINT_EVERY = Parameter(
-    help="Seconds between checkpoints, the most work a crash can lose. Default: 10, on Ray 30."
+    help="Seconds between checkpoints, the most work a crash can lose. Default: 10, on Ray 30.",
+    converter=number,
 )
 CAPTION = (
     "means over the finished seeds; loss and acc: over the last tenth of the slots; "

@@ -15,6 +15,7 @@ from slotwise.cli.flags import (
     WORKERS,
     Quiet,
     command,
+    number,
     output,
     power_flags,
     refuse_with,
@@ -41,13 +42,17 @@ from slotwise.tracking import TRACKERS, tracker
 
 CONFIG = output("TOML file with any of the options but those of Energy and Output; flags override the file.")
 CHECKPOINT_EVERY = output(
-    "Seconds between checkpoints, the most work a crash can lose; 0: after every round.", show_default=True
+    "Seconds between checkpoints, the most work a crash can lose; 0: after every round.",
+    converter=number,
+    show_default=True,
 )
 PROCESSES = output(
     "Train in processes instead of threads: for a --task that is written in Python and holds its lock."
 )
 RAY = output(f"Train on this Ray cluster: {RAY_ADDRESS}")
-GPUS_PER_WORKER = output("GPUs of each worker on Ray; several workers may share one, as with 0.25.")
+GPUS_PER_WORKER = output(
+    "GPUs of each worker on Ray; several workers may share one, as with 0.25.", converter=number
+)
 TRACK = output(
     "Log the run to experiment trackers: wandb, trackio, mlflow, tensorboard, or several separated by commas."
 )

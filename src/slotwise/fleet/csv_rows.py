@@ -13,8 +13,11 @@ from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
-from slotwise.errors import UserError
+from slotwise.errors import UserError, shown
+from slotwise.option_text import read_number
 from slotwise.scenario import LARGEST
+
+MOST_SHOWN = 40  # characters of a field in a message, enough to find it
 
 
 class Row(NamedTuple):
@@ -35,14 +38,14 @@ class CsvTable:
 
     def error(self, row: int, column: str | None, what: str) -> UserError:
         """Return the error for a field, which names file, row and column."""
-        place = f"{self.path}, row {row}" + ("" if column is None else f", column {_printable(column)}")
+        place = f"{self.path}, row {row}" + (
+            "" if column is None else f", column {shown(column, MOST_SHOWN)}"
+        )
         return UserError(f"{place}: {what}")
 
     def wrong(self, row: Row, column: str, allowed: str) -> UserError:
         """Return the error for a field that is not what is allowed."""
-        return self.error(
-            row.number, column, f"{_printable(row.fields[column]) or 'empty'}: must be {allowed}"
-        )
+        return self.error(row.number, column, f"{shown(row.fields[column], MOST_SHOWN)}: must be {allowed}")
 
     def whole(self, row: Row, column: str, smallest: int) -> int:
         """Return a field that must be a whole number of at least ``smallest``."""
@@ -57,7 +60,7 @@ class CsvTable:
         """Return a field that must be a finite number."""
         text = row.fields[column]
         try:
-            number = float(text)
+            number = read_number(text)
         except ValueError:
             number = float("nan")
         if not isfinite(number):
@@ -105,8 +108,3 @@ def _filled_lines(path: Path) -> list[tuple[int, list[str]]]:
     except (ValueError, csv.Error) as error:  # ValueError: no UTF-8, or a name that no file can have
         raise UserError(f"{path}: not a CSV file: {error}") from None
     return [line for line in lines if any(line[1])]
-
-
-def _printable(text: str) -> str:
-    """Return the printable beginning of a field: enough to find it."""
-    return "".join(character if character.isprintable() else "?" for character in text[:40])

@@ -15,6 +15,7 @@ from typing import Literal, get_args
 from slotwise.errors import InputError
 from slotwise.fleet.chances import chance
 from slotwise.fleet.fleet import Absence
+from slotwise.option_text import read_number, read_whole_number
 from slotwise.scenario import LARGEST, LARGEST_SEED, whole
 
 Distribution = Callable[[float], int]
@@ -114,13 +115,13 @@ def distribution_from(parameter: str, text: str) -> Distribution:
     try:
         match text.split(":"):
             case ["constant", slots]:
-                return Constant(int(slots))
+                return Constant(read_whole_number(slots))
             case ["uniform", low, high]:
-                return Uniform(int(low), int(high))
+                return Uniform(read_whole_number(low), read_whole_number(high))
             case ["lognormal", median, sigma]:
-                return Lognormal(float(median), float(sigma))
+                return Lognormal(read_number(median), read_number(sigma))
             case ["two-classes", fast, slow, share]:
-                return TwoClasses(int(fast), int(slow), float(share))
+                return TwoClasses(read_whole_number(fast), read_whole_number(slow), read_number(share))
     except InputError as error:
         raise InputError(parameter, text, f"one whose {error.parameter} is {error.allowed}") from None
     except ValueError:

@@ -12,6 +12,7 @@ from slotwise.batch.job import schedule_timeline
 from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import InputError, MissingError
 from slotwise.learning import Point
+from slotwise.option_text import read_number
 from slotwise.recommendation.extrapolation import Measured, optimistic_loss
 from slotwise.recommendation.pilots import Curve
 from slotwise.report.number_text import loss_text
@@ -43,7 +44,7 @@ class Target:
         """Read a target such as ``accuracy=0.9`` or ``loss=0.2``."""
         quantity, _, number = text.partition("=")
         try:
-            return cls(checked("target", quantity, Quantity), float(number))
+            return cls(checked("target", quantity, Quantity), read_number(number))
         except ValueError:  # an InputError is one, too
             raise InputError("target", text, TARGETS) from None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.data.facts import FOLDER_FACTS
-from slotwise.errors import InputError, UserError, refuse_unknown_name
+from slotwise.errors import InputError, UserError, refuse_unknown_name, shown
 from slotwise.files import load_toml
 from slotwise.runs.config import RENAMED, known_options
 
@@ -107,7 +107,7 @@ def _refuse_unknown(key: str, value: Any, others: Sequence[str]) -> None:
     if any(isinstance(item, dict) for item in items) and name not in others:
         close = difflib.get_close_matches(key, others, 1)
         hint = f"did you mean {close[0]}?" if close else "options are written at the top, without a table"
-        raise UserError(f"unknown table {key}: {hint}")
+        raise UserError(f"unknown table {shown(key)}: {hint}")
     refuse_unknown_name("option", key, (*file_options(), *others), dashes=True)
 
 
