@@ -380,6 +380,45 @@ def test_bad_toml_names_the_file(slotwise: Slotwise, tmp_path: Path, config: Pat
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("flags", "blamed"),
+    [
+        ("--workers 0", "--workers 0"),
+        ("--checkpoint-every -1", "--checkpoint-every -1.0"),
+        ("--deadline 0", "--deadline 0"),
+        ("--devices 4", "FILE: seed = -1"),
+        ("", "FILE: seed = -1"),
+    ],
+)
+def test_who_has_set_a_value_is_blamed(
+    slotwise: Slotwise, tmp_path: Path, config: Path, flags: str, blamed: str
+) -> None:
+    if "seed" in blamed:
+        config.write_text("seed = -1\n")
+    refusal = slotwise("--config", config, "--out", tmp_path / "run", *flags.split()).refusal
+    assert refusal.startswith(f"slotwise: {blamed.replace('FILE', str(config))}: must be")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_is_in_use_is_not_blamed_on_the_file(
+    slotwise: Slotwise, tmp_path: Path, config: Path
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "other.txt").write_text("")
+    refusal = slotwise("--config", config, "--out", tmp_path / "run").refusal
+    assert refusal.startswith(f"slotwise: --out {tmp_path / 'run'}: must be")
+
+
+def test_a_default_that_nobody_has_set_is_blamed_on_a_file_only_if_there_are_no_flags(
+    slotwise: Slotwise, tmp_path: Path, config: Path
+) -> None:
+    config.write_text("devices = 4\n")
+    out = ("--out", tmp_path / "run")
+    assert slotwise("--config", config, *out).refusal.startswith(f"slotwise: {config}: group-size = 10:")
+    config.write_text("seed = 4\n")
+    assert slotwise("--config", config, "--devices", 4, *out).refusal.startswith("slotwise: --group-size 10:")
+
+
 def test_an_option_spelled_in_two_ways_is_refused(slotwise: Slotwise, tmp_path: Path, config: Path) -> None:
     config.write_text("learning-rate = 0.01\nlearning_rate = 0.5\n")
     refusal = slotwise("--config", config, "--out", tmp_path / "run").refusal

@@ -66,9 +66,8 @@ def recommend(
 
     asked = {flag.name: options.pop(flag.name) for flag in SEARCH_FLAGS if flag.name in options}
     in_file, powers = _read(config)
-    flags = {flag.name for flag in (*RUN_FLAGS, *SEARCH_FLAGS)} - in_file.keys() | options.keys() | {"out"}
     try:
-        with blaming_file(config, flags):
+        with blaming_file(config, {*options, *asked}):
             given = {**in_file, **options}
             for name in SEARCHED:
                 if name in given:

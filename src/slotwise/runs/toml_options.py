@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -112,28 +112,40 @@ def _refuse_unknown(key: str, value: Any, others: Sequence[str]) -> None:
 
 
 @contextmanager
-def blaming_file(path: Path | None, flags: Container[str] = ()) -> Iterator[None]:
-    """Add the name of a TOML file to an InputError, unless one of ``flags`` is to blame.
+def blaming_file(path: Path | None, flags: Collection[str] = ()) -> Iterator[None]:
+    """Add the name of a TOML file to an InputError about an option that the file sets, and no flag.
 
-    Parameters are written as they are in the file.
+    What nobody has set, a default that does not fit the rest, is blamed on the file if there are no flags of
+    a run. Parameters are written as they are in the file.
     """
     try:
         yield
     except InputError as error:
         if path is None or error.parameter in flags:
             raise
+        is_default = not flags and error.parameter in file_options()
+        if error.parameter not in _set_in(path) and not is_default:
+            raise
         raise UserError(f"{path}: {in_words_of(path, error)}") from None
+
+
+def _set_in(path: Path) -> dict[str, str]:
+    """Return the options in a TOML file, each as it is written there."""
+    document = load_toml(path)
+    tables = [document]
+    for value in document.values():
+        tables += [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, dict)]
+    written = {key.replace("-", "_"): key for table in tables for key in table}
+    if isinstance(radio := document.get("radio"), dict):
+        written |= {f"radio_{key.replace('-', '_')}": f"radio-{key}" for key in radio}
+    return written
 
 
 def in_words_of(path: Path, error: UserError) -> str:
     """Return the message of an error with parameters written as in a TOML file."""
     if not isinstance(error, InputError):
         return str(error)
-    document = load_toml(path)
-    tables = [document]
-    for value in document.values():
-        tables += [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, dict)]
-    written = {key.replace("-", "_"): key for table in tables for key in table}
+    written = _set_in(path)
 
     def name(parameter: str) -> str:
         return written.get(parameter, parameter.replace("_", "-"))
