@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from slotwise.cli import serve as serve_command
 from slotwise.cli.serve import HOPELESS, report
 from slotwise.live.server.live_run import LiveOutcome
 from slotwise.live.server.server_config import ServerConfig, live_scheduler
@@ -224,3 +225,26 @@ def test_options_of_a_page_that_there_is_not_are_refused(slotwise, tmp_path) -> 
     assert (code, errors.count("\n")) == (2, 1)
     assert "--page-token-file" in errors
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--out", "OUT", "--timeout", "0"],
+        ["--out", "OUT", "--name", "a/b"],
+        ["--out", "OUT", "--devices", "10001"],
+        ["--out", "OUT", "--broker", "host"],
+        ["--out", "OUT", "--task", "no_such_module:make"],
+        ["--out", "FULL"],
+        ["--resume", "nowhere"],
+        [],
+    ],
+)
+def test_no_page_is_opened_before_all_options_are_checked(slotwise, tmp_path, monkeypatch, options) -> None:
+    opened = []
+    monkeypatch.setattr(serve_command, "live_page", lambda *arguments, **settings: opened.append(arguments))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    paths = {"OUT": tmp_path / "run", "FULL": tmp_path / "full"}
+    code, _, errors = slotwise("serve", "--page", *(paths.get(option, option) for option in options))
+    assert (code, errors.count("\n"), opened) == (2, 1, [])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,8 +23,8 @@ from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig, resume_live
 from slotwise.live import serve as serve_live
 from slotwise.live.server.live_run import LiveOutcome, Trouble
-from slotwise.live.server.server_config import SIMULATED_FAULTS, live_plan
-from slotwise.live.server.serving import config_like
+from slotwise.live.server.server_config import SIMULATED_FAULTS
+from slotwise.live.server.serving import check_resume, check_serve, config_like
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.log_event import Level
 from slotwise.observer import Observer, Observers
@@ -53,6 +54,7 @@ LOG_LEVEL = Parameter(
     group=OUTPUT,
 )
 QUIET = Parameter(help="No progress bar, and log warnings and errors only.", group=OUTPUT)
+Begin = Callable[..., LiveOutcome | None]
 _TROUBLES: dict[Trouble, str] = {
     "superseded": "another server was started on this channel, and devices follow the newer one; resume when "
     "it has ended, or with another --name",
@@ -105,37 +107,59 @@ def serve(
             resume, out, like, config, run = out, None, None, None, {}
     if like is not None:
         refuse_with("like", {"config": config})
+    # All options are checked before a page is opened.
+    page_options, how = _page_options(page, options), {"broker": BrokerOptions(**broker), **server}
+    if resume is not None:
+        refuse_with("resume", {"out": out, "like": like, "config": config, **run})
+        begin = _checked_resume(resume, how)
+    elif out is None:
+        raise MissingError("out", "the folder of the new run (or --resume RUN)")
+    else:
+        begin = _checked_start(out, like, config, run, how)
     with (
         stderr_may_close(),
         stop_on_signals() as stopping,
         LiveDisplay(stopping, quiet=quiet, level=log_level, as_json=log_json) as display,
-        _with_page(page, options, display) as observer,
+        _with_page(page_options, display) as observer,
     ):
-        how: dict[str, Any] = {"broker": BrokerOptions(**broker), "observer": observer, **server}
-        if resume is not None:
-            refuse_with("resume", {"out": out, "like": like, "config": config, **run})
-            outcome = resume_live(resume, **how)
-        elif out is None:
-            raise MissingError("out", "the folder of the new run (or --resume RUN)")
-        else:
-            with blaming_file(config, run):
-                from_file = read_toml(config) if config else {}
-                chosen = config_like(like, run) if like else RunConfig.from_options({**from_file, **run})
-                live_plan(chosen)
-            outcome = serve_live(chosen, out, **how)
+        outcome = begin(observer=observer)
     return report(out if resume is None else resume, outcome, options)
 
 
-@contextmanager
-def _with_page(page: bool, options: Mapping[str, Any], display: Observer) -> Iterator[Observer]:
-    """Yield the observer of the run: the display and, if there is one, the page."""
+def _checked_resume(folder: Path, how: Mapping[str, Any]) -> Begin:
+    """Return what resumes a run, after its options are checked."""
+    check_resume(folder, **how)
+    return partial(resume_live, folder, **how)
+
+
+def _checked_start(
+    out: Path, like: Path | None, config: Path | None, run: Mapping[str, Any], how: Mapping[str, Any]
+) -> Begin:
+    """Return what starts a run, after its options are checked."""
+    with blaming_file(config, run):
+        from_file = read_toml(config) if config else {}
+        chosen = config_like(like, run) if like else RunConfig.from_options({**from_file, **run})
+        check_serve(chosen, out, **how)
+    return partial(serve_live, chosen, out, **how)
+
+
+def _page_options(page: bool, options: Mapping[str, Any]) -> PageOptions | None:
+    """Return the options of the page; None without one."""
     given = {name: options[name] for name in option_names(PageOptions) if name in options}
-    if not page:
-        for name, value in given.items():
-            raise NoEffectError(name, value, "without page")
+    if page:
+        return PageOptions(**given)
+    for name, value in given.items():
+        raise NoEffectError(name, value, "without page")
+    return None
+
+
+@contextmanager
+def _with_page(options: PageOptions | None, display: Observer) -> Iterator[Observer]:
+    """Yield the observer of the run: the display and, if there is one, the page."""
+    if options is None:
         yield display
         return
-    with live_page(PageOptions(**given), notices=display) as shown:
+    with live_page(options, notices=display) as shown:
         yield Observers(display, shown)
 
 

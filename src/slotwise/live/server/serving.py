@@ -29,7 +29,7 @@ from slotwise.live.transport.broker import (
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.config import REPLACED_BY
-from slotwise.runs.execution import build_task
+from slotwise.runs.execution import build_task, check_task
 
 RESUMED_WAIT = 300.0  # seconds; a device that has died meanwhile should not hold up the run for an hour
 
@@ -48,10 +48,19 @@ def serve(
     receives the progress, and may ask to stop; ``options`` are fields of `ServerConfig`.
     Raises a UserError if an option is out of range or the broker cannot be used; nothing is written then.
     """
+    folder, login, server = check_serve(config, out, broker=broker, **options)
+    _warn(broker, login, server, observer)
+    return _run(folder, config, server, login, observer or Observer())
+
+
+def check_serve(
+    config: RunConfig, out: Path | str, *, broker: BrokerOptions | None = None, **options: Any
+) -> tuple[RunFolder, Broker | None, ServerConfig]:
+    """Return folder, login and options of a new run; a UserError for what `serve` would refuse at once."""
     login, server = _server(options, broker)
     live_plan(config)
-    _warn(broker, login, server, observer)
-    return _run(RunFolder.check_new(Path(out)), config, server, login, observer or Observer())
+    check_task(config)
+    return RunFolder.check_new(Path(out)), login, server
 
 
 def resume_live(
@@ -62,6 +71,21 @@ def resume_live(
     The run keeps its configuration and its channel, timeout, clip norm and slot length, unless they are
     given. For a run that is finished already it returns None, after telling devices that may not know it.
     """
+    folder, login, server = check_resume(path, broker=broker, **options)
+    watching = observer or Observer()
+    _warn(broker, login, server, observer)
+    if folder.status == "finished":
+        # An embedded broker ended together with its server, so there is nobody left to tell.
+        if login is not None:
+            _end_again(folder, login, server, watching)
+        return None
+    return _run(folder, folder.parameters(), server, login, watching)
+
+
+def check_resume(
+    path: Path | str, *, broker: BrokerOptions | None = None, **options: Any
+) -> tuple[RunFolder, Broker | None, ServerConfig]:
+    """Return folder, login and options of a run; a UserError for what `resume_live` would refuse at once."""
     folder = RunFolder.open(Path(path))
     description = folder.description()
     if "live_run" not in description:
@@ -72,15 +96,7 @@ def resume_live(
     if "clip_norm" in kept and kept["clip_norm"] is None:  # as earlier builds wrote it
         kept["clip_norm"] = "off"
     kept = {name: value for name, value in kept.items() if name in KEPT and value is not None}
-    login, server = _server(options, broker, {"wait": RESUMED_WAIT, **kept})
-    watching = observer or Observer()
-    _warn(broker, login, server, observer)
-    if folder.status == "finished":
-        # An embedded broker ended together with its server, so there is nobody left to tell.
-        if login is not None:
-            _end_again(folder, login, server, watching)
-        return None
-    return _run(folder, folder.parameters(), server, login, watching)
+    return folder, *_server(options, broker, {"wait": RESUMED_WAIT, **kept})
 
 
 def config_like(path: Path, given: Mapping[str, Any]) -> RunConfig:
