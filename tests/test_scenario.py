@@ -105,7 +105,9 @@ def test_compute_slots_are_exact(steps: int, batch: int, speed: float, slots: in
     assert type(result) is int
 
 
-@pytest.mark.parametrize("speed", [0, -1, 0.0, float("nan"), float("inf"), True, None, "fast"])
+@pytest.mark.parametrize(
+    "speed", [0, -1, 0.0, float("nan"), float("inf"), True, None, "fast", "1e99999999", Decimal("1e99999999")]
+)
 def test_a_speed_must_be_a_number_above_zero(speed: object) -> None:
     with pytest.raises(InputError) as caught:
         compute_slots(5, 64, speed)  # type: ignore[arg-type]

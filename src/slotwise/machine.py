@@ -10,10 +10,22 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from slotwise.errors import InputError
+
+PROCESSES_PER_CORE = 8  # at most; each takes some hundred megabytes
+
 
 def available_cores() -> int:
     """Return the number of cores this process may use: the default number of workers everywhere."""
     return len(os.sched_getaffinity(0))
+
+
+def refuse_too_many_processes(parameter: str, count: int) -> None:
+    """Raise an InputError for more processes than this machine has any use for."""
+    most = PROCESSES_PER_CORE * available_cores()
+    if count > most:
+        cores = f"{available_cores()} core{'s' * (available_cores() != 1)}"
+        raise InputError(parameter, count, f"at most {most}: this machine has {cores}")
 
 
 def total_memory() -> int:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass, fields, replace
+from decimal import Decimal
 from fractions import Fraction
-from numbers import Integral, Rational
+from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -123,19 +124,17 @@ class Scenario:
         return {name: value for name, value in table.items() if value != beyond.get(name, NoneType)}
 
 
-def compute_slots(local_steps: int, batch_size: int, samples_per_slot: float | Rational) -> int:
+def compute_slots(local_steps: int, batch_size: int, samples_per_slot: float | Decimal | Fraction) -> int:
     """Return tau_comp = ceil(H·B/q) (eq. 4), exactly: 7 samples at 0.7 a slot are 10 slots, not 11.
 
     A float is read as the decimal number a person wrote, not as its nearest binary fraction.
     """
     steps, batch = whole("local_steps", local_steps), whole("batch_size", batch_size)
-    try:
-        speed = Fraction(str(samples_per_slot))
-    except (ValueError, ZeroDivisionError):
-        speed = Fraction(0)
-    if speed <= 0:
+    is_number = isinstance(samples_per_slot, Real | Decimal) and not isinstance(samples_per_slot, bool)
+    # As a Fraction, 1e99999999 would have a hundred million digits, which take for ever.
+    if not is_number or not 1e-300 < samples_per_slot < 1e300:
         raise InputError("samples_per_slot", samples_per_slot, "a number above 0")
-    return -(-steps * batch // speed)
+    return -(-steps * batch // Fraction(str(samples_per_slot)))
 
 
 def parse_group_sizes(text: str) -> list[tuple[int, int]]:

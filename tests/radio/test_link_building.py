@@ -15,9 +15,9 @@ BITS = 698_880
 SCENARIO = Scenario(devices=20, group_size=4, compute_slots=5, link_slots=2, deadline=400)
 
 
-def link_of(scenario=SCENARIO, *, seed=0, **options):
+def link_of(scenario=SCENARIO, *, seed=0, until=None, **options):
     radio = RadioConfig(**{"radio_link": "rate-adaptive", **options})
-    return make_link(radio, scenario, update_bits=BITS, broadcast_bits=BITS, seed=seed)
+    return make_link(radio, scenario, update_bits=BITS, broadcast_bits=BITS, seed=seed, until=until)
 
 
 def naive_uplink(link, device, slot):
@@ -53,6 +53,31 @@ def test_uplinks_equal_a_loop_over_slots(options):
         for slot in range(0, 60, 7):
             found = link.uplink(device, slot, 0)
             assert (found.slots, found.lost) == naive_uplink(link, device, slot)
+
+
+@pytest.mark.parametrize("threshold", [-25.0, -22.0, -19.0])  # lost rarely, often, nearly always
+def test_long_uplinks_of_a_fixed_rate_equal_a_loop_over_slots(threshold):
+    scenario = replace(SCENARIO, link_slots=700)
+    link = link_of(scenario, radio_link="fixed-rate", radio_threshold_db=threshold)
+    outcomes = [link.uplink(device, 5, 0) for device in range(1, 21)]
+    assert outcomes == [naive_uplink(link, device, 5) for device in range(1, 21)]
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=range(len(VARIANTS)))
+def test_a_deadline_changes_only_uplinks_that_end_after_it(options):
+    free, link = link_of(**options), link_of(**options, until=40)
+    for device in (1, 7, 20):
+        for slot in range(41):
+            found, whole = link.uplink(device, slot, 0), free.uplink(device, slot, 0)
+            assert found == whole or min(found.slots, whole.slots) > 40 - slot
+
+
+@pytest.mark.parametrize("link", ["rate-adaptive", "fixed-rate"])
+def test_uplinks_are_not_followed_beyond_the_deadline(link):
+    patient = {"radio_give_up_slots": 10**9, "radio_bits": 10**13} if link == "rate-adaptive" else {}
+    scenario = replace(SCENARIO, link_slots=10**9)
+    found = link_of(scenario, until=400, radio_link=link, **patient).uplink(3, 390, 0)
+    assert found.slots > 10
 
 
 @pytest.mark.parametrize("options", [{}, {"radio_coherence_slots": 5}], ids=["slot", "block"])

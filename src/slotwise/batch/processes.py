@@ -21,7 +21,7 @@ from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Job, JobEnd, JobProgress
 from slotwise.batch.serial import Executor, TaskCache, train_job
 from slotwise.errors import UserError
-from slotwise.machine import available_cores
+from slotwise.machine import available_cores, refuse_too_many_processes
 from slotwise.observer import Observer
 from slotwise.scenario import whole
 from slotwise.worker_process import WorkerProcess, open_pipe
@@ -36,6 +36,7 @@ class ProcessExecutor(Executor):
 
     def __init__(self, workers: int | None = None) -> None:
         self._cores = available_cores() if workers is None else whole("workers", workers)
+        refuse_too_many_processes("workers", self._cores)
         self._workers: list[_Worker] = []
 
     def submit(self, job: Job, waiting: int) -> bool:

@@ -31,6 +31,7 @@ from slotwise.runs.toml_options import in_words_of, toml_options
 from slotwise.scenario import option_names, whole
 
 MOST_POINTS = 100_000
+MOST_SEEDS = 1_000  # given as a number
 CASE_NAME = "at most 60 letters, digits, dots, dashes and underscores, a letter or digit first"
 # A wrong name is a mistake, and no combination that may be skipped.
 NAMES = {"schedule", "selection", "aggregation"}

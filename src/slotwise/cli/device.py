@@ -19,7 +19,7 @@ from slotwise.cli.flags import OUTPUT, PANELS, Flag, command, flags_of, panel, w
 from slotwise.errors import InputError
 from slotwise.live.device.device_host import DeviceConfig, Excluded, run_device, run_fleet
 from slotwise.live.transport.broker import BrokerOptions
-from slotwise.machine import available_cores
+from slotwise.machine import available_cores, refuse_too_many_processes
 from slotwise.scenario import option_names, whole
 
 BROKER, DEVICES = panel("Broker"), panel("Devices")
@@ -90,6 +90,7 @@ def _spread(processes: int, options: dict[str, Any]) -> int:
     devices, first = whole("devices", options.get("devices", 20)), whole("first", options.get("first", 1))
     if processes > devices:
         raise InputError("processes", processes, f"from 1 to {devices}, the number of devices")
+    refuse_too_many_processes("processes", processes)
     workers = max(1, whole("workers", options.get("workers", available_cores())) // processes)
     kept = _without_options(sys.argv[2:], {"--devices", "--first", "--processes", "--workers"})
     children = []

@@ -14,6 +14,7 @@ from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.job import Failure, Run, distinct
 from slotwise.batch.jobs import can_train, run_jobs, unfinished
 from slotwise.batch.processes import ProcessExecutor
+from slotwise.batch.specification import MOST_SEEDS
 from slotwise.costs import Powers
 from slotwise.errors import InputError
 from slotwise.observer import Observer
@@ -142,7 +143,7 @@ def reproduce(
     Raises:
         InputError: a parameter is out of its range, or the folder was made with others.
     """
-    whole("seeds", seeds)
+    whole("seeds", seeds, largest=MOST_SEEDS)
     executor = ProcessExecutor(workers)
     chosen = selected(QUICK if quick else PAPER, experiments)
     if deadline is not None:

@@ -13,7 +13,7 @@ from slotwise.radio.cell import make_cell, uplink_hertz
 from slotwise.radio.conditions import Conditions, ModelConditions, TraceConditions
 from slotwise.radio.fading import Fading, Nakagami, NoFading, Rayleigh, Rician
 from slotwise.radio.radio_config import RadioConfig
-from slotwise.radio.radio_link import LinkSettings, RadioLink
+from slotwise.radio.radio_link import NO_DEADLINE, LinkSettings, RadioLink
 from slotwise.radio.rates import Rate, SchemeTable, Shannon, cqi_schemes, snr_for
 from slotwise.radio.traces import Trace, file_sha256, read_trace
 from slotwise.scenario import Scenario
@@ -24,6 +24,7 @@ UNUSED_WITH_BITS = (
     *("radio_power_dbm", "radio_server_power_dbm", "radio_rate", "radio_schemes", "radio_gap_db"),
     "radio_slot_ms",
 )
+MOST_DEVICES = 100_000  # whose channels are drawn in seconds and kept in a gigabyte
 CHECKED_BLOCKS = 256  # in which a device must be able to send something
 MOST_DOUBLINGS = 1000  # of an SNR in a float64, which ends at 2^1024
 MOST_EFFICIENCY = 100.0  # bits per second and hertz
@@ -55,6 +56,7 @@ def make_link(
     seed: int = 0,
     uplink_slots: int | None = None,
     uplinks_only: bool = False,
+    until: int | None = None,
 ) -> RadioLink:
     """Return the link of a scenario's devices.
 
@@ -66,12 +68,15 @@ def make_link(
         seed: seed of the run; ``radio_seed`` replaces it.
         uplink_slots: slots of an uplink at a fixed rate, if not those of a broadcast.
         uplinks_only: accept devices that can hardly ever receive a model.
+        until: the deadline of the only schedule that it is for: uplinks are not followed beyond.
 
     Raises:
         UserError: the trace is malformed or has changed, or a device can never send an update.
     """
     if radio.radio_link is None:
         raise InputError("radio_link", None, "rate-adaptive or fixed-rate")
+    if scenario.devices > MOST_DEVICES:
+        raise InputError("devices", scenario.devices, f"at most {MOST_DEVICES:,} with a radio link")
     hertz, seconds = uplink_hertz(radio, scenario.sub_channels), radio.radio_slot_ms / 1000
     bits = radio.radio_bits or update_bits
     fixed = (uplink_slots or scenario.link_slots) if radio.radio_link == "fixed-rate" else 0
@@ -91,6 +96,7 @@ def make_link(
         broadcast_gain=10 ** ((more_power - more_noise) / 10) * hertz / radio.radio_bandwidth_hz,
         group_size=scenario.group_size,
         quantile=radio.radio_quantile,
+        deadline=NO_DEADLINE if until is None else until,
     )
     conditions = _conditions(radio, scenario, seed, hertz * seconds)
     if isinstance(conditions, TraceConditions) and conditions.trace.quantity == "bits":

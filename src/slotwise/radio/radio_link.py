@@ -21,8 +21,10 @@ from slotwise.schedule.link import RayleighDraws, Transmission
 
 Integers = NDArray[np.int64]
 MOST_BROADCAST_SLOTS = 100_000  # a broadcast ends after so many slots, whatever has arrived
+NO_DEADLINE = 2**62
 _TILE = 65_536  # values that are computed together
 _TILES_KEPT = 8
+_SHORT = 256  # blocks of an uplink
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,7 @@ class LinkSettings:
         broadcast_gain: linear SNR of a broadcast, divided by that of an uplink.
         group_size: receivers of a broadcast that plans assume.
         quantile: the quantile of random durations that plans assume.
+        deadline: slot after which nothing matters any more: uplinks are not followed beyond.
     """
 
     fixed_slots: int
@@ -54,6 +57,7 @@ class LinkSettings:
     broadcast_gain: float
     group_size: int
     quantile: float
+    deadline: int = NO_DEADLINE
 
 
 class RadioLink:
@@ -113,22 +117,25 @@ class RadioLink:
         return RayleighDraws(model.rayleigh_states, model.mean_snr, thresholds, bits, gap, scale)
 
     def uplink(self, device: int, slot: int, attempt: int) -> Transmission:  # noqa: ARG002
-        """Return the slots of an uplink that starts in ``slot``, and whether it is lost."""
+        """Return the slots of an uplink that starts in ``slot``, and whether it is lost.
+
+        One that ends after the deadline of the settings ends too late in any case: how late is not found out.
+        """
         fixed, each, start = self.settings.fixed_slots, self.conditions.coherence_slots, slot
-        missing = self.settings.update_bits
-        end = slot + (fixed or self.settings.give_up_slots)
+        if fixed:
+            return Transmission(fixed, lost=self._fails(device, slot, slot + fixed))
+        missing, last = self.settings.update_bits, self.settings.deadline
+        end = min(slot + self.settings.give_up_slots, max(slot, last) + 1)
         # Block after block, as `fading_kernel.follow` does: both must give the same slots.
         while slot < end:
             block = slot // each
             span = min((block + 1) * each, end) - slot
             bits = int(self._block(block)[1][device - 1])
-            if fixed and not bits:
-                return Transmission(fixed, lost=True)
-            if not fixed and bits * span >= missing:
+            if bits * span >= missing:
                 return Transmission(slot - start - (-missing // bits))
             missing -= bits * span
             slot += span
-        return Transmission(end - start, lost=not fixed)
+        return Transmission(end - start, lost=True)
 
     def broadcast(self, receivers: Sequence[int], slot: int) -> int:
         """Return the slots of a broadcast: fixed, or at the rate of its worst receiver slot by slot."""
@@ -186,6 +193,24 @@ class RadioLink:
         """Return the bits that a slot of a broadcast carries to devices with these SNRs of the uplink."""
         efficiency = self.rate.efficiency(snr * self.settings.broadcast_gain)
         return np.floor(efficiency * self.settings.broadcast_scale).astype(np.int64)
+
+    def _fails(self, device: int, slot: int, end: int) -> bool:
+        """Return whether an uplink of fixed rate in the slots from ``slot`` to ``end`` is lost."""
+        if end > self.settings.deadline:
+            return False
+        block, after = slot // self.coherence_slots, -(-end // self.coherence_slots)
+        # Most uplinks are short, and other devices need the same blocks. Of a long one, the rest is drawn for
+        # this device alone and in growing numbers, as the first block without bits ends it.
+        short = min(after, block + _SHORT)
+        if not all(self._block(number)[1][device - 1] for number in range(block, short)):
+            return True
+        block, count, place = short, _SHORT, np.array([device - 1])
+        while block < after:
+            count = min(4 * count, _TILE, after - block)
+            if not self.uplink_bits(self.conditions.snr(block, count, places=place)).all():
+                return True
+            block += count
+        return False
 
     def _worst(self, places: Integers, first_block: int, blocks: int) -> list[int]:
         """Return the bits that a slot of a broadcast carries to its worst receiver, block by block."""

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from slotwise.batch.specification import checked_seeds
+from slotwise.batch.specification import MOST_SEEDS, checked_seeds
 from slotwise.costs import Powers
 from slotwise.data.facts import FOUND_IN_FOLDER
 from slotwise.errors import InputError
@@ -62,7 +62,11 @@ def recommend(
         # The powers have the duration of a slot.
         config.with_options(schedule="sync", delay="auto", group_size=sizes[0], seed=0, slot_ms=None),
         sizes,
-        tuple(range(whole("seeds", seeds)) if isinstance(seeds, int) else checked_seeds(seeds)),
+        tuple(
+            range(whole("seeds", seeds, largest=MOST_SEEDS))
+            if isinstance(seeds, int)
+            else checked_seeds(seeds)
+        ),
         Metric(
             metric,
             Target.parse(target) if isinstance(target, str) else target,

@@ -343,6 +343,7 @@ class RunConfig:
             broadcast_bits=model,
             seed=self.seed,
             uplink_slots=self.fleet.uplink_slots,
+            until=(channel or self.channel).deadline,
         )
 
     @property

@@ -87,9 +87,13 @@ def follow(bits: Any, draws: Any, n: int, block: int, first: int, offset: int, l
     """Return the slots of an uplink, negative if it is lost; 0 if the link has to be asked.
 
     It starts when ``offset`` slots of ``block`` are over; the first row of ``bits`` is of block ``first``.
+    What becomes of it after the deadline has no effect, and is not followed.
     """
     fixed, wanted, slots = limits[FIXED], limits[UPDATE_BITS], 0
-    end = fixed if fixed > 0 else limits[GIVE_UP]
+    left = limits[DEADLINE] - (block * limits[COHERENCE] + offset)
+    if fixed > left:
+        return fixed  # type: ignore[no-any-return]
+    end = fixed if fixed > 0 else min(limits[GIVE_UP], left + 1)
     drawn = len(draws.states) > 0
     # Block after block, as `RadioLink.uplink` does: all slots of a block carry the same bits.
     while slots < end:

@@ -12,7 +12,7 @@ from slotwise.fleet.fleet_config import refuse_too_many_devices
 from slotwise.scenario import LARGEST, Scenario, check_fields, option_names, refuse_unused
 from slotwise.schedule.events import event_timeline, planned_delivery
 from slotwise.schedule.fading_simulator import fading_timeline
-from slotwise.schedule.link import Link
+from slotwise.schedule.link import BlockLink, Link
 from slotwise.schedule.policies import POLICIES
 from slotwise.schedule.policies.intentional_delay import Delay
 from slotwise.schedule.policies.synchronous import Participation
@@ -25,6 +25,7 @@ from slotwise.user_code import describe_error, is_function_name, load_function
 
 # Limits of a timeline: what can be simulated within a minute or so, and kept in a few gigabytes.
 MOST_UPLINKS = 20_000_000  # of equal devices, which need no events
+MOST_BLOCKS = 30_000_000  # of fading that uplinks of fixed rate are followed through
 MOST_EVENTS = 3_000_000  # uplinks of unequal devices and of policies without a fast path, lost ones included
 
 
@@ -132,6 +133,7 @@ def simulate(
         fleet = None if fleet.is_equal_to(scenario, lossy_link=link is not None) else fleet
     refuse_incomplete_link(link)
     refuse_unseen_channel(chosen, link)
+    refuse_too_many_blocks(scenario, rounds, link)
     timeline = None
     # The fast paths of policies assume fixed slots; links that fade have one of their own.
     if not event_by_event and link is None:
@@ -246,6 +248,20 @@ def refuse_too_many_uplinks(
         raise InputError("uplink_loss", loss, allowed)
     name, value = ("deadline", scenario.deadline) if rounds is None else ("rounds", rounds)
     raise InputError(name, value, f"smaller: this may be {found:,} uplinks, and {most:,} are the most")
+
+
+def refuse_too_many_blocks(scenario: Scenario, rounds: int | None, link: Link | None) -> None:
+    """Raise an InputError if uplinks of fixed rate would be followed through too many blocks of fading."""
+    if not isinstance(link, BlockLink) or not link.fixed_slots:
+        return
+    each = -(-link.fixed_slots // link.coherence_slots)
+    blocks = LARGEST**2 if rounds is None else max(scenario.group_sizes) * rounds * each
+    if scenario.deadline is not None:  # none is followed beyond it
+        blocks = min(blocks, scenario.sub_channels * -(-scenario.deadline // link.coherence_slots))
+    if blocks > MOST_BLOCKS:
+        name, value = ("deadline", scenario.deadline) if rounds is None else ("rounds", rounds)
+        allowed = f"smaller: uplinks may take {blocks:,} blocks of fading, and {MOST_BLOCKS:,} are the most"
+        raise InputError(name, value, allowed)
 
 
 def refuse_incomplete_link(link: Link | None) -> None:

@@ -24,6 +24,7 @@ from slotwise.learning.task import CheckedTask, DeviceState, Evaluation
 from slotwise.learning.workers.remote_workers import RemoteWorkers, WorkerLost
 from slotwise.learning.workers.task_worker import Failure, TaskWorker, cannot_be_sent, checked, sendable_start
 from slotwise.learning.workers.worker_protocol import Job, Trained, Workers
+from slotwise.machine import refuse_too_many_processes
 from slotwise.scenario import whole
 from slotwise.user_code import describe_error
 from slotwise.worker_process import WorkerProcess, end_with_pipe, open_pipe
@@ -47,7 +48,7 @@ class Processes:
     count: int
 
     def __post_init__(self) -> None:
-        whole("workers", self.count)
+        refuse_too_many_processes("workers", whole("workers", self.count))
 
     def __call__(self, task: CheckedTask) -> Workers:
         """Start the processes; raise a UserError if the task cannot be sent to them."""
@@ -58,6 +59,7 @@ class ProcessWorkers(RemoteWorkers):
     """Processes of this machine."""
 
     def __init__(self, task: CheckedTask, count: int) -> None:
+        refuse_too_many_processes("workers", count)
         # First, because the threads that `RemoteWorkers` starts need it at once.
         self._shared = SharedTask(task)
         super().__init__(task, count)
