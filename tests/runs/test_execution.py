@@ -290,9 +290,9 @@ def test_a_run_simulates_its_timeline_once(
     simulated: list[RunConfig] = []
     simulate = RunConfig.simulate
 
-    def counting(config: RunConfig) -> Timeline:
+    def counting(config: RunConfig, rounds: int | None = None) -> Timeline:
         simulated.append(config)
-        return simulate(config)
+        return simulate(config, rounds)
 
     monkeypatch.setattr(RunConfig, "simulate", counting)
     run(parameters, tmp_path / "new", task=toy)
