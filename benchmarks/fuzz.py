@@ -29,6 +29,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -36,8 +37,10 @@ from random import Random
 import numpy as np
 
 from random_commands import WHOLE, command_line, commands, mended, options_file, sizes
-from slotwise.cli.app import COMMANDS, main
+from slotwise.cli.app import COMMANDS
+from slotwise.cli.app import main as slotwise
 from slotwise.live.server.timings import FILE as TIMINGS
+from slotwise.machine import available_cores
 from slotwise.runs import RunConfig, RunFolder
 
 SECONDS, BYTES = 30, 2 * 10**9
@@ -80,6 +83,7 @@ class Outcome:
     arguments: list[str]
     code: int
     seconds: float
+    allowed_seconds: float
     bytes: int
     stderr: str
     changed: list[str]
@@ -88,7 +92,7 @@ class Outcome:
         """Return what is wrong, or None."""
         if self.bytes > BYTES:
             return f"takes {self.bytes / 1e9:.1f} GB"
-        if self.seconds > SECONDS:
+        if self.seconds > self.allowed_seconds:
             return f"takes {self.seconds:.0f} s"
         if self.code not in ALLOWED:
             return f"exit code {self.code}"
@@ -134,11 +138,13 @@ def run(seed: int, arguments: list[str], folder: Path) -> Outcome:
     child = os.fork()
     if child == 0:
         _become(arguments, folder, log)
-    code, most = _wait(child, patience=_patience(arguments), end=begin + SECONDS + 1)
+    # Other programs may use the machine as well.
+    allowed = SECONDS * max(1.0, os.getloadavg()[0] / available_cores())
+    code, most = _wait(child, patience=_patience(arguments), end=begin + allowed + 1)
     seconds = time.monotonic() - begin
     after = _files(folder)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Outcome(seed, arguments, code, seconds, most, log.read_text(errors="replace"), changed)
+    return Outcome(seed, arguments, code, seconds, allowed, most, log.read_text(errors="replace"), changed)
 
 
 def _become(arguments: list[str], folder: Path, log: Path) -> None:
@@ -156,7 +162,7 @@ def _become(arguments: list[str], folder: Path, log: Path) -> None:
         os.environ |= ENVIRONMENT | {"SLOTWISE_CACHE": str(folder.parent / "cache")}
         sys.path.insert(0, str(folder))
         sys.argv = ["slotwise", *arguments]
-        main()
+        slotwise()
     except SystemExit as end:
         code = int(end.code or 0)
     except BaseException:
@@ -173,7 +179,7 @@ def _patience(arguments: list[str]) -> float:
     long = arguments[0] in WAITING or (
         arguments[0] in TRAINING and (HUGE & values or _without_sizes(arguments))
     )
-    return PATIENCE if long else SECONDS + 2
+    return PATIENCE if long else inf
 
 
 def _without_sizes(arguments: list[str]) -> bool:
@@ -286,7 +292,7 @@ def arguments_of_script() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def campaign() -> int:
+def main() -> int:
     given = arguments_of_script()
     import_everything()
     seeds = range(given.first, given.first + given.cases) if given.only is None else [given.only]
@@ -325,4 +331,4 @@ def summary(outcomes: list[Outcome]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(campaign())
+    sys.exit(main())

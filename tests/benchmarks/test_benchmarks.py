@@ -14,7 +14,8 @@ import pytest
 from slotwise import Scenario
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem != "tcp_proxy")
+LIBRARIES = ("random_commands", "tcp_proxy")
+SCRIPTS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in LIBRARIES)
 
 
 class Tiny(NamedTuple):
@@ -73,8 +74,8 @@ SLOW = {  # they load data, compile networks or start processes
     "sweep": Tiny("--points 1 --deadline 60 --workers 1 --repeats 1", {"LIMIT": inf}),
     "torch_models": Tiny("--repeats 1 --rounds 1 --models cnn"),
 }
-# What these need: a broker, Chromium, a cluster, other packages or an installation.
-NOT_RUN = ("chaos", "device_footprint", "explorer", "flower", "mqtt", "scale", "workers")
+# What these need: a broker, Chromium, a cluster, other packages or an installation; fuzz has a test in cli/.
+NOT_RUN = ("chaos", "device_footprint", "explorer", "flower", "fuzz", "mqtt", "scale", "workers")
 
 
 def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
