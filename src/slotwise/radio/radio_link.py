@@ -63,6 +63,8 @@ class LinkSettings:
 class RadioLink:
     """The link of devices whose SNR is constant in blocks of slots."""
 
+    returns_valid_slots = True
+
     def __init__(self, conditions: Conditions, rate: Rate, settings: LinkSettings) -> None:
         self.conditions, self.rate, self.settings = conditions, rate, settings
         self._tiles: dict[int, tuple[Floats, Integers]] = {}

@@ -9,7 +9,16 @@ from typing import Any, NoReturn
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.fleet import Fleet, Retransmission
 from slotwise.fleet.fleet_config import refuse_too_many_devices
-from slotwise.scenario import LARGEST, Scenario, check_fields, option_names, refuse_unused
+from slotwise.scenario import (
+    LARGEST,
+    LARGEST_SEED,
+    Scenario,
+    check_fields,
+    option_names,
+    refuse_unused,
+    whole,
+)
+from slotwise.schedule.checked_link import checked_link
 from slotwise.schedule.events import event_timeline, planned_delivery
 from slotwise.schedule.fading_simulator import fading_timeline
 from slotwise.schedule.link import BlockLink, Link
@@ -133,6 +142,7 @@ def simulate(
         fleet = None if fleet.is_equal_to(scenario, lossy_link=link is not None) else fleet
     refuse_incomplete_link(link)
     refuse_unseen_channel(chosen, link)
+    link = None if link is None else checked_link(link, scenario.devices)
     refuse_too_many_blocks(scenario, rounds, link)
     timeline = None
     # The fast paths of policies assume fixed slots; links that fade have one of their own.
@@ -196,6 +206,7 @@ def scheduler_for(
     """
     chosen = _policy(policy, **options)
     refuse_unseen_channel(chosen, link)
+    link = None if link is None else checked_link(link, scenario.devices)
     devices = None if fleet is None or fleet.is_equal_to(scenario) else fleet
     return Scheduler(
         scenario.group_size,
@@ -284,9 +295,13 @@ def refuse_unseen_channel(policy: Policy, link: Link | None) -> None:
 
 
 def _policy(policy: Policy | str, *, seed: int = 0, **options: Any) -> Policy:
+    seed = whole("seed", seed, 0, LARGEST_SEED)
     if isinstance(policy, str):
         return PolicyConfig(schedule=policy, **options).policy(seed)
     for name, value in {**options, "seed": seed}.items():
         if value != getattr(PolicyConfig, name, 0):
             raise ConflictError(name, "policy", "a policy object has its own options")
+    if not isinstance(policy, Policy):
+        found = policy.__name__ if isinstance(policy, type) else policy
+        raise InputError("policy", found, f"a Policy object, {', '.join(POLICIES)} or module:function")
     return policy

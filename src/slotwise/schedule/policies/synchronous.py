@@ -12,7 +12,7 @@ import numpy as np
 
 from slotwise.errors import InputError
 from slotwise.fleet import Fleet
-from slotwise.scenario import Scenario
+from slotwise.scenario import LARGEST_SEED, Scenario, whole
 from slotwise.schedule.equal_devices import equal_devices_timeline
 from slotwise.schedule.one_at_a_time import one_at_a_time
 from slotwise.schedule.policy import Booking, Delivery, Policy
@@ -36,6 +36,7 @@ class Synchronous(Policy):
     seed: int = 0  # of the random participation
 
     def __post_init__(self) -> None:
+        whole("seed", self.seed, 0, LARGEST_SEED)
         if self.participation not in get_args(Participation):
             *others, last = get_args(Participation)
             raise InputError("participation", self.participation, f"{', '.join(others)} or {last}")

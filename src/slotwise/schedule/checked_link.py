@@ -1,0 +1,131 @@
+"""CheckedLink: a user's link whose answers are checked and copied where it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from slotwise.errors import UserError
+from slotwise.scenario import LARGEST
+from slotwise.schedule.link import (
+    BlockLink,
+    Floats,
+    Integers,
+    Link,
+    RayleighDraws,
+    RayleighLink,
+    Transmission,
+)
+from slotwise.user_code import describe_value
+
+
+def checked_link(link: Link, devices: int) -> Link:
+    """Return a link with checks; one of slotwise's own, whose class says so, is returned as it is."""
+    if vars(type(link)).get("returns_valid_slots"):
+        return link
+    return CheckedBlockLink(link, devices) if isinstance(link, BlockLink) else CheckedLink(link, devices)
+
+
+class CheckedLink:
+    """A link whose answers are checked: a mistake in it becomes one clear line, not an impossible timeline.
+
+    Raises:
+        UserError: a method returns something else than `Link` says.
+    """
+
+    def __init__(self, link: Link, devices: int) -> None:
+        self._link, self._devices = link, devices
+
+    @cached_property
+    def planned_slots(self) -> Sequence[int]:
+        """The link's planned slots, as integers."""
+        found: Any = self._link.planned_slots
+        if not isinstance(found, Sequence | np.ndarray) or len(found) != self._devices:
+            raise self._wrong("planned_slots", f"{self._devices} numbers, one for each device", found)
+        return tuple(self._whole("planned_slots", slots) for slots in found)
+
+    @cached_property
+    def planned_broadcast_slots(self) -> int:
+        """The link's planned slots of a broadcast."""
+        return self._whole("planned_broadcast_slots", self._link.planned_broadcast_slots)
+
+    def uplink(self, device: int, slot: int, attempt: int) -> Transmission:
+        """Return the slots of an uplink, and whether it is lost; a pair is accepted."""
+        found: Any = self._link.uplink(device, slot, attempt)
+        if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], bool | np.bool_):
+            raise self._wrong("uplink", "a Transmission: slots, and whether it is lost", found)
+        return Transmission(self._whole("uplink", found[0]), bool(found[1]))
+
+    def broadcast(self, receivers: Sequence[int], slot: int) -> int:
+        """Return the slots of a broadcast; the link gets the receivers as a tuple, which it cannot change."""
+        return self._whole("broadcast", self._link.broadcast(tuple(receivers), slot))
+
+    def snr_db(self, slot: int) -> Floats:
+        """Return a copy of the SNRs of all devices."""
+        return self._decibels("snr_db", self._link.snr_db(slot), (self._devices,))
+
+    def _decibels(self, method: str, found: Any, shape: tuple[int, ...]) -> Floats:
+        numbers = isinstance(found, np.ndarray) and found.dtype.kind in "iuf"
+        if not numbers or found.shape != shape or np.isnan(found).any():
+            raise self._wrong(
+                method, f"an array of numbers of the shape {list(shape)}, none of them NaN", found
+            )
+        return np.array(found, dtype=np.float64)
+
+    def _whole(self, name: str, value: object, smallest: int = 1) -> int:
+        # Most are plain integers, and `isinstance` of an abstract class takes time.
+        number = type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
+        if not number or not smallest <= int(value) <= LARGEST:  # type: ignore[call-overload]
+            raise self._wrong(name, f"a whole number from {smallest} to {LARGEST:,}", value)
+        return int(value)  # type: ignore[call-overload, no-any-return]
+
+    def _wrong(self, name: str, wanted: str, found: object) -> UserError:
+        shown = found if isinstance(found, int | float) else describe_value(found)
+        return UserError(f"link {type(self._link).__name__}: {name} must be {wanted}; it is {shown}")
+
+
+class CheckedBlockLink(CheckedLink):
+    """The same for a `BlockLink`, which may have `RayleighDraws`."""
+
+    _link: BlockLink
+
+    @cached_property
+    def coherence_slots(self) -> int:
+        """Slots of a block."""
+        return self._whole("coherence_slots", self._link.coherence_slots)
+
+    @cached_property
+    def fixed_slots(self) -> int:
+        """Slots of every uplink; 0 if the rate adapts."""
+        return self._whole("fixed_slots", self._link.fixed_slots, 0)
+
+    @cached_property
+    def update_bits(self) -> int:
+        """Bits of one update."""
+        return self._whole("update_bits", self._link.update_bits, 0 if self.fixed_slots else 1)
+
+    @cached_property
+    def give_up_slots(self) -> int:
+        """Slots after which an uplink is given up."""
+        return self._whole("give_up_slots", self._link.give_up_slots, 0 if self.fixed_slots else 1)
+
+    @property
+    def draws(self) -> RayleighDraws | None:
+        """The numbers that the tables are drawn from, if the link has them."""
+        return self._link.draws if isinstance(self._link, RayleighLink) else None
+
+    def tables(self, first_block: int, blocks: int) -> tuple[Floats, Integers]:
+        """Return copies of the tables."""
+        found: Any = self._link.tables(first_block, blocks)
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise self._wrong("tables", "two arrays: SNRs and bits", found)
+        snr_db, bits = found
+        shape = blocks, self._devices
+        whole = isinstance(bits, np.ndarray) and bits.dtype.kind in "iu"
+        if not whole or bits.shape != shape or bits.min(initial=0) < 0:
+            raise self._wrong("tables", f"bits of the shape {list(shape)}, each at least 0", bits)
+        return self._decibels("tables", snr_db, shape), np.array(bits, dtype=np.int64)
