@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import InputError, MissingError
+from slotwise.frozen import EqualByNumbers
 from slotwise.schedule.timeline import Column, Timeline, Trainings, departures
 
 POWER_PREFIX = "power_"  # of the options that are fields of Powers, except slot_seconds
@@ -175,8 +176,8 @@ class Spread(NamedTuple):
         return cls(numbers.min().item(), float(numbers.mean()), numbers.max().item())
 
 
-@dataclass(frozen=True)
-class Costs:
+@dataclass(frozen=True, eq=False)
+class Costs(EqualByNumbers):
     """Slots and joules of all devices until the last round ends."""
 
     slots: int  # at which the last round ends

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Container, Iterable
+from typing import Any
 
 MOST_SHOWN = 200  # characters of a value in a message: a path is shown in full, a file as a value is not
 
@@ -33,7 +34,25 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-class UserError(Exception):
+def restored_error(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    """Return an error that was pickled or copied, as `PicklableError` takes it apart."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class PicklableError(BaseException):
+    """An error that can be pickled and copied, whatever arguments its class takes.
+
+    Python would call the class with the message alone. Where that fails, as in an answer of a worker process,
+    `multiprocessing.Pool` waits for ever.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored_error, (type(self), self.args, self.__dict__)
+
+
+class UserError(PicklableError, Exception):
     """A mistake the user can correct; the message is one line that says what is wrong and what is allowed."""
 
 

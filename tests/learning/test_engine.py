@@ -578,3 +578,42 @@ def test_a_history_that_does_not_fit_is_refused(least_squares: MakeTask) -> None
     other = replace(history, models={9: np.zeros(2, dtype=np.float32)})
     with pytest.raises(UserError, match="numbers each"):
         train(short, least_squares(6, 0), resume=other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "schedule"),
+    [
+        ({}, "sync"),
+        ({"group_size": 3}, "async"),
+        ({"link_slots": 2}, "async"),
+        ({"compute_slots": 3}, "async"),
+    ],
+    ids=["schedule", "group size", "link slots", "compute slots"],
+)
+@pytest.mark.parametrize("is_known", [True, False], ids=["timeline", "checkpoint"])
+def test_a_history_of_another_timeline_is_refused(
+    changes: dict[str, int], schedule: Schedule, is_known: bool, least_squares: MakeTask
+) -> None:
+    scenario, task = Scenario(devices=6, group_size=2, compute_slots=2), least_squares(6, 0)
+    part = train(simulate(scenario, "async", rounds=4), task, evaluate_every=1)
+    part = part if is_known else replace(part, timeline=None)
+    other = simulate(replace(scenario, **changes), schedule, rounds=9)
+    with pytest.raises(UserError, match="another timeline"):
+        train(other, task, resume=part)
+
+
+def test_a_history_of_the_same_beginning_is_resumed(least_squares: MakeTask) -> None:
+    scenario, task = Scenario(devices=6, group_size=2, compute_slots=2), least_squares(6, 0)
+    whole = train(simulate(scenario, "async", rounds=9), task)
+    part = train(simulate(scenario, "async", rounds=4), task)
+    resumed = train(simulate(replace(scenario, deadline=500), "async", rounds=9), task, resume=part)
+    assert resumed.model.tobytes() == whole.model.tobytes()
+
+
+def test_histories_are_compared_by_their_numbers(least_squares: MakeTask) -> None:
+    timeline = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=5)
+    one, same, other = (train(timeline, least_squares(6, seed)) for seed in (0, 0, 1))
+    assert one == same
+    assert one != other
+    assert one != replace(one, points=one.points[:1])
+    assert one != "a history"

@@ -1,5 +1,9 @@
+import copy
 import hashlib
 import json
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -275,3 +279,28 @@ def test_trainings_say_what_became_of_each_model() -> None:
         (2, 0, 0, 0, 3, 6, 1),
         (2, 2, 5, 6, 9, 6, NONE),
     ]
+
+
+def test_the_first_round_that_differs() -> None:
+    scenario = Scenario(devices=6, group_size=2, compute_slots=2)
+    one = simulate(scenario, "async", rounds=9)
+    assert one.first_difference(simulate(scenario, "async", rounds=12), 9) is None
+    assert one.first_difference(simulate(replace(scenario, group_size=3), "async", rounds=9), 9) == 0
+    late = replace(one, end=one.end + (one.round == 5))
+    assert one.first_difference(late, 9) == 5
+    assert one.first_difference(late, 5) is None
+    changed = simulate(replace(scenario, group_size_changes=((14, 1),)), "async", rounds=9)
+    first = int(np.flatnonzero(np.diff(changed.round_offsets) == 1)[0])
+    assert one.first_difference(changed, 9) == first > 0
+
+
+@pytest.mark.parametrize(
+    "make_copy", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]
+)
+def test_a_copy_is_read_only(make_copy: Callable[[Timeline], Timeline]) -> None:
+    one = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async", rounds=3)
+    one.staleness  # noqa: B018  (cached from now on)
+    made = make_copy(one)
+    assert made == one
+    for name in (*COLUMNS, "staleness", "training", "round_offsets"):
+        assert not getattr(made, name).flags.writeable

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import UserError
+from slotwise.frozen import FrozenMapping, frozen_arrays, frozen_copy, read_only
 from slotwise.user_code import describe_value
 
 Vector = NDArray[np.float32]
@@ -20,7 +20,7 @@ class Contribution(NamedTuple):
     """One update as the server sees it.
 
     Attributes:
-        update: w_start − w_end.
+        update: w_start − w_end; read-only.
         staleness: d = k − k̂, the rounds since the model it started on.
         start: w_start, that model; read-only.
         device: Number of the device, from 1.
@@ -35,13 +35,13 @@ class Contribution(NamedTuple):
     device: int = 0
     round: int = 0
     samples: int = 1
-    metrics: Mapping[str, float] = MappingProxyType({})
+    metrics: Mapping[str, float] = FrozenMapping()
 
 
 RuleState = Mapping[str, NDArray[Any]]
 """Arrays that a rule keeps from round to round, by name; empty before the first, part of checkpoints."""
 
-NO_STATE: RuleState = MappingProxyType({})
+NO_STATE: RuleState = FrozenMapping()
 
 Aggregation = (
     Callable[[Vector, Sequence[Contribution]], Vector]
@@ -86,7 +86,8 @@ def next_model(
 ) -> tuple[Vector, RuleState]:
     """Apply the rule to a round and check what it returns: the next model and the rule's next state.
 
-    A round without updates keeps both.
+    A round without updates keeps both. The rule cannot change what it gets, and what it returns is copied: it
+    may use the arrays again.
 
     Raises:
         UserError: the rule does not return a float32 vector as long as the model, or its state is no table of
@@ -95,19 +96,20 @@ def next_model(
     if not contributions:
         return model, state
     # Later updates may still start from these models: a rule that wrote to them would change the past.
-    arrived = [contribution._replace(start=read_only(contribution.start)) for contribution in contributions]
+    arrived = [
+        sent._replace(update=read_only(sent.update), start=read_only(sent.start)) for sent in contributions
+    ]
     rule: Callable[..., Any] = aggregation
     found: Any
     if keeps_state(rule):
-        kept = MappingProxyType({name: read_only(array) for name, array in state.items()})
-        found = rule(read_only(model), arrived, kept)
+        found = rule(read_only(model), arrived, frozen_arrays(state))
         if not isinstance(found, tuple) or len(found) != 2:
             raise _wrong(rule, "must return a model and a state", found)
         found, state = found[0], _checked_state(rule, found[1])
     else:
         found = rule(read_only(model), arrived)
     if isinstance(found, np.ndarray) and found.dtype == np.float32 and found.shape == model.shape:
-        return np.ascontiguousarray(found), state
+        return frozen_copy(found), state
     raise _wrong(rule, f"must return a float32 array of length {len(model)}", found)
 
 
@@ -120,24 +122,17 @@ def check_group_sizes(rule: Aggregation, sizes: Sequence[int]) -> None:
 
 
 def _checked_state(rule: Callable[..., Any], state: object) -> RuleState:
-    """Return a rule's state as arrays that a checkpoint can keep."""
+    """Return a copy of a rule's state, as arrays that a checkpoint can keep."""
     if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
         raise _wrong(rule, "must return its state as a dict of arrays by name", state)
     arrays = {name: np.asarray(value) for name, value in state.items()}
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf":
             raise _wrong(rule, f"must return arrays of numbers as its state, also for {name}", array)
-    return arrays
+    return {name: frozen_copy(array) for name, array in arrays.items()}
 
 
 def _wrong(rule: Callable[..., Any], wanted: str, found: object) -> UserError:
     function = getattr(rule, "__qualname__", None)
     name = f"{rule.__module__}:{function}" if function else type(rule).__name__
     return UserError(f"aggregation {name}: {wanted}; it returned {describe_value(found)}")
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that cannot be written to."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.errors import UserError
+from slotwise.frozen import FrozenArrays, read_only
 
 Bytes = NDArray[np.uint8]
 ARRAYS = ("train_inputs", "train_targets", "test_inputs", "test_targets")
@@ -35,7 +36,7 @@ class DataError(UserError, ValueError):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Dataset:
+class Dataset(FrozenArrays):
     """Samples for training and testing, as read-only arrays: finite inputs of any shape, and targets.
 
     Images stay uint8, a quarter of the memory of floats; a task standardises them with `offset` and `scale`.
@@ -85,8 +86,7 @@ class Dataset:
         for name in ARRAYS:  # views, so that the caller's arrays keep their flags
             array = np.ascontiguousarray(getattr(self, name))
             view = array.ravel().reshape(array.shape)  # with the usual strides, also of dimensions of one
-            view.flags.writeable = False
-            object.__setattr__(self, name, view)
+            object.__setattr__(self, name, read_only(view))
 
     def __repr__(self) -> str:
         train, test = len(self.train_targets), len(self.test_targets)

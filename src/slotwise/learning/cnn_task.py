@@ -28,6 +28,8 @@ CHUNK = 2048  # images gathered at once for an evaluation: a few megabytes
 class CnnTask:
     """Image classification on devices that hold parts of one data set."""
 
+    returns_new_arrays = True
+
     def __init__(
         self,
         samples: DeviceSamples,

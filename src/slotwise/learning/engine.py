@@ -24,8 +24,8 @@ from slotwise.aggregation import (
     mean,
     next_model,
 )
-from slotwise.aggregation.rule import read_only
-from slotwise.errors import InputError, UserError
+from slotwise.errors import InputError, PicklableError, UserError
+from slotwise.frozen import EqualByNumbers
 from slotwise.learning.pipeline import UpdatePipeline
 from slotwise.learning.task import (
     NO_METRICS,
@@ -66,9 +66,9 @@ class Point(NamedTuple):
     metrics: Mapping[str, float] = NO_METRICS
 
 
-@dataclass(frozen=True)
-class History(Displayable):
-    """Evaluations of a training and its last models.
+@dataclass(frozen=True, eq=False)
+class History(EqualByNumbers, Displayable):
+    """Evaluations of a training and its last models. Two are equal if all their numbers are.
 
     Attributes:
         points: The evaluations, in order. Their columns are arrays: `slot`, `round`, `loss`, `accuracy`.
@@ -76,6 +76,7 @@ class History(Displayable):
         rounds: Rounds applied.
         rule_state: State of the aggregation rule after them.
         device_states: What devices keep between trainings, by device; those that keep nothing are missing.
+        timeline: What was trained along, or the beginning of what is; None if that is not known.
     """
 
     points: tuple[Point, ...]
@@ -83,6 +84,7 @@ class History(Displayable):
     rounds: int
     rule_state: RuleState = field(default_factory=dict)
     device_states: Mapping[int, DeviceState] = field(default_factory=dict)
+    timeline: Timeline | None = field(default=None, repr=False, compare=False)
 
     @property
     def model(self) -> Vector:
@@ -121,7 +123,7 @@ class Diverged(UserError):
         super().__init__(f"training diverged in round {round_number}: the {what} is not finite; {remedy}")
 
 
-class Interrupted(KeyboardInterrupt):
+class Interrupted(PicklableError, KeyboardInterrupt):
     """Ctrl-C ended a training; ``history`` has its complete rounds and can be resumed."""
 
     def __init__(self, history: History) -> None:
@@ -226,7 +228,7 @@ class Training:
         self._due = evaluation_rounds(timeline, evaluate_every)
         if resume is not None and (wrong := unfitting(resume, timeline, self._task.size)):
             raise UserError(f"resume: {wrong}")
-        start = resume or History((), {0: task.initial_model()}, 0)
+        start = resume or History((), {0: self._task.initial_model()}, 0)
         self._applied = _Applied(start.rounds, start.rule_state, dict(start.device_states))
         self._stopped = False
         self._points = list(start.points)
@@ -350,12 +352,12 @@ class Training:
         self._collect(wait=True)
         rounds, rule_state, states = self._applied
         models = {version: model for version, model in self._models.items() if version <= rounds}
-        return History(tuple(self._points), models, rounds, rule_state, dict(states))
+        return History(tuple(self._points), models, rounds, rule_state, dict(states), self._timeline)
 
     def _evaluate_if_due(self) -> None:
         if self.rounds in self._due:
             states = (self._applied.device_states,) if self._applied.device_states else ()
-            evaluation = self._workers.evaluate(self.rounds, read_only(self.model), *states)
+            evaluation = self._workers.evaluate(self.rounds, self.model, *states)
             self._pending.append((self.rounds, evaluation))
 
     def _collect(self, *, wait: bool) -> None:
@@ -389,7 +391,19 @@ def unfitting(history: History, timeline: Timeline, size: int) -> str:
         return f"the history is of another timeline: model {min(missing)}, which this one needs, is not in it"
     if any(model.shape != (size,) for model in history.models.values()):
         return f"the models of the history must have {size} numbers each, as those of the task"
+    if (other := _first_other_round(history, timeline)) is not None:
+        return f"the history is of another timeline: round {other} differs"
     return ""
+
+
+def _first_other_round(history: History, timeline: Timeline) -> int | None:
+    """Return the first round of a history that is another in a timeline; None if all are the same."""
+    if history.timeline is not None:
+        return history.timeline.first_difference(timeline, history.rounds)
+    # A checkpoint has no timeline, but slots of its evaluations. Model k is made in round k − 1.
+    ends = timeline.broadcast_end
+    wrong = (p.round - 1 for p in history.points if p.round and p.slot != ends[p.round - 1])
+    return next(wrong, None)
 
 
 def rule_of(aggregation: Aggregation | str) -> Aggregation:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.learning.engine import Training
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
-from slotwise.learning.task import Task, TrainingStart, update_of
+from slotwise.learning.task import CheckedTask, Task, TrainingStart, update_of
 from slotwise.observer import Observer
 from slotwise.schedule import Timeline
 from slotwise.theory.bound import Constants
@@ -188,7 +188,7 @@ def measure(
     """
     observer = observer or Observer()
     wanted = spread_rounds(timeline.rounds, points)
-    models = {0: task.initial_model()}
+    models = {0: CheckedTask.of(task).initial_model()}
     with Training(timeline, task, workers=workers) as training:
         for k in training:
             if k + 1 in wanted:

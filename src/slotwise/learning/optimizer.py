@@ -20,7 +20,7 @@ Step = Callable[[Array, Array, "StepContext"], Any]
 UNNAMED_STEP = "task:local_step"  # instead of the name of a lambda or of another object without one
 
 
-@dataclass
+@dataclass(eq=False)
 class StepContext:
     """Circumstances of one step of a local training.
 

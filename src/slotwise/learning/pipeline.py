@@ -14,7 +14,7 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from slotwise.aggregation.rule import Vector, read_only
+from slotwise.aggregation.rule import Vector
 from slotwise.learning.task import NO_DEVICE_STATE, DeviceState, TrainingResult, TrainingStart, update_of
 from slotwise.learning.workers.worker_protocol import Job, Trained, Workers
 from slotwise.schedule import Timeline
@@ -123,5 +123,5 @@ class UpdatePipeline:
             slot = int(timeline.broadcast_end[version - 1]) if version else 0
             # A model reaches a device after the round of its last update, so that training's state is known.
             state = states.get(device, NO_DEVICE_STATE)
-            jobs.append(Job(read_only(model), TrainingStart(device, training, version, slot, state)))
+            jobs.append(Job(model, TrainingStart(device, training, version, slot, state)))
         return jobs

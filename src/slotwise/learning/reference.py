@@ -25,7 +25,8 @@ def asynchronous(
     for k in range(1, delay + 1):
         first = (k + groups - delay - 1) * size
         senders[k - delay - 1] = [n for n in everyone if first < n <= first + size]
-    model, state, count = task.initial_model(), NO_STATE, CheckedTask.of(task).sample_count
+    checked = CheckedTask.of(task)
+    model, state = checked.initial_model(), NO_STATE
     yield model
     started: dict[int, int] = {}
     trainings: Counter[int] = Counter()
@@ -34,13 +35,13 @@ def asynchronous(
     for k in range(rounds):  # line 2
         for n in senders.pop(k - delay - 1):  # lines 3 to 6
             started[n], starts[n] = k, model
-            updates[n] = update_of(task.local_update(model, TrainingStart(n, trainings[n], k)))
+            updates[n] = update_of(checked.local_update(model, TrainingStart(n, trainings[n], k)))
             trainings[n] += 1
         # Lines 7 and 8: the S available devices that started earliest; ties go to the lower index.
         senders[k] = sorted(started, key=lambda n: (started[n], n))[:size]
         # Lines 9 to 12.
         sent = [
-            Contribution(updates.pop(n), k - started.pop(n), starts.pop(n), n, k, count(n))
+            Contribution(updates.pop(n), k - started.pop(n), starts.pop(n), n, k, checked.sample_count(n))
             for n in senders[k]
         ]
         model, state = next_model(aggregation, model, sent, state)
@@ -51,14 +52,15 @@ def synchronous(
     task: Task, rounds: int, participants: Callable[[int], list[int]], aggregation: Aggregation = mean
 ) -> Iterator[Vector]:
     """Yield w_0, w_1, …, w_rounds of vanilla FL (eq. 7): every participant of round k trains on w_k."""
-    model, state, count = task.initial_model(), NO_STATE, CheckedTask.of(task).sample_count
+    checked = CheckedTask.of(task)
+    model, state = checked.initial_model(), NO_STATE
     yield model
     trainings: Counter[int] = Counter()
     for k in range(rounds):
         contributions = []
         for n in participants(k):
-            update = update_of(task.local_update(model, TrainingStart(n, trainings[n], k)))
-            contributions.append(Contribution(update, 0, model, n, k, count(n)))
+            update = update_of(checked.local_update(model, TrainingStart(n, trainings[n], k)))
+            contributions.append(Contribution(update, 0, model, n, k, checked.sample_count(n)))
             trainings[n] += 1
         model, state = next_model(aggregation, model, contributions, state)
         yield model

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
+from slotwise.frozen import FrozenMapping, frozen_arrays, frozen_copy, read_only
+from slotwise.learning.call_gate import CallGate
 from slotwise.user_code import check_arguments, describe_value
 
-NO_METRICS: Mapping[str, float] = MappingProxyType({})
+NO_METRICS: Mapping[str, float] = FrozenMapping()
 METRIC_NAME = "[A-Za-z][A-Za-z0-9_./-]*"
 # The columns of every history; metrics have columns of their own after them.
 COLUMNS: Mapping[str, type[int] | type[float]] = MappingProxyType(
@@ -30,7 +32,7 @@ METHODS = ("initial_model", "local_update", "evaluate", "named_arrays")
 DeviceState = Mapping[str, NDArray[Any]]
 """Arrays that a device keeps from one training to its next, by name; empty before the first."""
 
-NO_DEVICE_STATE: DeviceState = {}  # never changed; a dict, because other processes get it too
+NO_DEVICE_STATE: DeviceState = FrozenMapping()
 
 
 class TrainingStart(NamedTuple):
@@ -41,7 +43,8 @@ class TrainingStart(NamedTuple):
         training: Number of the device's training, from 0.
         round: Number k of the model w_k it starts from.
         slot: Slot in which that model was complete; 0 for w_0.
-        state: What the device keeps from its last training whose update arrived, if the task keeps something.
+        state: What the device keeps from its last training whose update arrived, if the task keeps something;
+            read-only.
     """
 
     device: int
@@ -63,7 +66,7 @@ class TrainingResult(NamedTuple):
 
     update: Vector
     samples: int | None = None
-    metrics: Mapping[str, float] = {}
+    metrics: Mapping[str, float] = NO_METRICS
     state: DeviceState = NO_DEVICE_STATE
 
 
@@ -118,7 +121,10 @@ def with_update(result: Vector | TrainingResult, update: Vector) -> Vector | Tra
 
 
 class CheckedTask:
-    """A task whose results are checked: a mistake in it becomes one clear line.
+    """A task whose results are checked and copied: a mistake in it becomes one clear line.
+
+    It is the one place where a task is called. The task cannot write to models and states that it gets, and
+    may use the arrays that it returns again: with any workers, and after a resume, the numbers are the same.
 
     A task may also have ``sample_count(device)``, the samples that a device holds, for rules that weight by
     it; without it every device counts as one sample. It may have ``devices``, the number of devices that have
@@ -126,6 +132,7 @@ class CheckedTask:
     start, if it is faster to compute them together. With ``one_per_process = True`` several workers are
     processes, for a task that uses what a process has once. And one whose devices keep a state may have
     ``evaluate_devices(model, states)``, which gets the states by device and is called instead of `evaluate`.
+    A class with ``returns_new_arrays = True`` promises never to use an update again: it is not copied.
 
     Raises:
         UserError: ``task`` is no Task, or its first model is not a finite float32 vector that its
@@ -136,25 +143,24 @@ class CheckedTask:
         """Check ``task``, which messages call ``name``."""
         self.name, self.task = name, task
         self._metrics: frozenset[str] | None = None  # names in the first evaluation
+        # Of the class itself: a subclass may have another `local_update`.
+        self._returns_new_arrays = bool(vars(type(task)).get("returns_new_arrays"))
+        self._gate = CallGate(is_open=self._returns_new_arrays)
         if isinstance(task, type):
             raise UserError(f"task {name}: must be an object, and {task.__name__} is a class; call it")
         missing = [method for method in METHODS if not callable(getattr(task, method, None))]
         if missing:
             found = f"{describe_value(task)} has no {', '.join(missing)}"
             raise UserError(f"task {name}: must be a slotwise.learning.Task; {found}")
-        self.initial_model, self.named_arrays = task.initial_model, task.named_arrays
+        self.named_arrays = task.named_arrays
         self.evaluate_devices = getattr(task, "evaluate_devices", None)
         self.trains_together = callable(getattr(task, "local_updates", None))
         """True if the task computes several updates in one call."""
         self.devices: int | None = getattr(task, "devices", None)
         self.one_per_process: bool = getattr(task, "one_per_process", False)
         """True if several workers of this task have to be processes."""
-        model = task.initial_model()
-        vector = isinstance(model, np.ndarray) and model.dtype == np.float32 and model.ndim == 1
-        if not vector or not model.size:
-            raise self._wrong("initial_model", "a float32 array of one dimension", model)
-        if not np.isfinite(model).all():
-            raise UserError(f"task {name}: initial_model must return finite numbers")
+        # Asked for once: a task may write to the array that it returned.
+        self._first = model = self._first_model()
         self.size = model.size
         if getattr(task, "local_updates", None) is not None:
             check_arguments(f"task {name}: local_updates", task.local_updates, 2)
@@ -175,32 +181,60 @@ class CheckedTask:
         """Return the task with checks, unless it has them already."""
         return task if isinstance(task, CheckedTask) else cls(type(task).__name__, task)
 
+    def initial_model(self) -> Vector:
+        """Return the task's first model, which is read-only."""
+        return self._first
+
+    def _first_model(self) -> Vector:
+        model: Any = self.task.initial_model()
+        vector = isinstance(model, np.ndarray) and model.dtype == np.float32 and model.ndim == 1
+        if not vector or not model.size:
+            raise self._wrong("initial_model", "a float32 array of one dimension", model)
+        if not np.isfinite(model).all():
+            raise UserError(f"task {self.name}: initial_model must return finite numbers")
+        return frozen_copy(model)
+
     def local_update(self, model: Vector, start: TrainingStart) -> Vector | TrainingResult:
-        """Return the task's result with the update in float32."""
-        return self._checked_result(self.task.local_update(model, start))
+        """Return a copy of the task's result, with the update in float32."""
+        with self._gate.turn():
+            return self._checked_result(self.task.local_update(read_only(model), _frozen_start(start)))
 
     def local_updates(self, model: Vector, starts: Sequence[TrainingStart]) -> list[Vector | TrainingResult]:
         """Return the results of several local trainings on one model."""
         if not self.trains_together:
             return [self.local_update(model, start) for start in starts]
-        returned = self.task.local_updates(model, starts)
-        if not isinstance(returned, Iterable):
-            raise self._wrong("local_updates", "a list of updates", returned)
-        found = [self._checked_result(result) for result in returned]
+        with self._gate.turn():
+            found = self._train_together(model, [_frozen_start(start) for start in starts])
         if len(found) != len(starts):
             wrong = f"must return {len(starts)} updates; it returned {len(found)}"
             raise UserError(f"task {self.name}: local_updates {wrong}")
         return found
+
+    def _train_together(
+        self, model: Vector, starts: Sequence[TrainingStart]
+    ) -> list[Vector | TrainingResult]:
+        returned = self.task.local_updates(read_only(model), starts)
+        if not isinstance(returned, Iterable):
+            raise self._wrong("local_updates", "a list of updates", returned)
+        if isinstance(returned, Sequence):
+            self._refuse_shared_memory(returned)
+        return [self._checked_result(result) for result in returned]
 
     def _checked_result(self, found: Any) -> Vector | TrainingResult:
         update: Any = update_of(found)
         real = isinstance(update, np.ndarray) and update.dtype.kind == "f"
         if not real or update.shape != (self.size,):
             raise self._wrong("local_update", f"a float32 array of length {self.size}", update)
-        result = with_update(found, np.asarray(update, dtype=np.float32))
-        if isinstance(result, TrainingResult):
-            self._check_result(result)
-        return result
+        self._gate.note(update)
+        same = self._returns_new_arrays and update.dtype == np.float32
+        result = with_update(found, update if same else frozen_copy(update, np.float32))
+        return self._frozen_result(result) if isinstance(result, TrainingResult) else result
+
+    def _refuse_shared_memory(self, results: Sequence[Any]) -> None:
+        """Refuse results of several trainings in one array, where the last has replaced the others."""
+        updates = [update for update in map(update_of, results) if isinstance(update, np.ndarray)]
+        if len({update.ctypes.data for update in updates}) < len(updates):
+            raise UserError(f"task {self.name}: local_updates must return an array of its own for each start")
 
     def train(self, model: Vector, start: TrainingStart) -> TrainingResult:
         """Return the result of one local training, with the samples that weight it."""
@@ -212,7 +246,12 @@ class CheckedTask:
     def evaluate(self, model: Vector, states: Mapping[int, DeviceState] | None = None) -> Evaluation:
         """Return the task's evaluation; a pair of numbers of any type is accepted."""
         with_states = getattr(self.task, "evaluate_devices", None)
-        found: Any = with_states(model, states or {}) if with_states else self.task.evaluate(model)
+        found: Any
+        if with_states is None:
+            found = self.task.evaluate(read_only(model))
+        else:
+            kept = {device: frozen_arrays(state) for device, state in (states or {}).items()}
+            found = with_states(read_only(model), FrozenMapping(kept))
         try:
             loss, accuracy, *more = found
             metrics = dict(*more)
@@ -250,7 +289,8 @@ class CheckedTask:
             raise UserError(f"task {self.name}: sample_count must return at least 1; it returned {found}")
         return int(found)
 
-    def _check_result(self, result: TrainingResult) -> None:
+    def _frozen_result(self, result: TrainingResult) -> TrainingResult:
+        """Return a result with copies of its metrics and its state, if they are what they must be."""
         if result.samples is not None and not _is_count(result.samples):
             wanted = "a TrainingResult whose samples are a whole number of at least 1"
             raise self._wrong("local_update", wanted, result.samples)
@@ -260,6 +300,8 @@ class CheckedTask:
         for name, array in result.state.items():
             if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
                 raise self._wrong("local_update", f"arrays of numbers as its state, also for {name}", array)
+        state = FrozenMapping({name: frozen_copy(array) for name, array in result.state.items()})
+        return result._replace(metrics=FrozenMapping(result.metrics), state=state)
 
     def check_devices(self, devices: int) -> None:
         """Raise a UserError if the task has samples for another number of devices than the schedule has."""
@@ -270,6 +312,11 @@ class CheckedTask:
     def _wrong(self, method: str, wanted: str, found: object) -> UserError:
         returned = describe_value(found)
         return UserError(f"task {self.name}: {method} must return {wanted}; it returned {returned}")
+
+
+def _frozen_start(start: TrainingStart) -> TrainingStart:
+    """Return a start whose state the task cannot change."""
+    return start._replace(state=frozen_arrays(start.state)) if start.state else start
 
 
 def _is_count(value: object) -> bool:

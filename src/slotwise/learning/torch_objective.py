@@ -35,7 +35,7 @@ class Objective:
         """Options of the loss if it is one of torch's that take labels."""
         self.ignored = self.label_loss.ignored if self.label_loss else IGNORED
         """Label that does not count."""
-        self._loss = loss = _with_integer_labels(loss) if self.label_loss else loss
+        self._loss = loss = partial(_with_integer_labels, loss) if self.label_loss else loss
         self.metrics: Mapping[str, Metric] = {TEST_LOSS: loss, **metrics}
 
     def loss(self, outputs: Any, targets: Any) -> Tensor:
@@ -65,14 +65,10 @@ def _check_loss(loss: Loss) -> None:
         raise UserError("TorchTask: the loss has reduction='sum'; give reduction='mean' or 'none'")
 
 
-def _with_integer_labels(loss: Loss) -> Loss:
-    """Return a loss that also takes boolean labels."""
-
-    def with_integer_labels(outputs: Any, targets: Any) -> Tensor:
-        is_bool = isinstance(targets, Tensor) and targets.dtype == torch.bool
-        return loss(outputs, targets.long() if is_bool else targets)
-
-    return with_integer_labels
+def _with_integer_labels(loss: Loss, outputs: Any, targets: Any) -> Tensor:
+    """Return the loss with boolean labels as integers."""
+    is_bool = isinstance(targets, Tensor) and targets.dtype == torch.bool
+    return loss(outputs, targets.long() if is_bool else targets)
 
 
 class Mean:

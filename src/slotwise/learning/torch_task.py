@@ -58,6 +58,8 @@ class TorchTask:
     that mistakes are found there.
     """
 
+    returns_new_arrays = True
+
     def __init__(
         self,
         module: nn.Module | Callable[[], nn.Module],

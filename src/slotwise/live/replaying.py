@@ -47,8 +47,8 @@ def replay(path: Path | str, task: Task | None = None) -> Vector:
 def _last_model(
     timeline: Timeline, task: Task, rule: NormBounded, rollbacks: Mapping[int, Rollback]
 ) -> Vector:
-    sample_count = CheckedTask.of(task).sample_count
-    models: dict[int, Vector] = {0: task.initial_model()}
+    checked = CheckedTask.of(task)
+    models: dict[int, Vector] = {0: checked.initial_model()}
     rule_state: RuleState = {}
     # Models are dropped after their last use: all models of a long run would not fit into memory.
     last_use = np.arange(timeline.rounds + 1)  # round in which each model is used for the last time
@@ -63,8 +63,8 @@ def _last_model(
         for device, version, training in zip(*(c[rows].tolist() for c in columns), strict=True):
             slot = int(timeline.broadcast_end[version - 1]) if version else 0
             start = TrainingStart(device, training, version, slot)
-            update = update_of(task.local_update(models[version], start))
-            samples = sample_count(device)
+            update = update_of(checked.local_update(models[version], start))
+            samples = checked.sample_count(device)
             contributions.append(Contribution(update, k - version, models[version], device, k, samples))
         base = models[k]
         if k + 1 in rollbacks:

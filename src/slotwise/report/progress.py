@@ -323,6 +323,9 @@ class ProgressBar(Observers):
     def __init__(self) -> None:
         super().__init__(_TrainingBar(Stop()), _BatchBar(lambda: False))
 
+    def __reduce__(self) -> tuple[type[ProgressBar], tuple[()]]:
+        return ProgressBar, ()  # a terminal cannot be pickled: a copy begins with new bars
+
 
 @dataclass
 class _Active:

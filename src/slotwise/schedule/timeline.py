@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import UserError
 from slotwise.fleet import Fleet
+from slotwise.frozen import FrozenArrays
 from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario
 
@@ -37,7 +38,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key)
+class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by columns, never a key)
     """Uplinks and broadcasts of every completed round, slot by slot.
 
     Uplink columns have one row per uplink in the order of the channel (uplinks that start in the same slot
@@ -175,6 +176,25 @@ class Timeline(Displayable):  # noqa: PLW1641  (compared by columns, never a key
             lost=self.lost[self.lost[:, 0] < kept],
             waits=self.waits[self.waits[:, 2] < (self.broadcast_end[kept - 1] if kept else 0)],
         )
+
+    def first_difference(self, other: Timeline, rounds: int) -> int | None:
+        """Return the first of ``rounds`` rounds whose uplinks or broadcast differ; None if all are the same.
+
+        Both timelines must have so many rounds. Lost uplinks do not count: no model depends on them.
+        """
+        broadcasts = [
+            np.array([t.broadcast_start, t.broadcast_end, np.diff(t.round_offsets)])[:, :rounds]
+            for t in (self, other)
+        ]
+        wrong = np.flatnonzero((broadcasts[0] != broadcasts[1]).any(axis=0))
+        first = int(wrong[0]) if len(wrong) else rounds
+        # Rounds before that one have equally many uplinks, so their rows can be compared one by one.
+        rows = int(self.round_offsets[first])
+        uplinks = [np.array([t.device, t.version, t.start, t.end])[:, :rows] for t in (self, other)]
+        unequal = np.flatnonzero((uplinks[0] != uplinks[1]).any(axis=0))
+        if len(unequal):
+            return int(self.round[unequal[0]])
+        return first if len(wrong) else None
 
     def max_staleness(self) -> int:
         """Return the age of the oldest update applied, in rounds; 0 if there is none."""

@@ -12,7 +12,7 @@ from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning import Evaluation, TrainingResult, TrainingStart
 from slotwise.learning.task import CheckedTask
-from slotwise.learning.workers.task_worker import Failure, TaskWorker, checked, sendable_start
+from slotwise.learning.workers.task_worker import Failure, TaskWorker, checked
 from slotwise.learning.workers.worker_protocol import Trained
 
 MODEL = np.ones(1000, dtype=np.float32)
@@ -107,11 +107,3 @@ def test_a_wrong_result_is_one_line_without_traceback() -> None:
     with pytest.raises(UserError, match="length 1000") as raised:
         checked(failure)
     assert not hasattr(raised.value, "__notes__")
-
-
-def test_a_start_with_a_read_only_state_can_be_sent() -> None:
-    state = MappingProxyType({"count": np.array(2)})
-    start = sendable_start(TrainingStart(1, 0, state=state))
-    assert pickle.loads(pickle.dumps(start)).state == state
-    without = TrainingStart(1, 0)
-    assert sendable_start(without) is without

@@ -22,7 +22,7 @@ from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning.task import CheckedTask, DeviceState, Evaluation
 from slotwise.learning.workers.remote_workers import RemoteWorkers, WorkerLost
-from slotwise.learning.workers.task_worker import Failure, TaskWorker, cannot_be_sent, checked, sendable_start
+from slotwise.learning.workers.task_worker import Failure, TaskWorker, cannot_be_sent, checked
 from slotwise.learning.workers.worker_protocol import Job, Trained, Workers
 from slotwise.machine import refuse_too_many_processes
 from slotwise.scenario import whole
@@ -112,14 +112,13 @@ class _Process:
         self._sent.difference_update(dropped)
         new = {job.start.round: job.model for job in jobs if job.start.round not in self._sent}
         self._sent.update(new)
-        answer = checked(self._ask(Work([sendable_start(job.start) for job in jobs], new, dropped)))
+        answer = checked(self._ask(Work([job.start for job in jobs], new, dropped)))
         assert isinstance(answer, Trained)
         return answer
 
     def evaluate(self, round_number: int, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
         del round_number
-        plain = {device: dict(state) for device, state in states.items()}
-        answer = checked(self._ask(Work((), {}, (), model, plain)))
+        answer = checked(self._ask(Work((), {}, (), model, states)))
         assert isinstance(answer, Evaluation)
         return answer
 

@@ -26,7 +26,7 @@ from slotwise.learning.workers.ray_connection import (
     node_version,
 )
 from slotwise.learning.workers.remote_workers import RemoteWorkers, WorkerLost, WorkersGone
-from slotwise.learning.workers.task_worker import Failure, TaskWorker, cannot_be_sent, checked, sendable_start
+from slotwise.learning.workers.task_worker import Failure, TaskWorker, cannot_be_sent, checked
 from slotwise.learning.workers.worker_protocol import Job, Trained, WorkerPlan, Workers
 from slotwise.scenario import whole
 
@@ -224,17 +224,16 @@ class _Actor:
     def train(self, jobs: Sequence[Job]) -> Trained:
         rounds = {job.start.round: job.model for job in jobs}
         references = [self._workers.model(number, model, keep=True) for number, model in rounds.items()]
-        starts = [sendable_start(job.start) for job in jobs]
+        starts = [job.start for job in jobs]
         # Ray replaces references by objects only if they are arguments themselves, not inside a list.
         answer = checked(self._workers.call(self._actor.train, starts, list(rounds), *references))
         assert isinstance(answer, Trained)
         return answer
 
     def evaluate(self, round_number: int, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation:
-        plain = {device: dict(state) for device, state in states.items()}
         # The evaluation may begin after `drop`: what it kept then would never be freed.
         reference = self._workers.model(round_number, model, keep=False)
-        answer = checked(self._workers.call(self._actor.evaluate, reference, plain))
+        answer = checked(self._workers.call(self._actor.evaluate, reference, states))
         assert isinstance(answer, Evaluation)
         return answer
 

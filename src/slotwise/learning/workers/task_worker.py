@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from slotwise.aggregation import Vector
-from slotwise.aggregation.rule import read_only
 from slotwise.errors import UserError
-from slotwise.learning.task import CheckedTask, DeviceState, Evaluation, TrainingResult, TrainingStart
+from slotwise.learning.task import CheckedTask, DeviceState, Evaluation, TrainingStart
 from slotwise.learning.workers.worker_protocol import Job, Trained, train_all
 from slotwise.user_code import describe_error
 
@@ -36,21 +35,19 @@ class TaskWorker:
 
     def train(self, starts: Sequence[TrainingStart], models: Mapping[int, Vector]) -> Trained | Failure:
         """Return the updates of local trainings; ``models`` has those that they start from."""
-        jobs = [Job(read_only(models[start.round]), start) for start in starts]
+        jobs = [Job(models[start.round], start) for start in starts]
         try:
-            updates, seconds = train_all(self._task, jobs)
+            return train_all(self._task, jobs)
         except (Exception, SystemExit) as error:
             # A task that calls sys.exit must not end the worker: another would repeat the work and end too.
             return self._failure(error)
-        return Trained([_sendable(update) for update in updates], seconds)
 
     def evaluate(self, model: Vector, states: Mapping[int, DeviceState]) -> Evaluation | Failure:
         """Return the evaluation of a model."""
         try:
-            found = self._task.evaluate(read_only(model), states)
+            return self._task.evaluate(model, states)
         except (Exception, SystemExit) as error:
             return self._failure(error)
-        return found._replace(metrics=dict(found.metrics))
 
     def _failure(self, error: BaseException) -> Failure:
         if isinstance(error, UserError):
@@ -63,18 +60,6 @@ def cannot_be_sent(task: CheckedTask, error: Exception) -> UserError:
     """Return the error for a task that cannot be pickled."""
     cannot = "cannot be sent to another process"
     return UserError(f"task {task.name}: {cannot}: {describe_error(error)}; use threads")
-
-
-def _sendable(result: Vector | TrainingResult) -> Vector | TrainingResult:
-    """Return a result without mapping proxies, which cannot be sent to another process."""
-    if not isinstance(result, TrainingResult):
-        return result
-    return result._replace(metrics=dict(result.metrics), state=dict(result.state))
-
-
-def sendable_start(start: TrainingStart) -> TrainingStart:
-    """Return a start without mapping proxies."""
-    return start._replace(state=dict(start.state)) if start.state else start
 
 
 def checked(answer: Trained | Evaluation | Failure) -> Trained | Evaluation:

@@ -21,7 +21,7 @@ from slotwise.live.versions import FIRST_WITH_VERSIONS, Versions, own_versions
 if TYPE_CHECKING:
     from slotwise.aggregation import Vector
     from slotwise.learning.quantisation import Packing
-    from slotwise.learning.task import Task, TrainingStart
+    from slotwise.learning.task import CheckedTask, Task, TrainingStart
 
 TaskMaker = Callable[[Mapping[str, str]], Awaitable["Task"]]  # from the fields of the announcement
 
@@ -53,7 +53,7 @@ class Device:
         self._versions = own_versions()
         self.trainings, self.ignored, self.excluded = 0, 0, False
         self._run_id = ""
-        self._task: Task | None = None
+        self._task: CheckedTask | None = None
         self._size = 0
         self._packing: Packing | None = None
         self._work: Work | None = None
@@ -154,13 +154,16 @@ class Device:
                 self._decline_run(f"the server speaks {server}")
                 return
             try:
-                self._task = await self._make_task(frame.fields)
+                task = await self._make_task(frame.fields)
             except NotUnderstood as error:
                 self._decline_run(f"the server speaks {server}, and {error}")
                 return
-            from slotwise.learning.quantisation import packing_of  # noqa: PLC0415  (not before a run needs it)
+            # Imported here: not before a run needs them.
+            from slotwise.learning.quantisation import packing_of  # noqa: PLC0415
+            from slotwise.learning.task import CheckedTask  # noqa: PLC0415
 
-            self._size, self._packing = len(self._task.initial_model()), packing_of(self._task)
+            self._task, self._packing = CheckedTask.of(task), packing_of(task)
+            self._size = self._task.size
         announced = frame.fields.get("part_bytes", "")
         if re.fullmatch("[0-9]{1,9}", announced):
             # The server rejects smaller parts, whatever it has announced.
@@ -271,7 +274,7 @@ class Device:
                 f"{self._size}: server and devices must be given the same task"
             )
 
-    async def _train(self, task: Task, work: Work, model: Vector, start: TrainingStart) -> None:
+    async def _train(self, task: CheckedTask, work: Work, model: Vector, start: TrainingStart) -> None:
         loop, began = asyncio.get_running_loop(), time.monotonic()
         update = await loop.run_in_executor(self._executor, self._compute, task, model, start)
         if self._work != work:
@@ -283,11 +286,11 @@ class Device:
         if self._grant is not None:
             await self._send_update(self._update, self._grant)
 
-    def _compute(self, task: Task, model: Vector, start: TrainingStart) -> Vector | bytes:
+    def _compute(self, task: CheckedTask, model: Vector, start: TrainingStart) -> Vector | bytes:
         """Return the update as it is sent."""
         from slotwise.learning.task import update_of  # noqa: PLC0415  (a device that waits needs no task)
 
-        update = np.asarray(update_of(task.local_update(model, start)), dtype=np.float32)
+        update = update_of(task.local_update(model, start))
         return update if self._packing is None else self._packing.pack(update)
 
     @property
