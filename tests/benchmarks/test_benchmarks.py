@@ -48,6 +48,7 @@ QUICK = {
         },
     ),
 }
+ONE_THREAD = {"THREADS": 1}  # those of PyTorch wait for each other on a busy machine
 SLOW = {  # they load data, compile networks or start processes
     "attacks": Tiny(
         "--deadline 60 --only none",
@@ -69,10 +70,10 @@ SLOW = {  # they load data, compile networks or start processes
             "MEMORY_LIMIT": inf,
         },
     ),
-    "models": Tiny("--repeats 1 --seconds 0.01", {"MOST_LOAD": inf}),
+    "models": Tiny("--repeats 1 --seconds 0.01", {"MOST_LOAD": inf, **ONE_THREAD}),
     "peers": Tiny("--only slotwise --rounds 1"),
     "sweep": Tiny("--points 1 --deadline 60 --workers 1 --repeats 1", {"LIMIT": inf}),
-    "torch_models": Tiny("--repeats 1 --rounds 1 --models cnn"),
+    "torch_models": Tiny("--repeats 1 --rounds 1 --models cnn", ONE_THREAD),
 }
 # What these need: a broker, Chromium, a cluster, other packages or an installation; fuzz has a test in cli/.
 NOT_RUN = ("chaos", "device_footprint", "explorer", "flower", "fuzz", "mqtt", "scale", "workers")

@@ -160,9 +160,10 @@ class SlotBySlot:
                 self.state[n].turn = max([slot, *(turn + 1 for turn in turns if turn is not None)])
         while True:
             ready, working = self.doing("ready"), self.doing("computing", "receiving", "charging")
+            training = [n for n in working if self.state[n].left]  # others charge to send again
             if len(self.channel) >= self.scenario.sub_channels:
                 return
-            if len(self.channel) + self.updates >= self.size or not ready or (waits_for_all and working):
+            if len(self.channel) + self.updates >= self.size or not ready or (waits_for_all and training):
                 break
             self.start_uplink(self.next_sender(ready, slot), slot)
         if not self.channel and (self.updates == self.size or not working):

@@ -149,6 +149,15 @@ def test_a_lost_update_waits_behind_those_who_are_ready_by_then() -> None:
     assert scheduler.step([Sent(2)]) == Grant(4, 0, 0)  # ready in the same slot
 
 
+def test_the_place_of_a_lost_update_may_lie_in_the_future() -> None:
+    scheduler = started()
+    scheduler.step(ready(1, 2, slot=3))
+    scheduler.step([Lost(1, 3)])
+    assert scheduler.state.ready == [(4, 1, 0)]  # one slot after device 2, which waits since slot 3
+    scheduler.step(ready(3, slot=3))
+    assert scheduler.step([Sent(2)]) == Grant(3, 0, 0)  # ready before that place
+
+
 def test_a_lost_update_can_be_sent_again_at_once() -> None:
     scheduler = Scheduler(2, FixedDelay(6, 2), retransmission="at-once")
     scheduler.start()

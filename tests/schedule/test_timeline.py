@@ -267,6 +267,19 @@ def test_its_first_rounds_are_what_a_shorter_simulation_shows(kept: int, loss: f
     assert simulate(EXAMPLE, "async", rounds=5, fleet=fleet).first(kept) == shorter
 
 
+def test_an_erased_training_counts_for_jitter_and_not_for_batches() -> None:
+    losses, slots = (0.9, 0.0), {"compute_slots": (10, 10), "link_slots": (1, 1)}
+    fleet = Fleet(**slots, jitter=0.5, device_uplink_loss=losses, retransmission="erasure", seed=2)
+    scenario = Scenario(devices=2, group_size=1, compute_slots=10)
+    timeline = simulate(scenario, "async", fleet=fleet, rounds=40)
+    assert timeline.lost[0, 1] == 1
+    assert timeline.training[timeline.device == 1].tolist() == list(range(sum(timeline.device == 1)))
+    trainings = Trainings.of(timeline)
+    mine = trainings.device == 1
+    durations = (trainings.ready - trainings.start)[mine].tolist()
+    assert durations == [fleet.slots_of_training(1, number) for number in range(sum(mine))]
+
+
 def test_trainings_say_what_became_of_each_model() -> None:
     scenario = Scenario(devices=2, group_size=1, compute_slots=2)
     fleet = Fleet(compute_slots=(2, 3), link_slots=(1, 1), absences=(Absence(2, 6, 9),))

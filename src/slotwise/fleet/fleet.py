@@ -1,7 +1,8 @@
 """Fleet: the speed, link, losses and absences of every device, as one frozen value.
 
-Everything random about a fleet is a function of its seed, the device and the number of the training or of the
-attempt. So a schedule does not depend on the order of questions, and running it again gives it again.
+Everything random about a fleet is a function of its seed, the device and the number of models that it has
+received (jitter) or of uplinks that it has started (losses). So a schedule does not depend on the order of
+questions, and running it again gives it again.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class Fleet:
             raise InputError("fleet", f"of {self.devices} devices", allowed)
 
     def slots_of_training(self, device: int, training: int) -> int:
-        """Return the slots of the device's training number ``training`` (from 0), jitter included."""
+        """Return the slots of a training, jitter included; ``training`` counts the models received before."""
         slots = self.compute_slots[device - 1]
         if not self.jitter:
             return slots

@@ -154,7 +154,7 @@ class SlotGrid(LocalGrid):
         if len(set(devices)) != len(devices):
             raise UserError("SlotGrid: two train messages to one device in a round cannot be scheduled")
         fleet, start, k = self._fleet, self.slot, self.rounds
-        ready = {n: start + fleet.slots_of_training(n, self._trainings[n]) for n in devices}
+        ready = {n: start + fleet.compute_slots[n - 1] for n in devices}
         slot = max(ready.values())  # all send when all have finished
         uplinks = []
         # The order of the Scheduler: the first one ready sends first, and ties go to the lower number.

@@ -40,7 +40,8 @@ class TrainingStart(NamedTuple):
 
     Attributes:
         device: Number of the device, from 1.
-        training: Number of the device's training, from 0.
+        training: Updates of the device that arrived before. After an update that is lost for good, the next
+            training has the same number again.
         round: Number k of the model w_k it starts from.
         slot: Slot in which that model was complete; 0 for w_0.
         state: What the device keeps from its last training whose update arrived, if the task keeps something;

@@ -52,6 +52,7 @@ class SchedulerState(NamedTuple):
     size: int | None = None  # the group size of this round; None: the first
     arrived: Sequence[tuple[int, int, int]] = ()  # (device, updates that arrived, round of the last one)
     lost_in_round: int = 0  # uplinks
+    recharging: Sequence[int] = ()  # of those computing, the ones that have trained and wait to send again
 
 
 class Scheduler:
@@ -114,6 +115,7 @@ class Scheduler:
             self.group_size,
             [(device, *history) for device, history in self._arrived.items()],
             self._lost_in_round,
+            sorted(self._recharging),
         )
 
     def restore(self, state: SchedulerState) -> None:
@@ -123,6 +125,7 @@ class Scheduler:
         self._absent, self._senders = set(state.absent), list(state.senders)
         self._booked = {version: list(devices) for version, devices in state.booked.items()}
         self._computing, self._ready = dict(state.computing), list(state.ready)  # sorted, so a heap
+        self._recharging = set(state.recharging)
         self._last_turn = max((turn for turn, _, _ in self._ready), default=_AT_ONCE)
         self._sending = {update[1]: update for update in state.sending}
         self._last_sender, self._lost_in_round = state.last_sender, state.lost_in_round
@@ -156,6 +159,7 @@ class Scheduler:
                 # An update of another version is left from before an absence, and is ignored.
                 if self._computing.get(device) == version:
                     del self._computing[device]
+                    self._recharging.discard(device)
                     turn = self._turns.get((device, version), finished) if self._turns else finished
                     self._queue(turn, device, version)
             elif type(event) is Sent:
@@ -201,6 +205,7 @@ class Scheduler:
         # Until its next Ready event it counts as computing, so that the round does not end without it.
         if event.waits:
             self._computing[device] = version
+            self._recharging.add(device)
         elif self._retransmission == "at-once":
             self._queue(_AT_ONCE, device, version)
         else:
@@ -214,6 +219,7 @@ class Scheduler:
         # Work is dropped, but an uplink in flight still counts: its slots are taken until its Lost event.
         device = event.device
         self._busy.discard(device)
+        self._recharging.discard(device)
         self._sending.pop(device, None)
         # A device is in one place only: if it was not computing, it may be in the queue, a sender or booked.
         if self._computing.pop(device, None) is None:
@@ -236,7 +242,8 @@ class Scheduler:
         grants: list[Action] = []
         # Never more uplinks at once than the round lacks, so a round has at most its group size.
         while self._ready and self._in_flight < min(self.sub_channels, self._missing):
-            if self._waits_for_all and self._computing:
+            # Who has trained and waits for energy to send again keeps nobody else from sending.
+            if self._waits_for_all and len(self._computing) > len(self._recharging):
                 break
             grants.append(self._grant())
         # A round ends when it is full, or when no present device computes that could still fill it.

@@ -13,7 +13,7 @@ class Waiting(NamedTuple):
     the choice and ``version`` the model it would receive.
     """
 
-    slot: int  # in which its training ended; after a lost uplink, its new place in the queue
+    slot: int  # in which its training ended; after a lost uplink its place in the queue, maybe in the future
     device: int
     version: int
     age: int = 0  # rounds since the round of the device's last update; k+1 in round k if there was none

@@ -62,7 +62,8 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
     # Uplinks that did not arrive: rows of (round, device, version, start, end).
     lost: Column = field(repr=False, default_factory=lambda: np.empty((0, 5), dtype=np.int64))
     fleet: Fleet | None = None  # the devices, if they are not the scenario's equal ones
-    # Waits for energy, before a training or another uplink: rows of (device, version, start, end).
+    # Waits for energy, before a training or another uplink: rows of (device, version, start, end). The end is
+    # the slot in which the battery can pay, also if the device leaves before; NEVER_CHARGED if there is none.
     waits: Column = field(repr=False, default_factory=lambda: np.empty((0, 4), dtype=np.int64))
 
     def __post_init__(self) -> None:
@@ -134,7 +135,10 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
 
     @cached_property
     def training(self) -> Column:
-        """The number of the sender's updates applied before; `Trainings` also has those broken off."""
+        """The number of the sender's updates applied before, `TrainingStart.training`.
+
+        It counts less than `Trainings`, and than jitter does: not trainings whose updates never arrived.
+        """
         # Stable: the uplinks of a device stay in order, and their ranks count from 0 for each device.
         order = np.argsort(self.device, kind="stable")
         sorted_devices = self.device[order]

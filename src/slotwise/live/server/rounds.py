@@ -240,7 +240,7 @@ class RoundDriver:
         reached = [n for n in receivers if n in state.presence.connected and n not in changing]
         # Also for receivers that are not reached: `_outcome` drops their Ready, as they have no work.
         for device in receivers:
-            ready = slot + self._spec.fleet.slots_of_training(device, state.assignments.delivered[device])
+            ready = slot + self._spec.fleet.compute_slots[device - 1]  # a live run has no simulated jitter
             state.agenda.add(ready, Ready(device, ready, version))
         for device in reached:
             state.assignments.assign(device, version)
