@@ -136,6 +136,8 @@ def test_the_radio_studies_run_at_a_tiny_size(tmp_path: Path, monkeypatch: pytes
     for name in module.STUDIES:
         text = (module.SPECS / f"{name}.toml").read_text(encoding="utf-8")
         short = re.sub(r"(?m)^deadline = .*", "deadline = 600", text).replace("[0, 1, 2]", "[0]")
+        # Two of the numbers on an axis.
+        short = re.sub(r"(?m)^([a-z-]+ = \[[\d.]+, [\d.]+), .*\]", r"\1]", short)
         (tmp_path / f"{name}.toml").write_text(short, encoding="utf-8")
     monkeypatch.setattr(module, "SPECS", tmp_path)
     monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
