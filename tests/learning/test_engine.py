@@ -605,7 +605,9 @@ def test_a_history_of_another_timeline_is_refused(
 def test_a_history_of_the_same_beginning_is_resumed(least_squares: MakeTask) -> None:
     scenario, task = Scenario(devices=6, group_size=2, compute_slots=2), least_squares(6, 0)
     whole = train(simulate(scenario, "async", rounds=9), task)
-    part = train(simulate(scenario, "async", rounds=4), task)
+    with pytest.raises(Interrupted) as caught:
+        train(simulate(scenario, "async", rounds=12), task, observer=Interrupting(3))
+    part = caught.value.history
     resumed = train(simulate(replace(scenario, deadline=500), "async", rounds=9), task, resume=part)
     assert resumed.model.tobytes() == whole.model.tobytes()
 
