@@ -178,30 +178,28 @@ def _output(option: Option, random: Random) -> str:
 
 
 def mended(arguments: list[str], message: str, random: Random) -> list[str] | None:
-    """Return a command line that may get further than one that was refused with this message, or None.
-
-    An option out of its range gets a value in it, a missing one is added, and any other is left out.
-    """
+    """Return a command line that may get further than one that was refused with this message, or None."""
     refused = re.match(r"slotwise: (--[a-z0-9-]+)(.*)", message)
     if refused is None:
         return None
     name, reason = refused.groups()
-    missing = (
-        name if "is missing" in reason else (re.findall(r"without (--[a-z0-9-]+)", reason) or [None])[-1]
-    )
-    option = _declared(arguments, missing) if missing else None
-    if option and random.random() < 0.8 and not _place(arguments, option.name):
+    needed = re.findall(r"without (--[a-z0-9-]+)", reason)
+    missing = name if "is missing" in reason else needed[-1] if needed else ""
+    if random.random() < 0.8 and not _place(arguments, missing) and (option := _declared(arguments, missing)):
         return [*arguments, *_written(option, _likely(option, random), random)]
-    place = _place(arguments, name)
+    other = re.search(r"omitted with (--[a-z0-9-]+)", reason)
+    if other and random.random() < 0.7 and (option := _declared(arguments, other[1])):
+        # It may have an effect with another value of that one.
+        return _replaced(arguments, option.name, _written(option, _likely(option, random), random))
     bounds = re.search(r"must be .*?from ([0-9.,e-]+) to ([0-9.,e+-]*[0-9])", reason)
-    inside = (
-        [_between(*(float(bound.replace(",", "")) for bound in bounds.groups()), random)] if bounds else []
-    )
-    return (
-        arguments[: place.start] + [f"{name}={value}" for value in inside] + arguments[place.stop :]
-        if place
-        else None
-    )
+    inside = _between(*(float(bound.replace(",", "")) for bound in bounds.groups()), random) if bounds else ""
+    return _replaced(arguments, name, [f"{name}={inside}"] if bounds else [])
+
+
+def _replaced(arguments: list[str], name: str, new: list[str]) -> list[str]:
+    """Return the arguments with others in the place of an option, or at the end if it is not given."""
+    old = _place(arguments, name) or slice(len(arguments), len(arguments))
+    return arguments[: old.start] + new + arguments[old.stop :]
 
 
 def _between(low: float, high: float, random: Random) -> str:
@@ -302,7 +300,10 @@ def _extreme(option: Option, random: Random) -> str:
         return random.choice(REAL)
     if get_origin(kind) is tuple:
         return random.choice(LISTS)
-    return random.choice(BAD_FILES if Path in option.kinds or "folder" in option.help.lower() else JUNK)
+    if Path not in option.kinds and "folder" not in option.help.lower():
+        return random.choice(JUNK)
+    made = _output(option, random)
+    return random.choice((*BAD_FILES, LONG_NAME + made, f"locked/{made}", f"missing/{made}", f"empty/{made}"))
 
 
 def options_file(random: Random, *, sweep: bool) -> str:
