@@ -36,7 +36,7 @@ from random import Random
 
 import numpy as np
 
-from random_commands import WHOLE, command_line, commands, mended, options_file, sizes
+from random_commands import command_line, commands, mended, options_file, sizes
 from slotwise.cli.app import COMMANDS
 from slotwise.cli.app import main as slotwise
 from slotwise.live.server.timings import FILE as TIMINGS
@@ -49,7 +49,6 @@ RETRIES = 8
 PATIENCE = 2  # seconds until commands are interrupted that wait for others, or have a lot to do
 WAITING = ("explore", "serve", "device", "fleet", "bench", "reproduce")
 TRAINING = ("train", "sweep", "recommend", "bound")
-HUGE = {value for value in WHOLE if len(value) > 2}
 WARNING = re.compile(r"^\S+:\d+: \w*Warning: ", re.MULTILINE)
 OWN = """
 def broken(*arguments, **options):
@@ -175,10 +174,9 @@ def _become(arguments: list[str], folder: Path, log: Path) -> None:
 
 def _patience(arguments: list[str]) -> float:
     """Return the seconds after which a command line is interrupted."""
-    values = {argument.partition("=")[2] or argument for argument in arguments}
-    long = arguments[0] in WAITING or (
-        arguments[0] in TRAINING and (HUGE & values or _without_sizes(arguments))
-    )
+    values = [argument.partition("=")[2] or argument for argument in arguments]
+    large = any(re.fullmatch(r"\d{3,}(\.\d+)?", value) for value in values)
+    long = arguments[0] in WAITING or (arguments[0] in TRAINING and (large or _without_sizes(arguments)))
     return PATIENCE if long else inf
 
 

@@ -147,7 +147,10 @@ def _option(argument: Any) -> Option:
 
 def command_line(random: Random, *, slow: bool = True) -> list[str]:
     """Draw a command line; without ``slow`` none that waits, or trains much."""
-    weights = [int(slow) if path[0] in SLOW else 5 for path in commands()]
+    # The more options, the more there is to find; and to wait takes time.
+    weights = [
+        int(slow) if path[0] in SLOW else 5 + len(options) // 5 for path, options in commands().items()
+    ]
     path = random.choices(list(commands()), weights)[0]
     options = commands()[path]
     if random.random() < 0.01:
@@ -236,7 +239,7 @@ def _drawn(options: tuple[Option, ...], random: Random) -> Iterator[Option]:
     ]
     if together and random.random() < 0.7:
         yield together[0]  # often the one that the others need
-        yield from random.sample(together, min(len(together), random.choice((1, 2, 4))))
+        yield from random.sample(together, min(len(together), random.choice((1, 2, 4, 6))))
 
 
 def _written(option: Option, value: str, random: Random) -> list[str]:
