@@ -17,6 +17,7 @@ from slotwise.errors import InputError, NoEffectError
 
 LARGEST = 10**9  # the product of two such numbers still fits the 64-bit columns of a timeline
 LARGEST_SEED = 2**64 - 1
+LARGEST_NUMBER = 1e30  # of factors and rates: fits a float32, and products of a few of them fit a float64
 _HINTS: dict[Any, dict[str, Any]] = {}  # type hints by class: slow to get, and asked for thousands of times
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from slotwise.errors import InputError
+from slotwise.scenario import LARGEST_NUMBER
 
 
 def check_positive(name: str, value: float) -> None:
-    """Refuse a number that is not finite and above 0."""
-    if not 0 < value < inf:
-        raise InputError(name, value, "a finite number above 0")
+    """Refuse a number that is not above 0, or so large that its square may overflow."""
+    if not 0 < value <= LARGEST_NUMBER:
+        raise InputError(name, value, f"a number above 0 and at most {LARGEST_NUMBER:g}")
 
 
 def check_decay(name: str, value: float) -> None:

@@ -21,6 +21,7 @@ from slotwise.scenario import LARGEST_SEED, whole
 
 NANOJOULES = 1_000_000_000  # of a joule
 MOST_JOULES = 1_000_000_000.0  # so that a battery fits 64 bits, in nanojoules
+MOST_HARVEST = 1_000_000.0  # joules of a slot, so that the sum of a chunk of slots does
 LONGEST_WAIT = 10_000_000  # slots; a device that cannot pay after so many never can
 _HARVEST = 8  # purpose of random numbers: 1 to 7 are others
 _FIRST_CHUNK, _CHUNK = 128, 4096  # slots that are drawn together: few at first, as most waits are short
@@ -52,7 +53,8 @@ class Batteries:
 
     def __post_init__(self) -> None:
         for name in ("capacity", "computing", "sending", "initial", "harvest", "trace"):
-            object.__setattr__(self, name, _joules(name, getattr(self, name)))
+            most = MOST_HARVEST if name in ("harvest", "trace") else MOST_JOULES
+            object.__setattr__(self, name, _joules(name, getattr(self, name), most))
         if not isinstance(self.probability, int | float) or not 0 < self.probability <= 1:
             raise InputError("probability", self.probability, "above 0 and at most 1")
         if self.trace and (any(self.harvest) or self.probability != 1):
@@ -171,10 +173,10 @@ class Ledger:
         self.spent[device - 1] += amount
 
 
-def _joules(name: str, values: float | Sequence[float]) -> tuple[float, ...]:
+def _joules(name: str, values: float | Sequence[float], most: float) -> tuple[float, ...]:
     numbers = (values,) if isinstance(values, int | float) else tuple(values)
     for number in numbers:
         fits = isinstance(number, int | float) and not isinstance(number, bool) and isfinite(number)
-        if not fits or not 0 <= number <= MOST_JOULES:
-            raise InputError(name, number, f"joules from 0 to {MOST_JOULES:,.0f}")
+        if not fits or not 0 <= number <= most:
+            raise InputError(name, number, f"joules from 0 to {most:,.0f}")
     return tuple(map(float, numbers))

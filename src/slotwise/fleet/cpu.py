@@ -7,11 +7,10 @@ Brodersen, 1996), as in most work on energy in federated learning (for example C
 from __future__ import annotations
 
 from fractions import Fraction
-from math import inf
 from typing import NamedTuple
 
 from slotwise.errors import InputError
-from slotwise.scenario import whole
+from slotwise.scenario import LARGEST, LARGEST_NUMBER, whole
 
 
 class CpuTraining(NamedTuple):
@@ -41,10 +40,14 @@ def cpu_training(
     """
     given = {"cycles_per_sample": cycles_per_sample, "hertz": hertz, "slot_seconds": slot_seconds}
     for name, value in {**given, "kappa": kappa}.items():
-        if isinstance(value, bool) or not isinstance(value, int | float | Fraction) or not 0 < value < inf:
-            raise InputError(name, value, "a finite number above 0")
+        number = isinstance(value, int | float | Fraction) and not isinstance(value, bool)
+        if not number or not 0 < value <= LARGEST_NUMBER:
+            raise InputError(name, value, f"a number above 0 and at most {LARGEST_NUMBER:g}")
     # Decimal fractions as they were written: a binary rounding error could add a slot.
     cycles = whole("samples", samples) * Fraction(str(cycles_per_sample))
     slots = -(-cycles // (Fraction(str(hertz)) * Fraction(str(slot_seconds))))
+    if slots > LARGEST:
+        allowed = f"less, or the CPU faster: a training would take more than {LARGEST:,} slots"
+        raise InputError("cycles_per_sample", cycles_per_sample, allowed)
     joules = kappa * float(hertz) ** 2 * float(cycles)
     return CpuTraining(slots, joules, joules / slots)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 from typing import Literal
 
 import numpy as np
@@ -12,7 +11,7 @@ from slotwise.aggregation import Vector
 from slotwise.errors import InputError
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
 from slotwise.learning.task import CheckedTask, Task, TrainingResult, TrainingStart, update_of, with_update
-from slotwise.scenario import check_fields, refuse_unused, whole
+from slotwise.scenario import LARGEST_NUMBER, check_fields, refuse_unused, whole
 
 Attack = Literal["none", "sign-flip", "noise"]
 
@@ -36,8 +35,9 @@ class AttackConfig:
         check_fields(self)
         if not 0 < self.attack_share <= 1:
             raise InputError("attack_share", self.attack_share, "a number above 0 and at most 1")
-        if not 0 < self.attack_scale < inf:
-            raise InputError("attack_scale", self.attack_scale, "a finite number above 0")
+        if not 0 < self.attack_scale <= LARGEST_NUMBER:
+            allowed = f"a number above 0 and at most {LARGEST_NUMBER:g}"
+            raise InputError("attack_scale", self.attack_scale, allowed)
         refuse_unused(self)
 
     def unused(self) -> dict[str, str]:
@@ -79,7 +79,8 @@ class Attacked:
         result = self._task.local_update(model, start)
         if start.device not in self.attackers:
             return result
-        return with_update(result, self._attacked(update_of(result), start))
+        with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
+            return with_update(result, self._attacked(update_of(result), start))
 
     def _attacked(self, update: Vector, start: TrainingStart) -> Vector:
         scale = self._config.attack_scale

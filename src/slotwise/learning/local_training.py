@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Literal, Protocol
 
 import numpy as np
@@ -16,12 +15,17 @@ from slotwise.learning.randomness import LARGEST_SEED, draw_batches
 from slotwise.learning.rate_schedule import RateDecay, RateUnit, rate_factor
 from slotwise.learning.task import TrainingStart
 from slotwise.machine import total_memory
-from slotwise.scenario import check_fields, refuse_unused, whole
+from slotwise.scenario import LARGEST_NUMBER, check_fields, refuse_unused, whole
 from slotwise.user_code import describe_value, is_function_name
 
 POSITION = 8  # bytes of a sample's position in a batch
 LocalUpdate = Literal["sum", "mean"]
 OptimizerName = Literal["sgd", "adam"]
+# The smallest and largest value of each number; steps are computed in float32.
+RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("learning_rate", "epsilon", "gradient_clip"), (1 / LARGEST_NUMBER, LARGEST_NUMBER)),
+    **dict.fromkeys(("weight_decay", "proximal"), (0.0, LARGEST_NUMBER)),
+}
 USED_BY: dict[str, tuple[str, ...]] = {"sgd": ("momentum",), "adam": ("beta1", "beta2", "epsilon")}
 
 
@@ -76,13 +80,10 @@ class LocalTraining:
         for name in ("local_steps", "batch_size", "rate_period"):
             whole(name, getattr(self, name))
         whole("seed", self.seed, 0, LARGEST_SEED)
-        for name in ("learning_rate", "epsilon", "gradient_clip"):
+        for name, (lowest, highest) in RANGES.items():
             value = getattr(self, name)
-            if value is not None and not 0 < value < inf:
-                raise InputError(name, value, "a finite number above 0")
-        for name in ("weight_decay", "proximal"):
-            if not 0 <= getattr(self, name) < inf:
-                raise InputError(name, getattr(self, name), "a finite number, at least 0")
+            if value is not None and not lowest <= value <= highest:
+                raise InputError(name, value, f"a number from {lowest:g} to {highest:g}")
         for name in ("momentum", "beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(name, getattr(self, name), "a number from 0 to below 1")

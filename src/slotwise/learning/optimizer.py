@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from slotwise.errors import ConflictError, UserError
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.task import TrainingStart
@@ -58,7 +60,12 @@ class Optimizer:
 
     def step(self, weights: Array, gradient: Array, context: StepContext) -> None:
         """Change the weights by one step, and the context for the next."""
-        returned: object = self._step(weights, gradient, context)
+        returned: object
+        if self._training.local_step is not None:
+            returned = self._step(weights, gradient, context)
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
+                returned = self._step(weights, gradient, context)
         if returned is not None:
             name = self._training.local_step
             raise UserError(f"local_step {name}: must change the weights in place and return nothing")

@@ -12,6 +12,7 @@ from slotwise.errors import InputError, NoEffectError, UserError
 from slotwise.radio.cell import make_cell, uplink_hertz
 from slotwise.radio.conditions import Conditions, ModelConditions, TraceConditions
 from slotwise.radio.fading import Fading, Nakagami, NoFading, Rayleigh, Rician
+from slotwise.radio.link_budget import decibels
 from slotwise.radio.radio_config import RadioConfig
 from slotwise.radio.radio_link import NO_DEADLINE, LinkSettings, RadioLink
 from slotwise.radio.rates import Rate, SchemeTable, Shannon, cqi_schemes, snr_for
@@ -84,11 +85,15 @@ def make_link(
     # noise figure and bandwidth, which the noise is proportional to.
     more_power = radio.radio_server_power_dbm - radio.radio_power_dbm
     more_noise = radio.radio_device_noise_figure_db - radio.radio_noise_figure_db
+    model = radio.radio_broadcast_bits or broadcast_bits
+    for name, size in (("radio_bits", bits), ("radio_broadcast_bits", model)):
+        if not fixed:
+            _refuse_overflow(name, size, radio.radio_coherence_slots)
     settings = LinkSettings(
         fixed_slots=fixed,
         threshold=_threshold(radio, bits, fixed * hertz * seconds),
         update_bits=bits,
-        broadcast_bits=radio.radio_broadcast_bits or broadcast_bits,
+        broadcast_bits=model,
         broadcast_slots=scenario.link_slots,
         give_up_slots=radio.radio_give_up_slots,
         uplink_scale=hertz * seconds,
@@ -105,6 +110,13 @@ def make_link(
     link = RadioLink(conditions, rate_of(radio), settings)
     _refuse_unreachable(radio, link, uplinks_only=uplinks_only)
     return link
+
+
+def _refuse_overflow(name: str, bits: int, coherence_slots: int) -> None:
+    """Refuse a message so long that its bits times the slots of a block do not fit 64 bits."""
+    most = (2**63 - 1) // coherence_slots
+    if bits > most:
+        raise InputError(name, bits, f"at most {most:,} with radio_coherence_slots {coherence_slots}")
 
 
 def _threshold(radio: RadioConfig, bits: int, symbols: float) -> float:
@@ -168,7 +180,11 @@ def _refuse_unreachable(radio: RadioConfig, link: RadioLink, *, uplinks_only: bo
     up, down = (bits.mean(axis=0) for bits in (link.uplink_bits(snr), link.broadcast_bits(snr)))
     # A broadcast at a fixed rate is received in any case.
     received = np.ones(link.devices) if link.fixed_slots or uplinks_only else down
-    limit = f": the threshold is {10 * np.log10(link.settings.threshold):.1f} dB" if link.fixed_slots else ""
+    limit = (
+        f": the threshold is {float(decibels(np.array(link.settings.threshold))):.1f} dB"
+        if link.fixed_slots
+        else ""
+    )
     for name, bits, verb in (
         ("radio_power_dbm", up, f"send an update{limit}"),
         ("radio_server_power_dbm", received, "receive a model"),

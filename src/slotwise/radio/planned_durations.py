@@ -63,7 +63,8 @@ def _durations(
     """Return the slots until ``total`` bits are through, at ``bits(block)`` a slot, at most ``limit``."""
     missing, found = np.full(shape, total, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     for block in range(MOST_BLOCKS):
-        rate = bits(block)
+        # A rate above ``total`` ends in one slot just as well, and its products might overflow.
+        rate = np.minimum(bits(block), total)
         ends = (missing > 0) & (rate * each >= missing)
         found[ends] = block * each + -(-missing[ends] // rate[ends])
         missing = np.where(ends, 0, np.where(missing > 0, missing - rate * each, 0))
@@ -71,7 +72,7 @@ def _durations(
             break
     # Uplinks that are not through yet go on at their mean rate so far, up to the limit.
     sent = total - missing
-    slots = (block + 1) * each * total / np.maximum(sent, 1)
+    slots = float((block + 1) * each * total) / np.maximum(sent, 1)
     late = missing > 0
     found[late] = np.minimum(np.ceil(slots[late]), limit).astype(np.int64)
     return np.minimum(found, limit)

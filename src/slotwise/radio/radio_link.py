@@ -22,6 +22,7 @@ from slotwise.schedule.link import RayleighDraws, Transmission
 Integers = NDArray[np.int64]
 MOST_BROADCAST_SLOTS = 100_000  # a broadcast ends after so many slots, whatever has arrived
 NO_DEADLINE = 2**62
+MOST_BITS = 2.0**62  # of a slot
 _TILE = 65_536  # values that are computed together
 _TILES_KEPT = 8
 _SHORT = 256  # blocks of an uplink
@@ -189,12 +190,12 @@ class RadioLink:
             share = -(-settings.update_bits // settings.fixed_slots)
             return np.where(snr >= settings.threshold, share, 0).astype(np.int64)
         # Whole bits make sums over slots exact, so that every way to add them up ends in the same slot.
-        return np.floor(self.rate.efficiency(snr) * settings.uplink_scale).astype(np.int64)
+        return _whole_bits(self.rate.efficiency(snr) * settings.uplink_scale)
 
     def broadcast_bits(self, snr: Floats) -> Integers:
         """Return the bits that a slot of a broadcast carries to devices with these SNRs of the uplink."""
         efficiency = self.rate.efficiency(snr * self.settings.broadcast_gain)
-        return np.floor(efficiency * self.settings.broadcast_scale).astype(np.int64)
+        return _whole_bits(efficiency * self.settings.broadcast_scale)
 
     def _fails(self, device: int, slot: int, end: int) -> bool:
         """Return whether an uplink of fixed rate in the slots from ``slot`` to ``end`` is lost."""
@@ -232,3 +233,8 @@ class RadioLink:
             tile = decibels(snr), self.uplink_bits(snr)
             self._tiles[number] = tile
         return tile[0][place], tile[1][place]
+
+
+def _whole_bits(bits: Floats) -> Integers:
+    """Round down; more bits than any message has are as good as `MOST_BITS`, which fit an integer."""
+    return np.floor(np.minimum(bits, MOST_BITS)).astype(np.int64)

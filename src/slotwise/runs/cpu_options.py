@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError
+from slotwise.fleet.battery import MOST_JOULES
 from slotwise.fleet.cpu import cpu_training
 from slotwise.learning.local_training import LocalTraining
 from slotwise.radio.radio_config import needs_slot
@@ -43,6 +44,11 @@ def cpu_options(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[s
         raise InputError(name, options.get(name), error.allowed) from None
     stands_for: dict[str, Any] = {"compute_slots": found.slots}
     if kappa is not None:
+        if found.joules_per_slot > MOST_JOULES:
+            allowed = (
+                f"smaller: {found.joules_per_slot:.3g} joules in a slot, and {MOST_JOULES:,.0f} are the most"
+            )
+            raise InputError("cpu_kappa", kappa, allowed)
         stands_for["computing_joules"] = found.joules_per_slot
     # Otherwise radio_slot_ms says the same.
     if not needs_slot(chosen.get("radio_link"), chosen.get("radio_threshold_db")):

@@ -106,9 +106,12 @@ def follow(bits: Any, draws: Any, n: int, block: int, first: int, offset: int, l
         if fixed > 0:
             if each == 0:
                 return -fixed  # type: ignore[no-any-return]
-        elif each * span >= wanted:
-            return slots + -(-wanted // each)  # type: ignore[no-any-return]
-        wanted -= each * span
+        else:
+            # More than all that is left makes no difference, and the product might overflow.
+            each = min(each, wanted)
+            if each * span >= wanted:
+                return slots + -(-wanted // each)  # type: ignore[no-any-return]
+            wanted -= each * span
         slots += span
         block, offset = block + 1, 0
     return slots if fixed > 0 else -slots

@@ -80,6 +80,8 @@ def drawn_bits(draws: Any, block: int, n: int) -> int:
                 return UNKNOWN
         return draws.bits[place - 1] if place else 0
     bits = log2(1 + snr / draws.gap) * draws.scale
+    if bits >= 2.0**53:  # beyond, not every whole number is a float
+        return UNKNOWN
     if abs(bits - round(bits)) <= CLOSE_BITS * (bits + draws.scale):
         return UNKNOWN
     return int(np.floor(bits))
