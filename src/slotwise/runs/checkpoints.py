@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import RuleState
 from slotwise.errors import UserError
-from slotwise.files import leftovers, write_atomically
+from slotwise.files import write_atomically
 from slotwise.learning import History, Point
 from slotwise.learning.task import COLUMNS, DeviceState, metric_names
 
@@ -47,7 +47,8 @@ class SealedFiles:
         # Files before the newest one are of later rounds. `load` would prefer them after a crash.
         files = self.paths()
         for path in [*files[: files.index(newest)], *files[files.index(newest) + KEPT :]]:
-            path.unlink(missing_ok=True)
+            if not path.is_dir():  # a damaged one that is a folder stays: what it holds is not ours
+                path.unlink(missing_ok=True)
 
     def load(self, decode: Callable[[bytes], State | None]) -> tuple[State | None, list[Path]]:
         """Return the newest intact state, if any, and the damaged files that were skipped."""
@@ -65,9 +66,16 @@ class SealedFiles:
         return None, damaged
 
     def clear(self) -> None:
-        """Remove all states, and the temporary files of killed processes."""
-        for path in (*self.paths(), *leftovers(self.folder)):
+        """Remove all states; a UserError if one cannot be, before any is removed."""
+        self.refuse_folders()
+        for path in self.paths():
             path.unlink(missing_ok=True)
+
+    def refuse_folders(self) -> None:
+        """Raise a UserError if a folder has the name of a state, which could not be written then."""
+        for path in self.paths():
+            if path.is_dir():
+                raise UserError(f"{path}: must be a file, and is a folder; remove it")
 
     def paths(self) -> list[Path]:
         """Return the files, newest first."""
@@ -102,8 +110,12 @@ class Checkpoints:
         return self._files.load(_decode)
 
     def clear(self) -> None:
-        """Remove all checkpoints, and the temporary files of killed processes."""
+        """Remove all checkpoints; a UserError if one cannot be, before any is removed."""
         self._files.clear()
+
+    def refuse_folders(self) -> None:
+        """Raise a UserError if a folder has the name of a checkpoint."""
+        self._files.refuse_folders()
 
     def receive(self, content: bytes) -> None:
         """Save a checkpoint that `newest` read in another folder."""

@@ -183,6 +183,7 @@ def execute(
     task = task if task is not None else build_task(config)
     more = {} if task_object is None else {"task_object": task_object}
     _check_fits(resume, timeline, task, folder)
+    folder.checkpoints.refuse_folders()
     plan = plan_of(available_cores() if workers is None else workers)
     with closing(plan(CheckedTask.of(task))) as started:  # before anything is written
         if create:
@@ -191,8 +192,8 @@ def execute(
                 _try_rule(CheckedTask.of(task), rule, timeline)
             if more or config.model.is_own or config.training.local_step:
                 _try_once(CheckedTask.of(task), rule, timeline)
-            folder = RunFolder.create(folder.path, config, overwrite=overwrite, **more)
-        with folder.held(), _opened(folder, config, observer):
+        creating = RunFolder.creating(folder.path, config, overwrite=overwrite, **more)
+        with creating if create else folder.held(), _opened(folder, config, observer):
             _tell_attackers(config, observer)
             observer.run_started(timeline, resume)
             saver = _Saver(folder, config, task, checkpoint_every, more)

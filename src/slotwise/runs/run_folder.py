@@ -10,11 +10,11 @@ import hashlib
 import io
 import os
 import platform
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from math import isnan, nan
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -55,27 +55,49 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path, config: RunConfig, *, overwrite: bool = False, **more: Any) -> RunFolder:
         """Create a run folder, with ``more`` in its run.json; refuse a folder with other files."""
+        with cls.creating(path, config, overwrite=overwrite, **more) as folder:
+            return folder
+
+    @classmethod
+    @contextmanager
+    def creating(
+        cls, path: Path, config: RunConfig, *, overwrite: bool = False, **more: Any
+    ) -> Iterator[RunFolder]:
+        """Create a run folder as `create` does; it stays locked until the end of the block."""
         folder = cls.check_new(path, overwrite=overwrite)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            with folder.held():
-                # Replace an old run, if there is one; keep foreign files. In this order a crash at any moment
-                # leaves a run that can be resumed, and a new run.json never meets old checkpoints.
-                folder.checkpoints.clear()
-                folder.write_description(config, "running", is_new=True, **more)
-                trackers = path.glob(TRACKER_FILES)  # a new run is a new one for trackers, too
-                for old in (path / "history.csv", path / "model.npz", *trackers, *leftovers(path)):
-                    old.unlink(missing_ok=True)
-        except OSError as error:
-            raise InputError("out", path, f"a folder that can be written ({error.strerror})") from None
-        return folder
+        with ExitStack() as lock:
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+                lock.enter_context(folder.held())
+                if not overwrite:
+                    folder._refuse_a_run()  # another process may have made one since `check_new`
+                folder._begin(config, more)
+            except OSError as error:
+                raise InputError("out", path, f"a folder that can be written ({error.strerror})") from None
+            yield folder
+
+    def _begin(self, config: RunConfig, more: Mapping[str, Any]) -> None:
+        """Write run.json, and replace an old run, if there is one; keep foreign files.
+
+        In this order a crash at any moment leaves a run that can be resumed, and a new run.json never meets
+        old checkpoints.
+        """
+        self.checkpoints.clear()
+        self.write_description(config, "running", is_new=True, **more)
+        trackers = self.path.glob(TRACKER_FILES)  # a new run is a new one for trackers, too
+        for old in (self.path / "history.csv", self.path / "model.npz", *trackers):
+            old.unlink(missing_ok=True)
+
+    def _refuse_a_run(self) -> None:
+        if self.is_run:
+            raise InputError("out", self.path, "a new folder; it contains a run (resume or overwrite it)")
 
     @classmethod
     def check_new(cls, path: Path, *, overwrite: bool = False) -> RunFolder:
         """Return the folder that `create` would make, and write nothing; an InputError if it cannot."""
         folder = cls(path)
-        if folder.is_run and not overwrite:
-            raise InputError("out", path, "a new folder; it contains a run (resume or overwrite it)")
+        if not overwrite:
+            folder._refuse_a_run()
         try:
             if path.exists() and not path.is_dir():
                 raise InputError("out", path, "a folder, and this is a file")
@@ -112,9 +134,14 @@ class RunFolder:
         except OSError:  # a name too long to be a file's
             return False
 
-    def held(self) -> AbstractContextManager[None]:
-        """Lock the folder, so that no other process trains this run."""
-        return held(self.path, "another process is training this run")
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Lock the folder, so that no other process trains this run; remove what killed ones were writing."""
+        with held(self.path, "another process is training this run"):
+            for path in (*leftovers(self.path), *leftovers(self.checkpoints.folder)):
+                with suppress(OSError):
+                    path.unlink()
+            yield
 
     @property
     def checkpoints(self) -> Checkpoints:
@@ -132,6 +159,8 @@ class RunFolder:
         path = self.path / "run.json"
         document = read_document(path, FORMAT, "status", "parameters")
         if document["status"] not in get_args(Status) or not isinstance(document["parameters"], dict):
+            raise damaged(path)
+        if not (_is_count(document.get("rounds", 0)) and _is_seconds(document.get("seconds", 0.0))):
             raise damaged(path)
         return document
 
@@ -228,6 +257,14 @@ class RunFolder:
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)
         write_atomically(self.path / "model.npz", buffer.getvalue())
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, float | int) and not isinstance(value, bool) and 0 <= value < inf
 
 
 def model_sha256(model: Vector) -> str:
