@@ -181,7 +181,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name from the module that defines it."""
     if name not in _HOMES:
         raise AttributeError(f"module 'slotwise' has no attribute {name!r}")
-    value = getattr(import_module(f"slotwise.{_HOMES[name]}"), name)
+    with import_module("slotwise.extras").importing():
+        value = getattr(import_module(f"slotwise.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 

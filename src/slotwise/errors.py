@@ -131,21 +131,3 @@ def refuse_unknown_name(kind: str, name: str, known: Iterable[str], *, dashes: b
         close = difflib.get_close_matches(name, names, 1)
         hint = f"did you mean {close[0]}?" if close else f"allowed are {', '.join(sorted(names))}"
         raise UserError(f"unknown {kind} {shown(name)}: {hint}")
-
-
-# Packages of the extras whose modules are imported where they are needed, and the extra to install.
-EXTRAS = {
-    "numba": "research",
-    "llvmlite": "research",
-    "pooch": "research",
-    "matplotlib": "research",
-    "plotly": "research",
-}
-
-
-def missing_package(error: ModuleNotFoundError) -> str | None:
-    """Return a message that names the extra to install; None if the module is of no extra."""
-    package = (error.name or "").partition(".")[0]
-    if package not in EXTRAS:
-        return None
-    return f"{package} is not installed: pip install 'slotwise[{EXTRAS[package]}]'"

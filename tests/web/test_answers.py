@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +108,7 @@ def test_the_picture_of_a_run_is_downloaded(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_a_picture_is_refused(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: object) -> None:
-        raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
-
-    monkeypatch.setattr(module, "compose", missing)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     refused = value(answers.answer("download", {**SMALL, "name": "timeline.svg"}), 422)
     assert "matplotlib is not installed" in refused["message"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 from slotwise.batch.batch_folder import BatchFolder, check_same_batch, write_spec
@@ -19,6 +18,7 @@ from slotwise.batch.serial import Executor, SerialExecutor
 from slotwise.batch.specification import BatchSpec
 from slotwise.data.dataset_cache import missing_notice
 from slotwise.errors import InputError, UserError
+from slotwise.extras import require
 from slotwise.files import write_atomically, write_csv
 from slotwise.machine import available_cores
 from slotwise.observer import Observer
@@ -62,8 +62,8 @@ def run_batch(
     for run in asked.runs:
         if not run.config.model.is_own and (missing := run.config.dataset.missing):
             raise UserError(missing)
-    if any(run.config.model.backend == "torch" for run in asked.runs) and find_spec("torch") is None:
-        raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'")
+        run.config.model.require_package()
+    require("matplotlib")
     folder = BatchFolder(Path(out))
     # Before an executor is made, which may take long; and once more under the lock, as another process
     # may have used the folder meanwhile.

@@ -13,7 +13,8 @@ from typing import NoReturn
 from cyclopts import App, Parameter
 from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
-from slotwise.errors import InputError, UserError, missing_package, one_line, shortened, shown
+from slotwise.errors import InputError, UserError, one_line, shortened, shown
+from slotwise.extras import importing
 
 # Exit codes. HOPELESS: it would end like this again, so service managers must not restart it.
 SOME_FAILED, USAGE_ERROR, HOPELESS, INTERRUPTED = 1, 2, 3, 130
@@ -91,8 +92,9 @@ def run(arguments: list[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 gets question marks, not an error
     try:
-        app = build_app(arguments[0] if arguments else None)
-        return int(app(arguments, exit_on_error=False, print_error=False) or 0)
+        with importing():
+            app = build_app(arguments[0] if arguments else None)
+            return int(app(arguments, exit_on_error=False, print_error=False) or 0)
     except CycloptsError as error:
         return _refuse(_usage_message(error))
     except UserError as error:
@@ -110,9 +112,6 @@ def run(arguments: list[str]) -> int:
             _drop_output()
             return 0
         return _refuse("a function of yours called sys.exit")
-    except ModuleNotFoundError as error:
-        missing = missing_package(error)
-        return _report_crash(error) if missing is None else _refuse(missing)
     except Exception as error:
         return _report_crash(error)
 

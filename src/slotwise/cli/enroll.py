@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from slotwise.cli.flags import Flag, command, flags_of, panel, refuse_with, whole_numbers
-from slotwise.errors import MissingError, UserError
+from slotwise.errors import MissingError
+from slotwise.extras import require
 from slotwise.live.enroll.enrolment import Enrolment
 from slotwise.option_text import field_help
 from slotwise.runs import RunConfig
@@ -44,8 +44,7 @@ def enroll(
     FOLDER/broker is for the broker; server.toml and device-7.toml are for --credentials of serve and device.
     Device 7 can then publish as device 7 only, and read only what is meant for it.
     """
-    if find_spec("cryptography") is None:
-        raise UserError("cryptography is not installed: pip install 'slotwise[mqtt]'")
+    require("cryptography")
     add = options.pop("add", None)
     if add is None and not revoke:
         _create(folder, {**options, "hosts": host or [], "by_certificate": bool(certificates)})

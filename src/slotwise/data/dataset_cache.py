@@ -13,6 +13,7 @@ import numpy as np
 from slotwise.data.dataset import ARRAYS, STORED_NAMES, DataError, Dataset
 from slotwise.data.facts import TITLES
 from slotwise.errors import UserError
+from slotwise.extras import require
 from slotwise.files import write_atomically
 
 
@@ -69,6 +70,7 @@ def cache_folder() -> Path:
     chosen = os.environ.get("SLOTWISE_CACHE")
     if chosen:
         return Path(chosen)
+    require("pooch")
     import pooch  # noqa: PLC0415 - slow to import, and only needed here
 
     return Path(pooch.os_cache("slotwise"))

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
-import pooch
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from slotwise.data.dataset import DataError
+from slotwise.extras import importing
+
+with importing():
+    import pooch
 
 TIMEOUTS = (4.0, 20.0)  # seconds to connect, and between two parts of an answer
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slotwise.errors import ConflictError, InputError, NoEffectError
+from slotwise.extras import require
 from slotwise.learning.networks import NETWORKS, RESNETS, NetworkName
 from slotwise.scenario import LARGEST_SEED, check_fields, checked, whole
 from slotwise.user_code import is_function_name
@@ -93,6 +94,11 @@ class ModelConfig:
     def is_own(self) -> bool:
         """True if the user's own task or Flower app is trained, and no built-in network."""
         return self.task is not None or self.flower_app is not None
+
+    def require_package(self) -> None:
+        """Raise a UserError if the package that computes the built-in network is not installed."""
+        if not self.is_own:
+            require("torch" if self.backend == "torch" else "numba")
 
     def unused(self) -> dict[str, str]:
         """Return the options that have no effect with a task of the user's own, or with the network."""

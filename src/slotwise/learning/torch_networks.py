@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from slotwise.errors import UserError
+from slotwise.extras import importing
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.networks import STAGES, NetworkName, Resnet8
 
-try:
+with importing():
     from torch import Tensor, nn
-except ModuleNotFoundError:
-    raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'") from None
 
 Normalisation = Literal["group", "batch"]
 CHANNELS_PER_GROUP = 8

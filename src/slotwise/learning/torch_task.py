@@ -18,17 +18,16 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, MissingError, UserError
+from slotwise.extras import importing
 from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training
 from slotwise.learning.optimizer import Optimizer, Step, with_own_step
 from slotwise.learning.task import Evaluation, TrainingStart
 from slotwise.scenario import LARGEST_SEED, whole
 from slotwise.user_code import describe_error, describe_value
 
-try:
+with importing():
     import torch
     from torch import nn
-except ModuleNotFoundError:
-    raise UserError("PyTorch is not installed: pip install 'slotwise[torch]'") from None
 
 from slotwise.learning.torch_checks import Checks, check_module
 from slotwise.learning.torch_module import (

@@ -17,6 +17,7 @@ from slotwise.batch.processes import ProcessExecutor
 from slotwise.batch.specification import MOST_SEEDS
 from slotwise.costs import Powers
 from slotwise.errors import InputError
+from slotwise.extras import require
 from slotwise.observer import Observer
 from slotwise.paper.experiments import PAPER, QUICK, Experiment, all_runs, selected
 from slotwise.runs.data_identity import refuse_mixed_data
@@ -143,6 +144,7 @@ def reproduce(
     Raises:
         InputError: a parameter is out of its range, or the folder was made with others.
     """
+    require("numba", "matplotlib", "plotly")  # for trainings, figures and the page
     whole("seeds", seeds, largest=MOST_SEEDS)
     executor = ProcessExecutor(workers)
     chosen = selected(QUICK if quick else PAPER, experiments)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from slotwise.extras import require
 from slotwise.report.curves import BLUE, GREEN, PINK, VERMILLION
 from slotwise.report.plotting import WIDTH, clear_frame, figure_style, save_figure
 from slotwise.report.tables import table_console
@@ -81,6 +82,7 @@ def _table(first: str, *numbers: str) -> Table:
 
 def bound_figure(case: BoundCase, kind: str) -> bytes:
     """Return the content of a file of ``kind``: png, svg or pdf; the same values give the same bytes."""
+    require("matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415  (half a second that most commands do without)
 
     setting, measurement = case.setting, case.measurement

@@ -8,7 +8,8 @@ from html import escape
 from math import nan
 from typing import TYPE_CHECKING, Any
 
-from slotwise.errors import InputError, UserError
+from slotwise.errors import InputError
+from slotwise.extras import require
 from slotwise.learning import History, Point
 from slotwise.learning.task import metric_names
 from slotwise.planning import FleetPlan, Plan, PlanTable
@@ -44,10 +45,9 @@ UPLINK_COLUMNS = ("round", "device", "version", "staleness", "start", "end")
 
 def to_pandas(value: Any) -> DataFrame:
     """Return a result as a pandas table."""
-    try:
-        from pandas import DataFrame  # noqa: PLC0415  (optional, and slow to import)
-    except ModuleNotFoundError:
-        raise UserError("pandas is not installed: pip install 'slotwise[pandas]'") from None
+    require("pandas")
+    from pandas import DataFrame  # noqa: PLC0415  (optional, and slow to import)
+
     return DataFrame(columns_of(value))
 
 
@@ -154,6 +154,7 @@ def _plan_columns(plans: PlanTable) -> Columns:
 
 @figure_of.register(PlanTable)
 def _plan_figure(plans: PlanTable) -> Figure:
+    require("matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     if not plans:

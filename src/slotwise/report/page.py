@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from slotwise.extras import require
 from slotwise.report.curves import CurveFigure, Line, Numbers
 
 # The markers of matplotlib as those of plotly, and as letters for the legend.
@@ -61,6 +62,7 @@ class Page:
 
 def render(page: Page) -> str:
     """Return the text of the HTML file."""
+    require("plotly")
     from plotly.offline import get_plotlyjs  # noqa: PLC0415  (slow to import, and only needed here)
 
     template = Template(files("slotwise.report").joinpath("page_template.html").read_text("utf-8"))

@@ -14,6 +14,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import InputError
+from slotwise.extras import require
 from slotwise.files import check_writable, write_atomically
 from slotwise.learning import Point
 from slotwise.learning.task import metric_names
@@ -75,6 +76,7 @@ def picture_kind(out: Path) -> str:
     kind = out.suffix.lstrip(".").lower()
     if kind not in ("png", "svg", "pdf"):
         raise InputError("out", out, "a file that ends in .png, .svg or .pdf")
+    require("matplotlib")  # before long work
     return kind
 
 
@@ -118,6 +120,7 @@ def save_figure(figure: Figure, kind: str, dpi: int = DOTS_PER_INCH) -> bytes:
 
 def figure_style() -> AbstractContextManager[None]:
     """Return a context in which figures are made and saved; matplotlib's global settings stay as they are."""
+    require("matplotlib")
     import matplotlib as mpl  # noqa: PLC0415  (half a second that most commands do without)
 
     return mpl.rc_context(STYLE)
@@ -131,6 +134,7 @@ def clear_frame(axes: Axes) -> None:
 
 def plot_figure(figure: CurveFigure, *, legend: bool = True) -> Figure:
     """Return a matplotlib figure that belongs to the caller alone."""
+    require("matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.lines import Line2D  # noqa: PLC0415
 

@@ -372,6 +372,7 @@ def build_task(
             evaluate=config.model.flower_evaluate,
         )
     else:
+        config.model.require_package()
         network = config.network()  # what does not fit is refused before data is loaded
         refuse_too_much_memory(config)
         samples = device_samples(config, dataset, devices)
@@ -414,5 +415,6 @@ def check_task(config: RunConfig) -> None:
     elif config.model.task is not None:
         load_function("task", config.model.task, 1)
     else:
+        config.model.require_package()
         config.network()
         refuse_too_much_memory(config)

@@ -72,8 +72,6 @@ class Answers:
             )
         except UserError as error:
             return refusal(str(error))
-        except ModuleNotFoundError as error:  # matplotlib, for pictures
-            return refusal(f"{error.name} is not installed")
         return found if isinstance(found, Answer) else as_json(found)
 
     def _view(self, given: Parameters) -> Any:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import InputError, UserError
+from slotwise.extras import require
 from slotwise.scenario import whole
 
 if TYPE_CHECKING:
@@ -68,11 +69,7 @@ def _is_folder(path: Path) -> bool:
 
 def require_web() -> None:
     """Raise a UserError if starlette or uvicorn is not installed."""
-    try:
-        import starlette  # noqa: F401, PLC0415
-        import uvicorn  # noqa: F401, PLC0415
-    except ModuleNotFoundError as error:
-        raise UserError(f"{error.name} is not installed: pip install 'slotwise[web]'") from None
+    require("starlette", "uvicorn")
 
 
 def listening(host: str, port: int | None, usual: int = PORT) -> socket.socket:

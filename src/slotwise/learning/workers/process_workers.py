@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
+from slotwise.extras import require
 from slotwise.learning.task import CheckedTask, DeviceState, Evaluation
 from slotwise.learning.workers.remote_workers import RemoteWorkers, WorkerLost
 from slotwise.learning.workers.task_worker import Failure, TaskWorker, cannot_be_sent, checked
@@ -144,8 +144,7 @@ class SharedTask:
     """A pickled task: its large arrays in an open file, and the rest as bytes."""
 
     def __init__(self, task: CheckedTask) -> None:
-        if find_spec("cloudpickle") is None:
-            raise UserError("worker processes need cloudpickle: pip install 'slotwise[research]'")
+        require("cloudpickle")
         self.name, large = task.name, list[pickle.PickleBuffer]()
 
         def is_small(buffer: pickle.PickleBuffer) -> bool:

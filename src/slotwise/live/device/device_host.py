@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slotwise.data.facts import FOUND_IN_FOLDER, DataName, PartitionName
-from slotwise.errors import InputError, UserError, missing_package
+from slotwise.errors import InputError, UserError
+from slotwise.extras import MissingPackage
 from slotwise.live.device.client import Device, NotUnderstood
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport import KEEPALIVE
@@ -253,9 +254,7 @@ class _DeviceHost:
             task = build_task(config, devices=[n for n in self._numbers if n <= config.channel.devices])
             if config.model.task is None:  # compile the kernels before this device says that it is here
                 task.local_update(task.initial_model(), TrainingStart(1, 0))
-        except ModuleNotFoundError as error:
-            if (missing := missing_package(error)) is None:
-                raise
+        except MissingPackage as missing:
             raise NotUnderstood(f"the run needs a built-in network here, and {missing}") from None
         return task
 

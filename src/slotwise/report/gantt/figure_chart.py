@@ -10,15 +10,18 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
 
+from slotwise.extras import importing
 from slotwise.report.gantt.chart import ticks
 from slotwise.report.gantt.drawing import DIGIT, LOOKS, Bar, Picture
 from slotwise.report.plotting import figure_style, save_figure
+
+with importing():
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Rectangle
 
 POINTS = 72  # per inch
 PNG_DOTS = 150  # per inch
