@@ -46,7 +46,10 @@ from slotwise.runs import RunConfig, RunFolder
 SECONDS, BYTES = 30, 2 * 10**9
 ALLOWED = {0, 1, 2, 3, 130}
 RETRIES = 8
-PATIENCE = 2  # seconds until commands are interrupted that wait for others, or have a lot to do
+PATIENCE, LONGER = (
+    2,
+    8,
+)  # seconds until commands are interrupted that wait for others, or may have a lot to do
 WAITING = ("explore", "serve", "device", "fleet", "bench", "reproduce")
 TRAINING = ("train", "sweep", "recommend", "bound")
 WARNING = re.compile(r"^\S+:\d+: \w*Warning: ", re.MULTILINE)
@@ -99,7 +102,7 @@ class Outcome:
             return "traceback"
         if WARNING.search(self.stderr):
             return "warning"
-        if self.code == 2 and self.changed:
+        if self.code == 2 and self.changed and "training diverged" not in self.stderr:  # that run is kept
             return f"refused, but leaves {self.changed[0]}"
         if left := [name for name in self.changed if name.endswith(".tmp")]:
             return f"leaves {left[0]}"
@@ -176,16 +179,17 @@ def _patience(arguments: list[str]) -> float:
     """Return the seconds after which a command line is interrupted."""
     values = [argument.partition("=")[2] or argument for argument in arguments]
     large = any(re.fullmatch(r"\d{3,}(\.\d+)?", value) for value in values)
-    long = arguments[0] in WAITING or (arguments[0] in TRAINING and (large or _without_sizes(arguments)))
-    return PATIENCE if long else inf
+    if arguments[0] in WAITING:
+        return PATIENCE
+    return LONGER if arguments[0] in TRAINING and (large or _without_sizes(arguments)) else inf
 
 
 def _without_sizes(arguments: list[str]) -> bool:
     """Return whether an option that keeps the problem small is missing, or random options are in a file."""
     given = {argument.partition("=")[0] for argument in arguments}
     usual = {option.name for option in sizes(commands().get((arguments[0],), ()))}
-    elsewhere = {"--resume", "--estimate"} & given or {"options.toml", "sweep.toml"} & set(arguments)
-    return bool(usual - given or elsewhere)
+    elsewhere = {"--resume", "--estimate"} & given or "options.toml" in arguments
+    return bool(usual - given or elsewhere or arguments[0] == "sweep")
 
 
 def _wait(child: int, *, patience: float, end: float) -> tuple[int, int]:
