@@ -86,7 +86,7 @@ def test_a_file_with_another_number_of_devices_than_is_said_is_refused(
         ("absences = [[0, 5, 10]]", "absences = [0, 5, 10]: must be such that device is a whole number"),
         ("absences = [[2, 50, 10]]", "absences = [2, 50, 10]: must be such that returns is a whole number"),
         ("mean-present = 5", "mean-away is missing; it must be given together with mean-present"),
-        ("devices = 4", "group-size = 10: must be from 1 to 4"),
+        ("devices = 4\ngroup-size = 10", "group-size = 10: must be from 1 to 4"),
         (
             "devices = 2\ngroup-size = 1\ndevice-compute-slots = [1, -3]",
             "device-compute-slots = -3 of device 2: must be a whole number of at least 1",

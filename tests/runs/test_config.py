@@ -41,6 +41,22 @@ def test_options_win_over_the_case() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "group_size"),
+    [({"devices": 8}, 8), ({"devices": 12}, 10), ({"data": "cifar10", "devices": 3}, 3), ({"devices": 1}, 1)],
+)
+def test_a_group_size_that_is_not_given_is_at_most_the_number_of_devices(
+    options: dict[str, object], group_size: int
+) -> None:
+    assert RunConfig.from_options(options).channel.group_size == group_size
+
+
+@pytest.mark.parametrize("options", [{"devices": 8, "group_size": 10}, {"devices": 0}])
+def test_other_devices_and_group_sizes_are_refused_as_before(options: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        RunConfig.from_options(options)
+
+
 def test_the_speed_of_a_device_gives_its_compute_slots() -> None:
     assert RunConfig.from_options({"samples_per_slot": 6.4}).channel.compute_slots == 50
     assert RunConfig.from_options({"samples_per_slot": 64, "local_steps": 3}).channel.compute_slots == 3

@@ -190,7 +190,8 @@ class RunConfig:
     def from_options(cls, options: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> RunConfig:
         """Build a configuration from a flat table of options.
 
-        Options that are not given come from ``defaults``, or else from the paper's case for the data set.
+        Options that are not given come from ``defaults``, or else from the paper's case for the data set; so
+        does the group size, or all devices if they are fewer.
         `Shorthand` options may take the place of others. Files are read here and never again. A UserError
         names an option that is unknown, out of its range, in conflict with another or without effect.
         """
@@ -212,6 +213,7 @@ class RunConfig:
         slot = shared_slot_ms(options, {**case, **chosen})
         chosen |= {name: value for name, value in slot.items() if name not in SHORTHANDS}
         chosen |= cpu_options({**options, **slot}, {**case, **chosen})
+        chosen |= _default_group_size(case, chosen)
         config = cls().with_options(**{**case, **chosen})
         # Only now: whether an option has an effect may depend on files and on the case.
         for name, reason in config.unused().items():
@@ -563,6 +565,14 @@ def _without_outdated(case: Mapping[str, Any], chosen: Mapping[str, Any]) -> Map
     changed = [name for name in DEPENDENT if name in chosen and chosen[name] != case.get(name)]
     outdated = {dependent for name in changed for dependent in DEPENDENT[name]}
     return {name: value for name, value in case.items() if name not in outdated}
+
+
+def _default_group_size(case: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all devices as the group size, if none was given and they are fewer than the default."""
+    devices, usual = chosen.get("devices"), case.get("group_size", RunConfig.channel.group_size)
+    if "group_size" in chosen or not isinstance(devices, int) or not isinstance(usual, int):
+        return {}
+    return {"group_size": devices} if 1 <= devices < usual else {}
 
 
 def _devices_of_folder(options: Mapping[str, Any]) -> dict[str, Any]:
