@@ -49,6 +49,9 @@ const bands = () => document.querySelectorAll(".fills path, .js-fill").length;
   found.alone = curves();
   found.labels = [...document.querySelectorAll(".legend button")].map(button => button.textContent);
   found.frame = document.querySelector("iframe").offsetHeight;
+  found.leftmost = [...document.querySelectorAll(".panel")].map(panel =>
+    Math.min(...panel.data.flatMap(trace => trace.x)));
+  found.first = [...document.querySelectorAll(".panel")].map(panel => panel.data.at(-1).y[0]);
   found.ticks = [...document.querySelectorAll(".ytick text")].map(tick => tick.textContent);
   found.errors = errors;
   document.getElementById("check").textContent = JSON.stringify(found);
@@ -56,16 +59,19 @@ const bands = () => document.querySelectorAll(".fills path, .js-fill").length;
 </script>"""
 
 
-def points(scale: float) -> tuple[Point, ...]:
-    return tuple(Point(50 * k, k, scale * 2.3 / (1 + k), 0.1 + k / 40, 1) for k in range(30))
+def points(scale: float, rounds: int = 30) -> tuple[Point, ...]:
+    return tuple(Point(50 * k, k, scale * 2.3 / (1 + k), 0.1 + k / 40, 1) for k in range(rounds))
 
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    lines = (
+    return page_of(
         Line("S=1, d=99", BLUE, False, (points(1.0), points(1.3))),
         Line("S=50, d=1", ORANGE, True, (points(0.4),)),
     )
+
+
+def page_of(*lines: Line) -> str:
     figure = CurveFigure("async-mnist", "Async", "Caption.", loss_and_accuracy(lines))
     frame = embedded_page('<body><div style="height:321px">inside</div></body>', "frame")
     return render(Page("Test", (), (Section("curves", "Curves", (curve_figure(figure), frame)),), (figure,)))
@@ -115,3 +121,14 @@ def test_the_legend_hides_and_shows_a_curve_in_all_panels(seen: tuple[dict[str, 
 def test_a_frame_is_as_high_as_what_it_holds(seen: tuple[dict[str, object], str]) -> None:
     found, _ = seen
     assert 321 <= found["frame"] <= 345
+
+
+def test_a_logarithmic_axis_starts_at_round_1(tmp_path: Path) -> None:
+    """Loss and accuracy against slots start with w_0, whose loss is 2.3; after round 1 it is 1.15."""
+    page = page_of(
+        Line("S=50", BLUE, False, (points(1.0, 3), points(1.3, 3))),
+        Line("S=1", ORANGE, False, (points(1.0, 30),)),
+    )
+    found, _ = look(page, tmp_path, 1200)
+    assert found["leftmost"] == [0, 0, 1]
+    assert found["first"] == [2.3, 10, 1.15]
