@@ -79,7 +79,7 @@ class Outcome:
 class FleetPlan:
     """One group size within one deadline, simulated: unequal devices, or links over the radio.
 
-    Intentional delay is just in time.
+    Intentional delay is the automatic one: just in time, or a fixed delay where that is fresher.
     """
 
     scenario: Scenario

@@ -96,3 +96,11 @@ def test_in_an_unequal_fleet_idfl_has_fewer_rounds_and_fresher_updates_than_asyn
     assert just_in_time.delay is None
     assert just_in_time.rounds < plain.rounds
     assert just_in_time.mean_staleness < plain.mean_staleness
+
+
+@pytest.mark.parametrize(("seeds", "delay"), [((0, 4), 1), ((1,), None), ((0, 1), "auto")])
+def test_the_delay_of_unequal_devices_is_that_of_every_seed(seeds: tuple[int, ...], delay: object) -> None:
+    """With seeds 0 and 4 a fixed delay is fresher than just-in-time delivery, with seed 1 it is not."""
+    options = {"devices": 13, "deadline": 500, "group_size": 6, "compute_distribution": "uniform:1:3"}
+    field = field_of(RunConfig.from_options(options), (6,), seeds)
+    assert [c.delay for c in field.candidates if c.schedule == "idfl"] == [delay]

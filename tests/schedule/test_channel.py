@@ -157,11 +157,12 @@ def test_just_in_time_on_sub_channels_costs_nothing(
     several = replace(scenario, sub_channels=channels, deadline=None)
     fleet = data.draw(faultless_fleets(scenario))
     assume(not fleet.is_equal_to(several))  # equal devices have one delay, which keeps the round ends only
-    plain, delayed = (simulate(several, name, fleet=fleet, rounds=15) for name in ("async", "idfl"))
+    rule = IntentionalDelay().for_planned_slots()
+    plain, delayed = (simulate(several, policy, fleet=fleet, rounds=15) for policy in ("async", rule))
     assert delayed.start.tolist() == plain.start.tolist()
     assert delayed.device.tolist() == plain.device.tolist()
     assert (delayed.staleness <= plain.staleness).all()
-    assert delayed == simulate(several, "idfl", fleet=fleet, rounds=15, event_by_event=True)
+    assert delayed == simulate(several, rule, fleet=fleet, rounds=15, event_by_event=True)
 
 
 def test_a_round_on_sub_channels_takes_its_share_of_slots() -> None:

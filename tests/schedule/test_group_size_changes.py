@@ -13,7 +13,7 @@ from slot_by_slot import SlotBySlot, naive
 
 from slotwise import InputError, Scenario, Timeline, simulate, theory
 from slotwise.fleet import Fleet
-from slotwise.schedule import automatic_delay, completed_rounds, scheduler_for
+from slotwise.schedule import IntentionalDelay, automatic_delay, completed_rounds, scheduler_for
 from slotwise.schedule.policies.intentional_delay import Planned
 
 CHANGING = Scenario(devices=20, group_size="10@0, 4@60, 2@150", compute_slots=7, deadline=400)
@@ -57,10 +57,11 @@ def test_a_plan_is_followed_through_faults_and_changes(case: Case) -> None:
 def test_just_in_time_costs_nothing_and_no_update_gets_older(case: Case) -> None:
     faultless = Fleet(compute_slots=case.fleet.compute_slots, link_slots=case.fleet.link_slots)
     plain = simulate(case.scenario, "async", fleet=faultless, rounds=15)
-    delayed = simulate(case.scenario, "idfl", fleet=faultless, rounds=15)
+    rule = IntentionalDelay().for_planned_slots()
+    delayed = simulate(case.scenario, rule, fleet=faultless, rounds=15)
     assert delayed.start.tolist() == plain.start.tolist()
     assert (delayed.staleness <= plain.staleness).all()
-    events = simulate(case.scenario, "idfl", fleet=faultless, rounds=15, event_by_event=True)
+    events = simulate(case.scenario, rule, fleet=faultless, rounds=15, event_by_event=True)
     assert uplink_rows(events) == uplink_rows(delayed)
 
 

@@ -17,6 +17,8 @@ from slotwise.schedule.policies.intentional_delay import Planned, just_in_time
 from slotwise.schedule.timeline import COLUMNS
 
 MANY = settings(max_examples=300)
+# Without the fixed delays that "idfl" prefers where they are fresher.
+JUST_IN_TIME = IntentionalDelay().for_planned_slots()
 
 
 @st.composite
@@ -65,7 +67,7 @@ def test_no_uplink_moves_and_no_update_gets_older(
 ) -> None:
     fleet = data.draw(fleets(scenario))
     plain = simulate(scenario, "async", fleet=fleet, rounds=rounds)
-    planned = simulate(scenario, "idfl", fleet=fleet, rounds=rounds)
+    planned = simulate(scenario, JUST_IN_TIME, fleet=fleet, rounds=rounds)
     for name in ("round", "device", "start", "end", "broadcast_start", "broadcast_end"):
         assert np.array_equal(getattr(planned, name), getattr(plain, name)), name
     assert np.all(planned.staleness <= plain.staleness)
@@ -76,7 +78,7 @@ def test_no_uplink_moves_and_no_update_gets_older(
 def test_no_round_is_lost_by_a_deadline(scenario: Scenario, data: st.DataObject) -> None:
     fleet = data.draw(fleets(scenario))
     plain = simulate(scenario, "async", fleet=fleet)
-    planned = simulate(scenario, "idfl", fleet=fleet)
+    planned = simulate(scenario, JUST_IN_TIME, fleet=fleet)
     assert np.array_equal(planned.broadcast_end, plain.broadcast_end)
 
 
@@ -87,7 +89,7 @@ def test_a_device_could_not_have_taken_a_later_model(
     """By the rule: the last broadcast that lets it finish before its round begins, or the plain one."""
     fleet = data.draw(fleets(scenario))
     plain = simulate(scenario, "async", fleet=fleet, rounds=rounds)
-    planned = simulate(scenario, "idfl", fleet=fleet, rounds=rounds)
+    planned = simulate(scenario, JUST_IN_TIME, fleet=fleet, rounds=rounds)
     ends = [0, *planned.broadcast_end.tolist()]
     columns = (planned.round, planned.device, planned.version, plain.version)
     for k, device, version, without in zip(*(column.tolist() for column in columns), strict=True):
@@ -111,8 +113,8 @@ def test_everyone_who_received_a_model_in_the_plain_schedule_receives_one_here(
 ) -> None:
     """Also those who have not sent when the horizon ends: they compute on the model they will send from."""
     fleet = data.draw(fleets(scenario))
-    shown = simulate(scenario, "idfl", fleet=fleet, rounds=rounds)
-    longer = simulate(scenario, "idfl", fleet=fleet, rounds=rounds + 200)
+    shown = simulate(scenario, JUST_IN_TIME, fleet=fleet, rounds=rounds)
+    longer = simulate(scenario, JUST_IN_TIME, fleet=fleet, rounds=rounds + 200)
     for version in range(rounds + 1):
         assert shown.receivers(version).tolist() == longer.receivers(version).tolist()
 
@@ -122,7 +124,7 @@ def test_a_slow_device_among_fast_ones_slot_by_slot() -> None:
     scenario = Scenario(devices=3, group_size=1, compute_slots=2)
     fleet = Fleet(compute_slots=(1, 1, 8), link_slots=(1, 1, 1))
     plain = simulate(scenario, "async", fleet=fleet, rounds=7)
-    planned = simulate(scenario, "idfl", fleet=fleet, rounds=7)
+    planned = simulate(scenario, JUST_IN_TIME, fleet=fleet, rounds=7)
     assert plain.device.tolist() == planned.device.tolist() == [1, 2, 1, 2, 1, 3, 2]
     assert plain.start.tolist() == planned.start.tolist() == [1, 3, 5, 7, 9, 11, 13]
     assert plain.version.tolist() == [0, 0, 1, 2, 3, 0, 4]
@@ -142,8 +144,16 @@ def test_short_uplinks_beside_a_long_broadcast_lose_no_receivers() -> None:
     """The plan has to look ahead by the shortest possible round, not by the scenario's."""
     scenario = Scenario(devices=2, group_size=1, compute_slots=1, link_slots=1_000)
     fleet = Fleet(compute_slots=(1, 20_000), link_slots=(1, 1))
-    planned = simulate(scenario, "idfl", fleet=fleet, rounds=3)
+    planned = simulate(scenario, JUST_IN_TIME, fleet=fleet, rounds=3)
     assert sorted(planned.receivers(0).tolist()) == [1, 2]
+
+
+def test_short_rounds_on_sub_channels_lose_no_receivers() -> None:
+    """Several uplinks at once make rounds shorter, so the plan has to look further ahead."""
+    scenario = Scenario(devices=5, group_size=2, compute_slots=2, sub_channels=5, link_slots=3)
+    fleet = Fleet(compute_slots=(1, 1, 200, 2, 2), link_slots=(2,) * 5)
+    shown, longer = (simulate(scenario, JUST_IN_TIME, fleet=fleet, rounds=rounds) for rounds in (6, 500))
+    assert [shown.receivers(v).tolist() for v in range(7)] == [longer.receivers(v).tolist() for v in range(7)]
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_just_in_time_moves_no_uplink_of_any_selection_and_makes_no_update_older
     scenario: Scenario, selection: Any, data: st.DataObject
 ) -> None:
     fleet = replace(data.draw(fleets(scenario)), jitter=0.0, uplink_loss=0.0, absences=())
-    policy = IntentionalDelay(selection=selection)
+    policy = IntentionalDelay(selection=selection).for_planned_slots()
     plain, planned = (
         played(scenario, Asynchronous(selection=selection), fleet),
         played(scenario, policy, fleet),

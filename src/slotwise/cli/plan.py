@@ -50,7 +50,7 @@ def plan(
     """Show what every group size costs: rounds, staleness, the free intentional delay, slots and joules.
 
     The defaults are the MNIST case of the paper (50 compute slots). With a fleet or a radio every schedule is
-    simulated, and intentional delay is just in time for each device.
+    simulated, and intentional delay is the automatic one.
     """
     refuse_idle(options)
     powers = take_powers(options)

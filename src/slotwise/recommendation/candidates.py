@@ -12,7 +12,7 @@ import numpy as np
 
 from slotwise.errors import InputError
 from slotwise.runs import RunConfig
-from slotwise.schedule import Schedule, Timeline, refuse_too_many_uplinks
+from slotwise.schedule import Delay, Schedule, Timeline, refuse_too_many_uplinks
 
 SIXTEENTHS = 16
 
@@ -46,7 +46,7 @@ class Candidate:
 
     schedule: Schedule
     group_size: int
-    delay: int | None  # the free delay; None if it is just in time for each device
+    delay: Delay | None  # the free delay; None if just in time for each device, auto if seeds differ
     prospects: tuple[Prospect, ...]
 
     @property
@@ -147,4 +147,5 @@ def _candidate(base: RunConfig, schedule: Schedule, size: int, seeds: Sequence[i
         prospects.append(Prospect(identity_of(timeline), *counts, *staleness))
     # If the seed does not change the schedule, one timeline stands for all seeds.
     every_seed = tuple(prospects * (len(seeds) // len(prospects)))
-    return Candidate(schedule, size, timelines[0].delay, every_seed)
+    delays = {timeline.delay for timeline in timelines}
+    return Candidate(schedule, size, delays.pop() if len(delays) == 1 else "auto", every_seed)

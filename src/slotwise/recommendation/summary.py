@@ -82,7 +82,8 @@ def sentences(answer: Recommendation) -> Iterator[str]:
 def _delay(candidate: Candidate) -> str:
     if candidate.schedule != "idfl":
         return ""
-    return "just in time" if candidate.delay is None else f"{candidate.delay:,}"
+    delay = "just in time" if candidate.delay is None else candidate.delay
+    return f"{delay:,}" if isinstance(delay, int) else delay
 
 
 def _reason(answer: Recommendation) -> str:

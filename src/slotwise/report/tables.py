@@ -36,7 +36,7 @@ FLEET_COLUMNS = (
     *("idfl\nrounds", "idfl\nstale", "async\nlost"),
 )
 FLEET_CAPTION = (
-    "simulated; stale: mean age of the updates applied, in rounds; idfl: just in time\n"
+    "simulated; stale: mean age of the updates applied, in rounds; idfl: delay auto\n"
     "lost: lost uplinks of async"
 )
 BARS = "▁▂▃▄▅▆▇█"

@@ -62,6 +62,7 @@ def planned_delivery(
         devices = fleet or Fleet.equal(scenario)
         fleet = replace(devices, link_slots=tuple(link.planned_slots))
         scenario = replace(scenario, link_slots=link.planned_broadcast_slots)
+        policy = policy.for_planned_slots()
     return bound_delivery(policy, scenario, fleet, rounds)
 
 

@@ -87,6 +87,10 @@ class Policy(ABC):
             rounds: the number of rounds that will be played at most; None if the deadline decides.
         """
 
+    def for_planned_slots(self) -> Policy:
+        """Return the policy to use over a link whose slots and losses are not known in advance."""
+        return self
+
     def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:  # noqa: ARG002
         """Return exactly what a Scheduler would make of it, without driving one; None if it cannot."""
         return None

@@ -125,7 +125,7 @@ def simulate(
         fleet: the devices, if they are not all equal and without faults.
         link: the slots and losses of uplinks and broadcasts, instead of those of scenario and fleet.
         delay: with a short name, an option of `PolicyConfig`, as participation and selection are. For an
-            unequal fleet "auto" is just in time for each device.
+            unequal fleet "auto" is just in time for each device, or one fixed delay where that is fresher.
         participation: who takes part in a round of "sync" with S < N.
         selection: who sends next.
         seed: with a short name, the seed of random participation and selection.

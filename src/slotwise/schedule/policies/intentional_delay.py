@@ -1,7 +1,7 @@
 """Intentional delay (Algorithm 2): devices wait for a fresher model as long as the channel loses nothing.
 
 For equal devices all wait the same number of rounds (`FixedDelay`). For unequal devices, or another selection
-than first-ready, delivery is just in time:
+than first-ready, delivery is just in time, unless a fixed delay is fresher at no cost (`FixedDelaySearch`):
 
 **The rule.** Take the asynchronous schedule of the fleet (delay 0). Leave its channel as it is: the same
 uplinks in the same slots. Only let every device receive the last broadcast that still lets it finish
@@ -15,7 +15,7 @@ in time is the one of ceil(tau_comp / (r(S+1))) = d* rounds ago, for all S devic
 
 It needs to know the schedule in advance, so it is exact where durations are known. Under jitter, losses and
 absences a plan is made for the fleet without them and followed in rounds instead of slots (`Planned`): a
-heuristic.
+heuristic. There, and over links, fixed delays are not tried: they leave no slack.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ from slotwise.schedule.equal_devices import fixed_delay_timeline, round_ends
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.one_at_a_time import Simulation, applies, one_at_a_time
 from slotwise.schedule.policies.asynchronous import FixedDelay
+from slotwise.schedule.policies.fixed_delay_search import FixedDelaySearch, shortest_round
 from slotwise.schedule.policy import Booking, Delivery, Policy
 from slotwise.schedule.selections.first_ready_selection import first_ready
 from slotwise.schedule.timeline import NEVER, NONE, Timeline, Trainings
 
 MOST_GROUPS = 100_000
 MOST_ROUNDS = 20_000_000
+MOST_COMPARED = 3_000_000  # uplinks by the deadline, up to which fixed delays are tried
 Delay = int | Literal["auto"]
 
 
@@ -49,8 +51,9 @@ Delay = int | Literal["auto"]
 class IntentionalDelay(Policy):
     """Intentional delay, fixed or just in time.
 
-    A delay is in rounds. "auto" is the largest that costs nothing, and just in time for each device if
-    devices are unequal, the group size changes or the selection is not first-ready.
+    A delay is in rounds. "auto" is the largest that costs nothing. If devices are unequal, the group size
+    changes or the selection is not first-ready, it is just in time for each device, or one fixed delay where
+    that is fresher and all durations are known.
     """
 
     name: ClassVar[str] = "idfl"
@@ -59,10 +62,11 @@ class IntentionalDelay(Policy):
     def delivery(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Delivery:
         """Return a fixed delay, or the plan of just-in-time delivery."""
         delay = self._fixed_delay(scenario, fleet)
+        if delay is None:
+            devices = (fleet or Fleet.equal(scenario)).without_faults()
+            delay, shown, plain = self._compare(scenario, fleet, devices, rounds)
         if delay is not None:
             return FixedDelay(scenario.devices, scenario.group_size, delay)
-        devices = (fleet or Fleet.equal(scenario)).without_faults()
-        shown, plain = self._without_delay(scenario, devices, rounds)
         # With all rounds of the plan, so that the last senders of those shown have a next model in it.
         return Planned.of(just_in_time(plain, devices.compute_slots, plain.rounds), shown)
 
@@ -77,11 +81,19 @@ class IntentionalDelay(Policy):
         devices = fleet or Fleet.equal(scenario)
         if not devices.faultless:
             return one_at_a_time(scenario, self, fleet, rounds)
+        delay, shown, plain = self._compare(scenario, fleet, devices, rounds)
+        if delay is not None:
+            fixed = replace(self, delay=delay)
+            in_turn = one_at_a_time(scenario, fixed, fleet, rounds)
+            return event_timeline(scenario, fixed, fleet, rounds) if in_turn is None else in_turn
         # Without faults the plan is what happens, so nothing has to be played.
-        shown, plain = self._without_delay(scenario, devices, rounds)
-        shifted = just_in_time(plain, devices.compute_slots, shown)
+        planned = just_in_time(plain, devices.compute_slots, shown)
         own = None if devices.is_equal_to(scenario) else devices
-        return replace(shifted, scenario=scenario, schedule=self.name, fleet=own)
+        return replace(planned, scenario=scenario, schedule=self.name, fleet=own)
+
+    def for_planned_slots(self) -> Policy:
+        """Return just-in-time delivery alone: it leaves some slack, which durations by chance need."""
+        return _JustInTime(selection=self.selection, delay=self.delay)
 
     def _fixed_delay(self, scenario: Scenario, fleet: Fleet | None) -> int | None:
         """Return the delay of all devices in rounds; None if delivery is just in time."""
@@ -89,6 +101,29 @@ class IntentionalDelay(Policy):
             return scenario.checked_delay(self.delay)
         equal = fleet is None and self.selection is first_ready and not scenario.group_size_changes
         return automatic_delay(scenario) if equal else None
+
+    def _compare(
+        self, scenario: Scenario, fleet: Fleet | None, devices: Fleet, rounds: int | None
+    ) -> tuple[int | None, int, Timeline]:
+        """Compare just-in-time delivery with fixed delays, for devices without faults.
+
+        Returns:
+            The fixed delay if one is better, the number of rounds without delay, and a timeline without
+            delay until all their receivers have sent.
+        """
+        if fleet is None or not self._compares(scenario, fleet):
+            return None, *self._without_delay(scenario, devices, rounds)
+        # A deadline decides alone: the first rounds of a run must not depend on how many of them are shown.
+        horizon = rounds if scenario.deadline is None else None
+        shown, plain = self._without_delay(scenario, devices, horizon)
+        planned = just_in_time(plain, devices.compute_slots, shown)
+        search = FixedDelaySearch(scenario, fleet, horizon, planned, lambda delay: replace(self, delay=delay))
+        return search.best(), min(shown, rounds or shown), plain
+
+    def _compares(self, scenario: Scenario, fleet: Fleet) -> bool:
+        """Return whether fixed delays are tried: all durations are known, and they are not too many."""
+        uplinks = (scenario.deadline or 0) // shortest_round(scenario, fleet) * max(scenario.group_sizes)
+        return fleet.faultless and uplinks <= MOST_COMPARED
 
     def _without_delay(self, scenario: Scenario, fleet: Fleet, rounds: int | None) -> tuple[int, Timeline]:
         """Return the number of rounds without delay, and a timeline until all their receivers have sent.
@@ -98,8 +133,7 @@ class IntentionalDelay(Policy):
         """
         scenario.check_horizon(rounds)
         plain, endless = replace(self, delay=0), replace(scenario, deadline=None)
-        fewest = min(scenario.group_sizes)
-        shortest = fewest * min(fleet.link_slots) + scenario.link_slots
+        fewest, shortest = min(scenario.group_sizes), shortest_round(scenario, fleet)
         more = max(fleet.compute_slots) // shortest + -(-scenario.devices // fewest) + 2
         if more * fewest > MOST_ROUNDS:
             allowed = f"fewer: just-in-time delivery would plan {more:,} rounds, until that device has sent"
@@ -117,6 +151,13 @@ class IntentionalDelay(Policy):
             elif done == shown + more:
                 break
         return shown, Timeline.of(endless, self.name, 0, simulation.record, fleet)
+
+
+class _JustInTime(IntentionalDelay):
+    """Intentional delay whose "auto" is just-in-time delivery, however good a fixed delay is."""
+
+    def _compares(self, scenario: Scenario, fleet: Fleet) -> bool:  # noqa: ARG002
+        return False
 
 
 def automatic_delay(scenario: Scenario, free: int = 0) -> int:
