@@ -36,7 +36,7 @@ from random import Random
 
 import numpy as np
 
-from random_commands import command_line, commands, mended, options_file, sizes
+from random_commands import command_line, commands, mended, mended_file, options_file, sizes
 from slotwise.cli.app import COMMANDS
 from slotwise.cli.app import main as slotwise
 from slotwise.live.server.timings import FILE as TIMINGS
@@ -127,10 +127,12 @@ def cases(seed: int, template: Path, *, slow: bool) -> Iterator[Outcome]:
             outcome = run(seed, arguments, folder)
             (folder / "locked").chmod(0o700)
         yield outcome
-        changed = mended(arguments, outcome.stderr, random) if outcome.code == 2 else None
-        if changed is None or changed == arguments:
+        before = arguments, config, sweep
+        if outcome.code == 2:
+            arguments = mended(arguments, outcome.stderr, random) or arguments
+            config, sweep = (mended_file(text, outcome.stderr) for text in (config, sweep))
+        if before == (arguments, config, sweep):
             return
-        arguments = changed
 
 
 def run(seed: int, arguments: list[str], folder: Path) -> Outcome:

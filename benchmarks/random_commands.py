@@ -182,21 +182,30 @@ def _output(option: Option, random: Random) -> str:
 
 def mended(arguments: list[str], message: str, random: Random) -> list[str] | None:
     """Return a command line that may get further than one that was refused with this message, or None."""
+    if unread := re.match(r"slotwise: (.*): must be (?:a readable|valid) TOML", message):
+        return ["sweep.toml" if argument == unread[1] else argument for argument in arguments]
     refused = re.match(r"slotwise: (--[a-z0-9-]+)(.*)", message)
     if refused is None:
         return None
     name, reason = refused.groups()
-    needed = re.findall(r"without (--[a-z0-9-]+)", reason)
-    missing = name if "is missing" in reason else needed[-1] if needed else ""
-    if random.random() < 0.8 and not _place(arguments, missing) and (option := _declared(arguments, missing)):
+    needed = re.findall(r"without (?:--)?([a-z][a-z0-9-]+)", reason)
+    missing = name if "is missing" in reason else f"--{needed[-1]}" if needed else ""
+    if missing and random.random() < 0.8 and (option := _absent(arguments, missing)):
         return [*arguments, *_written(option, _likely(option, random), random)]
-    other = re.search(r"omitted with (--[a-z0-9-]+)", reason)
-    if other and random.random() < 0.7 and (option := _declared(arguments, other[1])):
+    other = re.search(r"omitted with (?:--)?([a-z][a-z0-9-]+)", reason)
+    if other and random.random() < 0.7 and (option := _declared(arguments, f"--{other[1]}")):
         # It may have an effect with another value of that one.
         return _replaced(arguments, option.name, _written(option, _likely(option, random), random))
     bounds = re.search(r"must be .*?from ([0-9.,e-]+) to ([0-9.,e+-]*[0-9])", reason)
     inside = _between(*(float(bound.replace(",", "")) for bound in bounds.groups()), random) if bounds else ""
     return _replaced(arguments, name, [f"{name}={inside}"] if bounds else [])
+
+
+def mended_file(text: str, message: str) -> str:
+    """Return a TOML file without the option that a message of a refusal blames."""
+    blamed = re.match(r"slotwise: \w+\.toml: ([a-z0-9-]+)", message)
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if not blamed or not line.startswith(f"{blamed[1]} = "))
 
 
 def _replaced(arguments: list[str], name: str, new: list[str]) -> list[str]:
@@ -215,6 +224,11 @@ def _declared(arguments: list[str], name: str) -> Option | None:
     """Return the option of this name of the command."""
     paths = [path for path in commands() if tuple(arguments[: len(path)]) == path]
     return next((option for path in paths for option in commands()[path] if option.name == name), None)
+
+
+def _absent(arguments: list[str], name: str) -> Option | None:
+    """Return the option of this name of the command, if it is not given."""
+    return None if _place(arguments, name) else _declared(arguments, name)
 
 
 def _place(arguments: list[str], name: str) -> slice | None:
