@@ -1,0 +1,25 @@
+"""The interpreter of options: from declarations come checks, flat tables, refusals, flags and help.
+
+An option is a field of a frozen dataclass. Its annotation has the type and, with `Range`, what is allowed;
+its line under ``Attributes:`` is the help text. A field marked with `Choice` holds one of several
+alternatives, each with options of its own: an option of an alternative that was not chosen does not exist.
+This package knows no option by name.
+"""
+
+from slotwise.options.declarations import (
+    Choice,
+    Derived,
+    Either,
+    Option,
+    Range,
+    declared,
+    names_of,
+    nearest_names,
+)
+from slotwise.options.tables import allowed_names, build, choose, nested, resolved, spread, table_of
+from slotwise.options.user_function import UserFunction, loaded
+
+__all__ = [
+    "Choice", "Derived", "Either", "Option", "Range", "UserFunction", "allowed_names", "build", "choose",
+    "declared", "loaded", "names_of", "nearest_names", "nested", "resolved", "spread", "table_of",
+]  # fmt: skip

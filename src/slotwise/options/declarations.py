@@ -1,0 +1,292 @@
+"""Declarations: what annotations of fields say beyond types, and the options of a class and its parts."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import cache
+from math import inf
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from slotwise.option_text import field_help
+from slotwise.options.user_function import OWN_OPTIONS, UserFunction
+
+Mark = TypeVar("Mark")
+Path = tuple[tuple[str, str], ...]  # the choices that lead to an option: (option, alternative) of each
+
+
+@dataclass(frozen=True)
+class Range:
+    """Marks a number, or the numbers of a list, that must lie in a range; infinity and NaN never do."""
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def allows(self, value: float) -> bool:
+        """Return whether a number lies in the range."""
+        if not -inf < value < inf:
+            return False
+        lower = (self.least is None or value >= self.least) and (self.above is None or value > self.above)
+        upper = (self.most is None or value <= self.most) and (self.below is None or value < self.below)
+        return lower and upper
+
+    def describe(self, *, whole: bool) -> str:
+        """Return what is allowed, for a message."""
+        kind = "a whole number" if whole else "a number"
+        if self.least is not None and self.most is not None:
+            return f"{kind} from {_text(self.least)} to {_text(self.most)}"
+        if self.least is not None and self.below is not None:
+            return f"{kind} from {_text(self.least)} to below {_text(self.below)}"
+        bounds = {"above": self.above, "at least": self.least, "below": self.below, "at most": self.most}
+        named = [f"{word} {_text(bound)}" for word, bound in bounds.items() if bound is not None]
+        if whole and self.least is not None:
+            return f"{kind} of {' and '.join(named)}"
+        finite, comma = "" if whole or len(named) > 1 else "finite ", "," if self.least is not None else ""
+        return f"{kind.replace('a ', f'a {finite}', 1)}{comma} {' and '.join(named)}"
+
+
+def _text(number: float) -> str:
+    is_whole = isinstance(number, int) or (abs(number) < 1e9 and number == int(number))
+    return f"{int(number):,}" if is_whole else f"{number:g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Marks a field that holds one of several alternatives.
+
+    Attributes:
+        option: Name of the option that chooses.
+        known: The alternatives by their short names: dataclasses, whose fields are options, or values without
+            options, such as functions and None.
+        prefix: Text before the names of the options of the alternatives.
+        own: Numbers of positional arguments, one of which a user's own function must take, if
+            ``module:function`` is an alternative too.
+    """
+
+    option: str
+    known: Mapping[str, Any]
+    prefix: str = ""
+    own: tuple[int, ...] = ()
+
+    def name_of(self, value: Any) -> str | None:
+        """Return the short name of a value; None if it is none of the known alternatives."""
+        if isinstance(value, UserFunction):
+            return value.name
+        for name, known in self.known.items():
+            # Another process has the same text, or a value that needs a seed, as another object.
+            is_same = known is value or (isinstance(known, str) and known == value)
+            kind = known if isinstance(known, type) else type(known) if is_dataclass(known) else None
+            if is_same or (kind is not None and type(value) is kind):
+                return name
+        return importable_name(value) if self.own else None
+
+    def is_own(self, value: Any) -> bool:
+        """Return whether a value is the user's own, and none of the known alternatives."""
+        return self.name_of(value) not in self.known
+
+
+@dataclass(frozen=True)
+class Either:
+    """Marks a field that holds a value of one of several classes, told apart by the options that are given.
+
+    Attributes:
+        classes: The alternatives, the usual one first.
+    """
+
+    classes: tuple[type[Any], ...]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Marks a field that is no option: it is found out, or follows from others."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a class or of one of its parts.
+
+    Attributes:
+        name: Its name in tables, files and Python.
+        hint: Its type.
+        default: Its default value; that of a choice is the short name.
+        help: What it means.
+        part: The field of the class under which it is found.
+        owners: The choices that have it, one path for each alternative; a path is empty if it always exists.
+        marks: What its annotation says beyond the type.
+    """
+
+    name: str
+    hint: Any
+    default: Any
+    help: str
+    part: str
+    owners: tuple[Path, ...]
+    marks: tuple[Any, ...] = ()
+
+    @property
+    def choice(self) -> Choice | None:
+        """The alternatives among which the option chooses, if it does."""
+        return mark_of(self.marks, Choice)
+
+
+def mark_of(marks: Iterable[Any], kind: type[Mark]) -> Mark | None:
+    """Return the mark of a class; None if there is none."""
+    return next((mark for mark in marks if isinstance(mark, kind)), None)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A field of a class: its type without marks, the marks, and its default."""
+
+    field: Field[Any]
+    hint: Any
+    marks: tuple[Any, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the field."""
+        return self.field.name
+
+    @property
+    def default(self) -> Any:
+        """The default value; ``MISSING`` if there is none."""
+        if self.field.default_factory is not MISSING:
+            return self.field.default_factory()
+        return self.field.default
+
+    @property
+    def choice(self) -> Choice | None:
+        """The alternatives, if the field holds one of several."""
+        return mark_of(self.marks, Choice)
+
+    @property
+    def either(self) -> Either | None:
+        """The alternatives, if the field holds one of several that have no names."""
+        return mark_of(self.marks, Either)
+
+    @property
+    def is_derived(self) -> bool:
+        """True if the field is no option."""
+        return mark_of(self.marks, Derived) is not None
+
+    @property
+    def part(self) -> type[Any] | None:
+        """The class of the field, if its value is made of options itself."""
+        return self.hint if isinstance(self.hint, type) and is_dataclass(self.hint) else None
+
+
+def declarations(owner: Any) -> tuple[Declaration, ...]:
+    """Return the fields of a dataclass; empty for anything else, which has no options."""
+    return _declarations(owner)
+
+
+@cache
+def _declarations(owner: Hashable) -> tuple[Declaration, ...]:
+    if not (isinstance(owner, type) and is_dataclass(owner)):
+        return ()
+    hints = get_type_hints(owner, include_extras=True)
+    return tuple(Declaration(field, *_split(hints[field.name])) for field in fields(owner))
+
+
+def _split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return a type without its marks, and the marks, also those inside ``| None``."""
+    if get_origin(hint) is Annotated:
+        plain, *marks = get_args(hint)
+        return plain, tuple(marks)
+    marked = [kind for kind in get_args(hint) if get_origin(kind) is Annotated]
+    if not marked:
+        return hint, ()
+    plain, *marks = get_args(marked[0])
+    for kind in get_args(hint):
+        if kind is not marked[0]:
+            plain = plain | kind
+    return plain, tuple(marks)
+
+
+def declared(owner: Any) -> Mapping[str, Option]:
+    """Return all options of a class and of its parts, also of alternatives that are not the default.
+
+    ``owner`` is a dataclass, or a `Choice`.
+    """
+    return _declared(owner)
+
+
+@cache
+def _declared(owner: Hashable) -> Mapping[str, Option]:
+    options: dict[str, Option] = {}
+    if isinstance(owner, Choice):
+        walk = _walk_choice(owner, None, "", (), "")
+    else:
+        walk = _walk(owner, "", (), "", None)
+    for option in walk:
+        if option.name in options:
+            first = options[option.name]
+            owners = (*first.owners, *(path for path in option.owners if path not in first.owners))
+            option = Option(  # noqa: PLW2901
+                first.name, first.hint, first.default, first.help, first.part, owners, first.marks
+            )
+        options[option.name] = option
+    return options
+
+
+def _walk(owner: Any, prefix: str, path: Path, part: str, usual: Any) -> Iterator[Option]:
+    """Yield the options of a class; their defaults are those in ``usual``, a value of it, if there is one."""
+    texts = _help(owner)
+    for declaration in declarations(owner):
+        home, name = part or declaration.name, prefix + declaration.name
+        default = declaration.default if usual is None else getattr(usual, declaration.name)
+        if declaration.is_derived:
+            continue
+        if (choice := declaration.choice) is not None:
+            yield from _walk_choice(choice, default, texts.get(declaration.name, ""), path, home)
+        elif declaration.either is not None:
+            for known in declaration.either.classes:
+                yield from _walk(known, prefix, path, home, default if type(default) is known else None)
+        elif declaration.part is not None:
+            yield from _walk(declaration.part, prefix, path, home, None if default is MISSING else default)
+        else:
+            text = texts.get(declaration.name, "")
+            yield Option(name, declaration.hint, default, text, home, (path,), declaration.marks)
+
+
+def _help(owner: Any) -> dict[str, str]:
+    """Return the descriptions of fields, those of a class before those of its bases."""
+    texts: dict[str, str] = {}
+    for kind in reversed(getattr(owner, "__mro__", ())):
+        texts |= field_help(kind) if is_dataclass(kind) else {}
+    return texts
+
+
+def _walk_choice(choice: Choice, usual: Any, text: str, path: Path, part: str) -> Iterator[Option]:
+    default = choice.name_of(usual)
+    yield Option(choice.option, str, default or None, text, part, (path,), (choice,))
+    if choice.own:
+        help_text = f"Parameters of your own function, if {choice.option} is one."
+        yield Option(choice.option + OWN_OPTIONS, dict, None, help_text, part, (path,), ())
+    for name, known in choice.known.items():
+        start = usual if type(usual) is known else None
+        yield from _walk(known, choice.prefix, (*path, (choice.option, name)), part, start)
+
+
+def importable_name(value: Any) -> str | None:
+    """Return ``module:function`` of a function by which it can be imported; None if there is no such name."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
+    found = callable(value) and getattr(sys.modules.get(str(module)), name, None) is value
+    return f"{module}:{name}" if found else None
+
+
+NO_CHOICE = ""  # the short name of an alternative that is written by leaving the option out
+
+
+def names_of(owner: type[Any], *parts: str) -> tuple[str, ...]:
+    """Return the names of the options of a class, or of those under some of its fields."""
+    return tuple(name for name, option in declared(owner).items() if not parts or option.part in parts)
+
+
+def nearest_names(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Return the known names that a misspelt one may stand for, the closest first."""
+    return difflib.get_close_matches(name, list(known), most)

@@ -1,0 +1,240 @@
+"""Values from flat tables of options, and flat tables from values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, field
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError, refuse_unknown_name
+from slotwise.options.declarations import NO_CHOICE, Choice, Either, Path, declarations, declared
+from slotwise.options.user_function import OWN_OPTIONS, UserFunction, pairs
+from slotwise.user_code import describe_value, is_function_name
+
+Value = TypeVar("Value")
+
+
+def table_of(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Return the flat table of a value: the options that exist in it, those of its parts included."""
+    table: dict[str, Any] = {}
+    for declaration in declarations(type(value)):
+        held = getattr(value, declaration.name)
+        if declaration.is_derived:
+            continue
+        if (choice := declaration.choice) is not None:
+            table |= _table_of_choice(choice, held)
+        elif declaration.part is not None or declaration.either is not None:
+            table |= table_of(held, prefix)
+        else:
+            table[prefix + declaration.name] = held
+    return table
+
+
+def _table_of_choice(choice: Choice, held: Any) -> dict[str, Any]:
+    name = choice.name_of(held)
+    if name is None:
+        allowed = "a function that can be imported, so that its name can be written down"
+        raise InputError(choice.option, describe_value(held), allowed)
+    table: dict[str, Any] = {choice.option: name or None}
+    if isinstance(held, UserFunction):
+        return table | ({choice.option + OWN_OPTIONS: dict(held.options)} if held.options else {})
+    return table | table_of(held, choice.prefix)
+
+
+def build(
+    owner: type[Value], given: Mapping[str, Any], start: Value | None = None, *, lenient: bool = False
+) -> Value:
+    """Build a value from a flat table of options.
+
+    Options that are not given come from ``start``, a value of the class, as long as the alternative is the
+    same that they belong to there; otherwise they have their defaults. ``lenient`` ignores options of
+    alternatives that were not chosen, as files of earlier versions have them.
+
+    Raises:
+        NoEffectError: an option belongs to an alternative that was not chosen.
+        UserError: an option is unknown, missing or out of its range.
+    """
+    reader = _Reader(nested(given), lenient=lenient)
+    value: Value = reader.part(owner, start, "")
+    reader.refuse_unread(owner)
+    return value
+
+
+def choose(choice: Choice, given: Mapping[str, Any]) -> Any:
+    """Return the alternative that a flat table describes; as `build` does for a class."""
+    reader = _Reader(nested(given))
+    value = reader.choice(choice, None)
+    reader.refuse_unread(choice)
+    return value
+
+
+def nested(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table in which ``task_options.rate`` is the entry ``rate`` of the table ``task_options``."""
+    table = {name: value for name, value in given.items() if "." not in name}
+    for name, value in given.items():
+        outer, dot, inner = name.partition(".")
+        if dot:
+            table[outer] = {**(table.get(outer) or {}), inner: value}
+    return table
+
+
+def spread(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table without tables in it, the opposite of `nested`: each entry is an option of its own."""
+    table: dict[str, Any] = {}
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            table |= {f"{name}.{inner}": one for inner, one in value.items()}
+        else:
+            table[name] = value
+    return table
+
+
+def resolved(choice: Choice, value: Any) -> Any:
+    """Return the alternative that a value stands for: itself, a short name, or a function of the user's.
+
+    Raises:
+        InputError: it is none of the alternatives.
+    """
+    if isinstance(value, str):
+        return choose(choice, {choice.option: value})
+    if choice.name_of(value) is not None:
+        return value
+    if choice.own and callable(value):
+        return value  # it cannot be named, and so not be part of a table
+    raise InputError(choice.option, describe_value(value), allowed_names(choice))
+
+
+@dataclass
+class _Reader:
+    """Reads a flat table; keeps which options were read, with the alternative chosen by those that choose."""
+
+    given: Mapping[str, Any]
+    lenient: bool = False
+    used: dict[str, str] = field(default_factory=dict)
+
+    def part(self, owner: type[Any], start: Any, prefix: str) -> Any:
+        """Return a value of a class, whose options have names with a prefix."""
+        values: dict[str, Any] = {}
+        for declaration in declarations(owner):
+            name = prefix + declaration.name
+            usual = declaration.default if start is None else getattr(start, declaration.name)
+            if declaration.is_derived:
+                continue
+            if declaration.choice is not None:
+                values[declaration.name] = self.choice(declaration.choice, usual)
+            elif declaration.either is not None:
+                values[declaration.name] = self.either(declaration.either, usual)
+            elif declaration.part is not None:
+                base = None if usual is MISSING else usual
+                values[declaration.name] = self.part(declaration.part, base, prefix)
+            elif name in self.given:
+                self.used[name] = ""
+                values[declaration.name] = self.given[name]
+            elif usual is not MISSING:
+                values[declaration.name] = usual
+            else:
+                raise MissingError(name, "given")
+        with _naming_options(owner, prefix):
+            return owner(**values)
+
+    def choice(self, choice: Choice, usual: Any) -> Any:
+        """Return the alternative that the table names, or else that of the usual value."""
+        name: Any = choice.name_of(usual)
+        own_is_given = choice.option in self.given or choice.option + OWN_OPTIONS in self.given
+        if name not in choice.known and callable(usual) and not own_is_given:
+            return usual
+        if choice.option in self.given:
+            name = NO_CHOICE if self.given[choice.option] is None else self.given[choice.option]
+        self.used[choice.option] = name
+        if isinstance(name, str) and name in choice.known:
+            known = choice.known[name]
+            if not isinstance(known, type):
+                return known
+            return self.part(known, usual if type(usual) is known else None, choice.prefix)
+        if choice.own and isinstance(name, str) and is_function_name(name):
+            return self._user_function(choice, name, usual)
+        raise InputError(choice.option, self.given.get(choice.option), allowed_names(choice))
+
+    def _user_function(self, choice: Choice, name: str, usual: Any) -> UserFunction:
+        self.used[choice.option + OWN_OPTIONS] = ""
+        options = self.given.get(choice.option + OWN_OPTIONS)
+        if options is None:
+            same = isinstance(usual, UserFunction) and usual.name == name
+            options = dict(usual.options) if same else {}
+        return UserFunction(choice.option, name, pairs(choice.option, options), choice.own)
+
+    def either(self, either: Either, usual: Any) -> Any:
+        """Return the alternative of which an option is given; without one, that of the usual value."""
+        asked = {owner: self._first_given(either, owner) for owner in either.classes}
+        asked = {owner: name for owner, name in asked.items() if name}
+        if self.lenient:
+            asked = {owner: name for owner, name in asked.items() if not self._missing(owner)}
+        for owner, name in asked.items():
+            if not isinstance(usual, owner) and (missing := self._missing(owner)):
+                raise NoEffectError(name, self.given[name], f"without {missing}")
+        if len(asked) > 1 and not self.lenient:
+            one, other = list(asked.values())[:2]
+            raise ConflictError(one, other)
+        chosen = list(asked)[-1] if asked else either.classes[0] if usual is MISSING else type(usual)
+        return self.part(chosen, usual if type(usual) is chosen else None, "")
+
+    def _missing(self, owner: type[Any]) -> str:
+        """Return an option that an alternative requires and the table lacks, if there is one."""
+        for name, option in declared(owner).items():
+            is_required = option.default is MISSING and option.owners == ((),)
+            if is_required and self.given.get(name) in (None, ()):
+                return name
+        return ""
+
+    def _first_given(self, either: Either, owner: type[Any]) -> str:
+        """Return the first option in the table that only this alternative has."""
+        shared = [name for other in either.classes if other is not owner for name in declared(other)]
+        for name in declared(owner):
+            if name not in shared and self.given.get(name) not in (None, ()):
+                return name
+        return ""
+
+    def refuse_unread(self, owner: Any) -> None:
+        """Refuse options that the value does not have; None is how a table says that one is not given."""
+        for name, value in self.given.items():
+            refuse_unknown_name("option", name, declared(owner))
+            if name not in self.used and not self.lenient and value is not None:
+                raise NoEffectError(name, value, self._reason_without(owner, name))
+
+    def _reason_without(self, owner: Any, name: str) -> str:
+        """Return why an option does not exist: the choice that would have to be made otherwise."""
+        # Of the ways to the option, the one that agrees longest with what was chosen says what to change.
+        paths = declared(owner)[name].owners
+        option = max((_first_missed(path, self.used) for path in paths), key=itemgetter(0))[1]
+        return f"with {option} {self.used[option]}" if self.used.get(option) else f"without {option}"
+
+
+def _first_missed(path: Path, chosen: Mapping[str, str]) -> tuple[int, str]:
+    """Return how many choices of a path were made, and the option that chooses otherwise."""
+    for number, (option, alternative) in enumerate(path):
+        if chosen.get(option) != alternative:
+            return number, option
+    return -1, ""
+
+
+def allowed_names(choice: Choice) -> str:
+    """Return the alternatives of a choice, for a message."""
+    names = [name for name in choice.known if name != NO_CHOICE]
+    if choice.own:
+        names.append("module:function" if names else "module:function, as in my_module:make_it")
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+@contextmanager
+def _naming_options(owner: type[Any], prefix: str) -> Iterator[None]:
+    """Give the options in an InputError their names in tables: the fields of an alternative have a prefix."""
+    try:
+        yield
+    except InputError as error:
+        own = {declaration.name for declaration in declarations(owner)}
+        if prefix and error.parameter in own:
+            error.rename(prefix + error.parameter)
+        raise
