@@ -1,0 +1,35 @@
+"""Random tables of options still give the timelines, tables and refusals that were recorded."""
+
+import json
+from typing import Any
+
+import llvmlite.binding
+import pytest
+
+from .recorded_tables import FILE, outcome, whole_table
+
+RECORDED: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+SAME_CPU = llvmlite.binding.get_host_cpu_name() == RECORDED["cpu"]
+# Over a radio, the last bit of a logarithm, which differs between CPUs, may decide who sends.
+TIMELINES = [case for case in RECORDED["timelines"] if SAME_CPU or "radio_link" not in case[0]]
+
+
+@pytest.mark.slow
+def test_timelines_are_those_that_were_recorded() -> None:
+    assert [[options, outcome(options)] for options, _ in TIMELINES] == TIMELINES
+
+
+def test_event_by_event_gives_the_same_timelines() -> None:
+    for options, recorded in TIMELINES[::10]:
+        assert outcome(options, events=True) == recorded, options
+
+
+def test_tables_are_those_that_were_recorded() -> None:
+    for options, recorded in RECORDED["tables"]:
+        assert whole_table(options) == recorded, options
+
+
+def test_mistakes_are_refused_as_they_were() -> None:
+    for options, recorded in RECORDED["refusals"]:
+        if SAME_CPU or "radio_link" not in options:
+            assert outcome(options) == recorded, options
