@@ -101,7 +101,7 @@ def train(case: Case, folder: BatchFolder) -> None:
         print(f"{case.name}: {failure.run.name}: {failure.reason}")
     rows = []
     for run in runs:
-        head = (run.config.policy.schedule, run.config.channel.group_size, run.config.seed)
+        head = (run.config.schedule, run.config.channel.group_size, run.config.seed)
         points = folder.run(run.name).points()
         rows += [(*head, p.slot, p.round, f"{p.loss:.6g}", f"{p.accuracy:.4f}") for p in points]
     case.path.parent.mkdir(exist_ok=True)
@@ -116,7 +116,7 @@ def stored(case: Case) -> Curves:
         for path in (*(RESULTS / "grid/runs").iterdir(), *PUBLISHED.iterdir()):
             folder = RunFolder(path)
             config = folder.parameters()
-            policy, size = config.policy.schedule, config.channel.group_size
+            policy, size = config.schedule, config.channel.group_size
             if config == base.with_options(schedule=policy, group_size=size, seed=config.seed):
                 found[identity(config), config.seed] = folder.points()
         return found

@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -26,13 +25,12 @@ from slotwise.cli.app import COMMANDS
 from slotwise.cli.flags import ENERGY, PANELS, WITHOUT_FLAG, Flag, flags_of, run_flags
 from slotwise.costs import Powers
 from slotwise.option_text import field_help
+from slotwise.options import declared
 from slotwise.runs import RunConfig
-from slotwise.runs.config import GROUPS
 from slotwise.runs.toml_options import file_options
-from slotwise.scenario import option_names
 
 PURPOSES = Path(__file__).parents[1] / "python.md"  # lists the public names by purpose
-WORDS = {int: "whole number", float: "number", str: "text", bool: "yes or no", Path: "file"}
+WORDS = {int: "whole number", float: "number", str: "text", bool: "yes or no", Path: "file", dict: "table"}
 PROGRAM = "from slotwise.cli import main; main()"
 
 
@@ -68,10 +66,9 @@ def options() -> Iterator[str]:
 def file_only() -> Iterator[Flag]:
     """Return the options that have no flag, each with the panel that its flag would be in."""
     wanted = set(file_options()) - {flag.name for flag in run_flags()}
-    for group in GROUPS:
-        owner = type(getattr(RunConfig, group))
-        names = [name for name in option_names(owner) if name in wanted]
-        yield from (replace(flag, default=None) for flag in flags_of(owner, PANELS[group], only=names))
+    for option in declared(RunConfig).values():
+        if option.name in wanted:
+            yield Flag(option.name, option.hint, option.help, PANELS[option.part])
 
 
 def batch_keys() -> Iterator[str]:

@@ -67,6 +67,11 @@ class InputError(UserError, ValueError):
         self.parameter, self.value, self.allowed = parameter, value, allowed
         super().__init__(self.described(str, " = "))
 
+    def rename(self, parameter: str) -> None:
+        """Give the parameter another name, also in the message."""
+        self.parameter = parameter
+        self.args = (self.described(str, " = "),)
+
     def described(self, name: Callable[[str], str], sign: str = " ", known: Container[str] = ()) -> str:
         """Return the message with parameters written as ``name`` returns them, and ``sign`` before a value.
 

@@ -45,6 +45,8 @@ def from_text(name: str, text: str, hint: Any) -> Any:
             with suppress(ValueError):
                 return read(text)
     for kind in kinds:
+        if kind is dict:
+            return table_from_text(name, text)
         if get_origin(kind) is tuple:
             try:
                 return tuple(read_whole_number(part.strip()) for part in text.split(",") if part.strip())
@@ -56,3 +58,23 @@ def from_text(name: str, text: str, hint: Any) -> Any:
     allowed: list[str] = [*words, *[numbers[kind] for kind in numbers if kind in kinds][:1]]
     *first, last = allowed
     raise InputError(name, text, f"{', '.join(first)} or {last}" if first else last)
+
+
+def table_from_text(name: str, text: str) -> dict[str, Any]:
+    """Return the values of a text such as "rate=0.5 layers=3 fast=true", each of its plain type."""
+    table: dict[str, Any] = {}
+    for word in text.split():
+        key, separator, value = word.partition("=")
+        if not separator or not key.isidentifier() or key in table:
+            raise InputError(name, text, "parameters by name, as in rate=0.5 layers=3, each once")
+        table[key] = _plain_value(value)
+    return table
+
+
+def _plain_value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text

@@ -14,6 +14,9 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from slotwise.errors import InputError, NoEffectError
+from slotwise.options.declarations import Declaration, Range, declarations, mark_of
+from slotwise.options.tables import resolved
+from slotwise.user_code import describe_value
 
 LARGEST = 10**9  # the product of two such numbers still fits the 64-bit columns of a timeline
 LARGEST_SEED = 2**64 - 1
@@ -199,8 +202,31 @@ def option_names(owner: Any) -> tuple[str, ...]:
 
 def check_fields(instance: Any) -> None:
     """Convert every field of a frozen dataclass to its declared type, or raise an InputError."""
-    for name, hint in field_types(type(instance)).items():
-        object.__setattr__(instance, name, checked(name, getattr(instance, name), hint))
+    for declaration in declarations(type(instance)):
+        name, value = declaration.name, getattr(instance, declaration.name)
+        if declaration.choice is not None:
+            value = resolved(declaration.choice, value)
+        elif declaration.part is not None or declaration.either is not None:
+            kinds = declaration.either.classes if declaration.either else (declaration.hint,)
+            if not isinstance(value, kinds):
+                allowed = " or ".join(f"a {kind.__name__}" for kind in kinds)
+                raise InputError(name, describe_value(value), allowed)
+        else:
+            _check_range(name, value, declaration)
+            value = checked(name, value, declaration.hint)
+        object.__setattr__(instance, name, value)
+
+
+def _check_range(name: str, value: Any, declaration: Declaration) -> None:
+    """Refuse a number outside its range, written as it was given; other mistakes are found by its type."""
+    allowed = mark_of(declaration.marks, Range)
+    if value is None or allowed is None:
+        return
+    whole_numbers = int in (declaration.hint, *get_args(declaration.hint))
+    for number in value if isinstance(value, list | tuple) else (value,):
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        if is_number and not allowed.allows(number) and not (whole_numbers and isinstance(number, float)):
+            raise InputError(name, number, allowed.describe(whole=whole_numbers))
 
 
 def refuse_unused(config: Any) -> None:
@@ -232,11 +258,7 @@ def checked(name: str, value: Any, hint: Any) -> Any:
             raise InputError(name, value, f"{', '.join(names)} or a whole number")
         return value if number is None else number
     elif origin is tuple:
-        if not isinstance(value, list | tuple):
-            item = get_args(hint)[0]
-            numbers = {float: "numbers", int: "whole numbers"}.get(item, "pairs of numbers")
-            raise InputError(name, quoted, f"a list of {numbers}")
-        return tuple(int(item) if _integer(item) is not None else item for item in value)
+        return _checked_list(name, value, get_args(hint)[0])
     elif hint is float:
         return _float(name, value, quoted)
     elif hint is int:
@@ -246,6 +268,17 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     elif hint is str and not isinstance(value, str):
         raise InputError(name, value, "text")
     return value
+
+
+def _checked_list(name: str, value: Any, item_type: Any) -> tuple[Any, ...]:
+    """Return a list as a tuple; its items are checked if they are whole numbers, and else by their class."""
+    numbers = {float: "numbers", int: "whole numbers"}.get(item_type, "pairs of numbers")
+    if not isinstance(value, list | tuple):
+        raise InputError(name, _quoted(value), f"a list of {numbers}")
+    for item in value if item_type is int else ():
+        if _integer(item) is None:
+            raise InputError(name, _quoted(item), f"a list of {numbers}")
+    return tuple(int(item) if _integer(item) is not None else item for item in value)
 
 
 def _float(name: str, value: Any, quoted: object) -> float:

@@ -38,7 +38,7 @@ def is_function_name(name: str) -> bool:
 def load_function(parameter: str, name: str, *arguments: int) -> Callable[..., Any]:
     """Import ``module:function``; the current directory is searched first, as ``python -m`` does.
 
-    The function must accept this number of positional arguments, or one of several numbers.
+    The function must accept this number of positional arguments, or one of several numbers, if any is given.
 
     Raises:
         InputError: the name is malformed, there is no such function, or it takes other arguments.
@@ -63,7 +63,8 @@ def load_function(parameter: str, name: str, *arguments: int) -> Callable[..., A
         raise InputError(parameter, name, f"importable: {module_name} has no {function_name}")
     if not callable(function):
         raise InputError(parameter, name, f"a function, and {function_name} is not callable")
-    check_arguments(parameter, function, *arguments, name=name)
+    if arguments:
+        check_arguments(parameter, function, *arguments, name=name)
     return function  # type: ignore[no-any-return]
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from updates import MODEL, SIZE, arrived, rounds
 
 from slotwise.aggregation import Aggregation, TrimmedMean, Vector, coordinate_median, mean
-from slotwise.aggregation.coordinate_order import BLOCK
+from slotwise.aggregation.robust_rules import BLOCK
 
 shares = st.floats(0.01, 0.49)
 

@@ -54,4 +54,4 @@ def test_a_slope_of_the_hinge_must_be_above_0(slope: float) -> None:
 def test_a_grace_of_the_hinge_must_be_at_least_0(grace: float) -> None:
     with pytest.raises(InputError) as caught:
         Hinge(10, grace)
-    assert str(caught.value) == f"grace = {grace}: must be a finite number of rounds, at least 0"
+    assert str(caught.value) == f"grace = {grace}: must be a finite number, at least 0"

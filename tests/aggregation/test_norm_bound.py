@@ -5,7 +5,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from slotwise.aggregation import Contribution, mean, next_model
+from slotwise.aggregation import Contribution, ServerMomentum, mean, next_model
 from slotwise.aggregation.norm_bound import (
     FACTOR,
     FIRST,
@@ -15,7 +15,6 @@ from slotwise.aggregation.norm_bound import (
     RoundNorms,
     check_clip_norm,
 )
-from slotwise.aggregation.server_momentum import ServerMomentum
 from slotwise.errors import InputError, UserError
 
 MODEL = np.array([30, 40], dtype=np.float32)

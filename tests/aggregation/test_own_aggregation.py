@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slotwise.aggregation import AggregationConfig, Contribution, next_model
+from slotwise.aggregation import RULE, Contribution, next_model
 from slotwise.errors import UserError
 from slotwise.observer import Observer
+from slotwise.options import loaded, resolved
 from slotwise.runs import RunConfig, RunFolder, resume, run
 
 ROOT = Path(__file__).parents[2]
@@ -42,12 +43,12 @@ def test_the_geometric_median_is_not_moved_by_a_wild_update() -> None:
     updates = np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [1e6, 1e6]], dtype=np.float32)
     model = np.zeros(2, dtype=np.float32)
     sent = [Contribution(update, 0, model) for update in updates]
-    found, _ = next_model(AggregationConfig(aggregation=EXAMPLES["geometric_median"]).rule(), model, sent)
+    found, _ = next_model(loaded(resolved(RULE, EXAMPLES["geometric_median"])), model, sent)
     assert np.abs(found).max() < 2
 
 
 def test_the_memory_averages_the_latest_update_of_every_device() -> None:
-    rule, model = AggregationConfig(aggregation=EXAMPLES["device_memory"]).rule(), np.zeros(1, np.float32)
+    rule, model = loaded(resolved(RULE, EXAMPLES["device_memory"])), np.zeros(1, np.float32)
 
     def sent(device: int, value: float) -> Contribution:
         return Contribution(np.array([value], dtype=np.float32), 0, model, device)

@@ -27,7 +27,7 @@ def test_every_combination_is_a_point_once_with_each_seed(read: Read) -> None:
     ]
     assert len({point.run.config for point in spec.points}) == len(spec.points) == 12
     last = spec.points[-1].run.config
-    assert (last.policy.schedule, last.training.learning_rate, last.seed) == ("async", 0.3, 5)
+    assert (last.schedule, last.training.learning_rate, last.seed) == ("async", 0.3, 5)
     assert last.channel.devices == 4
 
 
@@ -39,7 +39,7 @@ def test_without_axes_there_is_a_point_for_each_seed(read: Read) -> None:
 def test_a_list_of_lists_is_an_axis_where_a_list_is_a_value(read: Read) -> None:
     assert read("channels = [2, 3]\nhidden = [4]").axes == ()
     spec = read("channels = [[2, 3], [4]]\nhidden = [[], [5]]")
-    assert [point.run.config.model.channels for point in spec.points] == [(2, 3), (2, 3), (4,), (4,)]
+    assert [point.run.config.model.network.channels for point in spec.points] == [(2, 3), (2, 3), (4,), (4,)]
     assert [point.run.name for point in spec.points[:2]] == [
         "channels=2x3,hidden=none,seed=0",
         "channels=2x3,hidden=5,seed=0",
@@ -71,7 +71,7 @@ def test_points_that_are_the_same_training_share_a_run(read: Read) -> None:
 def test_a_delay_that_is_said_or_found_is_the_same_training(read: Read) -> None:
     spec = read('schedule = "idfl"\ngroup-size = 1\ncompute-slots = 1\ndelay = [0, 2, "auto"]')
     assert spec.points[1].run is spec.points[2].run
-    assert spec.points[0].run.config.policy.schedule == "async"
+    assert spec.points[0].run.config.schedule == "async"
 
 
 def test_unequal_devices_keep_their_own_schedule(read: Read) -> None:

@@ -346,7 +346,7 @@ def test_a_file_gives_the_same_run_as_flags(slotwise: Slotwise, tmp_path: Path, 
 def test_flags_win_over_the_file(slotwise: Slotwise, tmp_path: Path, config: Path) -> None:
     slotwise("--config", config, "--seed", 4, "--hidden", "5", "--out", tmp_path / "run", "--quiet")
     parameters = RunFolder(tmp_path / "run").parameters()
-    assert (parameters.seed, parameters.model.hidden, parameters.channel.group_size) == (4, (5,), 2)
+    assert (parameters.seed, parameters.model.network.hidden, parameters.channel.group_size) == (4, (5,), 2)
 
 
 @pytest.mark.parametrize(
@@ -412,11 +412,12 @@ def test_a_folder_that_is_in_use_is_not_blamed_on_the_file(
 def test_a_default_that_nobody_has_set_is_blamed_on_a_file_only_if_there_are_no_flags(
     slotwise: Slotwise, tmp_path: Path, config: Path
 ) -> None:
-    config.write_text("devices = 4\n")
+    config.write_text('aggregation = "krum"\ngroup-size = 5\n')
     out = ("--out", tmp_path / "run")
-    assert slotwise("--config", config, *out).refusal.startswith(f"slotwise: {config}: group-size = 10:")
+    assert slotwise("--config", config, *out).refusal.startswith(f"slotwise: {config}: byzantine = 2:")
     config.write_text("seed = 4\n")
-    assert slotwise("--config", config, "--devices", 4, *out).refusal.startswith("slotwise: --group-size 10:")
+    flags = ("--aggregation", "krum", "--group-size", 5)
+    assert slotwise("--config", config, *flags, *out).refusal.startswith("slotwise: --byzantine 2:")
 
 
 def test_an_option_spelled_in_two_ways_is_refused(slotwise: Slotwise, tmp_path: Path, config: Path) -> None:

@@ -273,7 +273,7 @@ def test_another_folder_is_read_again(write: Write) -> None:
 
 def test_the_layers_of_a_case_do_not_count_for_another_network() -> None:
     case = RunConfig.from_options({"network": "mlp", "hidden": [7]}).options()
-    assert RunConfig.from_options({"network": "logistic"}, case).model.hidden == ()
+    assert RunConfig.from_options({"network": "logistic"}, case).model.network.hidden == ()
     sized = RunConfig.from_options({"network": "logistic", "bits_per_slot": 100}, case)
     assert sized.channel.link_slots == -(-sized.network().parameters * 32 // 100)
 

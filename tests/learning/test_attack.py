@@ -4,7 +4,8 @@ import pytest
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError
 from slotwise.learning import Evaluation, TrainingStart
-from slotwise.learning.attack import AttackConfig, Attacked
+from slotwise.learning.attack import ATTACK, Attacked, NoAttack, Noise, SignFlip
+from slotwise.options import choose
 
 DEVICES = 20
 
@@ -29,7 +30,7 @@ class Ones:
 
 
 def attacked(seed: int = 0, **options: object) -> Attacked:
-    return Attacked(Ones(), AttackConfig(**options), DEVICES, seed)  # type: ignore[arg-type]
+    return Attacked(Ones(), choose(ATTACK, options), DEVICES, seed)
 
 
 def sent(task: Attacked, device: int, training: int = 0) -> Vector:
@@ -37,7 +38,7 @@ def sent(task: Attacked, device: int, training: int = 0) -> Vector:
 
 
 def test_the_share_of_the_devices_attacks_and_the_seed_decides_which() -> None:
-    config = AttackConfig(attack="sign-flip", attack_share=0.25)
+    config = SignFlip(share=0.25)
     drawn = [config.attackers(DEVICES, seed) for seed in range(20)]
     assert all(len(set(each)) == 5 and min(each) >= 1 and max(each) <= DEVICES for each in drawn)
     assert len(set(drawn)) > 15
@@ -69,7 +70,7 @@ def test_sample_counts_pass_through() -> None:
 
 
 def test_without_an_attack_there_are_no_attackers() -> None:
-    assert AttackConfig().attackers(DEVICES, 0) == ()
+    assert NoAttack().attackers(DEVICES, 0) == ()
 
 
 @pytest.mark.parametrize(
@@ -80,17 +81,17 @@ def test_without_an_attack_there_are_no_attackers() -> None:
         ({"attack": "noise", "attack_share": 1.5}, "attack_share"),
         ({"attack": "noise", "attack_scale": 0}, "attack_scale"),
         ({"attack": "noise", "attack_scale": float("inf")}, "attack_scale"),
-        ({"attack_share": 0.5}, "attack_share"),
-        ({"attack_scale": 5}, "attack_scale"),
+        ({"attack": "none", "attack_share": 0.5}, "attack_share"),
+        ({"attack": "none", "attack_scale": 5}, "attack_scale"),
     ],
 )
 def test_bad_options_are_named(options: dict[str, object], parameter: str) -> None:
     with pytest.raises(InputError) as caught:
-        AttackConfig(**options)  # type: ignore[arg-type]
+        choose(ATTACK, options)
     assert caught.value.parameter == parameter
 
 
 def test_a_share_of_less_than_a_device_is_refused() -> None:
     with pytest.raises(InputError) as caught:
-        AttackConfig(attack="noise", attack_share=0.01).attackers(DEVICES, 0)
+        Noise(share=0.01).attackers(DEVICES, 0)
     assert caught.value.parameter == "attack_share"

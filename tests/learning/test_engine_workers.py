@@ -41,17 +41,19 @@ def test_the_last_model_stays(least_squares: MakeTask) -> None:
 
 
 class Alive:
-    """Counts the models in memory, whoever holds them: w_0 and what the aggregation made."""
+    """Counts the models in memory, whoever holds them: those that the aggregation has been given."""
 
     def __init__(self) -> None:
         self._references: list[weakref.ref[Vector]] = []
         self.most = 0
 
     def aggregate(self, model: Vector, contributions: list[object]) -> Vector:
+        owner = model  # it is given a view
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        self._references.append(weakref.ref(owner))
         updates = [c.update for c in contributions]  # type: ignore[attr-defined]
-        result = (model - np.mean(updates, axis=0)).astype(np.float32)
-        self._references.append(weakref.ref(result))
-        return result
+        return (model - np.mean(updates, axis=0)).astype(np.float32)
 
     def count(self) -> None:
         gc.collect(0)

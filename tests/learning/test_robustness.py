@@ -20,7 +20,7 @@ ATTACK = {"attack": "sign-flip", "attack_share": 0.2, "attack_scale": 10.0}
 def accuracy(**options: Any) -> float:
     config = RunConfig.from_options({**COMMON, **options})
     assert len(config.attackers()) == (3 if "attack" in options else 0)
-    history = train(config.simulate(), build_task(config), aggregation=config.rule.rule(), workers=2)
+    history = train(config.simulate(), build_task(config), aggregation=config.rule, workers=2)
     return float(history.accuracy[-1])
 
 

@@ -68,7 +68,7 @@ def test_the_parameters_are_the_papers() -> None:
             config.training.batch_size,
             config.dataset.samples_per_device,
         ) == (5, 64, 250)
-        assert (config.training.update, config.dataset.input_scale, config.model.channels) == (
+        assert (config.training.update, config.dataset.input_scale, config.model.network.channels) == (
             "sum",
             "standard",
             (10, 20),
@@ -120,9 +120,9 @@ def test_the_readings_begin_with_the_default_and_are_all_trained() -> None:
     trained = {
         (
             run.config.training.update,
-            run.config.rule.aggregation,
+            run.config.options()["aggregation"],
             run.config.dataset.input_scale,
-            run.config.model.network,
+            run.config.options()["network"],
         )
         for run in all_runs([experiment], [0])
     }
@@ -141,7 +141,7 @@ def test_the_quick_look_is_small_and_has_what_it_must_show() -> None:
     runs = all_runs(QUICK, [0])
     steps = sum(len(run.config.simulate()) * run.config.training.local_steps for run in runs)
     assert steps == 133_550
-    found = {(run.config.policy.schedule, run.config.channel.group_size) for run in runs}
+    found = {(run.config.schedule, run.config.channel.group_size) for run in runs}
     assert found >= {("async", 1), ("idfl", 1), ("async", 10), ("idfl", 10), ("async", 50), ("async", 100)}
 
 

@@ -42,7 +42,7 @@ def test_the_answer_is_the_whole_run_with_the_best_schedule_and_the_first_seed(
 ) -> None:
     best = answer.best.candidate
     chosen = answer.config
-    found = (chosen.policy.schedule, chosen.channel.group_size, chosen.seed)
+    found = (chosen.schedule, chosen.channel.group_size, chosen.seed)
     assert found == (best.schedule, best.group_size, 0)
     assert chosen.with_options(schedule="idfl", group_size=1) == answer.finding.question.base
 

@@ -26,7 +26,7 @@ def search(question: Question, loss: Loss) -> tuple[Finding, list[Pilot]]:
 
     def curve(pilot: Pilot) -> Curve:
         config = pilot.run.config
-        name = f"{config.policy.schedule}-S{config.channel.group_size}"
+        name = f"{config.schedule}-S{config.channel.group_size}"
         losses = [
             (slot, loss(name, config.seed, slot / config.deadline)) for slot in range(0, pilot.slot + 1, 4)
         ]

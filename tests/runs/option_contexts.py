@@ -56,7 +56,39 @@ CHANNEL: dict[str, tuple[dict[str, Any], Any]] = {
     "delay": (QUEUE, 0),
     "participation": ({"schedule": "sync"}, "random"),
     "selection": (QUEUE, "random"),
+    "schedule_options": ({**QUEUE, "schedule": "own_parts:policy"}, {"delay": 1}),
+    "participation_options": ({"schedule": "sync", "participation": "own_parts:pick"}, {"stride": 3}),
+    "selection_options": ({**QUEUE, "selection": "own_parts:pick"}, {"stride": 3}),
 }
+OWN_PARTS = """
+import numpy as np
+from slotwise.schedule import IntentionalDelay
+
+class Quadratic:
+    def __init__(self, rate):
+        self.rate = rate
+    def initial_model(self):
+        return np.ones(3, np.float32)
+    def local_update(self, model, start):
+        return (self.rate * (model - start.device)).astype(np.float32)
+    def evaluate(self, model):
+        return float((model**2).sum()), 0.5
+    def named_arrays(self, model):
+        return {"w": model}
+
+def task(config, *, rate: float = 0.5):
+    return Quadratic(rate)
+
+def rule(model, contributions, *, shrink: float = 1.0):
+    total = sum(sent.update.astype(np.float64) for sent in contributions)
+    return (model - shrink * total / len(contributions)).astype(np.float32)
+
+def policy(seed, *, delay: int = 0):
+    return IntentionalDelay(delay=delay)
+
+def pick(waiting, round_number, last_sender, *, stride: int = 1):
+    return max(waiting, key=lambda update: update.device * stride % 7)
+"""
 FLEET: dict[str, tuple[dict[str, Any], Any]] = {
     "compute_distribution": ({"compute_slots": None}, "uniform:1:9"),
     "link_distribution": ({}, "uniform:1:4"),
@@ -144,6 +176,7 @@ LEARNING: dict[str, tuple[dict[str, Any], Any]] = {
     "folder_shape": ({}, FOUND),
     "folder_classes": ({}, FOUND),
     "task": ({"network": None}, "examples.own_task.logistic:make_task"),
+    "task_options": ({"network": None, "task": "own_parts:task"}, {"rate": 0.1}),
     "network": ({}, "mlp"),
     "channels": ({**RADIO, "network": "cnn"}, (1,)),
     "hidden": ({"network": "mlp", "hidden": (2,)}, (3,)),
@@ -170,6 +203,7 @@ LEARNING: dict[str, tuple[dict[str, Any], Any]] = {
     "local_step": ({}, "slotwise.learning.optimizer:adam"),
     "seed": ({}, 1),
     "aggregation": ({}, "fedadam"),
+    "aggregation_options": ({"aggregation": "own_parts:rule"}, {"shrink": 0.5}),
     "discount": (FEDASYNC, "constant"),
     "discount_power": (FEDASYNC, 3.0),
     "discount_slope": ({**FEDASYNC, "discount": "hinge", "discount_grace": 0.0}, 1.0),
@@ -210,6 +244,7 @@ def options_in(context: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def write_files(folder: Path) -> None:
     """Write the files that contexts name."""
+    (folder / "own_parts.py").write_text(OWN_PARTS)
     (folder / "fleet.csv").write_text("device,compute_slots\n1,2\n2,9\n3,4\n4,1\n")
     (folder / "placement.csv").write_text("device,distance_m\n1,50\n2,200\n3,400\n4,500\n")
     (folder / "schemes.csv").write_text("snr_db,efficiency\n-10,0.5\n10,1\n")
@@ -255,7 +290,7 @@ class Outcome:
         task = build_task(config, dataset() if built_in else None)
         every = config.slots_between_evaluations
         try:
-            found = train(config.simulate(), task, aggregation=config.rule.rule(), evaluate_every=every)
+            found = train(config.simulate(), task, aggregation=config.rule, evaluate_every=every)
         except Diverged as error:
             found = error.history
         return found.points

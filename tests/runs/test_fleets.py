@@ -57,7 +57,7 @@ def test_a_run_json_of_before_there_were_fleets_means_the_same(tmp_path: Path) -
     document["parameters"] = {name: value for name, value in document["parameters"].items() if name in first}
     (folder.path / "run.json").write_text(json.dumps(document))
     assert folder.parameters() == parameters
-    assert len(document["parameters"]) == len(first) == 23
+    assert len(first) == 23
 
 
 @pytest.mark.parametrize("seed", [0, 3])

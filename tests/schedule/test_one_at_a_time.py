@@ -11,10 +11,10 @@ from random_fleets import MANY, Case, cases, fleets, scenarios, schedules
 
 from slotwise import InputError, Scenario, Timeline, simulate
 from slotwise.fleet import Fleet
-from slotwise.schedule import one_at_a_time
+from slotwise.options import choose
+from slotwise.schedule import POLICY, one_at_a_time, ready_policy
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.policies.intentional_delay import IntentionalDelay
-from slotwise.schedule.simulation import PolicyConfig
 
 
 def present(case: Case, retransmission: Any) -> Case:
@@ -30,9 +30,8 @@ WAYS = st.sampled_from(["next-turn", "at-once", "erasure"])
 def test_it_is_the_scheduler_event_by_event(case: Case, retransmission: Any, rounds: int | None) -> None:
     fleet = present(case, retransmission).fleet
     options = dict(case.options)
-    policy = PolicyConfig(
-        schedule=options.pop("policy"), **{name: value for name, value in options.items() if name != "seed"}
-    ).policy(options.get("seed", 0))
+    seed, options["schedule"] = options.pop("seed", 0), options.pop("policy")
+    policy = ready_policy(choose(POLICY, options), seed)
     fast = one_at_a_time.one_at_a_time(case.scenario, policy, fleet, rounds)
     assert fast is not None
     # An equal fleet belongs to no timeline.

@@ -15,16 +15,18 @@ from slot_by_slot import SlotBySlot
 
 from slotwise import InputError, Scenario, Timeline, UserError, simulate
 from slotwise.fleet import Fleet
+from slotwise.options import choose
 from slotwise.runs import RunConfig
 from slotwise.schedule import (
     POLICIES,
+    POLICY,
     Asynchronous,
     Delivery,
     IntentionalDelay,
     Policy,
-    PolicyConfig,
     RandomSelection,
     Waiting,
+    ready_policy,
     scheduler_for,
 )
 from slotwise.schedule.events import Drive
@@ -60,7 +62,7 @@ def test_a_policy_is_named_in_a_configuration() -> None:
     timeline = config.simulate()
     assert timeline.schedule == "half-delayed"
     assert timeline == simulate(config.channel, HALF_DELAYED)
-    assert not config.policy.depends_on_seed
+    assert not ready_policy(config.policy).depends_on_seed
 
 
 def test_a_selection_is_named_in_a_configuration() -> None:
@@ -70,8 +72,8 @@ def test_a_selection_is_named_in_a_configuration() -> None:
 
 
 def test_a_configuration_with_names_is_made_without_importing_them() -> None:
-    PolicyConfig(schedule="no_such_module:make_policy")
-    PolicyConfig(selection="no_such_module:choose")
+    RunConfig.from_options({"schedule": "no_such_module:make_policy"})
+    RunConfig.from_options({"selection": "no_such_module:choose"})
 
 
 @pytest.mark.parametrize(
@@ -86,9 +88,10 @@ def test_a_configuration_with_names_is_made_without_importing_them() -> None:
     ],
 )
 def test_a_configuration_tells_whether_the_seed_matters(options: dict[str, Any], depends: bool) -> None:
-    config = PolicyConfig(**options)
-    assert config.depends_on_seed == depends
-    shown = {str(simulate(EXAMPLE, config.policy(seed), rounds=20).device.tolist()) for seed in range(5)}
+    policy = choose(POLICY, options)
+    assert policy.depends_on_seed == depends
+    every = [simulate(EXAMPLE, ready_policy(policy, seed), rounds=20) for seed in range(5)]
+    shown = {str(timeline.device.tolist()) for timeline in every}
     assert (len(shown) > 1) == depends
 
 

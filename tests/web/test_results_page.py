@@ -66,7 +66,7 @@ def test_runs_are_filtered_by_any_option(page: Page) -> None:
     assert found
     for name in found:
         config = RunFolder(PUBLISHED / name).parameters()
-        assert (config.policy.schedule, config.seed) == ("idfl", 1)
+        assert (config.schedule, config.seed) == ("idfl", 1)
         assert config.channel.group_size >= 25
     write(page, "schedule=idfl no-such-name")
     assert shown(page) == []

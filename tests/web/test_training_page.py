@@ -76,7 +76,7 @@ def test_a_refused_training_says_why(explorer: Served, browser: Browser, tmp_pat
         )
         page.click("#train")
         page.wait("document.querySelector('#training [data-name=learning_rate] .wrong').textContent")
-        assert "above 0" in page.text("#training [data-name=learning_rate] .wrong")
+        assert "must be a number" in page.text("#training [data-name=learning_rate] .wrong")
         page.errors[:] = [error for error in page.errors if "422" not in error]
     assert not (tmp_path / "runs").exists()
 

@@ -3,18 +3,15 @@
 A model and an update are flat float32 vectors. An update is w_start − w_end of a local training, so the step
 size is already in it. The schedule decides which updates meet in a round; a rule is a function of the model
 and of the contributions that arrived; it may also keep a state.
+
+To add a rule, write a function, or a frozen dataclass whose fields are its options, and name it in `RULES`.
 """
 
-from slotwise.aggregation.aggregation_config import RULES, AggregationConfig
-from slotwise.aggregation.averaged_models import model_average
-from slotwise.aggregation.coordinate_order import TrimmedMean, coordinate_median
-from slotwise.aggregation.delay_adaptive import DelayAdaptive
-from slotwise.aggregation.discount import Discount, Hinge, Polynomial, constant
-from slotwise.aggregation.fedasync import FedAsync
-from slotwise.aggregation.fedbuff import FedBuff
-from slotwise.aggregation.fedopt import FedAdagrad, FedAdam, FedYogi
-from slotwise.aggregation.krum import Krum, MultiKrum
-from slotwise.aggregation.norm_clipping import NormClipping
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from slotwise.aggregation.means import fedavg, mean, model_average
+from slotwise.aggregation.robust_rules import Krum, MultiKrum, NormClipping, TrimmedMean, coordinate_median
 from slotwise.aggregation.rule import (
     NO_STATE,
     Aggregation,
@@ -23,17 +20,47 @@ from slotwise.aggregation.rule import (
     Vector,
     check_group_sizes,
     keeps_state,
-    mean,
     next_model,
 )
-from slotwise.aggregation.sample_weighted import fedavg
-from slotwise.aggregation.server_momentum import ServerMomentum
-from slotwise.aggregation.staleness_weighted import StalenessWeightedMean
+from slotwise.aggregation.server_optimizers import FedAdagrad, FedAdam, FedYogi, ServerMomentum
+from slotwise.aggregation.staleness_rules import (
+    DelayAdaptive,
+    Discount,
+    FedAsync,
+    FedBuff,
+    Hinge,
+    Polynomial,
+    StalenessWeightedMean,
+    constant,
+)
+from slotwise.options import Choice
+
+RULES: Mapping[str, Any] = {
+    "mean": mean,
+    "fedavg": fedavg,
+    "model-average": model_average,
+    "staleness-weighted": StalenessWeightedMean,
+    "fedasync": FedAsync,
+    "fedbuff": FedBuff,
+    "delay-adaptive": DelayAdaptive,
+    "fedavgm": ServerMomentum,
+    "fedadam": FedAdam,
+    "fedyogi": FedYogi,
+    "fedadagrad": FedAdagrad,
+    "trimmed-mean": TrimmedMean,
+    "median": coordinate_median,
+    "krum": Krum,
+    "multi-krum": MultiKrum,
+    "norm-clipping": NormClipping,
+}
+RULE = Choice("aggregation", RULES, own=(2, 3))
+RuleChoice = Annotated[Any, RULE]
+"""A rule of a run: a value of one of the classes above, a function, or a `UserFunction`."""
 
 __all__ = [
-    "NO_STATE", "RULES", "Aggregation", "AggregationConfig", "Contribution", "DelayAdaptive", "Discount",
-    "FedAdagrad", "FedAdam", "FedAsync", "FedBuff", "FedYogi", "Hinge", "Krum", "MultiKrum", "NormClipping",
-    "Polynomial", "RuleState", "ServerMomentum", "StalenessWeightedMean", "TrimmedMean", "Vector",
-    "check_group_sizes", "constant",
-    "coordinate_median", "fedavg", "keeps_state", "mean", "model_average", "next_model",
+    "NO_STATE", "RULE", "RULES", "Aggregation", "Contribution", "DelayAdaptive", "Discount", "FedAdagrad",
+    "FedAdam", "FedAsync", "FedBuff", "FedYogi", "Hinge", "Krum", "MultiKrum", "NormClipping", "Polynomial",
+    "RuleChoice", "RuleState", "ServerMomentum", "StalenessWeightedMean", "TrimmedMean", "Vector",
+    "check_group_sizes", "constant", "coordinate_median", "fedavg", "keeps_state", "mean", "model_average",
+    "next_model",
 ]  # fmt: skip

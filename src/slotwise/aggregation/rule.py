@@ -1,4 +1,4 @@
-"""Aggregation rules: their type, their inputs, the checked call of a rule, and the paper's rule, `mean`."""
+"""Aggregation rules: their type, their inputs, and the checked call of a rule."""
 
 from __future__ import annotations
 
@@ -51,19 +51,6 @@ Aggregation = (
 
 A rule with a third argument keeps a state: it gets the state of the round before and also returns the next.
 """
-
-
-def mean(model: Vector, contributions: Sequence[Contribution]) -> Vector:
-    """w_{k+1} = w_k − (1/S) Σ updates: the paper's rule (eq. 5 with eq. 11), which ignores staleness.
-
-    Summed in double precision and in the order of the uplinks, then rounded once. On a synchronous schedule
-    it is federated averaging (McMahan, Moore, Ramage, Hampson and Agüera y Arcas, "Communication-Efficient
-    Learning of Deep Networks from Decentralized Data", AISTATS 2017) with devices of equally many samples.
-    """
-    total = np.zeros(model.shape, dtype=np.float64)
-    for contribution in contributions:
-        total += contribution.update
-    return (model - total / len(contributions)).astype(np.float32)
 
 
 def keeps_state(aggregation: Callable[..., Any]) -> bool:

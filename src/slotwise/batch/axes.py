@@ -27,8 +27,8 @@ class Axis:
 
     @property
     def title(self) -> str:
-        """The name as flags and TOML files write it: ``group-size``."""
-        return self.name.replace("_", "-")
+        """The name as files write it: ``group-size``; ``task.rate`` for a parameter of a task."""
+        return self.name.replace("_options.", ".").replace("_", "-")
 
     @property
     def is_numeric(self) -> bool:

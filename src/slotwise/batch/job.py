@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from slotwise.learning.local_training import LocalTraining
 from slotwise.runs import RunConfig
-from slotwise.schedule import Timeline, automatic_delay
+from slotwise.schedule import IntentionalDelay, Timeline, automatic_delay
+from slotwise.schedule.selections import first_ready
 
 CACHED_RUNS, CACHED_SUMMARIES, CACHED_TIMELINES = 4096, 4096, 16
 TEST_IMAGES = 10_000
@@ -91,17 +92,18 @@ def as_trained(config: RunConfig) -> RunConfig:
     """
     if config.slot_ms is not None:  # a duration for joules, which the batch keeps with its powers
         config = replace(config, slot_ms=None)
-    if config.policy.schedule != "idfl":
-        return config if config.policy.delay == "auto" else config.with_options(delay="auto")
-    has_one_delay = config.policy.selection == "first-ready" and not config.channel.group_size_changes
+    policy = config.policy
+    if not isinstance(policy, IntentionalDelay):
+        return config
+    has_one_delay = policy.selection is first_ready and not config.channel.group_size_changes
     has_one_delay = has_one_delay and config.radio.radio_link is None
     if config.make_fleet() is not None or not has_one_delay:
         return config
     free = free_delay(config.channel)
-    delay = free if config.policy.delay == "auto" else config.policy.delay
+    delay = free if policy.delay == "auto" else policy.delay
     # The normal form of a delay: none is async, and the free one is auto, however it was given.
     if delay == 0:
-        return config.with_options(schedule="async", delay="auto")
+        return config.with_options(schedule="async")
     return config.with_options(delay="auto" if delay == free else delay)
 
 

@@ -20,6 +20,7 @@ from slotwise.data.dataset_cache import missing_notice
 from slotwise.errors import InputError, UserError
 from slotwise.extras import require
 from slotwise.files import write_atomically, write_csv
+from slotwise.learning.models import NetworkModel
 from slotwise.machine import available_cores
 from slotwise.observer import Observer
 from slotwise.runs.data_identity import DataUse, refuse_mixed_data
@@ -60,9 +61,10 @@ def run_batch(
     asked = spec if isinstance(spec, BatchSpec) else BatchSpec.read(Path(spec))
     # Refuse what would fail in every process.
     for run in asked.runs:
-        if not run.config.model.is_own and (missing := run.config.dataset.missing):
-            raise UserError(missing)
-        run.config.model.require_package()
+        if isinstance(run.config.model, NetworkModel):
+            if missing := run.config.dataset.missing:
+                raise UserError(missing)
+            run.config.model.require_package()
     require("matplotlib")
     folder = BatchFolder(Path(out))
     # Before an executor is made, which may take long; and once more under the lock, as another process

@@ -22,6 +22,7 @@ from slotwise.costs import Powers
 from slotwise.errors import ConflictError, InputError, MissingError, UserError, refuse_unknown_name
 from slotwise.files import load_toml
 from slotwise.learning.local_training import LocalTraining
+from slotwise.options import spread
 from slotwise.runs import RunConfig
 from slotwise.runs.config import SHORTHANDS, refuse_unknown
 from slotwise.runs.cpu_options import SPEEDS
@@ -207,7 +208,7 @@ def _split_case(name: str, options: Options, defaults: Options | None = None) ->
         if "seed" in options:
             raise ConflictError("seed", "seeds")
         refuse_unknown({key: value for key, value in options.items() if key not in SHORTHANDS})
-        return _Case(name, *split_axes(options), defaults)
+        return _Case(name, *split_axes(spread(options)), defaults)
     except UserError as error:
         raise (UserError(f"case {name}: {error}") if name else error) from error
 
@@ -221,7 +222,7 @@ class _Combination(NamedTuple):
 
     def value(self, name: str, config: RunConfig) -> Any:
         # The option may be an axis of other cases only.
-        return self.options[name] if name in self.options else config.options().get(name)
+        return self.options[name] if name in self.options else spread(config.options()).get(name)
 
     def name(self, axes: Mapping[str, Axis]) -> str:
         """Return the name without the seed, made from the axes of the case."""

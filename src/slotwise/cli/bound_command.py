@@ -24,6 +24,7 @@ from slotwise.cli.flags import (
 )
 from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError
 from slotwise.files import check_writable, write_atomically
+from slotwise.options import choose
 from slotwise.report.bound_figure import CONSTANT_NAMES, bound_figure, print_case
 from slotwise.report.plotting import picture_kind
 from slotwise.report.progress import StageProgress
@@ -31,7 +32,7 @@ from slotwise.runs import RunFolder
 from slotwise.runs.bound_case import BoundCase, estimate_constants
 from slotwise.runs.config import RunConfig
 from slotwise.scenario import Scenario, whole
-from slotwise.schedule import Delay, PolicyConfig
+from slotwise.schedule import POLICY, Delay
 from slotwise.theory.bound import Constants, Setting
 
 ANALYSIS = panel("Constants of the analysis")
@@ -115,7 +116,7 @@ def _setting(options: dict[str, Any], rounds: int | None) -> Setting:
 def _delay(scenario: Scenario, schedule: str, delay: Delay) -> int:
     if schedule not in ("async", "idfl"):
         raise InputError("schedule", schedule, "async or idfl")
-    PolicyConfig(schedule=schedule, delay=delay)
+    choose(POLICY, {"schedule": schedule} | ({} if delay == "auto" else {"delay": delay}))
     if delay == "auto":
         return theory.free_delay(scenario) if schedule == "idfl" else 0
     return delay

@@ -15,6 +15,7 @@ from slotwise.data.facts import FOLDER_FACTS
 from slotwise.errors import ConflictError, NoEffectError
 from slotwise.fleet.fleet_config import PER_DEVICE_JOULES
 from slotwise.option_text import field_help, from_text
+from slotwise.options import Option, declared
 from slotwise.scenario import field_types, option_names
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ PANELS = {
     "training": panel("Local training"),
     "rule": panel("Aggregation"),
     "adversary": panel("Attack"),
+    "bits": panel("Updates"),
+    "evaluate_every": panel("Evaluation"),
 }
 ENERGY = panel("Energy")
 OUTPUT = panel("Output")
@@ -134,15 +137,31 @@ def run_flags(
     shorthands = {"samples_per_slot": "channel", "bits_per_slot": "channel", "fleet_file": "fleet"}
     shorthands |= dict.fromkeys(("cycles_per_sample", "cpu_ghz", "cpu_slot_ms", "cpu_kappa"), "fleet")
     shorthands |= {"radio_placement_file": "radio", "radio_schemes_file": "radio"}
-    found: list[Flag] = []
+    flags: list[Flag] = []
     for group in groups or tuple(PANELS):
-        found += flags_of(type(getattr(RunConfig(), group)), PANELS[group], defaults=usual)
+        flags += [
+            _flag_of(option, PANELS[group], usual.get(option.name, option.default))
+            for option in declared(RunConfig).values()
+            if option.part == group and option.name not in WITHOUT_FLAG
+        ]
         names = [name for name, home in shorthands.items() if home == group]
-        found += flags_of(Shorthand, PANELS[group], only=names)
-    if not groups:
-        found += flags_of(RunConfig, PANELS["training"], only=["evaluate_every"])
-        found += flags_of(RunConfig, PANELS["rule"], only=["bits"])
-    return tuple(flag for flag in found if not only or flag.name in only)
+        flags += flags_of(Shorthand, PANELS[group], only=names)
+    return tuple(flag for flag in flags if not only or flag.name in only)
+
+
+def _flag_of(option: Option, panel: Group, default: Any) -> Flag:
+    """Return the flag of an option; its help says with which choices it exists."""
+    hint = ALSO_TEXT.get(option.name, option.hint)
+    shown = default if isinstance(default, int | float | str | tuple) else None
+    return Flag(option.name, hint, f"{option.help}{_owners_text(option)}", panel, shown)
+
+
+def _owners_text(option: Option) -> str:
+    """Return the choices that have an option, such as " (fedbuff, fedavgm)"; nothing if it always exists."""
+    if not all(option.owners):
+        return ""
+    names = dict.fromkeys(path[-1][1] for path in option.owners)
+    return f" ({', '.join(names)})"
 
 
 def power_flags() -> tuple[Flag, ...]:

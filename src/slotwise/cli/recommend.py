@@ -10,17 +10,16 @@ from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slotwise.aggregation import AggregationConfig
 from slotwise.cli.app import INTERRUPTED
 from slotwise.cli.flags import WORKERS, AsJson, Flag, Quiet, command, output, panel, run_flags
 from slotwise.errors import InputError, UserError
 from slotwise.files import load_toml
+from slotwise.options import names_of
 from slotwise.recommendation.metric import MetricName
 from slotwise.report.progress import BatchProgress, stop_on_signals
 from slotwise.report.tables import table_console
 from slotwise.runs import RunConfig
 from slotwise.runs.toml_options import blaming_file, toml_options
-from slotwise.scenario import option_names
 
 if TYPE_CHECKING:
     from slotwise.recommendation.answer import Recommendation
@@ -96,7 +95,7 @@ def _base(given: dict[str, Any]) -> RunConfig:
     except InputError as error:
         if error.parameter != "group_size":
             raise
-    rule = option_names(AggregationConfig)
+    rule = names_of(RunConfig, "rule")
     plain = RunConfig.from_options({name: value for name, value in smallest.items() if name not in rule})
     return RunConfig.from_options({**smallest, "group_size": plain.channel.devices}).with_options(**own)
 

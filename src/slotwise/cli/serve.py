@@ -18,7 +18,6 @@ from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_wi
 from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table
 from slotwise.errors import MissingError, NoEffectError
 from slotwise.fleet.fleet_config import BATTERY_OPTIONS
-from slotwise.learning.attack import AttackConfig
 from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig, resume_live
 from slotwise.live import serve as serve_live
@@ -28,6 +27,7 @@ from slotwise.live.server.serving import check_resume, check_serve, config_like
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.log_event import Level
 from slotwise.observer import Observer, Observers
+from slotwise.options import names_of
 from slotwise.report.number_text import counted, loss_text
 from slotwise.report.percent import percent
 from slotwise.report.progress import stop_on_signals
@@ -39,7 +39,7 @@ from slotwise.web.live_page import PageOptions, live_page
 
 BROKER, SERVER, PAGE = panel("Broker"), panel("Server"), panel("Page")
 SERVER_FLAGS = flags_of(ServerConfig, SERVER)
-SIMULATED_ONLY = (*SIMULATED_FAULTS, *BATTERY_OPTIONS, *option_names(AttackConfig))
+SIMULATED_ONLY = (*SIMULATED_FAULTS, *BATTERY_OPTIONS, *names_of(RunConfig, "adversary"))
 RUN_FLAGS = tuple(
     flag for flag in run_flags() if flag.name not in (*SIMULATED_ONLY, *option_names(ServerConfig))
 )

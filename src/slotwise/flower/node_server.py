@@ -32,6 +32,7 @@ from slotwise.live.server.server_config import LARGEST_PACKET, ServerConfig, liv
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
 from slotwise.observer import Observer, Observers
+from slotwise.options import loaded
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.user_code import describe_error
 
@@ -96,7 +97,7 @@ def serve(
         raise InputError("message_timeout", message_timeout, "a finite number of seconds above 0")
     server = _server_config(options, message_timeout)
     live_plan(chosen)  # this and the rule are made for their checks, before anything is written
-    chosen.rule.rule()
+    loaded(chosen.rule)
     if not isinstance(arrays, ArrayRecord):
         raise InputError("arrays", type(arrays).__name__, "an ArrayRecord with the first model")
     nodes = _Nodes(chosen.channel.devices, observer or Observer())

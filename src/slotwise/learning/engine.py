@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import (
+    RULE,
     Aggregation,
-    AggregationConfig,
     Contribution,
     RuleState,
     Vector,
@@ -39,6 +39,7 @@ from slotwise.learning.task import (
 from slotwise.learning.workers import WorkerPlan, Workers, plan_of
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer
+from slotwise.options import loaded, resolved
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
 from slotwise.user_code import check_arguments
@@ -409,12 +410,13 @@ def _first_other_round(history: History, timeline: Timeline) -> int | None:
 def rule_of(aggregation: Aggregation | str) -> Aggregation:
     """Return the rule of a name, with its default options; a rule is returned as it is, if it can be one."""
     if isinstance(aggregation, str):
-        return AggregationConfig(aggregation=aggregation).rule()
+        return loaded(resolved(RULE, aggregation))  # type: ignore[no-any-return]
     if isinstance(aggregation, type):
         name = aggregation.__name__
         raise InputError("aggregation", f"the class {name}", f"an object of it, as in {name}()")
-    check_arguments("aggregation", aggregation, 2, 3)
-    return aggregation
+    rule: Aggregation = loaded(aggregation)
+    check_arguments("aggregation", rule, 2, 3)
+    return rule
 
 
 def evaluation_rounds(timeline: Timeline, every: int | None) -> frozenset[int]:

@@ -1,38 +1,21 @@
-"""Built-in networks by name, and the layers that can be chosen for each."""
+"""Built-in networks: their layers and sizes. To add one, write a class and name it in `NETWORKS`."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Literal, NamedTuple
+from typing import Annotated, ClassVar
 
-NetworkName = Literal["cnn", "mlp", "logistic", "cnn-dropout", "resnet8-gn", "resnet8-bn"]
-RESNETS: tuple[NetworkName, ...] = ("resnet8-gn", "resnet8-bn")
-DROPOUT: Mapping[NetworkName, float] = {"cnn-dropout": 0.5}  # as in PyTorch's MNIST example
+from slotwise.errors import InputError
+from slotwise.learning.fastcnn.architecture import Architecture
+from slotwise.options import Choice, Range
+from slotwise.scenario import check_fields
+
 STAGES = ((16, 1), (32, 2), (64, 2))  # channels and stride of each stage of a ResNet-8
-
-
-class NetworkKind(NamedTuple):
-    """Default layers of a built-in network; None where the network has no such layers to choose.
-
-    Attributes:
-        channels: Output channels of the convolutions.
-        hidden: Units of the dense layers before the last.
-    """
-
-    channels: tuple[int, ...] | None
-    hidden: tuple[int, ...] | None
-
-
-NETWORKS: Mapping[NetworkName, NetworkKind] = {
-    "cnn": NetworkKind(channels=(10, 20), hidden=(50,)),
-    "mlp": NetworkKind(channels=None, hidden=(64,)),
-    "logistic": NetworkKind(channels=None, hidden=None),
-    "cnn-dropout": NetworkKind(channels=(10, 20), hidden=(50,)),
-    "resnet8-gn": NetworkKind(channels=None, hidden=None),
-    "resnet8-bn": NetworkKind(channels=None, hidden=None),
-}
+Shape = tuple[int, int, int]
+Layers = Annotated[tuple[int, ...], Range(least=1)]
 
 
 @dataclass(frozen=True)
@@ -79,3 +62,103 @@ class Resnet8:
             total += pixels * inputs * outputs if stride != 1 else 0
             inputs = outputs
         return 3 * (total + inputs * self.classes) - first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network(ABC):
+    """A network for images of any shape, and of any number of classes."""
+
+    channels: ClassVar[tuple[int, ...]] = ()
+    hidden: ClassVar[tuple[int, ...]] = ()
+    needs_torch: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @abstractmethod
+    def size(self, input_shape: Shape, classes: int) -> Architecture | Resnet8:
+        """Return the network for these images; a ValueError if they are too small for its layers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cnn(Network):
+    """Convolutions, each 5×5 with max-pool 2 and relu, and dense layers.
+
+    Attributes:
+        channels: Output channels of the convolutions, each 5×5 with max-pool 2 and relu.
+        hidden: Units of the dense layers before the last (default of the mlp: 64).
+    """
+
+    dropout: ClassVar[float] = 0.0
+    channels: Layers = (10, 20)  # type: ignore[misc]
+    hidden: Layers = (50,)  # type: ignore[misc]
+
+    def size(self, input_shape: Shape, classes: int) -> Architecture:
+        """Return the layers for these images."""
+        convolutions = tuple((count, 5) for count in self.channels)
+        return Architecture(
+            input_shape=input_shape,
+            convolutions=convolutions,
+            hidden=self.hidden,
+            classes=classes,
+            dropout=self.dropout,
+        )
+
+
+class CnnDropout(Cnn):
+    """The cnn with dropout of a half after the convolutions and the dense layers, as in PyTorch's example."""
+
+    dropout: ClassVar[float] = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mlp(Network):
+    """Dense layers only.
+
+    Attributes:
+        hidden: Units of the dense layers before the last.
+    """
+
+    hidden: Layers = (64,)  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.hidden:
+            raise InputError("hidden", self.hidden, "at least one layer; network logistic has none")
+
+    def size(self, input_shape: Shape, classes: int) -> Architecture:
+        """Return the layers for these images."""
+        return Architecture(input_shape=input_shape, convolutions=(), hidden=self.hidden, classes=classes)
+
+
+class Logistic(Network):
+    """Multinomial logistic regression."""
+
+    def size(self, input_shape: Shape, classes: int) -> Architecture:
+        """Return the layer for these images."""
+        return Architecture(input_shape=input_shape, convolutions=(), hidden=(), classes=classes)
+
+
+class Resnet8Gn(Network):
+    """ResNet-8 with group normalisation."""
+
+    needs_torch: ClassVar[bool] = True
+
+    def size(self, input_shape: Shape, classes: int) -> Resnet8:
+        """Return its size for these images."""
+        return Resnet8(input_shape, classes)
+
+
+class Resnet8Bn(Resnet8Gn):
+    """ResNet-8 with batch normalisation."""
+
+
+NETWORKS: Mapping[str, type[Network]] = {
+    "cnn": Cnn,
+    "mlp": Mlp,
+    "logistic": Logistic,
+    "cnn-dropout": CnnDropout,
+    "resnet8-gn": Resnet8Gn,
+    "resnet8-bn": Resnet8Bn,
+}
+NETWORK = Choice("network", NETWORKS)

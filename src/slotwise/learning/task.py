@@ -161,7 +161,8 @@ class CheckedTask:
         self.one_per_process: bool = getattr(task, "one_per_process", False)
         """True if several workers of this task have to be processes."""
         # Asked for once: a task may write to the array that it returned.
-        self._first = model = self._first_model()
+        self._first: Vector | None = self._first_model()
+        model = self._first
         self.size = model.size
         if getattr(task, "local_updates", None) is not None:
             check_arguments(f"task {name}: local_updates", task.local_updates, 2)
@@ -182,8 +183,14 @@ class CheckedTask:
         """Return the task with checks, unless it has them already."""
         return task if isinstance(task, CheckedTask) else cls(type(task).__name__, task)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers get the models that they train on one by one: the first is not sent along.
+        return {**self.__dict__, "_first": None}
+
     def initial_model(self) -> Vector:
         """Return the task's first model, which is read-only."""
+        if self._first is None:
+            self._first = self._first_model()
         return self._first
 
     def _first_model(self) -> Vector:

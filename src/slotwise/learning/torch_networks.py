@@ -6,7 +6,7 @@ from typing import Literal
 
 from slotwise.extras import importing
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.networks import STAGES, NetworkName, Resnet8
+from slotwise.learning.networks import STAGES, Resnet8
 
 with importing():
     from torch import Tensor, nn
@@ -32,7 +32,7 @@ def sequential(architecture: Architecture) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def build_network(name: NetworkName, size: Architecture | Resnet8) -> nn.Module:
+def build_network(name: str, size: Architecture | Resnet8) -> nn.Module:
     """Return a built-in network as a torch module."""
     if isinstance(size, Architecture):
         return sequential(size)

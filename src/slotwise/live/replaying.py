@@ -14,6 +14,7 @@ from slotwise.errors import UserError
 from slotwise.learning import Task, TrainingStart
 from slotwise.learning.task import CheckedTask, update_of
 from slotwise.live.server.model_health import Rollback
+from slotwise.options import loaded
 from slotwise.runs import RunFolder
 from slotwise.runs.execution import build_task
 from slotwise.schedule import Timeline
@@ -40,7 +41,7 @@ def replay(path: Path | str, task: Task | None = None) -> Vector:
     except (OSError, ValueError, AttributeError, TypeError):
         # The server writes it after timeline.json, and may have been killed in between.
         raise UserError(f"{live_file}: missing or damaged; resume the run, which writes it again") from None
-    rule = NormBounded(config.rule.rule(), description["live_options"]["clip_norm"] or "off")
+    rule = NormBounded(loaded(config.rule), description["live_options"]["clip_norm"] or "off")
     return _last_model(timeline, build_task(config) if task is None else task, rule, rollbacks)
 
 

@@ -16,7 +16,6 @@ from slotwise.data import DataName, PartitionName
 from slotwise.data.dataset_config import InputScale
 from slotwise.errors import InputError
 from slotwise.learning.local_training import LocalUpdate
-from slotwise.learning.networks import NetworkName
 from slotwise.runs import RunConfig
 from slotwise.runs.config import EVALUATIONS
 from slotwise.scenario import Scenario
@@ -35,7 +34,7 @@ class Reading(NamedTuple):
     update: LocalUpdate = "sum"  # of the gradients of a local training
     aggregation: str = "mean"
     input_scale: InputScale = "standard"  # pixels standardised, or 0 to 1
-    network: NetworkName = "cnn"
+    network: str = "cnn"
 
     @property
     def options(self) -> dict[str, str]:

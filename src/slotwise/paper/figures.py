@@ -82,7 +82,7 @@ def _comparison(experiment: Curves, results: Results, seeds: Sequence[int]) -> C
 def _tradeoff(experiment: Tradeoff, results: Results, seeds: Sequence[int]) -> CurveFigure:
     """Return one figure against slots and against rounds."""
     labels = {
-        f"{one.policy.schedule}, compute {one.channel.compute_slots}, r={one.channel.link_slots}": one
+        f"{one.schedule}, compute {one.channel.compute_slots}, r={one.channel.link_slots}": one
         for one in experiment.configs(0)
     }
     colours = [SLOTS_COLOURS[number // len(BOTH) % len(SLOTS_COLOURS)] for number in range(len(labels))]
@@ -104,7 +104,7 @@ def _remedies(experiment: Remedies, results: Results, seeds: Sequence[int]) -> C
     panels = []
     for schedule in BOTH:
         own, paper = (
-            {label: config for label, config in every.items() if config.policy.schedule == schedule}
+            {label: config for label, config in every.items() if config.schedule == schedule}
             for every in (experiment.remedies(0), experiment.fixed(0))
         )
         hues = (BLUE, VERMILLION, GREEN, BLACK)
@@ -138,7 +138,7 @@ def _lines(
         started = [curve for curve in seed_curves(results, config, seeds) if curve.points]
         # A seed that diverged would cut the mean short, so it is drawn only if there is no other.
         drawn = [curve.points for curve in started if curve.status != "diverged"]
-        broken = dashed or (dashes and config.policy.schedule == "async")
+        broken = dashed or (dashes and config.schedule == "async")
         curves = tuple(drawn or [curve.points for curve in started[:1]])
         shown = label if config.channel.group_size_changes else f"{label}, d={staleness(config)}"
         lines.append(Line(shown, colour, broken, curves))

@@ -150,7 +150,7 @@ def costs_section(runs: Iterable[Run], powers: Powers | None = None) -> Section:
     found: dict[object, RunConfig] = {}
     for run in runs:
         config = run.config
-        found.setdefault((config.dataset.data, config.channel, config.policy.schedule), config)
+        found.setdefault((config.dataset.data, config.channel, config.schedule), config)
     parts: list[Content] = [paragraph(COSTS)]
     headings = COST_HEADINGS
     if powers is not None:
@@ -176,7 +176,7 @@ def _cost_row(config: RunConfig, powers: Powers | None) -> Sequence[str]:
     costs = Costs.of(timeline, powers)
     least, _, most = (f"{number:,}" for number in costs.air_slots)
     cells = (
-        config.policy.schedule,
+        config.schedule,
         *map(str, (channel.group_size_text, channel.compute_slots, channel.link_slots)),
         *(f"{share:.1%}" for share in channel_shares(timeline)),
         least if least == most else f"{least} to {most}",

@@ -56,7 +56,7 @@ def final_accuracy_text(evidence: Evidence, schedule: Schedule, group_size: int)
 
 def staleness(config: RunConfig) -> int:
     """Return d, the staleness of updates once every device has sent: G−1, less the delay of idfl."""
-    delay = free_delay(config.channel) if config.policy.schedule == "idfl" else 0
+    delay = free_delay(config.channel) if config.schedule == "idfl" else 0
     return config.channel.groups - 1 - delay
 
 

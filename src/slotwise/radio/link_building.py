@@ -86,9 +86,9 @@ def make_link(
     more_power = radio.radio_server_power_dbm - radio.radio_power_dbm
     more_noise = radio.radio_device_noise_figure_db - radio.radio_noise_figure_db
     model = radio.radio_broadcast_bits or broadcast_bits
-    for name, size in (("radio_bits", bits), ("radio_broadcast_bits", model)):
-        if not fixed:
-            _refuse_overflow(name, size, radio.radio_coherence_slots)
+    if not fixed:
+        _refuse_overflow("radio_bits", bits, radio.radio_coherence_slots)
+        _refuse_overflow("radio_broadcast_bits", model, radio.radio_coherence_slots)
     settings = LinkSettings(
         fixed_slots=fixed,
         threshold=_threshold(radio, bits, fixed * hertz * seconds),
@@ -104,12 +104,17 @@ def make_link(
         deadline=NO_DEADLINE if until is None else until,
     )
     conditions = _conditions(radio, scenario, seed, hertz * seconds)
-    if isinstance(conditions, TraceConditions) and conditions.trace.quantity == "bits":
-        scale = conditions.bits_at_unit_efficiency
-        settings = replace(settings, uplink_scale=scale, broadcast_scale=scale, broadcast_gain=1.0)
-    link = RadioLink(conditions, rate_of(radio), settings)
+    link = RadioLink(conditions, rate_of(radio), _with_bits_of_trace(settings, conditions))
     _refuse_unreachable(radio, link, uplinks_only=uplinks_only)
     return link
+
+
+def _with_bits_of_trace(settings: LinkSettings, conditions: Conditions) -> LinkSettings:
+    """Return settings in which a trace of bits, if there is one, says what a slot carries, both ways."""
+    if not isinstance(conditions, TraceConditions) or conditions.trace.quantity != "bits":
+        return settings
+    scale = conditions.bits_at_unit_efficiency
+    return replace(settings, uplink_scale=scale, broadcast_scale=scale, broadcast_gain=1.0)
 
 
 def _refuse_overflow(name: str, bits: int, coherence_slots: int) -> None:

@@ -81,10 +81,8 @@ class Candidate:
 
 def with_schedule(base: RunConfig, schedule: Schedule, group_size: int, seed: int) -> RunConfig:
     """Return ``base`` with another schedule; idfl has the free delay, only sync participation."""
-    participation = base.policy.participation if schedule == "sync" else "round-robin"
-    return base.with_options(
-        schedule=schedule, group_size=group_size, delay="auto", participation=participation, seed=seed
-    )
+    own = {"delay": "auto"} if schedule == "idfl" else {}
+    return base.with_options(schedule=schedule, group_size=group_size, seed=seed, **own)
 
 
 @dataclass(frozen=True)

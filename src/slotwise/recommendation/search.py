@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+from slotwise.aggregation import check_group_sizes
 from slotwise.batch.specification import MOST_SEEDS, checked_seeds
 from slotwise.costs import Powers
 from slotwise.data.facts import FOUND_IN_FOLDER
@@ -60,13 +61,9 @@ def recommend(
     sizes = _group_sizes(config, group_sizes)
     question = Question(
         # The powers have the duration of a slot.
-        config.with_options(schedule="sync", delay="auto", group_size=sizes[0], seed=0, slot_ms=None),
+        config.with_options(schedule="sync", group_size=sizes[0], seed=0, slot_ms=None),
         sizes,
-        tuple(
-            range(whole("seeds", seeds, largest=MOST_SEEDS))
-            if isinstance(seeds, int)
-            else checked_seeds(seeds)
-        ),
+        _seeds(seeds),
         Metric(
             metric,
             Target.parse(target) if isinstance(target, str) else target,
@@ -89,6 +86,13 @@ def recommend(
     return replace(answer, path=None) if out is None else answer
 
 
+def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    """Return the seeds of the search: the first ones, if a number is given."""
+    if isinstance(seeds, int):
+        return tuple(range(whole("seeds", seeds, largest=MOST_SEEDS)))
+    return tuple(checked_seeds(seeds))
+
+
 def _group_sizes(base: RunConfig, sizes: Sequence[int] | None) -> tuple[int, ...]:
     """Return the group sizes in ascending order, each once.
 
@@ -101,7 +105,7 @@ def _group_sizes(base: RunConfig, sizes: Sequence[int] | None) -> tuple[int, ...
     for size in sizes:
         whole("group_sizes", size, 1, base.channel.devices)
         try:
-            base.rule.check_group_size(size)
+            check_group_sizes(base.rule, [size])
         except InputError as error:
             if error.parameter != "group_size":
                 raise
@@ -111,7 +115,7 @@ def _group_sizes(base: RunConfig, sizes: Sequence[int] | None) -> tuple[int, ...
 
 def _is_large_enough(base: RunConfig, size: int) -> bool:
     try:
-        base.rule.check_group_size(size)
+        check_group_sizes(base.rule, [size])
     except InputError:
         return False
     return True

@@ -88,7 +88,7 @@ def read_curves(folders: Iterable[Path]) -> dict[str, list[Point]]:
     for run, name in zip(runs, names, strict=True):
         config = run.parameters()
         shown = name if names.count(name) == 1 else str(run.path)
-        schedule = config.policy.schedule
+        schedule = config.schedule
         prefix = "" if shown == schedule else f"{shown}: "
         curves[f"{prefix}{schedule} S={config.channel.group_size_text}"] = run.points()
     return curves

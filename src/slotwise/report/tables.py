@@ -248,7 +248,7 @@ class RunSummary:
         return {
             "run": str(self.folder.path),
             "status": self.folder.status,
-            "schedule": self.config.policy.schedule,
+            "schedule": self.config.schedule,
             "group_size": size.group_size_text if size.group_size_changes else size.group_size,
             "seed": self.config.seed,
             "final": self.points[-1]._asdict() if self.points else None,
@@ -269,7 +269,7 @@ def run_tables(runs: Sequence[RunSummary], *, per_device: bool = False) -> Itera
         if run.points:
             last = run.points[-1]
             figures = [f"{last.round}", f"{last.slot}", loss_text(last.loss), percent(last.accuracy)]
-        policy, size = run.config.policy.schedule, run.config.channel.group_size_text
+        policy, size = run.config.schedule, run.config.channel.group_size_text
         curve = sparkline([point.loss for point in run.points])
         table.add_row(run.name, run.folder.status, policy, size, *figures, curve)
     yield table

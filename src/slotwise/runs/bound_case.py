@@ -8,13 +8,15 @@ from typing import Any, cast
 
 from slotwise.errors import InputError
 from slotwise.learning.estimation import Measurement, SgdTask, measure, one_step
+from slotwise.learning.models import NetworkModel
+from slotwise.learning.networks import Logistic
 from slotwise.machine import available_cores
 from slotwise.observer import Observer
 from slotwise.runs.config import RunConfig, beyond_the_paper
 from slotwise.runs.execution import build_task
 from slotwise.runs.run_folder import RunFolder
 from slotwise.scenario import whole
-from slotwise.schedule import POLICIES, Timeline
+from slotwise.schedule import Policy, Timeline
 from slotwise.theory.bound import Bound, Constants, Setting, corrected, published, round_robin
 
 # Gradients of so many samples are computed, for training and for measuring: about a minute on two cores.
@@ -76,10 +78,9 @@ def estimate_constants(
         InputError: the theorems do not cover the run.
     """
     config = folder.parameters()
-    if config.policy.schedule not in POLICIES or config.policy.depends_on_seed:
+    if not isinstance(config.policy, Policy) or config.policy.depends_on_seed:
         raise InputError("estimate", folder.path, "a run of a built-in schedule without random participation")
-    options, usual = config.options(), RunConfig().options()
-    if any(options[name] != usual[name] for name in beyond_the_paper()):
+    if not config.changed_options().keys().isdisjoint(beyond_the_paper()):
         allowed = "a run of equal devices without faults, with aggregation mean, bits 32 and no task"
         raise InputError("estimate", folder.path, allowed)
     timeline = config.simulate()
@@ -117,13 +118,15 @@ def _setting(
         rounds=min(wanted, timeline.rounds),
         batch_size=batch,
         learning_rate=config.training.learning_rate if rate is None else rate,
-        delay=scenario.groups - 1 if config.policy.schedule == "sync" else timeline.delay or 0,
+        delay=scenario.groups - 1 if config.schedule == "sync" else timeline.delay or 0,
     )
 
 
 def _notes(config: RunConfig, setting: Setting, timeline: Timeline) -> tuple[str, ...]:
     notes = ["L and heterogeneity are the largest values found: the true constants are at least as large."]
-    if config.model.network != "logistic":  # all others have relu, and so kinks
+    if not (
+        isinstance(config.model, NetworkModel) and isinstance(config.model.network, Logistic)
+    ):  # all others have relu, and so kinks
         notes.append("This network has no finite L: the estimate is the curvature met along the way.")
     if config.training.local_steps > 1:
         notes.append(

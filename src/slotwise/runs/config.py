@@ -8,13 +8,12 @@ and the command line write it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, get_origin
 
-from slotwise.aggregation import AggregationConfig
+from slotwise.aggregation import RuleChoice, check_group_sizes, mean
 from slotwise.data import FACTS, DatasetConfig
 from slotwise.data.facts import FOUND_IN_FOLDER
 from slotwise.data.npz_folder import input_type
@@ -28,13 +27,14 @@ from slotwise.errors import (
 )
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_file import options_of_file
-from slotwise.learning.attack import AttackConfig
+from slotwise.learning.attack import AttackChoice, NoAttack
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.flower_project import devices_of
 from slotwise.learning.local_training import LocalTraining
-from slotwise.learning.model_config import DEFAULT_LAYERS, ModelConfig
-from slotwise.learning.networks import DROPOUT, RESNETS, Resnet8
+from slotwise.learning.models import FlowerApp, ModelOptions, NetworkModel, OwnTask
+from slotwise.learning.networks import Resnet8
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
+from slotwise.options import build, declared, nested, resolved, table_of
 from slotwise.radio import RadioConfig, RadioLink, make_link
 from slotwise.radio.placement import read_distances
 from slotwise.radio.radio_config import needs_slot
@@ -43,23 +43,26 @@ from slotwise.runs.cpu_options import cpu_options
 from slotwise.runs.slot_duration import refuse_other_slot_ms, shared_slot_ms
 from slotwise.scenario import (
     Scenario,
+    check_fields,
     checked,
     compute_slots,
-    field_types,
     option_names,
     parse_group_sizes,
     whole,
 )
 from slotwise.schedule import (
-    POLICIES,
-    SELECTIONS,
-    PolicyConfig,
+    POLICY,
+    IntentionalDelay,
+    Policy,
+    PolicyChoice,
+    Synchronous,
     Timeline,
+    ready_policy,
     refuse_too_many_uplinks,
     simulate,
 )
 from slotwise.schedule.policies.synchronous import BOOKED
-from slotwise.user_code import describe_value
+from slotwise.schedule.selections import SELECTION, first_ready, shortest_uplink
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +71,17 @@ class RunConfig:
 
     Attributes:
         channel: Devices and channel.
-        policy: Schedule and delay.
+        policy: The schedule: sync, async, idfl, or your own policy as module:function.
         fleet: How devices differ.
         radio: Fading channels in place of fixed slots.
         dataset: Data set and its partition.
         model: Network, or your own task.
         training: Local training, and the seed of everything random.
-        rule: Aggregation rule.
-        adversary: Devices that attack.
+        rule: Aggregation rule: mean, fedavg (weighted by samples), model-average,
+            staleness-weighted, fedasync, fedbuff, delay-adaptive, fedavgm, fedadam, fedyogi, fedadagrad,
+            trimmed-mean, median, krum, multi-krum, norm-clipping, or your own as module:function.
+        adversary: Updates of the attackers: sign-flip sends the update times minus the scale, noise sends
+            normal random numbers of the scale times the update's size.
         bits: Bits of each number of an update; 32 sends it unchanged.
         evaluate_every: Slots between evaluations, each of which reads all samples of the devices and the test
             set. Default: a hundredth of the deadline.
@@ -83,23 +89,20 @@ class RunConfig:
     """
 
     channel: Scenario = Scenario(devices=100, group_size=10, compute_slots=50, deadline=50_000)  # noqa: RUF009
-    policy: PolicyConfig = PolicyConfig()  # noqa: RUF009
+    policy: PolicyChoice = IntentionalDelay()  # noqa: RUF009
     fleet: FleetConfig = FleetConfig()  # noqa: RUF009
     radio: RadioConfig = RadioConfig()  # noqa: RUF009
     dataset: DatasetConfig = DatasetConfig()  # noqa: RUF009
-    model: ModelConfig = ModelConfig()  # noqa: RUF009
+    model: ModelOptions = NetworkModel()  # noqa: RUF009
     training: LocalTraining = LocalTraining()  # noqa: RUF009
-    rule: AggregationConfig = AggregationConfig()  # noqa: RUF009
-    adversary: AttackConfig = AttackConfig()  # noqa: RUF009
+    rule: RuleChoice = mean
+    adversary: AttackChoice = NoAttack()  # noqa: RUF009
     bits: int = UNQUANTISED
     evaluate_every: int | None = None
     slot_ms: float | None = None
 
     def __post_init__(self) -> None:
-        for name in GROUPS:
-            kind = type(getattr(RunConfig, name))
-            if not isinstance(getattr(self, name), kind):
-                raise InputError(name, describe_value(getattr(self, name)), f"a {kind.__name__}")
+        check_fields(self)
         whole("bits", self.bits, FEWEST_BITS, UNQUANTISED)
         if self.evaluate_every is not None:
             whole("evaluate_every", self.evaluate_every)
@@ -108,7 +111,7 @@ class RunConfig:
         # These are called for their checks: what cannot be built is refused here.
         self.make_fleet()
         for size in self.channel.group_sizes:
-            self.rule.check_group_size(size)
+            check_group_sizes(self.rule, [size])
         self.attackers()
         self.dataset.check_devices(self.channel.devices)
         for name, reason in self._unused_with_own_task().items():
@@ -144,8 +147,9 @@ class RunConfig:
 
         They are refused only where they are given: a search tries other schedules with the same options.
         """
-        found, policy = {}, self.policy
-        if policy.schedule == "sync" and min(self.channel.group_sizes) == self.channel.devices:
+        found = {}
+        everyone = min(self.channel.group_sizes) == self.channel.devices
+        if isinstance(self.policy, Synchronous) and everyone:
             found["participation"] = "if group_size is the number of devices"
         if self.radio.radio_link == "rate-adaptive" and not self._plans_uplinks:
             planners = "just-in-time delivery, batteries or shortest-uplink"
@@ -156,10 +160,10 @@ class RunConfig:
     def _plans_uplinks(self) -> bool:
         """True if anything depends on the slots that an uplink typically takes."""
         policy, fleet = self.policy, self.fleet
-        if policy.schedule not in POLICIES or policy.selection not in SELECTIONS:
+        if not isinstance(policy, Policy) or SELECTION.is_own(policy.selection):
             return True
-        just_in_time = policy.schedule == "idfl" and policy.delay == "auto"
-        by_length = "shortest-uplink" in (policy.selection, policy.participation)
+        just_in_time = isinstance(policy, IntentionalDelay) and policy.delay == "auto"
+        by_length = shortest_uplink in (policy.selection, getattr(policy, "participation", None))
         paid = fleet.has_batteries and any((fleet.sending_joules, *fleet.device_sending_joules))
         return just_in_time or by_length or paid
 
@@ -172,7 +176,7 @@ class RunConfig:
             if needs_slot(self.radio.radio_link, self.radio.radio_threshold_db):
                 refuse_other_slot_ms(self.slot_ms, self.radio.radio_slot_ms)
         for name, reason in self._unused_link().items():
-            group: Any = getattr(self, _declarations()[name][0])
+            group: Any = getattr(self, declared(RunConfig)[name].part)
             if getattr(group, name) != getattr(type(group), name):
                 raise NoEffectError(name, getattr(group, name), reason)
         if self.radio.radio_link is not None and self.model.is_own:
@@ -181,10 +185,10 @@ class RunConfig:
                     raise MissingError(name, "given with a task of your own")
 
     def _unused_with_own_task(self) -> dict[str, str]:
-        if self.model.flower_app is not None:  # it has its own data and its own training
+        if isinstance(self.model, FlowerApp):  # it has its own data and its own training
             names = (*option_names(DatasetConfig), *option_names(LocalTraining))
             return dict.fromkeys((name for name in names if name != "seed"), "with flower_app")
-        return {} if self.model.task is None else {"input_scale": "with a task of your own"}
+        return {"input_scale": "with a task of your own"} if isinstance(self.model, OwnTask) else {}
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> RunConfig:
@@ -214,7 +218,7 @@ class RunConfig:
         chosen |= {name: value for name, value in slot.items() if name not in SHORTHANDS}
         chosen |= cpu_options({**options, **slot}, {**case, **chosen})
         chosen |= _default_group_size(case, chosen)
-        config = cls().with_options(**{**case, **chosen})
+        config = cls.from_saved(case).with_options(**chosen)
         # Only now: whether an option has an effect may depend on files and on the case.
         for name, reason in config.unused().items():
             if name in options:
@@ -223,7 +227,7 @@ class RunConfig:
             return config
         if "compute_slots" in chosen:
             raise ConflictError("samples_per_slot", "compute_slots")
-        if config.model.flower_app is not None:  # it alone knows how many samples a training takes
+        if isinstance(config.model, FlowerApp):  # it alone knows how many samples a training takes
             raise ConflictError("samples_per_slot", "flower_app", "give the compute slots instead")
         steps, batch = config.training.local_steps, config.training.batch_size
         return config.with_options(compute_slots=compute_slots(steps, batch, shorthand.samples_per_slot))
@@ -235,13 +239,13 @@ class RunConfig:
         Options that had another name are renamed; those that were accepted though they have no effect get
         their default values.
         """
-        table, usual = renamed(options), cls().options()
+        table, known = renamed(options), declared(cls)
         # An error names one option at a time. Each gets its default once, so this ends.
         while True:
             try:
-                return cls().with_options(**table)
+                return build(cls, table, lenient=True)
             except NoEffectError as error:
-                table[error.parameter] = usual[error.parameter]
+                table[error.parameter] = known[error.parameter].default
 
     @classmethod
     def from_toml(cls, path: Path) -> RunConfig:
@@ -253,25 +257,12 @@ class RunConfig:
     def with_options(self, /, **options: Any) -> RunConfig:
         """Return a copy with some options replaced, whichever class declares them."""
         refuse_unknown(options)
-        changes: dict[str, Any] = {}
-        nested: dict[str, dict[str, Any]] = {}
-        for name, value in options.items():
-            group = _declarations()[name][0]
-            if group:
-                nested.setdefault(group, {})[name] = value
-            else:
-                changes[name] = checked_option(name, value)
-        if "group_size" in nested.get("channel", {}):  # the later sizes before do not count
-            nested["channel"] = {"group_size_changes": ()} | nested["channel"]
-        if "network" in nested.get("model", {}):  # nor do the layers of the network before
-            layers = {"channels": DEFAULT_LAYERS, "hidden": DEFAULT_LAYERS}
-            nested["model"] = layers | nested["model"]
-        if self._changes_folder(nested.get("dataset", {})):  # nor does what was found in another folder
-            found = {name: getattr(DatasetConfig, name) for name in FOUND_IN_FOLDER}
-            nested["dataset"] = found | nested["dataset"]
-        for group, values in nested.items():
-            changes[group] = replace(getattr(self, group), **values)
-        return replace(self, **changes) if changes else self
+        changes = dict(options)
+        if "group_size" in changes:  # the later sizes before do not count
+            changes.setdefault("group_size_changes", ())
+        if self._changes_folder(changes):  # nor does what was found in another folder
+            changes = {name: getattr(DatasetConfig, name) for name in FOUND_IN_FOLDER} | changes
+        return build(type(self), changes, start=self)
 
     def _changes_folder(self, options: Mapping[str, Any]) -> bool:
         folder = options.get("data_folder")
@@ -280,17 +271,20 @@ class RunConfig:
 
     def options(self) -> dict[str, Any]:
         """Return the flat table of all options, as run.json has it; ``slot_ms`` only with a CPU."""
-        table: dict[str, Any] = {}
-        for name, value in asdict(self).items():
-            table |= value if name in GROUPS else {name: value}
+        table = table_of(self)
         if self.slot_ms is None:
             del table["slot_ms"]
         return table
 
     def changed_options(self) -> dict[str, Any]:
         """Return the options that differ from the defaults of `RunConfig`."""
-        usual = RunConfig().options()
-        return {name: value for name, value in self.options().items() if value != usual.get(name)}
+        known = declared(RunConfig)
+        return {name: value for name, value in self.options().items() if value != known[name].default}
+
+    @property
+    def schedule(self) -> str:
+        """The short name of the policy, or module:function of your own."""
+        return POLICY.name_of(self.policy) or ""
 
     @property
     def seed(self) -> int:
@@ -315,7 +309,7 @@ class RunConfig:
     @property
     def schedule_depends_on_seed(self) -> bool:
         """True if another seed may give another schedule; your own policy is called with the seed."""
-        if self.policy.schedule not in POLICIES or self.policy.depends_on_seed:
+        if not isinstance(self.policy, Policy) or self.policy.depends_on_seed:
             return True
         if self.radio.depends_on_seed and self.radio.radio_seed is None:
             return True
@@ -375,14 +369,16 @@ class RunConfig:
         """
         fleet = self.make_fleet()
         refuse_too_many_uplinks(self.channel, rounds, fleet, events=self.needs_events)
-        policy = self.policy.policy(self.seed)
+        policy = ready_policy(self.policy, self.seed)
         return simulate(self.channel, policy, rounds=rounds, fleet=fleet, link=self.make_link())
 
     @property
     def needs_events(self) -> bool:
         """True if equal devices, too, are simulated event by event."""
-        needs = self.policy.schedule not in POLICIES or self.policy.selection != "first-ready"
-        needs = needs or bool(self.channel.group_size_changes) or self.policy.participation not in BOOKED
+        policy = self.policy
+        needs = not isinstance(policy, Policy) or policy.selection is not first_ready
+        needs = needs or bool(self.channel.group_size_changes)
+        needs = needs or (isinstance(policy, Synchronous) and policy.participation not in BOOKED)
         return needs or self.radio.radio_link is not None
 
     def network(self) -> Architecture | Resnet8:
@@ -399,21 +395,14 @@ class RunConfig:
                 raise InputError("data_folder", folder, allowed)
             found = f"with inputs {list(facts.input_shape)} and {facts.classes or 'no'} classes"
             raise InputError("data_folder", f"{folder} {found}", TRAINABLE_FOLDER)
-        if self.model.network in RESNETS:
-            return Resnet8(shape, facts.classes)
+        assert isinstance(self.model, NetworkModel)  # a task of the user's has no network that is known here
         try:
-            return Architecture(
-                input_shape=shape,
-                convolutions=tuple((count, 5) for count in self.model.channels),
-                hidden=self.model.hidden,
-                classes=facts.classes,
-                dropout=DROPOUT.get(self.model.network, 0.0),
-            )
+            return self.model.network.size(shape, facts.classes)
         except ValueError as error:
             # With inputs of another type no layers would help.
             if folder is not None and (kind := input_type(folder)) != "uint8":
                 raise InputError("data_folder", f"{folder} with {kind} inputs", TRAINABLE_FOLDER) from None
-            raise InputError("channels", self.model.channels, f"fewer layers: {error}") from None
+            raise InputError("channels", self.model.network.channels, f"fewer layers: {error}") from None
 
     @property
     def slots_between_evaluations(self) -> int:
@@ -423,7 +412,6 @@ class RunConfig:
 
 # Options whose values belong to that of another option: they get their defaults if it changes.
 DEPENDENT: Mapping[str, tuple[str, ...]] = {
-    "network": ("channels", "hidden"),
     "data_folder": FOUND_IN_FOLDER,
     "radio_trace": ("radio_trace_sha256",),
 }
@@ -505,7 +493,7 @@ class Shorthand:
         names = ("data", "data_folder", "devices", "network", "channels", "hidden", "backend", "bits")
         given = {name: chosen[name] for name in names if name in chosen}
         # Only the network of this configuration is used; a group size of 1 fits any number of devices.
-        sized = RunConfig().with_options(group_size=1, **given)
+        sized = RunConfig.from_saved({"group_size": 1, **given})
         network, rate = sized.network(), self.bits_per_slot
         slots = {"link_slots": link_slots_of(network.parameters, UNQUANTISED, rate)}
         if sized.bits != UNQUANTISED:
@@ -593,24 +581,16 @@ def _devices_of_flower_app(options: Mapping[str, Any]) -> dict[str, Any]:
     return {} if found is None else {"devices": found}
 
 
-@cache
-def _declarations() -> dict[str, tuple[str, Any]]:
-    """Return the group of each option, "" for those of RunConfig itself, and its type."""
-    found = {name: ("", hint) for name, hint in field_types(RunConfig).items() if name not in GROUPS}
-    for group in GROUPS:
-        hints = field_types(type(getattr(RunConfig, group)))
-        found |= {name: (group, hint) for name, hint in hints.items()}
-    return found
-
-
 def beyond_the_paper() -> tuple[str, ...]:
     """Return the options that are not the paper's and may change a training."""
-    return tuple(name for name in _declarations() if name not in (*PAPER_OPTIONS, "slot_ms"))
+    return tuple(name for name in declared(RunConfig) if name not in (*PAPER_OPTIONS, "slot_ms"))
 
 
 def is_list(name: str) -> bool:
     """Return whether the value of an option is itself a list."""
-    return name not in SHORTHANDS and get_origin(_declarations()[name][1]) is tuple
+    if "." in name:  # a parameter of a user's function
+        return False
+    return name not in SHORTHANDS and get_origin(declared(RunConfig)[name].hint) is tuple
 
 
 def checked_option(name: str, value: Any) -> Any:
@@ -618,15 +598,18 @@ def checked_option(name: str, value: Any) -> Any:
     if name == "group_size" and isinstance(value, str):
         parse_group_sizes(value)
         return value
-    converted = checked(name, value, _declarations()[name][1])
-    if name in ("schedule", "selection"):  # short names, which the class knows
-        PolicyConfig(**{name: converted})
-    return converted
+    if "." in name:  # a parameter of a user's function, which knows its type
+        return value
+    option = declared(RunConfig)[name]
+    if option.choice is not None:
+        resolved(option.choice, value)
+        return value
+    return checked(name, value, option.hint)
 
 
 def known_options() -> tuple[str, ...]:
     """Return the names of all options of a run, with shorthands."""
-    return (*_declarations(), *SHORTHANDS)
+    return (*declared(RunConfig), *SHORTHANDS)
 
 
 def renamed(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -637,7 +620,7 @@ def renamed(options: Mapping[str, Any]) -> dict[str, Any]:
 def refuse_unknown(options: Mapping[str, Any]) -> None:
     """Raise a UserError for the first name that is no option of a run."""
     known = known_options()
-    for name in options:
+    for name in nested(options):
         if name in RENAMED:
             raise UserError(f"unknown option {name}: it is now {RENAMED[name]}")
         if "-" in name and (option := name.replace("-", "_")) in known:

@@ -15,28 +15,30 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.aggregation import RULES, Aggregation, Contribution, next_model
+from slotwise.aggregation import RULE, Aggregation, Contribution, next_model
 from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training, TrainingResult, TrainingStart
-from slotwise.learning.attack import Attacked
+from slotwise.learning.attack import Attack, Attacked
 from slotwise.learning.engine import follow, unfitting
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.flower_project import FlowerProject
 from slotwise.learning.flower_task import flower_task
+from slotwise.learning.models import FlowerApp, OwnTask
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.task import CheckedTask
 from slotwise.learning.workers import WorkerPlan, plan_of
 from slotwise.machine import available_cores
 from slotwise.notebook import Displayable
 from slotwise.observer import Observer, RunEnd
+from slotwise.options import loaded
 from slotwise.runs.config import RunConfig
 from slotwise.runs.device_data import check_images, device_samples
 from slotwise.runs.memory import refuse_too_much_memory
 from slotwise.runs.run_folder import RunFolder, Status, model_sha256
 from slotwise.runs.slow_link import simulate_run
 from slotwise.schedule import Timeline
-from slotwise.user_code import describe_error, describe_value, load_function
+from slotwise.user_code import describe_error, describe_value
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
 
@@ -177,7 +179,7 @@ def execute(
         Exception: Diverged, or an error of the user's task or rule, after the state has been saved.
     """
     check_interval(checkpoint_every)
-    observer, rule = observer or Observer(), config.rule.rule()
+    observer, rule = observer or Observer(), loaded(config.rule)
     # All that can be refused is refused before the folder is made: options, network, data and workers.
     timeline = simulate_run(config) if timeline is None else timeline
     task = task if task is not None else build_task(config)
@@ -188,7 +190,7 @@ def execute(
     with closing(plan(CheckedTask.of(task))) as started:  # before anything is written
         if create:
             # Only the user's own code is tried: built-in tasks and rules are known to work.
-            if config.rule.aggregation not in RULES and not (more or config.model.is_own):
+            if RULE.is_own(config.rule) and not (more or config.model.is_own):
                 _try_rule(CheckedTask.of(task), rule, timeline)
             if more or config.model.is_own or config.training.local_step:
                 _try_once(CheckedTask.of(task), rule, timeline)
@@ -256,7 +258,7 @@ def _try_rule(
 
 def _tell_attackers(config: RunConfig, observer: Observer) -> None:
     if attackers := config.attackers():
-        observer.notice(f"attackers ({config.adversary.attack}): device {', '.join(map(str, attackers))}")
+        observer.notice(f"attackers ({config.options()['attack']}): device {', '.join(map(str, attackers))}")
 
 
 def check_interval(checkpoint_every: float) -> float:
@@ -352,17 +354,16 @@ def build_task(
     Raises:
         UserError: the network does not fit, data are missing, or the user's own task is not valid.
     """
-    name = config.model.task
     task: Task
-    if name is not None:
-        make_task = load_function("task", name, 1)
+    if isinstance(config.model, OwnTask):
+        name, make_task = config.model.task.name, loaded(config.model.task)
         try:
             task = CheckedTask(name, make_task(config))
         except UserError:
             raise
         except (Exception, SystemExit) as error:
             raise UserError(f"task {name} failed: {describe_error(error)}") from error
-    elif config.model.flower_app is not None:
+    elif isinstance(config.model, FlowerApp):
         task = flower_task(
             config.model.flower_app,
             devices=config.channel.devices,
@@ -384,7 +385,7 @@ def build_task(
             from slotwise.learning.torch_networks import build_network  # noqa: PLC0415
             from slotwise.learning.torch_task import TorchTask  # noqa: PLC0415
 
-            module = build_network(config.model.network, network)
+            module = build_network(config.model.network_name, network)
             task = TorchTask(module, samples, config.training, initial="seed", **how)
         else:
             from slotwise.learning.cnn_task import CnnTask  # noqa: PLC0415
@@ -402,18 +403,18 @@ def _own_task(task: Task, config: RunConfig) -> Task:
 def _as_sent(task: Task, config: RunConfig) -> Task:
     """Return the task with updates as devices send them: those of attackers, and quantised ones."""
     CheckedTask.of(task).check_devices(config.channel.devices)
-    if config.adversary.attack != "none":  # attackers quantise what they send, as all devices do
+    if isinstance(config.adversary, Attack):  # attackers quantise what they send, as all devices do
         task = Attacked(task, config.adversary, config.channel.devices, config.seed)
     return task if config.bits == UNQUANTISED else Quantised(task, config.bits, config.seed)
 
 
 def check_task(config: RunConfig) -> None:
     """Refuse a network or sizes that do not fit, or a task or rule that cannot be imported; load no data."""
-    config.rule.rule()
-    if config.model.flower_app is not None:
+    loaded(config.rule)
+    if isinstance(config.model, FlowerApp):
         FlowerProject.read(config.model.flower_app, config.model.flower_config)
-    elif config.model.task is not None:
-        load_function("task", config.model.task, 1)
+    elif isinstance(config.model, OwnTask):
+        loaded(config.model.task)
     else:
         config.model.require_package()
         config.network()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from slotwise.errors import InputError
+from slotwise.learning.models import NetworkModel
+from slotwise.learning.networks import Logistic, Network
 from slotwise.machine import available_cores, total_memory
 from slotwise.runs.config import RunConfig
 
@@ -24,14 +26,15 @@ def refuse_too_much_memory(config: RunConfig) -> None:
 def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
     """Return bytes by the option that they grow with; roughly, and rather too few than too many."""
     network, held = config.network(), config.dataset.typical_samples
+    layers = config.model.network if isinstance(config.model, NetworkModel) else Logistic()
     total = config.dataset.total_samples(config.channel.devices)
     groups, batch = config.channel.groups, min(config.training.batch_size, held)
     # Models are kept until the last update computed from them has arrived: those of about one turn of groups.
     models = NUMBER * network.parameters * (min(groups, 100) + MODELS_PER_WORKER * workers)
     channels, height, width = network.input_shape
-    widest = max([channels * height * width, *(count * height * width for count in config.model.channels)])
+    widest = max([channels * height * width, *(count * height * width for count in layers.channels)])
     return {
-        _widest_layers(config): models,
+        _widest_layers(layers): models,
         "batch_size": NUMBER * batch * widest * workers,
         _samples_option(config): NUMBER * total,
         # The order of the samples in every step is drawn at once, as 8-byte integers, twice.
@@ -39,9 +42,9 @@ def memory_needed(config: RunConfig, workers: int) -> dict[str, int]:
     }
 
 
-def _widest_layers(config: RunConfig) -> str:
+def _widest_layers(network: Network) -> str:
     """Return the option that decides the size of the network."""
-    wide, deep = max(config.model.channels, default=0), max(config.model.hidden, default=0)
+    wide, deep = max(network.channels, default=0), max(network.hidden, default=0)
     if not wide and not deep:  # a network without layers to choose, or with none chosen
         return "network"
     return "channels" if wide > deep else "hidden"

@@ -11,7 +11,8 @@ from typing import Any
 from slotwise.data.facts import FOLDER_FACTS
 from slotwise.errors import InputError, UserError, refuse_unknown_name, shown
 from slotwise.files import load_toml
-from slotwise.runs.config import RENAMED, known_options
+from slotwise.options import declared
+from slotwise.runs.config import RENAMED, RunConfig, known_options
 
 # Options that name a file or a folder.
 FILES = ("fleet_file", "data_folder", "radio_trace", "radio_placement_file", "radio_schemes_file")
@@ -49,6 +50,11 @@ def file_options() -> tuple[str, ...]:
     return tuple(option for option in known_options() if option not in found_out)
 
 
+def tables() -> tuple[str, ...]:
+    """Return the options that are tables: the parameters of functions of the user's."""
+    return tuple(name for name, option in declared(RunConfig).items() if option.hint is dict)
+
+
 def toml_options(path: Path, table: Mapping[str, Any], others: Sequence[str] = ()) -> dict[str, Any]:
     """Return a table with underscores in its names; files and folders are relative to the TOML file.
 
@@ -63,7 +69,8 @@ def toml_options(path: Path, table: Mapping[str, Any], others: Sequence[str] = (
         name = key.replace("-", "_")
         if name in options:
             raise UserError(f"{path}: {key} is given twice, with dashes and with underscores")
-        options[name] = value
+        is_table = isinstance(value, dict) and name in tables()
+        options[name] = {k.replace("-", "_"): one for k, one in value.items()} if is_table else value
     for name in FILES:
         if name in options:
             options[name] = _relative_to(path.parent, options[name])
@@ -104,7 +111,7 @@ def _refuse_unknown(key: str, value: Any, others: Sequence[str]) -> None:
     if name in SWEEP_ONLY and name not in others:
         raise UserError(f"unknown option {key}: it belongs at the top of a file of slotwise sweep")
     items = value if isinstance(value, list) else [value]
-    if any(isinstance(item, dict) for item in items) and name not in others:
+    if any(isinstance(item, dict) for item in items) and name not in (*others, *tables()):
         close = difflib.get_close_matches(key, others, 1)
         hint = f"did you mean {close[0]}?" if close else "options are written at the top, without a table"
         raise UserError(f"unknown table {shown(key)}: {hint}")

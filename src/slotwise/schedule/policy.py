@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from slotwise.errors import UserError
 from slotwise.fleet import Fleet
+from slotwise.options import loaded, resolved
 from slotwise.scenario import Scenario
 from slotwise.schedule.selection import Selection
-from slotwise.schedule.selections.first_ready_selection import first_ready
+from slotwise.schedule.selections import SELECTION, RandomSelection, SelectionChoice, first_ready
 from slotwise.schedule.timeline import Timeline
 
 Booking = tuple[int, Sequence[int]]  # (model version, devices that receive it)
@@ -67,10 +68,26 @@ class Delivery(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
-    """A schedule: who receives which model, and who sends next."""
+    """A schedule: who receives which model, and who sends next.
+
+    Attributes:
+        selection: Who sends next: first-ready, round-robin, random, best-channel, proportional-fair,
+            largest-age, shortest-uplink, or your own module:function.
+    """
 
     name: ClassVar[str]  # the name that a Timeline carries
-    selection: Selection = first_ready  # chooses who sends next
+    selection: SelectionChoice = first_ready
+
+    def __post_init__(self) -> None:
+        if isinstance(self.selection, str):
+            object.__setattr__(self, "selection", resolved(SELECTION, self.selection))
+
+    def ready(self, seed: int | None = None) -> Self:
+        """Return the policy with functions of the user's imported and, if one is given, another seed."""
+        selection = loaded(self.selection)
+        if seed is not None and isinstance(selection, RandomSelection):
+            selection = RandomSelection(seed)
+        return self if selection is self.selection else replace(self, selection=selection)
 
     @property
     def depends_on_seed(self) -> bool:

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.fleet import Fleet, Retransmission
 from slotwise.fleet.fleet_config import refuse_too_many_devices
-from slotwise.scenario import (
-    LARGEST,
-    LARGEST_SEED,
-    Scenario,
-    check_fields,
-    option_names,
-    refuse_unused,
-    whole,
-)
+from slotwise.options import UserFunction, allowed_names, choose, loaded
+from slotwise.scenario import LARGEST, LARGEST_SEED, Scenario, whole
 from slotwise.schedule.checked_link import checked_link
 from slotwise.schedule.events import event_timeline, planned_delivery
 from slotwise.schedule.fading_simulator import fading_timeline
 from slotwise.schedule.link import BlockLink, Link
-from slotwise.schedule.policies import POLICIES
+from slotwise.schedule.policies import POLICY
 from slotwise.schedule.policies.intentional_delay import Delay
 from slotwise.schedule.policies.synchronous import Participation
 from slotwise.schedule.policy import Policy
 from slotwise.schedule.scheduler import Scheduler
-from slotwise.schedule.selection import Selection
-from slotwise.schedule.selections import SELECTIONS, RandomSelection, best_channel
+from slotwise.schedule.selections import best_channel
 from slotwise.schedule.timeline import Timeline
-from slotwise.user_code import describe_error, is_function_name, load_function
+from slotwise.user_code import describe_error
 
 # Limits of a timeline: what can be simulated within a minute or so, and kept in a few gigabytes.
 MOST_UPLINKS = 20_000_000  # of equal devices, which need no events
@@ -38,68 +30,24 @@ MOST_BLOCKS = 30_000_000  # of fading that uplinks of fixed rate are followed th
 MOST_EVENTS = 3_000_000  # uplinks of unequal devices and of policies without a fast path, lost ones included
 
 
-@dataclass(frozen=True, kw_only=True)
-class PolicyConfig:
-    """The schedule and its options.
+def ready_policy(policy: Policy | UserFunction, seed: int = 0) -> Policy:
+    """Return a chosen policy with the seed of the run; a user's function is called with the seed.
 
-    Attributes:
-        schedule: The schedule: sync, async, idfl, or your own policy as module:function.
-        delay: Intentional delay of idfl in rounds; auto is the largest that costs nothing.
-        participation: Devices that take part in a round of sync with S < N: round-robin, random,
-            best-channel, proportional-fair, largest-age or shortest-uplink.
-        selection: Who sends next: first-ready, round-robin, random, best-channel, proportional-fair,
-            largest-age, shortest-uplink, or your own module:function.
+    Raises:
+        UserError: the user's function fails or does not return a Policy.
     """
-
-    schedule: str = "idfl"
-    delay: Delay = "auto"
-    participation: Participation = "round-robin"
-    selection: str = "first-ready"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        for name, known in (("schedule", POLICIES), ("selection", SELECTIONS)):
-            value = getattr(self, name)
-            if value not in known and not is_function_name(value):
-                raise InputError(name, value, f"{', '.join(known)} or module:function")
-        refuse_unused(self)
-
-    def unused(self) -> dict[str, str]:
-        """Return the options that the schedule does not have, with the reason."""
-        chosen = POLICIES.get(self.schedule)
-        used = {"schedule", *(option_names(chosen) if chosen else ())}
-        return {name: f"with schedule {self.schedule}" for name in option_names(self) if name not in used}
-
-    @property
-    def depends_on_seed(self) -> bool:
-        """True if another seed gives another schedule of the same devices."""
-        return self.policy().depends_on_seed
-
-    def policy(self, seed: int = 0) -> Policy:
-        """Return the policy; a user's function is called with the seed.
-
-        Raises:
-            UserError: the user's function fails or does not return a Policy.
-        """
-        chosen = POLICIES.get(self.schedule)
-        if chosen is None:
-            make_policy = load_function("schedule", self.schedule, 1)
-            try:
-                policy = make_policy(seed)
-            except UserError:
-                raise
-            except (Exception, SystemExit) as error:
-                raise UserError(f"schedule {self.schedule}: {describe_error(error)}") from error
-            if not isinstance(policy, Policy):
-                raise UserError(f"schedule {self.schedule}: returned {type(policy).__name__}, not a Policy")
-            return policy
-        known: dict[str, Selection] = {**SELECTIONS, "random": RandomSelection(seed)}
-        selection = known.get(self.selection) or load_function("selection", self.selection, 3)
-        options = {"delay": self.delay, "participation": self.participation, "seed": seed}
-        given: dict[str, Any] = {
-            name: value for name, value in options.items() if name in option_names(chosen)
-        }
-        return chosen(selection=selection, **given)
+    if isinstance(policy, Policy):
+        return policy.ready(seed)
+    make_policy, name = loaded(policy), POLICY.name_of(policy)
+    try:
+        made = make_policy(seed)
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UserError(f"schedule {name}: {describe_error(error)}") from error
+    if not isinstance(made, Policy):
+        raise UserError(f"schedule {name}: returned {type(made).__name__}, not a Policy")
+    return made.ready()
 
 
 def simulate(
@@ -124,7 +72,7 @@ def simulate(
         rounds: stop after so many rounds, or at the deadline, whichever comes first.
         fleet: the devices, if they are not all equal and without faults.
         link: the slots and losses of uplinks and broadcasts, instead of those of scenario and fleet.
-        delay: with a short name, an option of `PolicyConfig`, as participation and selection are. For an
+        delay: with a short name, an option of the policy, as participation and selection are. For an
             unequal fleet "auto" is just in time for each device, or one fixed delay where that is fresher.
         participation: who takes part in a round of "sync" with S < N.
         selection: who sends next.
@@ -288,7 +236,7 @@ def refuse_unseen_channel(policy: Policy, link: Link | None) -> None:
     """Raise an InputError if devices are chosen by their channel and the link has none."""
     participation = getattr(policy, "participation", None)
     for name, chosen in (("selection", policy.selection), ("participation", participation)):
-        if link is None and chosen in (best_channel, "best-channel"):
+        if link is None and chosen is best_channel:
             raise InputError(
                 name, "best-channel", "used with a radio link: without one all channels are equal"
             )
@@ -296,12 +244,14 @@ def refuse_unseen_channel(policy: Policy, link: Link | None) -> None:
 
 def _policy(policy: Policy | str, *, seed: int = 0, **options: Any) -> Policy:
     seed = whole("seed", seed, 0, LARGEST_SEED)
+    usual = {"delay": "auto", "participation": "round-robin", "selection": "first-ready", "seed": 0}
+    given = {name: value for name, value in {**options, "seed": seed}.items() if value != usual[name]}
     if isinstance(policy, str):
-        return PolicyConfig(schedule=policy, **options).policy(seed)
-    for name, value in {**options, "seed": seed}.items():
-        if value != getattr(PolicyConfig, name, 0):
-            raise ConflictError(name, "policy", "a policy object has its own options")
+        given.pop("seed", None)
+        return ready_policy(choose(POLICY, {"schedule": policy, **given}), seed)
+    for name in given:
+        raise ConflictError(name, "policy", "a policy object has its own options")
     if not isinstance(policy, Policy):
         found = policy.__name__ if isinstance(policy, type) else policy
-        raise InputError("policy", found, f"a Policy object, {', '.join(POLICIES)} or module:function")
-    return policy
+        raise InputError("policy", found, f"a Policy object, {allowed_names(POLICY)}")
+    return policy.ready()

@@ -16,9 +16,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 from slotwise.costs import POWER_PREFIX, Powers, powers_in
 from slotwise.errors import InputError, UserError, refuse_unknown_name
 from slotwise.option_text import field_help, from_text
+from slotwise.options import Option, declared
 from slotwise.planning import SCHEDULES
 from slotwise.runs.config import GROUPS, RunConfig
-from slotwise.scenario import field_types, parse_group_sizes
+from slotwise.scenario import parse_group_sizes
 from slotwise.schedule.selections import SELECTIONS
 
 # The explorer's first case: the paper's devices and channel, with a deadline that is quick to train.
@@ -114,26 +115,25 @@ class Control:
 def controls() -> tuple[Control, ...]:
     """Return all controls, those of the plan first."""
     usual = RunConfig().options() | dict(CASE)
-    found = [control for group in PLANNED for control in _controls_of(RunConfig, group, usual)]
+    found = [control for group in PLANNED for control in _controls_of(group, usual)]
     found.sort(key=lambda control: FIRST.index(control.name) if control.name in FIRST else len(FIRST))
-    trained = {c.name: c for group in GROUPS for c in _controls_of(RunConfig, group, usual, "training")}
+    trained = {c.name: c for group in GROUPS for c in _controls_of(group, usual, "training")}
     return (*found, *_power_controls(), *(trained[name] for name in TRAINED))
 
 
-def _controls_of(owner: Any, group: str, usual: Mapping[str, Any], section: str = "") -> Iterator[Control]:
-    options = type(getattr(owner(), group))
-    texts, hints = field_help(options), field_types(options)
-    for name in (field.name for field in fields(options)):
+def _controls_of(group: str, usual: Mapping[str, Any], section: str = "") -> Iterator[Control]:
+    for name, option in declared(RunConfig).items():
         place = section or ("plan" if name in FIRST else "radio" if group == "radio" else "more")
-        if section and name not in TRAINED:
+        if option.part != group or (section and name not in TRAINED):
             continue
-        shape = _shape(name, hints[name])
+        shape = _shape(option)
         if shape is not None:
             kind, whole, choices = shape
             look = LOOKS.get(name)
             label = look.label if look else LABELS.get(name, _label(name))
-            default = None if usual[name] == () else usual[name]
-            yield Control(name, place, kind, label, texts[name], default, whole, choices, look)
+            default = usual.get(name, option.default)
+            default = None if default == () else default
+            yield Control(name, place, kind, label, option.help, default, whole, choices, look)
 
 
 def _label(name: str) -> str:
@@ -144,8 +144,11 @@ def _label(name: str) -> str:
     return f"{text} ({'/'.join(units)})" if units else text
 
 
-def _shape(name: str, hint: Any) -> tuple[str, bool, tuple[str, ...]] | None:
+def _shape(option: Option) -> tuple[str, bool, tuple[str, ...]] | None:
     """Return kind, whether numbers are whole, and allowed words; None if there can be no control."""
+    name, hint = option.name, option.hint
+    if option.choice is not None:
+        return "choice", False, tuple(option.choice.known)
     is_union = get_origin(hint) in (Union, UnionType)
     kinds = [kind for kind in get_args(hint) if kind is not NoneType] if is_union else [hint]
     words = tuple(word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind))
@@ -155,10 +158,6 @@ def _shape(name: str, hint: Any) -> tuple[str, bool, tuple[str, ...]] | None:
         return "distribution", True, ()
     if name == "group_size_changes":
         return "changes", True, ()
-    if name == "aggregation":
-        from slotwise.aggregation import RULES  # noqa: PLC0415
-
-        return "choice", False, tuple(RULES)
     if name in CHOICES or (words and len(kinds) == 1):
         optional = ("",) if is_union and NoneType in get_args(hint) else ()
         return "choice", False, (*optional, *CHOICES.get(name, words))

@@ -92,7 +92,7 @@ def refuse_too_long(config: RunConfig) -> None:
 
 def is_plain(config: RunConfig) -> bool:
     """Return whether all devices and slots are equal, so that closed forms and the fast path apply."""
-    options = config.policy.selection == "first-ready" and not config.channel.group_size_changes
+    options = config.options().get("selection") == "first-ready" and not config.channel.group_size_changes
     return options and config.make_fleet() is None and config.make_link() is None
 
 
@@ -105,12 +105,12 @@ def view(
         timeline = timelines.of(config)
     except InputError as error:
         raise explained(config, error) from None
-    wanted = (config.policy.schedule,) if brief else SCHEDULES
+    wanted = (config.schedule,) if brief else SCHEDULES
     schedules = {name: _schedule(timelines, {**options, "schedule": name}, powers) for name in wanted}
     return {
         "options": config.options(),
         "unused": {**_without_effect(config), **unused},
-        "chosen": config.policy.schedule,
+        "chosen": config.schedule,
         "describe": describe(timeline, config.update_bits),
         "delay": _delays(config, timeline),
         "schedules": schedules,

@@ -184,9 +184,9 @@ class ResultsBrowser:
 
 def _refuse_own_code(config: RunConfig) -> None:
     """Refuse to import what a run.json names: a page must not start code that a folder chooses."""
-    for name in ("schedule", "selection"):
-        if ":" in getattr(config.policy, name):
-            value = getattr(config.policy, name)
+    for name in ("schedule", "selection", "participation"):
+        value = config.options().get(name, "")
+        if ":" in value:
             raise UserError(f"the {name} {value} is code of your own; slotwise show draws this run")
 
 

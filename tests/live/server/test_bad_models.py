@@ -121,7 +121,7 @@ def test_by_default_a_long_update_is_clipped_and_nobody_has_to_roll_back(tmp_pat
 def test_robust_rules_give_the_simulated_model(tmp_path, rule):
     config = CONFIG.with_options(group_size=5, **rule)
     outcome = serve_in_memory(tmp_path / "run", config=config)
-    history = train(config.simulate(), Arithmetic(), aggregation=config.rule.rule())
+    history = train(config.simulate(), Arithmetic(), aggregation=config.rule)
     assert outcome.status == "finished"
     assert np.array_equal(outcome.state.models[outcome.state.round], history.model)
 

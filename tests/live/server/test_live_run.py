@@ -104,7 +104,7 @@ def folder(tmp_path):
 def test_policies_selections_and_rules_of_the_user_give_the_simulated_model(tmp_path, own):
     config = CONFIG.with_options(compute_slots=3, deadline=60, **own)
     outcome, _ = served(new_live_folder(tmp_path / "run", config, SERVER), config=config)
-    history = train(config.simulate(), Arithmetic(), aggregation=config.rule.rule())
+    history = train(config.simulate(), Arithmetic(), aggregation=config.rule)
     assert outcome.status == "finished"
     assert outcome.comparison.first_difference is None
     assert np.array_equal(outcome.state.models[outcome.state.round], history.model)
@@ -274,7 +274,7 @@ def test_a_server_that_was_killed_resumes_with_the_state_of_its_rule(tmp_path, r
     assert 6 <= outcome.state.round < config.simulate().rounds
     outcome, _ = served(folder, config=config)
     assert outcome.status == "finished"
-    history = train(config.simulate(), Arithmetic(), aggregation=config.rule.rule())
+    history = train(config.simulate(), Arithmetic(), aggregation=config.rule)
     assert folder.description()["model_sha256"] == model_sha256(history.model)
     for name, array in history.rule_state.items():
         assert np.array_equal(outcome.state.rule_state[name], array)
@@ -300,7 +300,7 @@ def test_a_rule_that_fails_leaves_a_run_that_is_resumed_when_it_is_corrected(tmp
     assert (description["status"], description["rounds"]) == ("interrupted", rounds)
     assert "RuntimeError: in the user's rule" in description["error"]
     served(folder, config=config)
-    history = train(config.simulate(), Arithmetic(), aggregation=config.rule.rule())
+    history = train(config.simulate(), Arithmetic(), aggregation=config.rule)
     assert folder.description()["model_sha256"] == model_sha256(history.model)
 
 

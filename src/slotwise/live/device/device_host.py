@@ -23,7 +23,8 @@ from slotwise.live.transport import KEEPALIVE
 from slotwise.live.transport.broker import DEFAULT_BROKER, Broker, BrokerOptions, channel_name
 from slotwise.live.transport.outages import Outages
 from slotwise.machine import available_cores
-from slotwise.scenario import option_names, whole
+from slotwise.options import names_of
+from slotwise.scenario import whole
 from slotwise.user_code import load_function
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ class _DeviceHost:
             raise UserError(f"the run has {needed}: start the device with the same")
         try:
             task = build_task(config, devices=[n for n in self._numbers if n <= config.channel.devices])
-            if config.model.task is None:  # compile the kernels before this device says that it is here
+            if not config.model.is_own:  # compile the kernels before this device says that it is here
                 task.local_update(task.initial_model(), TrainingStart(1, 0))
         except MissingPackage as missing:
             raise NotUnderstood(f"the run needs a built-in network here, and {missing}") from None
@@ -264,13 +265,11 @@ def _announced_options(announced: str) -> dict[str, Any]:
 
     A server of a later version sends options that this one does not know only if the run uses them.
     """
-    from slotwise.aggregation import AggregationConfig  # noqa: PLC0415
-    from slotwise.learning.attack import AttackConfig  # noqa: PLC0415
-    from slotwise.runs.config import RENAMED, known_options  # noqa: PLC0415
+    from slotwise.runs.config import RENAMED, RunConfig, known_options  # noqa: PLC0415
 
     try:
         # No code is taken from the network: neither a task nor a rule, nor an order to attack.
-        dropped = {*option_names(AggregationConfig), *option_names(AttackConfig), "task"}
+        dropped = {*names_of(RunConfig, "rule", "adversary"), "task"}
         table = {name: value for name, value in json.loads(announced).items() if name not in dropped}
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise NotUnderstood("its announcement cannot be read") from None

@@ -32,6 +32,7 @@ from slotwise.live.server.status_writer import StatusWriter
 from slotwise.live.server.timings import Timings
 from slotwise.live.transport import Channel
 from slotwise.observer import Observer
+from slotwise.options import loaded
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import Status
 from slotwise.schedule import Scheduler
@@ -158,7 +159,7 @@ class _LiveRun:
             rounds=self._plan.rounds,
             fleet=config.make_fleet() or Fleet.equal(config.channel),
             link=config.make_link() or FleetLink.of(config.channel, config.make_fleet()),
-            aggregation=config.rule.rule(),
+            aggregation=loaded(config.rule),
             clip_norm=options.clip_norm,
             sample_count=self._checked.sample_count,
             timeout=options.timeout,

@@ -10,12 +10,14 @@ from typing import Any
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
 from slotwise.errors import InputError, NoEffectError
 from slotwise.fleet import Retransmission
+from slotwise.learning.models import FlowerApp
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
+from slotwise.options import names_of
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
-from slotwise.scenario import checked, option_names, whole
-from slotwise.schedule import Scheduler, Timeline, scheduler_for
+from slotwise.scenario import checked, whole
+from slotwise.schedule import Scheduler, Timeline, ready_policy, scheduler_for
 
 SIMULATED_FAULTS = (
     *("jitter", "uplink_loss", "device_uplink_loss", "absences", "mean_present", "mean_away"),
@@ -116,7 +118,7 @@ def live_plan(config: RunConfig) -> Timeline:
     for name in SIMULATED_FAULTS:
         if options[name]:
             raise InputError(name, options[name], "omitted: in a live run, faults are real")
-    if config.model.flower_app is not None:
+    if isinstance(config.model, FlowerApp):
         allowed = "omitted: devices on MQTT train no Flower app; slotwise.flower.serve uses Flower's nodes"
         raise InputError("flower_app", config.model.flower_app, allowed)
     if config.channel.devices > MAX_DEVICES:
@@ -138,7 +140,7 @@ def live_scheduler(
     config: RunConfig, retransmission: Retransmission = "next-turn", absent: Collection[int] = ()
 ) -> Scheduler:
     """Return the Scheduler of the plan; the run may begin without some of the devices."""
-    policy, fleet = config.policy.policy(config.seed), config.make_fleet()
+    policy, fleet = ready_policy(config.policy, config.seed), config.make_fleet()
     return scheduler_for(
         config.channel,
         policy,
@@ -157,8 +159,7 @@ def options_for_devices(config: RunConfig) -> dict[str, Any]:
     Devices take no code from the network, so ``task`` has no value.
     """
     options, changed = config.options(), config.changed_options()
-    concerned = {name for group in TRAINED_GROUPS for name in option_names(type(getattr(config, group)))}
-    told = {
-        name: options[name] for name in options if name in FIRST_OPTIONS or name in concerned & set(changed)
-    }
-    return {**told, "task": None}
+    concerned = names_of(RunConfig, *TRAINED_GROUPS)
+    told = {*FIRST_OPTIONS, *(name for name in changed if name in concerned)}
+    kept = {name: value for name, value in options.items() if name in told and not isinstance(value, dict)}
+    return kept | {"task": None}

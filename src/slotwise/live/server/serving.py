@@ -27,6 +27,7 @@ from slotwise.live.transport.broker import (
     public_address_warning,
 )
 from slotwise.observer import Observer
+from slotwise.options import loaded
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.config import REPLACED_BY
 from slotwise.runs.execution import build_task, check_task
@@ -136,7 +137,7 @@ def _run(
     from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
 
     task = build_task(config)  # errors are reported before a broker is started or a folder is made
-    config.rule.rule()
+    loaded(config.rule)
 
     async def run() -> LiveOutcome:
         async with AsyncExitStack() as stack:

@@ -31,7 +31,7 @@ import numpy as np
 
 from slotwise.errors import InputError
 from slotwise.fleet import Fleet
-from slotwise.scenario import Scenario
+from slotwise.scenario import Scenario, check_fields
 from slotwise.schedule.equal_devices import fixed_delay_timeline, round_ends
 from slotwise.schedule.events import event_timeline
 from slotwise.schedule.one_at_a_time import Simulation, applies, one_at_a_time
@@ -54,10 +54,16 @@ class IntentionalDelay(Policy):
     A delay is in rounds. "auto" is the largest that costs nothing. If devices are unequal, the group size
     changes or the selection is not first-ready, it is just in time for each device, or one fixed delay where
     that is fresher and all durations are known.
+
+    Attributes:
+        delay: Intentional delay of idfl in rounds; auto is the largest that costs nothing.
     """
 
     name: ClassVar[str] = "idfl"
     delay: Delay = "auto"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def delivery(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Delivery:
         """Return a fixed delay, or the plan of just-in-time delivery."""

@@ -6,13 +6,13 @@ import random
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
-from slotwise.errors import InputError
 from slotwise.fleet import Fleet
-from slotwise.scenario import LARGEST_SEED, Scenario, whole
+from slotwise.options import Choice, Derived, loaded
+from slotwise.scenario import LARGEST_SEED, Scenario, check_fields, whole
 from slotwise.schedule.equal_devices import equal_devices_timeline
 from slotwise.schedule.one_at_a_time import one_at_a_time
 from slotwise.schedule.policy import Booking, Delivery, Policy
@@ -21,25 +21,34 @@ from slotwise.schedule.selections import SELECTIONS
 from slotwise.schedule.selections.first_ready_selection import first_ready
 from slotwise.schedule.timeline import Column, Timeline
 
-Participation = Literal[
-    "round-robin", "random", "best-channel", "proportional-fair", "largest-age", "shortest-uplink"
-]
 BOOKED = ("round-robin", "random")  # known in advance; the others are selections, which the Scheduler asks
+Participation = Any  # one of BOOKED, a `Selection`, or a `UserFunction`
+_ASKED = {name: chosen for name, chosen in SELECTIONS.items() if name not in ("first-ready", *BOOKED)}
+PARTICIPATION = Choice("participation", {**{name: name for name in BOOKED}, **_ASKED}, own=(3,))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Synchronous(Policy):
-    """Synchronous FL; with S < N, federated averaging with partial participation (McMahan et al., 2017)."""
+    """Synchronous FL; with S < N, federated averaging with partial participation (McMahan et al., 2017).
+
+    Attributes:
+        participation: Devices that take part in a round of sync with S < N: round-robin, random (drawn anew
+            for every round), best-channel, proportional-fair, largest-age, shortest-uplink, or your own
+            module:function, which chooses one device after another as a selection does.
+    """
 
     name: ClassVar[str] = "sync"
-    participation: Participation = "round-robin"  # or "random": drawn anew for every round; or a selection
-    seed: int = 0  # of the random participation
+    participation: Annotated[Participation, PARTICIPATION] = "round-robin"
+    seed: Annotated[int, Derived()] = 0  # of the random participation
 
     def __post_init__(self) -> None:
         whole("seed", self.seed, 0, LARGEST_SEED)
-        if self.participation not in get_args(Participation):
-            *others, last = get_args(Participation)
-            raise InputError("participation", self.participation, f"{', '.join(others)} or {last}")
+        check_fields(self)
+
+    def ready(self, seed: int | None = None) -> Self:
+        """Return the policy with functions of the user's imported and, if one is given, another seed."""
+        policy = replace(super().ready(seed), participation=loaded(self.participation))
+        return policy if seed is None else replace(policy, seed=seed)
 
     @property
     def depends_on_seed(self) -> bool:
@@ -86,7 +95,7 @@ class Participants(Delivery):
     @property
     def participant_selection(self) -> Selection | None:
         """The selection that chooses the participants, if they are not known in advance."""
-        return None if self.participation in BOOKED else SELECTIONS[self.participation]
+        return None if self.participation in BOOKED else self.participation
 
     def joining(self, round_number: int) -> None:
         """Return None: a device that joins has to be chosen for a round first."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated, Any
 
+from slotwise.options import Choice
 from slotwise.schedule.selection import Selection
 from slotwise.schedule.selections.best_channel_selection import best_channel as best_channel
 from slotwise.schedule.selections.first_ready_selection import first_ready as first_ready
@@ -13,7 +15,7 @@ from slotwise.schedule.selections.random_selection import RandomSelection as Ran
 from slotwise.schedule.selections.round_robin_selection import round_robin as round_robin
 from slotwise.schedule.selections.shortest_uplink_selection import shortest_uplink as shortest_uplink
 
-SELECTIONS: Mapping[str, Selection] = {
+SELECTIONS: Mapping[str, Any] = {
     "first-ready": first_ready,
     "round-robin": round_robin,
     "random": RandomSelection(),
@@ -22,3 +24,5 @@ SELECTIONS: Mapping[str, Selection] = {
     "largest-age": largest_age,
     "shortest-uplink": shortest_uplink,
 }
+SELECTION = Choice("selection", SELECTIONS, own=(3,))
+SelectionChoice = Annotated[Selection, SELECTION]

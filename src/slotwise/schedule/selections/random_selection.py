@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from slotwise.fleet.chances import chance
+from slotwise.options import Derived
 from slotwise.schedule.selection import Waiting
 
 _RANDOM_SELECTION = 7  # 1 to 6 are the purposes that slotwise.fleet draws numbers for
@@ -14,7 +15,7 @@ _RANDOM_SELECTION = 7  # 1 to 6 are the purposes that slotwise.fleet draws numbe
 class RandomSelection:
     """Choose at random, as a function of the seed, the round, the last sender and the losses of the round."""
 
-    seed: int = 0
+    seed: Annotated[int, Derived()] = 0
     depends_on_seed: ClassVar[bool] = True
 
     def __call__(self, waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:

@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from slotwise.aggregation import (
+    RULE,
     RULES,
     Aggregation,
-    AggregationConfig,
     Contribution,
     DelayAdaptive,
     FedAdagrad,
@@ -25,18 +25,20 @@ from slotwise.aggregation import (
     StalenessWeightedMean,
     TrimmedMean,
     Vector,
+    check_group_sizes,
     constant,
     coordinate_median,
     fedavg,
     mean,
 )
-from slotwise.aggregation.aggregation_config import DISCOUNTS
+from slotwise.aggregation.staleness_rules import DISCOUNTS
 from slotwise.errors import InputError
+from slotwise.options import choose, loaded
 from slotwise.runs import RunConfig
 
 
 def rule(name: str, **options: object) -> Aggregation:
-    return AggregationConfig(aggregation=name, **options).rule()  # type: ignore[arg-type]
+    return cast(Aggregation, choose(RULE, {"aggregation": name, **options}))
 
 
 def test_every_name_gives_its_rule() -> None:
@@ -72,7 +74,7 @@ def test_every_name_gives_its_rule() -> None:
 def test_a_group_that_is_too_small_for_the_rule_is_refused_before_a_run(
     name: str, options: dict[str, object], size: int, parameter: str
 ) -> None:
-    AggregationConfig(aggregation=name, **options)  # type: ignore[arg-type]
+    rule(name, **options)
     with pytest.raises(InputError) as caught:
         RunConfig.from_options({"aggregation": name, "group_size": size, **options})
     assert caught.value.parameter == parameter
@@ -84,13 +86,13 @@ def test_a_group_that_is_too_small_for_the_rule_is_refused_before_a_run(
     ids=["krum", "multi-krum", "trimmed-mean", "trim"],
 )
 def test_the_group_size_that_a_message_names_is_the_smallest(name: str, options: dict[str, object]) -> None:
-    rule = AggregationConfig(aggregation=name, **options)  # type: ignore[arg-type]
+    chosen = rule(name, **options)
     with pytest.raises(InputError, match=r"at least (\d+)") as caught:
-        rule.check_group_size(2)
+        check_group_sizes(chosen, [2])
     smallest = int(caught.value.allowed.split()[2])
-    rule.check_group_size(smallest)
+    check_group_sizes(chosen, [smallest])
     with pytest.raises(InputError):
-        rule.check_group_size(smallest - 1)
+        check_group_sizes(chosen, [smallest - 1])
 
 
 def test_the_smallest_group_of_a_rule_is_accepted() -> None:
@@ -165,9 +167,10 @@ def test_an_option_that_the_rule_does_not_have_is_refused(
     assert caught.value.parameter == parameter
 
 
-def test_default_values_of_other_rules_pass_because_run_json_lists_them() -> None:
+def test_options_of_other_rules_pass_in_run_json_of_earlier_versions() -> None:
     for name in RULES:
-        rule(name, discount="polynomial", discount_power=0.5, mixing=0.6, server_rate=1.0)
+        saved = {"discount": "polynomial", "discount_power": 0.5, "mixing": 0.6, "server_rate": 1.0}
+        assert RunConfig.from_saved({"aggregation": name, **saved}).rule == rule(name)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -196,11 +199,11 @@ def test_a_rule_of_the_user_is_loaded_by_its_name(monkeypatch: pytest.MonkeyPatc
     )
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
-    assert rule(f"rules_{tmp_path.name}:last").__name__ == "last"
+    assert loaded(rule(f"rules_{tmp_path.name}:last")).__name__ == "last"
 
 
 def test_a_rule_that_cannot_be_loaded_is_refused_only_when_it_is_needed() -> None:
-    config = AggregationConfig(aggregation="no_such_module:f")  # a run of somebody else can still be shown
+    own = rule("no_such_module:f")  # a run of somebody else can still be shown
     with pytest.raises(InputError) as caught:
-        config.rule()
+        loaded(own)
     assert caught.value.parameter == "aggregation"

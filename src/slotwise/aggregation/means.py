@@ -1,4 +1,4 @@
-"""`fedavg`: the mean weighted by the samples of each device."""
+"""Means: the paper's rule, the mean weighted by samples, and the mean of the local models."""
 
 from __future__ import annotations
 
@@ -9,6 +9,19 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation.rule import Contribution, Vector
 from slotwise.errors import UserError
+
+
+def mean(model: Vector, contributions: Sequence[Contribution]) -> Vector:
+    """w_{k+1} = w_k − (1/S) Σ updates: the paper's rule (eq. 5 with eq. 11), which ignores staleness.
+
+    Summed in double precision and in the order of the uplinks, then rounded once. On a synchronous schedule
+    it is federated averaging (McMahan, Moore, Ramage, Hampson and Agüera y Arcas, "Communication-Efficient
+    Learning of Deep Networks from Decentralized Data", AISTATS 2017) with devices of equally many samples.
+    """
+    total = np.zeros(model.shape, dtype=np.float64)
+    for contribution in contributions:
+        total += contribution.update
+    return (model - total / len(contributions)).astype(np.float32)
 
 
 def fedavg(model: Vector, contributions: Sequence[Contribution]) -> Vector:
@@ -38,3 +51,17 @@ def sample_weighted_update(contributions: Sequence[Contribution]) -> NDArray[np.
     for weight, contribution in zip(weights, contributions, strict=True):
         total += weight * contribution.update.astype(np.float64)
     return total / sum(weights)
+
+
+def model_average(model: Vector, contributions: Sequence[Contribution]) -> Vector:
+    """w_{k+1} = (1/S) Σ w_end: devices upload models, whose mean replaces the global model.
+
+    If all updates are fresh it is `mean`, to the bit: the sum is that of the updates, each plus the distance
+    from its start to the present model, and that is exactly zero then. With staleness d it advances d + 1
+    chains of models in turn, each by one round in d + 1.
+    """
+    total = np.zeros(model.shape, dtype=np.float64)
+    present = model.astype(np.float64)
+    for contribution in contributions:
+        total += contribution.update + (present - contribution.start)
+    return (model - total / len(contributions)).astype(np.float32)
