@@ -5,8 +5,8 @@ from math import isnan
 from statistics import fmean
 
 from doc_pages import ROOT, blocks
-from slotwise.aggregation.aggregation_config import RULES
 
+from slotwise.aggregation import RULES
 from slotwise.data.facts import FACTS
 from slotwise.paper.evidence import Evidence, Results
 from slotwise.runs import RunConfig
