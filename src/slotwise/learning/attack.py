@@ -22,10 +22,10 @@ from slotwise.scenario import LARGEST_NUMBER, check_fields, whole
 
 @dataclass(frozen=True)
 class NoAttack:
-    """No device attacks."""
+    """The usual case: all devices send their own updates."""
 
     def attackers(self, devices: int, seed: int) -> tuple[int, ...]:  # noqa: ARG002
-        """Return no device."""
+        """Return an empty tuple: there are no attackers."""
         return ()
 
 

@@ -113,7 +113,7 @@ class CnnDropout(Cnn):
 
 @dataclass(frozen=True, kw_only=True)
 class Mlp(Network):
-    """Dense layers only.
+    """A multilayer perceptron: dense layers with relu.
 
     Attributes:
         hidden: Units of the dense layers before the last.
@@ -132,7 +132,7 @@ class Mlp(Network):
 
 
 class Logistic(Network):
-    """Multinomial logistic regression."""
+    """Multinomial logistic regression: one dense layer."""
 
     def size(self, input_shape: Shape, classes: int) -> Architecture:
         """Return the layer for these images."""

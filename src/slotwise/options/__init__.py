@@ -14,12 +14,11 @@ from slotwise.options.declarations import (
     Range,
     declared,
     names_of,
-    nearest_names,
 )
 from slotwise.options.tables import allowed_names, build, choose, nested, resolved, spread, table_of
 from slotwise.options.user_function import UserFunction, loaded
 
 __all__ = [
     "Choice", "Derived", "Either", "Option", "Range", "UserFunction", "allowed_names", "build", "choose",
-    "declared", "loaded", "names_of", "nearest_names", "nested", "resolved", "spread", "table_of",
+    "declared", "loaded", "names_of", "nested", "resolved", "spread", "table_of",
 ]  # fmt: skip

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import cache
 from math import inf
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -226,9 +225,7 @@ def _declared(owner: Hashable) -> Mapping[str, Option]:
         if option.name in options:
             first = options[option.name]
             owners = (*first.owners, *(path for path in option.owners if path not in first.owners))
-            option = Option(  # noqa: PLW2901
-                first.name, first.hint, first.default, first.help, first.part, owners, first.marks
-            )
+            option = replace(first, owners=owners)  # noqa: PLW2901
         options[option.name] = option
     return options
 
@@ -285,8 +282,3 @@ NO_CHOICE = ""  # the short name of an alternative that is written by leaving th
 def names_of(owner: type[Any], *parts: str) -> tuple[str, ...]:
     """Return the names of the options of a class, or of those under some of its fields."""
     return tuple(name for name, option in declared(owner).items() if not parts or option.part in parts)
-
-
-def nearest_names(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Return the known names that a misspelt one may stand for, the closest first."""
-    return difflib.get_close_matches(name, list(known), most)

@@ -122,7 +122,7 @@ def _refuse_unknown(key: str, value: Any, others: Sequence[str]) -> None:
 def blaming_file(path: Path | None, flags: Collection[str] = ()) -> Iterator[None]:
     """Add the name of a TOML file to an InputError about an option that the file sets, and no flag.
 
-    What nobody has set, a default that does not fit the rest, is blamed on the file if there are no flags of
+    A default that does not fit what was set is blamed on the file if there are no flags of
     a run. Parameters are written as they are in the file.
     """
     try:
