@@ -1,7 +1,4 @@
-"""Scenario: the parameters of a slotted channel and its devices; and the checks of all classes of options.
-
-Values of options come from Python, TOML, JSON or flags, so they are checked against type hints.
-"""
+"""Scenario: the parameters of a slotted channel and its devices."""
 
 from __future__ import annotations
 
@@ -9,19 +6,37 @@ import re
 from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Integral, Real
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from numbers import Real
+from types import NoneType
+from typing import Any
 
 from slotwise.errors import InputError, NoEffectError
-from slotwise.options.declarations import Declaration, Range, declarations, mark_of
-from slotwise.options.tables import resolved
-from slotwise.user_code import describe_value
+from slotwise.options.checks import (
+    LARGEST,
+    LARGEST_NUMBER,
+    LARGEST_SEED,
+    check_fields,
+    checked,
+    field_types,
+    option_names,
+    whole,
+    whole_number,
+)
 
-LARGEST = 10**9  # the product of two such numbers still fits the 64-bit columns of a timeline
-LARGEST_SEED = 2**64 - 1
-LARGEST_NUMBER = 1e30  # of factors and rates: fits a float32, and products of a few of them fit a float64
-_HINTS: dict[Any, dict[str, Any]] = {}  # type hints by class: slow to get, and asked for thousands of times
+__all__ = [  # the checks, too, for the modules that still import them from here
+    "LARGEST",
+    "LARGEST_NUMBER",
+    "LARGEST_SEED",
+    "Scenario",
+    "check_fields",
+    "checked",
+    "compute_slots",
+    "field_types",
+    "option_names",
+    "parse_group_sizes",
+    "refuse_unused",
+    "whole",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +125,7 @@ class Scenario:
 
     def checked_delay(self, delay: object) -> int:
         """Return ``delay`` as an int, or raise an InputError if it does not leave S devices to send."""
-        number = _integer(delay)
+        number = whole_number(delay)
         if number is None or not 0 <= number <= self.largest_delay:
             raise InputError("delay", delay, f"a whole number from 0 to {self.largest_delay}")
         return number
@@ -166,69 +181,6 @@ def _checked_changes(changes: Any) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def whole(name: str, value: object, smallest: int = 1, largest: int = LARGEST) -> int:
-    """Return ``value`` as an int, or raise an InputError if it is no whole number in this range."""
-    number, quoted = _integer(value), _quoted(value)
-    if largest != LARGEST and (number is None or not smallest <= number <= largest):
-        raise InputError(name, quoted, f"a whole number from {smallest} to {largest}")
-    if number is None or number < smallest:
-        raise InputError(name, quoted, f"a whole number of at least {smallest}")
-    if number > largest:
-        raise InputError(name, value, f"a whole number of at most {largest:,}")
-    return number
-
-
-def _integer(value: object) -> int | None:
-    """Return ``value`` if it is a whole number, also numpy's; True and 2.0 are not."""
-    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
-
-
-def _quoted(value: object) -> object:
-    """Return a value for a message, text in quotes: "3" should not look like the number 3."""
-    return repr(value) if isinstance(value, str) else value
-
-
-def field_types(owner: Any) -> dict[str, Any]:
-    """Return the type hint of every field of a dataclass."""
-    if owner not in _HINTS:
-        _HINTS[owner] = get_type_hints(owner)
-    return _HINTS[owner]
-
-
-def option_names(owner: Any) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass."""
-    return tuple(field.name for field in fields(owner))
-
-
-def check_fields(instance: Any) -> None:
-    """Convert every field of a frozen dataclass to its declared type, or raise an InputError."""
-    for declaration in declarations(type(instance)):
-        name, value = declaration.name, getattr(instance, declaration.name)
-        if declaration.choice is not None:
-            value = resolved(declaration.choice, value)
-        elif declaration.part is not None or declaration.either is not None:
-            kinds = declaration.either.classes if declaration.either else (declaration.hint,)
-            if not isinstance(value, kinds):
-                allowed = " or ".join(f"a {kind.__name__}" for kind in kinds)
-                raise InputError(name, describe_value(value), allowed)
-        else:
-            _check_range(name, value, declaration)
-            value = checked(name, value, declaration.hint)
-        object.__setattr__(instance, name, value)
-
-
-def _check_range(name: str, value: Any, declaration: Declaration) -> None:
-    """Refuse a number outside its range, written as it was given; other mistakes are found by its type."""
-    allowed = mark_of(declaration.marks, Range)
-    if value is None or allowed is None:
-        return
-    whole_numbers = int in (declaration.hint, *get_args(declaration.hint))
-    for number in value if isinstance(value, list | tuple) else (value,):
-        is_number = isinstance(number, int | float) and not isinstance(number, bool)
-        if is_number and not allowed.allows(number) and not (whole_numbers and isinstance(number, float)):
-            raise InputError(name, number, allowed.describe(whole=whole_numbers))
-
-
 def refuse_unused(config: Any) -> None:
     """Raise a NoEffectError for an option without effect that differs from its default.
 
@@ -239,52 +191,3 @@ def refuse_unused(config: Any) -> None:
     for name, reason in config.unused().items():
         if getattr(config, name) != usual[name]:
             raise NoEffectError(name, getattr(config, name), reason)
-
-
-def checked(name: str, value: Any, hint: Any) -> Any:
-    """Return ``value`` converted to the type ``hint``, or raise an InputError that says what is allowed."""
-    if NoneType in get_args(hint):
-        if value is None:
-            return None
-        hint = next(kind for kind in get_args(hint) if kind is not NoneType)
-    origin, number, quoted = get_origin(hint), _integer(value), _quoted(value)
-    if origin is Literal:
-        if value not in get_args(hint):
-            *others, last = get_args(hint)
-            raise InputError(name, value, f"{', '.join(others)} or {last}")
-    elif origin in (Union, UnionType):  # int | Literal[...]
-        names = tuple(text for kind in get_args(hint) for text in get_args(kind))
-        if number is None and value not in names:
-            raise InputError(name, value, f"{', '.join(names)} or a whole number")
-        return value if number is None else number
-    elif origin is tuple:
-        return _checked_list(name, value, get_args(hint)[0])
-    elif hint is float:
-        return _float(name, value, quoted)
-    elif hint is int:
-        if number is None:
-            raise InputError(name, quoted, "a whole number")
-        return number
-    elif hint is str and not isinstance(value, str):
-        raise InputError(name, value, "text")
-    return value
-
-
-def _checked_list(name: str, value: Any, item_type: Any) -> tuple[Any, ...]:
-    """Return a list as a tuple; its items are checked if they are whole numbers, and else by their class."""
-    numbers = {float: "numbers", int: "whole numbers"}.get(item_type, "pairs of numbers")
-    if not isinstance(value, list | tuple):
-        raise InputError(name, _quoted(value), f"a list of {numbers}")
-    for item in value if item_type is int else ():
-        if _integer(item) is None:
-            raise InputError(name, _quoted(item), f"a list of {numbers}")
-    return tuple(int(item) if _integer(item) is not None else item for item in value)
-
-
-def _float(name: str, value: Any, quoted: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(name, quoted, "a number")
-    try:
-        return float(value)
-    except OverflowError:
-        raise InputError(name, value, "a number of moderate size") from None

@@ -160,8 +160,8 @@ def _owners_text(option: Option) -> str:
     """Return the choices that have an option, such as " (fedbuff, fedavgm)"; nothing if it always exists."""
     if not all(option.owners):
         return ""
-    names = dict.fromkeys(path[-1][1] for path in option.owners)
-    return f" ({', '.join(names)})"
+    names = dict.fromkeys(path[-1][1] for path in option.owners if path[-1][1])
+    return f" ({', '.join(names)})" if names else ""
 
 
 def power_flags() -> tuple[Flag, ...]:

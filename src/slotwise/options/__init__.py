@@ -10,15 +10,20 @@ from slotwise.options.declarations import (
     Choice,
     Derived,
     Either,
+    FileName,
+    Found,
+    NoFlag,
     Option,
+    OrText,
     Range,
     declared,
     names_of,
 )
-from slotwise.options.tables import allowed_names, build, choose, nested, resolved, spread, table_of
+from slotwise.options.tables import allowed_names, build, choose, is_given, nested, resolved, spread, table_of
 from slotwise.options.user_function import UserFunction, loaded
 
 __all__ = [
-    "Choice", "Derived", "Either", "Option", "Range", "UserFunction", "allowed_names", "build", "choose",
-    "declared", "loaded", "names_of", "nested", "resolved", "spread", "table_of",
+    "Choice", "Derived", "Either", "FileName", "Found", "NoFlag", "Option", "OrText", "Range", "UserFunction",
+    "allowed_names", "build", "choose", "declared", "is_given", "loaded", "names_of", "nested", "resolved",
+    "spread", "table_of",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from slotwise.options.user_function import OWN_OPTIONS, UserFunction
 
 Mark = TypeVar("Mark")
 Path = tuple[tuple[str, str], ...]  # the choices that lead to an option: (option, alternative) of each
+GIVEN = ""  # stands for the alternative where an option only has to be given
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,27 @@ class Either:
 
 @dataclass(frozen=True)
 class Derived:
-    """Marks a field that is no option: it is found out, or follows from others."""
+    """Marks a field that is no option: it follows from others, and is not written down."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Marks an option that is found out when a value is built and written down, but never given."""
+
+
+@dataclass(frozen=True)
+class NoFlag:
+    """Marks an option that files and Python can give, but no flag: a long list, for example."""
+
+
+@dataclass(frozen=True)
+class FileName:
+    """Marks an option that names a file or a folder; in a TOML file it is relative to that file."""
+
+
+@dataclass(frozen=True)
+class OrText:
+    """Marks an option that may also be written as text, which its class reads."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +151,26 @@ class Option:
     def choice(self) -> Choice | None:
         """The alternatives among which the option chooses, if it does."""
         return mark_of(self.marks, Choice)
+
+    @property
+    def is_found(self) -> bool:
+        """True if the option is found out and never given."""
+        return mark_of(self.marks, Found) is not None
+
+    @property
+    def has_flag(self) -> bool:
+        """True if a flag can give the option."""
+        return not self.is_found and mark_of(self.marks, NoFlag) is None
+
+    @property
+    def names_file(self) -> bool:
+        """True if its value is the name of a file or a folder."""
+        return mark_of(self.marks, FileName) is not None
+
+    @property
+    def flag_hint(self) -> Any:
+        """The type of a flag that gives the option."""
+        return self.hint if mark_of(self.marks, OrText) is None else self.hint | str
 
 
 def mark_of(marks: Iterable[Any], kind: type[Mark]) -> Mark | None:
@@ -206,21 +247,21 @@ def _split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     return plain, tuple(marks)
 
 
-def declared(owner: Any) -> Mapping[str, Option]:
+def declared(owner: Any, prefix: str = "") -> Mapping[str, Option]:
     """Return all options of a class and of its parts, also of alternatives that are not the default.
 
-    ``owner`` is a dataclass, or a `Choice`.
+    ``owner`` is a dataclass, or a `Choice`; the names of its options begin with ``prefix``.
     """
-    return _declared(owner)
+    return _declared(owner, prefix)
 
 
 @cache
-def _declared(owner: Hashable) -> Mapping[str, Option]:
+def _declared(owner: Hashable, prefix: str) -> Mapping[str, Option]:
     options: dict[str, Option] = {}
     if isinstance(owner, Choice):
         walk = _walk_choice(owner, None, "", (), "")
     else:
-        walk = _walk(owner, "", (), "", None)
+        walk = _walk(owner, prefix, (), "", None)
     for option in walk:
         if option.name in options:
             first = options[option.name]
@@ -242,12 +283,21 @@ def _walk(owner: Any, prefix: str, path: Path, part: str, usual: Any) -> Iterato
             yield from _walk_choice(choice, default, texts.get(declaration.name, ""), path, home)
         elif declaration.either is not None:
             for known in declaration.either.classes:
-                yield from _walk(known, prefix, path, home, default if type(default) is known else None)
+                start = default if type(default) is known else None
+                yield from _walk(known, prefix, (*path, *_required(known, prefix)), home, start)
         elif declaration.part is not None:
             yield from _walk(declaration.part, prefix, path, home, None if default is MISSING else default)
         else:
             text = texts.get(declaration.name, "")
             yield Option(name, declaration.hint, default, text, home, (path,), declaration.marks)
+
+
+def _required(owner: Any, prefix: str) -> Path:
+    """Return the option without which an alternative of an `Either` is not meant, as a step of a path."""
+    for one in declarations(owner):
+        if one.default is MISSING and not one.is_derived:
+            return ((one.choice.option if one.choice else prefix + one.name, GIVEN),)
+    return ()
 
 
 def _help(owner: Any) -> dict[str, str]:

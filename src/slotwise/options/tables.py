@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError, refuse_unknown_name
-from slotwise.options.declarations import NO_CHOICE, Choice, Either, Path, declarations, declared
+from slotwise.options.declarations import GIVEN, NO_CHOICE, Choice, Either, Path, declarations, declared
 from slotwise.options.user_function import OWN_OPTIONS, UserFunction, pairs
 from slotwise.user_code import describe_value, is_function_name
 
@@ -125,7 +125,7 @@ class _Reader:
             if declaration.choice is not None:
                 values[declaration.name] = self.choice(declaration.choice, usual)
             elif declaration.either is not None:
-                values[declaration.name] = self.either(declaration.either, usual)
+                values[declaration.name] = self.either(declaration.either, usual, prefix)
             elif declaration.part is not None:
                 base = None if usual is MISSING else usual
                 values[declaration.name] = self.part(declaration.part, base, prefix)
@@ -165,34 +165,34 @@ class _Reader:
             options = dict(usual.options) if same else {}
         return UserFunction(choice.option, name, pairs(choice.option, options), choice.own)
 
-    def either(self, either: Either, usual: Any) -> Any:
+    def either(self, either: Either, usual: Any, prefix: str) -> Any:
         """Return the alternative of which an option is given; without one, that of the usual value."""
-        asked = {owner: self._first_given(either, owner) for owner in either.classes}
+        asked = {owner: self._first_given(either, owner, prefix) for owner in either.classes}
         asked = {owner: name for owner, name in asked.items() if name}
         if self.lenient:
-            asked = {owner: name for owner, name in asked.items() if not self._missing(owner)}
+            asked = {owner: name for owner, name in asked.items() if not self._missing(owner, prefix)}
         for owner, name in asked.items():
-            if not isinstance(usual, owner) and (missing := self._missing(owner)):
+            if not isinstance(usual, owner) and (missing := self._missing(owner, prefix)):
                 raise NoEffectError(name, self.given[name], f"without {missing}")
         if len(asked) > 1 and not self.lenient:
             one, other = list(asked.values())[:2]
             raise ConflictError(one, other)
         chosen = list(asked)[-1] if asked else either.classes[0] if usual is MISSING else type(usual)
-        return self.part(chosen, usual if type(usual) is chosen else None, "")
+        return self.part(chosen, usual if type(usual) is chosen else None, prefix)
 
-    def _missing(self, owner: type[Any]) -> str:
+    def _missing(self, owner: type[Any], prefix: str) -> str:
         """Return an option that an alternative requires and the table lacks, if there is one."""
-        for name, option in declared(owner).items():
+        for name, option in declared(owner, prefix).items():
             is_required = option.default is MISSING and option.owners == ((),)
-            if is_required and self.given.get(name) in (None, ()):
+            if is_required and not is_given(self.given.get(name)):
                 return name
         return ""
 
-    def _first_given(self, either: Either, owner: type[Any]) -> str:
+    def _first_given(self, either: Either, owner: type[Any], prefix: str) -> str:
         """Return the first option in the table that only this alternative has."""
-        shared = [name for other in either.classes if other is not owner for name in declared(other)]
-        for name in declared(owner):
-            if name not in shared and self.given.get(name) not in (None, ()):
+        shared = [name for other in either.classes if other is not owner for name in declared(other, prefix)]
+        for name in declared(owner, prefix):
+            if name not in shared and is_given(self.given.get(name)):
                 return name
         return ""
 
@@ -211,10 +211,15 @@ class _Reader:
         return f"with {option} {self.used[option]}" if self.used.get(option) else f"without {option}"
 
 
+def is_given(value: Any) -> bool:
+    """Return whether a value in a table gives an option: None and empty lists say that it is not given."""
+    return value is not None and value not in ((), [])
+
+
 def _first_missed(path: Path, chosen: Mapping[str, str]) -> tuple[int, str]:
     """Return how many choices of a path were made, and the option that chooses otherwise."""
     for number, (option, alternative) in enumerate(path):
-        if chosen.get(option) != alternative:
+        if option not in chosen or chosen[option] != alternative != GIVEN:
             return number, option
     return -1, ""
 
