@@ -67,3 +67,20 @@ def test_unknown_names_are_shown_on_one_short_line() -> None:
         refuse_unknown_name("option", "n\n" * 999, ["devices"])
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("group_sise", "did you mean group_size?"),
+        ("rate", "did you mean rate_"),
+        ("rate-", "did you mean rate-"),
+        ("xyz", "the nearest are "),
+    ],
+)
+def test_an_unknown_name_is_answered_with_at_most_three_of_the_nearest(name: str, answer: str) -> None:
+    known = ["group_size", "rate_a", "rate_b", "rate_c", "rate_d", "devices", "deadline"]
+    with pytest.raises(UserError) as caught:
+        refuse_unknown_name("option", name, known)
+    assert answer in str(caught.value)
+    assert str(caught.value).count(",") < 3

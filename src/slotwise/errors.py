@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
+MOST_SUGGESTED = 3  # names that may have been meant, in a message about an unknown one
+SAME_DISTANCE = 0.1  # ratios of similarity that differ by less are about the same
 MOST_SHOWN = 200  # characters of a value in a message: a path is shown in full, a file as a value is not
 
 
@@ -125,7 +127,7 @@ class NoEffectError(InputError):
 
 
 def refuse_unknown_name(kind: str, name: str, known: Iterable[str], *, dashes: bool = False) -> None:
-    """Raise a UserError that suggests the closest known name, if ``name`` is not known.
+    """Raise a UserError that suggests the nearest known names, at most three, if ``name`` is not known.
 
     Dashes and underscores are the same; the message writes the known names as ``name`` is written, which
     with neither has ``dashes`` or not.
@@ -133,6 +135,16 @@ def refuse_unknown_name(kind: str, name: str, known: Iterable[str], *, dashes: b
     has_dashes = "-" in name or (dashes and "_" not in name)
     names = [one.replace("_", "-") if has_dashes else one for one in known]
     if name not in names:
-        close = difflib.get_close_matches(name, names, 1)
-        hint = f"did you mean {close[0]}?" if close else f"allowed are {', '.join(sorted(names))}"
-        raise UserError(f"unknown {kind} {shown(name)}: {hint}")
+        raise UserError(f"unknown {kind} {shown(name)}{nearest_names(name, names)}")
+
+
+def nearest_names(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: what may have been meant, at most three names."""
+    names = [*known]
+    close = difflib.get_close_matches(name, names, MOST_SUGGESTED)
+    if not close:
+        return f": the nearest are {', '.join(difflib.get_close_matches(name, names, MOST_SUGGESTED, 0.0))}"
+    # The first is the nearest; others are shown only if they are about as near.
+    near = [difflib.SequenceMatcher(None, one, name).ratio() for one in close]
+    *first, last = [one for one, ratio in zip(close, near, strict=True) if ratio > near[0] - SAME_DISTANCE]
+    return f": did you mean {', '.join(first)}{' or ' if first else ''}{last}?"

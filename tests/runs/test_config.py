@@ -144,13 +144,6 @@ def test_a_wrong_delay_is_refused_by_the_schedule(delay: object) -> None:
         RunConfig.from_options({"delay": delay}).simulate()
 
 
-def test_an_unknown_option_is_refused_with_those_there_are() -> None:
-    with pytest.raises(
-        UserError, match=r"unknown option flux: allowed are absences, .*aggregation, .*update"
-    ):
-        RunConfig.from_options({"flux": 1})
-
-
 def test_whole_numbers_become_floats_where_floats_are_meant() -> None:
     assert isinstance(RunConfig.from_options({"learning_rate": 1}).training.learning_rate, float)
 
