@@ -9,7 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotwise.errors import ConflictError, InputError, NoEffectError, UserError
-from slotwise.options import Choice, Derived, Either, Range, build, choose, declared, names_of, nested, spread
+from slotwise.options import (
+    Choice,
+    Derived,
+    Either,
+    FileName,
+    Named,
+    Range,
+    StandsFor,
+    build,
+    choose,
+    declared,
+    names_of,
+    nested,
+    spread,
+)
 from slotwise.options import table_of as table
 from slotwise.runs import RunConfig
 from slotwise.scenario import check_fields
@@ -38,7 +52,7 @@ class Rician(Rayleigh):
         k_db: Power of the line of sight.
     """
 
-    k_db: Annotated[float, Range(least=-100, most=100)] = 6.0
+    k_db: Annotated[float, Range(least=-100, most=100), Named("sight_db")] = 6.0
 
 
 def flat() -> str:
@@ -64,6 +78,35 @@ class Equal:
     speed: Annotated[int, Range(least=1)] = 5
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ring:
+    """All devices at one distance.
+
+    Attributes:
+        radius: Distance of all.
+    """
+
+    radius: float = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distances:
+    """Distances one by one."""
+
+    distances: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistancesText(StandsFor):
+    """Distances in a text, here in place of a file."""
+
+    text: Annotated[str, FileName()]
+
+    def meant(self) -> Distances:
+        return Distances(distances=tuple(map(float, self.text.split())))
+
+
+PLACE = Choice("place", {"ring": Ring}, prefix="place_", unnamed=(Distances, DistancesText))
 FADING = Choice("fading", {"rayleigh": Rayleigh, "rician": Rician, "flat": flat}, prefix="fading_")
 
 
@@ -73,10 +116,14 @@ class Link:
 
     Attributes:
         fading: Fading.
+        place: Where devices are.
+        speed: How fast it is.
         power: Power.
     """
 
     fading: Annotated[Any, FADING] = Rayleigh()
+    place: Annotated[Any, PLACE] = Ring()
+    speed: Annotated[Equal | Listed, Either((Equal, Listed))] = Equal()
     power: float = 1.0
 
 
@@ -93,7 +140,7 @@ class Setting:
     """
 
     devices: Annotated[int, Range(least=1)] = 100
-    link: Annotated[Any, Choice("link", {"": None, "radio": Link})] = None
+    link: Annotated[Any, Choice("link", {"": None, "radio": Link}, prefix="link_")] = None
     speed: Annotated[Equal | Listed, Either((Equal, Listed))] = Equal()
     rule: Annotated[Any, Choice("rule", {"flat": flat}, own=(2,))] = flat
     found: Annotated[int, Derived()] = 0
@@ -111,7 +158,10 @@ def test_a_table_has_only_the_options_of_what_was_chosen() -> None:
         "link": "radio",
         "fading": "rayleigh",
         "fading_block": 1,
-        "power": 1.0,
+        "place": "ring",
+        "place_radius": 5.0,
+        "link_speed": 5,
+        "link_power": 1.0,
     }
 
 
@@ -121,6 +171,8 @@ def test_a_table_has_only_the_options_of_what_was_chosen() -> None:
     | st.builds(
         Link,
         power=st.floats(0, 1),
+        place=st.builds(Ring, radius=st.floats(0, 1)) | st.just(Distances(distances=(1.0, 2.0))),
+        speed=st.builds(Equal, speed=st.integers(1, 9)) | st.builds(Listed, speeds=st.just((1, 2))),
         fading=st.just(flat) | st.builds(Rayleigh) | st.builds(Rician, k_db=st.floats(-9, 9)),
     ),
     speed=st.builds(Equal, speed=st.integers(1, 9)) | st.builds(Listed, speeds=st.just((1, 2))),
@@ -132,7 +184,7 @@ def test_a_value_is_built_again_from_its_table(devices: int, link: Any, speed: A
 
 def test_declared_options_know_who_has_them() -> None:
     options = declared(Setting)
-    assert options["fading_k_db"].owners == ((("link", "radio"), ("fading", "rician")),)
+    assert options["fading_sight_db"].owners == ((("link", "radio"), ("fading", "rician")),)
     assert len(options["fading_block"].owners) == 2
     assert options["devices"].owners == ((),)
     assert options["devices"].help == "Number of devices."
@@ -144,9 +196,14 @@ def test_declared_options_know_who_has_them() -> None:
 @pytest.mark.parametrize(
     ("given", "kind", "parameter", "says"),
     [
-        ({"fading_k_db": 3.0}, NoEffectError, "fading_k_db", "without link"),
-        ({"link": "radio", "fading_k_db": 3.0}, NoEffectError, "fading_k_db", "with fading rayleigh"),
-        ({"link": "radio", "fading": "rician", "fading_k_db": 300.0}, InputError, "fading_k_db", "to 100"),
+        ({"fading_sight_db": 3.0}, NoEffectError, "fading_sight_db", "without link"),
+        ({"link": "radio", "fading_sight_db": 3.0}, NoEffectError, "fading_sight_db", "with fading rayleigh"),
+        (
+            {"link": "radio", "fading": "rician", "fading_sight_db": 300.0},
+            InputError,
+            "fading_sight_db",
+            "to 100",
+        ),
         (
             {"link": "radio", "fading": "flat", "fading_block": 2},
             NoEffectError,
@@ -158,6 +215,12 @@ def test_declared_options_know_who_has_them() -> None:
         ({"devices": 1.5}, InputError, "devices", "whole number"),
         ({"speed": 2, "speeds": [1, 2]}, ConflictError, "speed", "speeds"),
         ({"order": "down"}, NoEffectError, "order", "without speeds"),
+        ({"link_speeds": [1]}, NoEffectError, "link_speeds", "without link"),
+        ({"link": "radio", "link_order": "down"}, NoEffectError, "link_order", "without link_speeds"),
+        ({"link": "radio", "link_speed": 1, "link_speeds": [1]}, ConflictError, "link_speed", "link_speeds"),
+        ({"link": "radio", "place_distances": [1.0], "place": "ring"}, NoEffectError, "place", "place_dist"),
+        ({"link": "radio", "place_text": "1", "place_radius": 1.0}, NoEffectError, "place_radius", "place_t"),
+        ({"link": "radio", "place_text": "1", "place_distances": [1.0]}, ConflictError, "place_text", "dist"),
         ({"rule_options": {"a": 1}}, NoEffectError, "rule_options", "rule"),
         ({"rule": "not a name"}, InputError, "rule", "module:function"),
     ],
@@ -171,14 +234,31 @@ def test_what_does_not_fit_is_refused_by_its_name(
     assert says in str(caught.value)
 
 
+def test_an_alternative_without_a_name_is_chosen_by_its_first_option() -> None:
+    listed = build(Setting, {"link": "radio", "place_distances": [1.0, 2.0], "link_speeds": [3]})
+    assert listed.link == Link(place=Distances(distances=[1.0, 2.0]), speed=Listed(speeds=(3,)))
+    assert build(Setting, {"devices": 3}, listed).link == listed.link
+    assert build(Setting, {"place": "ring"}, listed).link.place == Ring()
+    assert declared(Setting)["place_text"].names_file
+
+
+def test_what_stands_for_a_value_is_replaced_by_it() -> None:
+    given = {"link": "radio", "place_text": "1 2"}
+    assert build(Setting, given).link.place == Distances(distances=(1.0, 2.0))
+    assert "place_text" not in table(build(Setting, given))
+
+
 def test_an_unknown_option_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(UserError, match="device: did you mean devices"):
         build(Setting, {"device": 3})
 
 
 def test_files_of_earlier_versions_may_have_options_without_effect() -> None:
-    saved = USUAL | {"fading_k_db": 3.0, "order": "down", "speeds": ()}
+    saved = USUAL | {"fading_sight_db": 3.0, "order": "down", "speeds": ()}
     assert build(Setting, saved, lenient=True) == Setting()
+    placed = {"link": "radio", "place": "ring", "place_radius": 5.0, "place_distances": [1.0]}
+    assert build(Setting, placed, lenient=True).link.place == Distances(distances=[1.0])
+    assert build(Setting, {**placed, "place_distances": []}, lenient=True).link.place == Ring()
 
 
 def test_options_that_are_not_given_come_from_the_start_as_long_as_they_belong_there() -> None:
@@ -190,9 +270,9 @@ def test_options_that_are_not_given_come_from_the_start_as_long_as_they_belong_t
 
 
 def test_a_choice_alone_is_read_in_the_same_way() -> None:
-    assert choose(FADING, {"fading": "rician", "fading_k_db": 2.0}) == Rician(k_db=2.0)
+    assert choose(FADING, {"fading": "rician", "fading_sight_db": 2.0}) == Rician(k_db=2.0)
     with pytest.raises(NoEffectError):
-        choose(FADING, {"fading": "rayleigh", "fading_k_db": 2.0})
+        choose(FADING, {"fading": "rayleigh", "fading_sight_db": 2.0})
 
 
 def test_tables_in_a_table_are_spread_and_nested_again() -> None:

@@ -12,10 +12,12 @@ from slotwise.options.declarations import (
     Either,
     FileName,
     Found,
+    Named,
     NoFlag,
     Option,
     OrText,
     Range,
+    StandsFor,
     declared,
     names_of,
 )
@@ -23,7 +25,7 @@ from slotwise.options.tables import allowed_names, build, choose, is_given, nest
 from slotwise.options.user_function import UserFunction, loaded
 
 __all__ = [
-    "Choice", "Derived", "Either", "FileName", "Found", "NoFlag", "Option", "OrText", "Range", "UserFunction",
-    "allowed_names", "build", "choose", "declared", "is_given", "loaded", "names_of", "nested", "resolved",
-    "spread", "table_of",
+    "Choice", "Derived", "Either", "FileName", "Found", "Named", "NoFlag", "Option", "OrText", "Range",
+    "StandsFor", "UserFunction", "allowed_names", "build", "choose", "declared", "is_given", "loaded",
+    "names_of", "nested", "resolved", "spread", "table_of",
 ]  # fmt: skip

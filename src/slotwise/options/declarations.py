@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import cache
@@ -65,12 +66,15 @@ class Choice:
         prefix: Text before the names of the options of the alternatives.
         own: Numbers of positional arguments, one of which a user's own function must take, if
             ``module:function`` is an alternative too.
+        unnamed: Alternatives without a short name, each of which is chosen by giving its first option, which
+            has no default.
     """
 
     option: str
     known: Mapping[str, Any]
     prefix: str = ""
     own: tuple[int, ...] = ()
+    unnamed: tuple[type[Any], ...] = ()
 
     def name_of(self, value: Any) -> str | None:
         """Return the short name of a value; None if it is none of the known alternatives."""
@@ -86,7 +90,7 @@ class Choice:
 
     def is_own(self, value: Any) -> bool:
         """Return whether a value is the user's own, and none of the known alternatives."""
-        return self.name_of(value) not in self.known
+        return self.name_of(value) not in self.known and type(value) not in self.unnamed
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,21 @@ class FileName:
 @dataclass(frozen=True)
 class OrText:
     """Marks an option that may also be written as text, which its class reads."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """Marks a field that has another name as an option, where its own would be unclear outside its class."""
+
+    name: str
+
+
+class StandsFor(ABC):
+    """An alternative that is another value in other words, such as a file that has its numbers."""
+
+    @abstractmethod
+    def meant(self) -> Any:
+        """Return the value that takes its place as soon as it is built from a table."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +211,12 @@ class Declaration:
         return self.field.name
 
     @property
+    def option(self) -> str:
+        """The name of the option, without the prefix of its class."""
+        named = mark_of(self.marks, Named)
+        return self.name if named is None else named.name
+
+    @property
     def default(self) -> Any:
         """The default value; ``MISSING`` if there is none."""
         if self.field.default_factory is not MISSING:
@@ -250,7 +275,7 @@ def _split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 def declared(owner: Any, prefix: str = "") -> Mapping[str, Option]:
     """Return all options of a class and of its parts, also of alternatives that are not the default.
 
-    ``owner`` is a dataclass, or a `Choice`; the names of its options begin with ``prefix``.
+    ``owner`` is a dataclass, whose own options have names with ``prefix``, or a `Choice`.
     """
     return _declared(owner, prefix)
 
@@ -275,7 +300,7 @@ def _walk(owner: Any, prefix: str, path: Path, part: str, usual: Any) -> Iterato
     """Yield the options of a class; their defaults are those in ``usual``, a value of it, if there is one."""
     texts = _help(owner)
     for declaration in declarations(owner):
-        home, name = part or declaration.name, prefix + declaration.name
+        home, name = part or declaration.name, prefix + declaration.option
         default = declaration.default if usual is None else getattr(usual, declaration.name)
         if declaration.is_derived:
             continue
@@ -293,10 +318,10 @@ def _walk(owner: Any, prefix: str, path: Path, part: str, usual: Any) -> Iterato
 
 
 def _required(owner: Any, prefix: str) -> Path:
-    """Return the option without which an alternative of an `Either` is not meant, as a step of a path."""
+    """Return the option without which an alternative that has no name is not meant, as a step of a path."""
     for one in declarations(owner):
         if one.default is MISSING and not one.is_derived:
-            return ((one.choice.option if one.choice else prefix + one.name, GIVEN),)
+            return ((one.choice.option if one.choice else prefix + one.option, GIVEN),)
     return ()
 
 
@@ -317,6 +342,9 @@ def _walk_choice(choice: Choice, usual: Any, text: str, path: Path, part: str) -
     for name, known in choice.known.items():
         start = usual if type(usual) is known else None
         yield from _walk(known, choice.prefix, (*path, (choice.option, name)), part, start)
+    for kind in choice.unnamed:
+        start = usual if type(usual) is kind else None
+        yield from _walk(kind, choice.prefix, (*path, *_required(kind, choice.prefix)), part, start)
 
 
 def importable_name(value: Any) -> str | None:

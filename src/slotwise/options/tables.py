@@ -9,7 +9,16 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from slotwise.errors import ConflictError, InputError, MissingError, NoEffectError, refuse_unknown_name
-from slotwise.options.declarations import GIVEN, NO_CHOICE, Choice, Either, Path, declarations, declared
+from slotwise.options.declarations import (
+    GIVEN,
+    NO_CHOICE,
+    Choice,
+    Either,
+    Path,
+    StandsFor,
+    declarations,
+    declared,
+)
 from slotwise.options.user_function import OWN_OPTIONS, UserFunction, pairs
 from slotwise.user_code import describe_value, is_function_name
 
@@ -28,11 +37,13 @@ def table_of(value: Any, prefix: str = "") -> dict[str, Any]:
         elif declaration.part is not None or declaration.either is not None:
             table |= table_of(held, prefix)
         else:
-            table[prefix + declaration.name] = held
+            table[prefix + declaration.option] = held
     return table
 
 
 def _table_of_choice(choice: Choice, held: Any) -> dict[str, Any]:
+    if type(held) in choice.unnamed:
+        return table_of(held, choice.prefix)
     name = choice.name_of(held)
     if name is None:
         allowed = "a function that can be imported, so that its name can be written down"
@@ -99,7 +110,7 @@ def resolved(choice: Choice, value: Any) -> Any:
     """
     if isinstance(value, str):
         return choose(choice, {choice.option: value})
-    if choice.name_of(value) is not None:
+    if choice.name_of(value) is not None or type(value) in choice.unnamed:
         return value
     if choice.own and callable(value):
         return value  # it cannot be named, and so not be part of a table
@@ -108,17 +119,21 @@ def resolved(choice: Choice, value: Any) -> Any:
 
 @dataclass
 class _Reader:
-    """Reads a flat table; keeps which options were read, with the alternative chosen by those that choose."""
+    """Reads a flat table; keeps which options were read, with the alternative chosen by those that choose.
+
+    ``implied`` are the choices that were made by giving an option of an alternative without a name.
+    """
 
     given: Mapping[str, Any]
     lenient: bool = False
     used: dict[str, str] = field(default_factory=dict)
+    implied: dict[str, str] = field(default_factory=dict)
 
     def part(self, owner: type[Any], start: Any, prefix: str) -> Any:
         """Return a value of a class, whose options have names with a prefix."""
         values: dict[str, Any] = {}
         for declaration in declarations(owner):
-            name = prefix + declaration.name
+            name = prefix + declaration.option
             usual = declaration.default if start is None else getattr(start, declaration.name)
             if declaration.is_derived:
                 continue
@@ -137,10 +152,13 @@ class _Reader:
             else:
                 raise MissingError(name, "given")
         with _naming_options(owner, prefix):
-            return owner(**values)
+            value = owner(**values)
+        return value.meant() if isinstance(value, StandsFor) else value
 
     def choice(self, choice: Choice, usual: Any) -> Any:
         """Return the alternative that the table names, or else that of the usual value."""
+        if (kind := self._unnamed(choice, usual)) is not None:
+            return self.part(kind, usual if type(usual) is kind else None, choice.prefix)
         name: Any = choice.name_of(usual)
         own_is_given = choice.option in self.given or choice.option + OWN_OPTIONS in self.given
         if name not in choice.known and callable(usual) and not own_is_given:
@@ -156,6 +174,19 @@ class _Reader:
         if choice.own and isinstance(name, str) and is_function_name(name):
             return self._user_function(choice, name, usual)
         raise InputError(choice.option, self.given.get(choice.option), allowed_names(choice))
+
+    def _unnamed(self, choice: Choice, usual: Any) -> type[Any] | None:
+        """Return the alternative without a name whose first option is given; else that of the usual value."""
+        keys = {kind: next(iter(declared(kind, choice.prefix))) for kind in choice.unnamed}
+        asked = [kind for kind, key in keys.items() if is_given(self.given.get(key))]
+        if not asked and type(usual) in keys and not is_given(self.given.get(choice.option)):
+            asked = [type(usual)]
+        if not asked:
+            return None
+        if len(asked) > 1:
+            raise ConflictError(keys[asked[1]], keys[asked[0]])
+        self.implied[choice.option] = keys[asked[0]]
+        return asked[0]
 
     def _user_function(self, choice: Choice, name: str, usual: Any) -> UserFunction:
         self.used[choice.option + OWN_OPTIONS] = ""
@@ -207,7 +238,9 @@ class _Reader:
         """Return why an option does not exist: the choice that would have to be made otherwise."""
         # Of the ways to the option, the one that agrees longest with what was chosen says what to change.
         paths = declared(owner)[name].owners
-        option = max((_first_missed(path, self.used) for path in paths), key=itemgetter(0))[1]
+        option = max((_first_missed(path, self.used) for path in paths), key=itemgetter(0))[1] or name
+        if option in self.implied:
+            return f"with {self.implied[option]}"
         return f"with {option} {self.used[option]}" if self.used.get(option) else f"without {option}"
 
 
@@ -239,7 +272,7 @@ def _naming_options(owner: type[Any], prefix: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        own = {declaration.name for declaration in declarations(owner)}
-        if prefix and error.parameter in own:
-            error.rename(prefix + error.parameter)
+        options = {declaration.name: prefix + declaration.option for declaration in declarations(owner)}
+        if error.parameter in options:
+            error.rename(options[error.parameter])
         raise
