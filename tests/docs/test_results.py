@@ -14,7 +14,7 @@ from slotwise.paper.evidence import Evidence, Results
 from slotwise.paper.experiments import BOTH, PAPER, Remedies
 from slotwise.paper.report_remedies import remedies_table
 from slotwise.paper.result_text import final_loss_text
-from slotwise.runs.run_folder import final_accuracy, final_loss
+from slotwise.runs.saved_run import final_accuracy, final_loss
 from slotwise.schedule import Schedule
 
 RUNS = ROOT / "docs/results/paper/runs"

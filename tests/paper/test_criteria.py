@@ -15,7 +15,7 @@ from slotwise.paper.criteria import (
     some,
     unanimous,
 )
-from slotwise.runs.run_folder import final_accuracy, final_loss
+from slotwise.runs.saved_run import final_accuracy, final_loss
 
 
 def points(*losses: float, slots: int = 10) -> list[Point]:

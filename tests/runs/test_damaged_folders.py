@@ -1,6 +1,5 @@
 """Run folders that were damaged or left by a process that was killed, and the lock of a run."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,24 +23,6 @@ class StopAtOnce(Observer):
 def interrupted(tmp_path: Path, parameters: RunConfig, toy: Task) -> RunFolder:
     run(parameters, tmp_path / "run", task=toy, checkpoint_every=0, observer=StopAtOnce())
     return RunFolder(tmp_path / "run")
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *[("seconds", value) for value in ("long", None, [1], -1, True, float("nan"))],
-        *[("rounds", value) for value in ("many", None, 1.5, -1, True)],
-    ],
-)
-def test_a_result_of_a_wrong_type_in_run_json_is_damage(
-    interrupted: RunFolder, toy: Task, name: str, value: object
-) -> None:
-    path = interrupted.path / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
-    with pytest.raises(UserError, match=r"run\.json: damaged"):
-        resume(interrupted, task=toy)
-    with pytest.raises(UserError, match=r"run\.json: damaged"):
-        interrupted.description()
 
 
 @pytest.mark.parametrize("call", ["resume", "overwrite"])

@@ -15,7 +15,6 @@ from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Point
 from slotwise.learning.task import METRIC_NAME, RESERVED
 from slotwise.runs import RunConfig, RunFolder, model_sha256
-from slotwise.runs.run_folder import final_metrics
 
 floats = st.floats(allow_nan=False, allow_infinity=False)
 numbers = st.integers(0, 10**9)
@@ -46,21 +45,6 @@ def test_history_csv_is_one_line_a_point_under_the_names(folder: RunFolder) -> N
     assert (folder.path / "history.csv").read_bytes() == (
         b"slot,round,loss,accuracy,staleness\n5,1,0.25,0.5,0\n"
     )
-
-
-def test_there_are_no_points_before_the_first_was_saved(folder: RunFolder) -> None:
-    assert folder.points() == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["a,b\n1,2\n", "slot,round,loss,accuracy,staleness\n1,2\n", "slot,round,loss\n" + 200_000 * "1"],
-    ids=["other-columns", "short-row", "huge-field"],
-)
-def test_a_damaged_history_is_named(text: str, folder: RunFolder) -> None:
-    (folder.path / "history.csv").write_text(text)
-    with pytest.raises(UserError, match=r"history\.csv: damaged"):
-        folder.points()
 
 
 def test_the_description_holds_every_parameter_the_versions_and_the_status(
@@ -160,56 +144,6 @@ def test_a_folder_that_is_no_run_is_not_opened(tmp_path: Path) -> None:
         RunFolder.open(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "[]",
-        "[1]",
-        "null",
-        "7",
-        "{}",
-        '{"format": 1}',
-        '{"format": 1, "status": "running"}',
-        '{"format": 1, "status": "sleeping", "parameters": {}}',
-        '{"format": 1, "status": "running", "parameters": []}',
-        "\udcff",
-    ],
-)
-def test_a_damaged_description_is_named(text: str, folder: RunFolder) -> None:
-    path = folder.path / "run.json"
-    path.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(UserError, match=f"^{path}: damaged"):
-        folder.parameters()
-
-
-def test_a_foreign_format_is_named(folder: RunFolder) -> None:
-    (folder.path / "run.json").write_text('{"format": 2, "status": "running", "parameters": {}}')
-    with pytest.raises(UserError, match="format 2; this version reads format 1"):
-        folder.parameters()
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [({"devices": "ten"}, "devices = 'ten'"), ({"flux": 1}, "unknown option flux")],
-)
-def test_parameters_that_are_none_name_the_file(
-    options: dict[str, object], complaint: str, folder: RunFolder
-) -> None:
-    document = {"format": 1, "status": "running", "parameters": options}
-    (folder.path / "run.json").write_text(json.dumps(document))
-    with pytest.raises(UserError, match=rf"run\.json: {complaint}"):
-        folder.parameters()
-
-
-def test_parameters_of_an_older_version_take_the_defaults(folder: RunFolder) -> None:
-    document = json.loads((folder.path / "run.json").read_text())
-    del document["parameters"]["update"]
-    (folder.path / "run.json").write_text(json.dumps(document))
-    assert folder.parameters().training.update == "sum"
-
-
 def test_a_folder_is_held_by_one_at_a_time(folder: RunFolder) -> None:
     with folder.held(), pytest.raises(UserError, match="another process is training this run"):
         folder.held().__enter__()
@@ -221,23 +155,3 @@ def test_a_run_that_goes_on_is_not_overwritten(folder: RunFolder, parameters: Ru
     with folder.held(), pytest.raises(UserError, match="another process is training this run"):
         RunFolder.create(folder.path, RunConfig().with_options(seed=5), overwrite=True)
     assert folder.parameters() == parameters
-
-
-@pytest.mark.parametrize("text", ["x,y\n", "", None])
-def test_a_finished_run_without_a_sound_curve_is_refused(
-    folder: RunFolder, parameters: RunConfig, text: str | None
-) -> None:
-    folder.write_description(parameters, "finished")
-    if text is not None:
-        (folder.path / "history.csv").write_text(text)
-    with pytest.raises(UserError, match=r"history\.csv: (damaged|missing)"):
-        folder.points()
-
-
-def test_a_final_metric_is_the_median_of_the_values_that_are_known() -> None:
-    values = {50: 9.0, 91: 1.0, 95: math.nan, 98: 3.0, 100: 8.0}
-    points = [Point(slot, 1, 0.5, 0.5, 0, {"f1": f1, "auc": math.nan}) for slot, f1 in values.items()]
-    found = final_metrics(points, 100)
-    assert found["f1"] == 3.0
-    assert math.isnan(found["auc"])
-    assert final_metrics([Point(10, 1, 0.5, 0.5, 0)], 100) == {}

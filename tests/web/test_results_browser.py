@@ -149,5 +149,5 @@ def test_a_run_without_a_point_has_no_curve(tmp_path: Path, run: Path) -> None:
 def test_only_folders_below_the_root_are_opened(tmp_path: Path, name: str) -> None:
     (tmp_path / "root").mkdir()
     with pytest.raises(InputError) as raised:
-        ResultsBrowser(tmp_path / "root").folder(name)
+        ResultsBrowser(tmp_path / "root").timeline(name)
     assert raised.value.parameter == "run"

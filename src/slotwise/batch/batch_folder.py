@@ -48,7 +48,7 @@ class BatchFolder:
     def data_uses(self, names: Iterable[str]) -> list[DataUse]:
         """Return the data of the runs that have been begun, each once."""
         found = (self.run(name) for name in dict.fromkeys(names))
-        return [run.data_use() for run in found if run.is_run]
+        return [run.read().data for run in found if run.is_run]
 
     @property
     def is_batch(self) -> bool:

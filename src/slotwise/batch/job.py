@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from slotwise.learning.local_training import LocalTraining
 from slotwise.runs import RunConfig
-from slotwise.schedule import IntentionalDelay, Timeline, automatic_delay
+from slotwise.runs.run_timeline import schedule_only, schedule_timeline
+from slotwise.schedule import IntentionalDelay, automatic_delay
 from slotwise.schedule.selections import first_ready
 
-CACHED_RUNS, CACHED_SUMMARIES, CACHED_TIMELINES = 4096, 4096, 16
+CACHED_RUNS, CACHED_SUMMARIES = 4096, 4096
 TEST_IMAGES = 10_000
 # An evaluation is a forward pass: about a third of the arithmetic of a training step on the same image.
 FORWARD_PART = 1 / 3
@@ -126,14 +126,9 @@ class ScheduleSummary(NamedTuple):
     mean_staleness: float  # of the updates, in rounds
 
 
-def schedule_timeline(config: RunConfig) -> Timeline:
-    """Return the timeline of a configuration; the last few are cached."""
-    return _timeline(_schedule_only(config))
-
-
 def schedule_summary(config: RunConfig) -> ScheduleSummary:
     """Return the totals of the timeline of a configuration; raise an InputError if there is none."""
-    return _summary(_schedule_only(config))
+    return _summary(schedule_only(config))
 
 
 def run_work(config: RunConfig) -> float:
@@ -148,22 +143,8 @@ def run_work(config: RunConfig) -> float:
     return (images + evaluations * evaluated * FORWARD_PART) * per_image
 
 
-def _schedule_only(config: RunConfig) -> RunConfig:
-    """Return the configuration with defaults for all that the timeline does not depend on: a cache key."""
-    training = LocalTraining(seed=config.seed if config.schedule_depends_on_seed else 0)
-    kept = {name: getattr(config, name) for name in ("channel", "policy", "fleet", "radio")}
-    if config.radio.radio_link is not None:  # the slots of an uplink follow from the size of the model
-        kept |= {name: getattr(config, name) for name in ("model", "dataset", "bits")}
-    return RunConfig(**kept, training=training)
-
-
-@lru_cache(CACHED_TIMELINES)
-def _timeline(config: RunConfig) -> Timeline:
-    return config.simulate()
-
-
 @lru_cache(CACHED_SUMMARIES)
 def _summary(config: RunConfig) -> ScheduleSummary:
-    found = _timeline(config)
+    found = schedule_timeline(config)
     staleness = found.mean_staleness()
     return ScheduleSummary(found.rounds, found.last_slot, len(found), len(found.lost), staleness)

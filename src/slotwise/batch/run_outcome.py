@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import nan
 from typing import NamedTuple
 
-import numpy as np
-
-from slotwise.batch.job import schedule_summary, schedule_timeline
-from slotwise.costs import Powers, joules, usage_until
-from slotwise.errors import UserError
+from slotwise.batch.job import schedule_summary
+from slotwise.costs import Powers
 from slotwise.learning.task import NO_METRICS
-from slotwise.report.curves import MeasuredPoint
-from slotwise.runs import RunFolder
-from slotwise.runs.run_folder import final_accuracy, final_loss, final_metrics
-from slotwise.runs.slot_duration import powers_of_run
+from slotwise.runs import RunFolder, SavedRun
+from slotwise.runs.saved_run import MeasuredPoint
 
 
 class PointStatistics(NamedTuple):
@@ -44,36 +38,23 @@ class RunOutcome(NamedTuple):
     final_metrics: Mapping[str, float] = NO_METRICS  # beside loss and accuracy, medians as theirs
 
 
-def read_run(run: RunFolder, powers: Powers | None) -> RunOutcome:
+def read_run(folder: RunFolder, powers: Powers | None) -> RunOutcome:
     """Read a run; its joules are NaN without powers."""
-    if not run.is_run:
+    run = SavedRun.find(folder.path)
+    if run is None:
         return RunOutcome("missing")
-    status, points, config = run.status, run.points(), run.parameters()
-    if not points:
-        return RunOutcome(status)
-    schedule, timeline = schedule_summary(config), schedule_timeline(config)
-    if points[-1].round > schedule.rounds:
-        raise UserError(f"{run.path}: its history.csv and its run.json are not of the same run")
-    spent = np.full(len(points), nan)
-    if powers is not None:
-        own = powers_of_run(powers, config, check=False)
-        spent = joules(usage_until(timeline, [point.slot for point in points]), own)
-    curve = tuple(
-        MeasuredPoint(
-            p.slot, p.round, int(timeline.round_offsets[p.round]), float(used), p.loss, p.accuracy, p.metrics
-        )
-        for p, used in zip(points, spent, strict=True)
-    )
-    if status != "finished":
-        return RunOutcome(status, curve)
+    curve = run.curve(powers)
+    if run.status != "finished" or not curve:
+        return RunOutcome(run.status, curve)
+    schedule = schedule_summary(run.config)
     statistics = PointStatistics(
-        final_loss=final_loss(points, config.deadline),
-        final_accuracy=final_accuracy(points, config.deadline),
-        last_loss=points[-1].loss,
-        last_accuracy=points[-1].accuracy,
-        sgd_steps=schedule.updates * config.training.local_steps,
+        final_loss=run.final_loss,
+        final_accuracy=run.final_accuracy,
+        last_loss=curve[-1].loss,
+        last_accuracy=curve[-1].accuracy,
+        sgd_steps=schedule.updates * run.config.training.local_steps,
         joules=curve[-1].joules,
-        seconds=float(run.description().get("seconds", 0.0)),
+        seconds=run.seconds,
         **schedule._asdict(),
     )
-    return RunOutcome(status, curve, statistics, final_metrics(points, config.deadline))
+    return RunOutcome(run.status, curve, statistics, run.final_metrics)

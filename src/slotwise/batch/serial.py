@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.job import Job, JobEnd, JobProgress, schedule_timeline
+from slotwise.batch.job import Job, JobEnd, JobProgress
 from slotwise.data import Dataset
 from slotwise.learning import Diverged, History, Point, Task
 from slotwise.learning.workers import WorkerPlan
@@ -14,6 +14,7 @@ from slotwise.learning.workers.ray_workers import ClusterLost
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, execute
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, build_task
+from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.schedule import Timeline
 
 PROGRESS_INTERVAL = 0.25  # seconds

@@ -14,8 +14,9 @@ from slotwise.cli.flags import AsJson, PerDevice, command, output, power_flags, 
 from slotwise.cli.sweep import results_table
 from slotwise.errors import UserError
 from slotwise.files import check_writable, json_text, write_atomically
-from slotwise.report.plotting import curves_figure, draw_curves, picture_kind, read_curves
-from slotwise.report.tables import RunSummary, device_csv, run_tables, table_console
+from slotwise.report.plotting import curves_figure, curves_of, draw_curves, picture_kind
+from slotwise.report.tables import device_csv, run_as_dict, run_tables, table_console
+from slotwise.runs import SavedRun
 from slotwise.runs.data_identity import changed_data_text, changed_sources
 
 OUT = output("Draw the curves: FILE.png, .svg or .pdf.", metavar="FILE")
@@ -52,26 +53,24 @@ def show(
             raise UserError("costs are shown for runs, not for a batch: name folders in its runs/")
         _show_batch(runs, out, "loss" if metric is None else metric, as_json)
         return
-    figure = (
-        curves_figure(read_curves(runs), "accuracy" if metric is None else metric)
-        if out is not None
-        else None
-    )
-    summaries = [RunSummary.read(path, powers) for path in runs]
+    saved = [SavedRun.read(path) for path in runs]
+    shown = "accuracy" if metric is None else metric
+    figure = None if out is None else curves_figure(curves_of(saved), shown)
+    costs = [run.costs(powers) for run in saved]
     # A notice, no refusal: each run has a row and a curve of its own, so nothing is averaged.
-    uses = [summary.folder.data_use()._replace(run=str(summary.folder.path)) for summary in summaries]
+    uses = [run.data._replace(run=str(run.path)) for run in saved]
     for source, hashes in changed_sources(uses).items():
         print(changed_data_text(source, hashes), file=sys.stderr)
     if as_json:
-        print(json_text([summary.as_dict(per_device) for summary in summaries]))
+        print(json_text([run_as_dict(run, own, per_device) for run, own in zip(saved, costs, strict=True)]))
     else:
-        table_console().print(*run_tables(summaries, per_device=per_device))
+        table_console().print(*run_tables(saved, costs, per_device=per_device))
     if out is not None and figure is not None:
         draw_curves(figure, out)
         print(f"wrote {out}", file=sys.stderr)
     if usage_csv is not None:
-        costs = {str(summary.folder.path): summary.costs for summary in summaries}
-        write_atomically(usage_csv, device_csv({name: cost for name, cost in costs.items() if cost}))
+        known = {str(run.path): own for run, own in zip(saved, costs, strict=True) if own}
+        write_atomically(usage_csv, device_csv(known))
         print(f"wrote {usage_csv}", file=sys.stderr)
 
 

@@ -9,7 +9,7 @@ from math import isnan, nan
 import numpy as np
 
 from slotwise.learning import Point
-from slotwise.runs.run_folder import FINAL_PART
+from slotwise.runs.saved_run import FINAL_PART
 
 TIE = 0.01
 MONOTONE_TOLERANCE = 0.10

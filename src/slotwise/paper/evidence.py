@@ -13,8 +13,8 @@ from slotwise.batch.job import Run, free_delay
 from slotwise.learning import Point
 from slotwise.paper.criteria import COLLAPSED
 from slotwise.paper.experiments import Slots
-from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.run_folder import Status, final_accuracy, final_loss
+from slotwise.runs import RunConfig, SavedRun
+from slotwise.runs.saved_run import Status, final_accuracy, final_loss
 from slotwise.schedule import Schedule
 
 ENDED = frozenset({"finished", "diverged"})
@@ -39,16 +39,16 @@ class Results:
     def curve(self, run: Run) -> Curve:
         """Return the curve of a run; it has no points if the run is missing."""
         if run not in self._curves:
-            folder = RunFolder(self._runs / run.name)
+            saved = SavedRun.find(self._runs / run.name)
             # The name of a run does not say all options: a folder with others is no evidence.
-            is_known = folder.is_run and folder.parameters() == run.config
-            self._curves[run] = Curve(run, *(folder.status, folder.points()) if is_known else ("missing",))
+            is_known = saved is not None and saved.config == run.config
+            self._curves[run] = Curve(run, saved.status, saved.points) if is_known else Curve(run, "missing")
         return self._curves[run]
 
     def description(self, run: Run) -> dict[str, Any]:
         """Return the run.json of a run; empty if it is missing."""
-        folder = RunFolder(self._runs / run.name)
-        return folder.description() if folder.is_run else {}
+        saved = SavedRun.find(self._runs / run.name)
+        return {} if saved is None else dict(saved.description)
 
 
 def seed_curves(results: Results, config: RunConfig, seeds: Sequence[int]) -> list[Curve]:

@@ -14,7 +14,7 @@ from slotwise.paper.result_text import DIGITS
 from slotwise.report.number_text import counted, loss_text
 from slotwise.report.page import Section, paragraph, table
 from slotwise.runs import RunConfig
-from slotwise.runs.run_folder import final_accuracy, final_loss
+from slotwise.runs.saved_run import final_accuracy, final_loss
 
 HOW = (
     "Beyond the paper: every update divided by its staleness d (steps/d), and group sizes that shrink over "

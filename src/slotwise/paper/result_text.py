@@ -10,7 +10,7 @@ from slotwise.batch.job import free_delay
 from slotwise.paper.evidence import Evidence
 from slotwise.report.number_text import counted, loss_text
 from slotwise.runs import RunConfig
-from slotwise.runs.run_folder import final_accuracy, final_loss
+from slotwise.runs.saved_run import final_accuracy, final_loss
 from slotwise.schedule import Schedule
 
 DIGITS = ".3g"

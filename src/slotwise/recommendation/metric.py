@@ -8,7 +8,6 @@ from math import inf, isfinite, isnan
 from statistics import fmean
 from typing import Literal, get_args
 
-from slotwise.batch.job import schedule_timeline
 from slotwise.costs import Powers, joules, usage_until
 from slotwise.errors import InputError, MissingError
 from slotwise.learning import Point
@@ -16,7 +15,8 @@ from slotwise.option_text import read_number
 from slotwise.recommendation.extrapolation import Measured, optimistic_loss
 from slotwise.recommendation.pilots import Curve
 from slotwise.report.number_text import loss_text
-from slotwise.runs.run_folder import final_accuracy, final_loss
+from slotwise.runs.run_timeline import schedule_timeline
+from slotwise.runs.saved_run import final_accuracy, final_loss
 from slotwise.scenario import checked
 
 Quantity = Literal["loss", "accuracy"]

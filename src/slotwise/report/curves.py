@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from slotwise.errors import InputError
 from slotwise.learning import Point
 from slotwise.learning.task import NO_METRICS
+from slotwise.runs.saved_run import MeasuredPoint
 
 Across = Literal["slot", "round", "updates", "joules", "value"]
 Up = str  # loss, accuracy or a metric of the points
@@ -56,18 +57,6 @@ class Band(NamedTuple):
     mean: Numbers
     low: Numbers
     high: Numbers
-
-
-class MeasuredPoint(NamedTuple):
-    """An evaluation with the updates applied and the joules spent up to it; NaN if powers are unknown."""
-
-    slot: int
-    round: int
-    updates: int
-    joules: float
-    loss: float
-    accuracy: float
-    metrics: Mapping[str, float] = NO_METRICS
 
 
 class FinalPoint(NamedTuple):

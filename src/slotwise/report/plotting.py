@@ -6,7 +6,7 @@ Figures are created without pyplot, whose global list of figures would keep them
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from math import ceil
 from pathlib import Path
@@ -28,7 +28,7 @@ from slotwise.report.curves import (
     check_metric,
     loss_and_accuracy,
 )
-from slotwise.runs import RunFolder
+from slotwise.runs import SavedRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,17 +80,14 @@ def picture_kind(out: Path) -> str:
     return kind
 
 
-def read_curves(folders: Iterable[Path]) -> dict[str, list[Point]]:
-    """Read the evaluations of run folders, by folder name, or by path where several have the same name."""
-    runs = [RunFolder.open(folder) for folder in folders]
-    names = [run.path.resolve().name for run in runs]
+def curves_of(runs: Sequence[SavedRun]) -> dict[str, Sequence[Point]]:
+    """Return the evaluations of runs, by folder name, or by path where several have the same name."""
+    names = [run.name for run in runs]
     curves = {}
     for run, name in zip(runs, names, strict=True):
-        config = run.parameters()
-        shown = name if names.count(name) == 1 else str(run.path)
-        schedule = config.schedule
+        shown, schedule = name if names.count(name) == 1 else str(run.path), run.config.schedule
         prefix = "" if shown == schedule else f"{shown}: "
-        curves[f"{prefix}{schedule} S={config.channel.group_size_text}"] = run.points()
+        curves[f"{prefix}{schedule} S={run.config.channel.group_size_text}"] = run.points
     return curves
 
 

@@ -5,24 +5,17 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
-from slotwise.costs import Costs, Powers, Spread
-from slotwise.errors import UserError
-from slotwise.files import damaged
-from slotwise.learning import Point
+from slotwise.costs import Costs, Spread
 from slotwise.planning import FleetPlan, Plan, PlanTable
 from slotwise.report.number_text import loss_text
 from slotwise.report.percent import percent
-from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.slot_duration import powers_of_run
-from slotwise.schedule import Timeline
+from slotwise.runs import SavedRun
 
 TABLE_WIDTH = 80
 SHARES = ("computing", "sending", "receiving", "idle")
@@ -205,59 +198,24 @@ def _plan_caption(plans: Sequence[Plan | FleetPlan]) -> str:
     return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class RunSummary:
-    """One run as it stands, with the costs up to its last evaluation.
-
-    They are None before the first round, and if a live run did not keep to its schedule.
-    """
-
-    folder: RunFolder
-    config: RunConfig
-    points: list[Point]
-    costs: Costs | None
-
-    @classmethod
-    def read(cls, path: Path, powers: Powers | None = None) -> RunSummary:
-        """Read a run folder; with powers, the costs include joules."""
-        folder = RunFolder.open(path)
-        config, points = folder.parameters(), folder.points()
-        rounds = points[-1].round if points else 0
-        if rounds == 0:
-            return cls(folder, config, points, None)
-        powers = powers and powers_of_run(powers, config)
-        timeline, measured = config.simulate(), folder.path / "timeline.json"
-        if rounds > timeline.rounds:
-            raise UserError(f"{folder.path}: its history.csv and its run.json are not of the same run")
-        planned = happened = timeline.first(rounds)
-        if measured.is_file():
-            try:
-                happened = Timeline.from_json(measured.read_text(encoding="utf-8")).first(rounds)
-            except (UserError, UnicodeDecodeError):
-                raise damaged(measured) from None
-        return cls(folder, config, points, Costs.of(planned, powers) if happened == planned else None)
-
-    @property
-    def name(self) -> str:
-        """Name of the folder."""
-        return self.folder.path.resolve().name
-
-    def as_dict(self, per_device: bool = False) -> dict[str, Any]:
-        """Return the summary for JSON, with or without the costs of every single device."""
-        size = self.config.channel
-        return {
-            "run": str(self.folder.path),
-            "status": self.folder.status,
-            "schedule": self.config.schedule,
-            "group_size": size.group_size_text if size.group_size_changes else size.group_size,
-            "seed": self.config.seed,
-            "final": self.points[-1]._asdict() if self.points else None,
-            "best": min(self.points, key=lambda p: p.loss)._asdict() if self.points else None,
-            "usage": None if self.costs is None else costs_as_dict(self.costs, per_device),
-        }
+def run_as_dict(run: SavedRun, costs: Costs | None, per_device: bool = False) -> dict[str, Any]:
+    """Return a run for JSON, with or without the costs of every single device."""
+    size = run.config.channel
+    return {
+        "run": str(run.path),
+        "status": run.status,
+        "schedule": run.config.schedule,
+        "group_size": size.group_size_text if size.group_size_changes else size.group_size,
+        "seed": run.config.seed,
+        "final": run.last and run.last._asdict(),
+        "best": run.best and run.best._asdict(),
+        "usage": costs and costs_as_dict(costs, per_device),
+    }
 
 
-def run_tables(runs: Sequence[RunSummary], *, per_device: bool = False) -> Iterator[Table]:
+def run_tables(
+    runs: Sequence[SavedRun], costs: Sequence[Costs | None], *, per_device: bool = False
+) -> Iterator[Table]:
     """Yield a table of the runs, and tables of their costs."""
     table = _plain_table()
     table.add_column("run", overflow="fold", min_width=14)
@@ -266,19 +224,18 @@ def run_tables(runs: Sequence[RunSummary], *, per_device: bool = False) -> Itera
         table.add_column(heading, justify="left" if is_text else "right", overflow="fold", no_wrap=True)
     for run in runs:
         figures = ["–"] * 4
-        if run.points:
-            last = run.points[-1]
+        if (last := run.last) is not None:
             figures = [f"{last.round}", f"{last.slot}", loss_text(last.loss), percent(last.accuracy)]
         policy, size = run.config.schedule, run.config.channel.group_size_text
         curve = sparkline([point.loss for point in run.points])
-        table.add_row(run.name, run.folder.status, policy, size, *figures, curve)
+        table.add_row(run.name, run.status, policy, size, *figures, curve)
     yield table
     if len(runs) > 1:
-        yield _cost_table(("run",), [((run.name,), run.costs) for run in runs])
-    for run in runs:
-        if run.costs is not None and (per_device or len(runs) == 1):
-            title = f"{run.name}: costs of the devices in {run.costs.slots:,} slots"
-            yield (device_table if per_device else _summary_table)(run.costs, title)
+        yield _cost_table(("run",), [((run.name,), spent) for run, spent in zip(runs, costs, strict=True)])
+    for run, spent in zip(runs, costs, strict=True):
+        if spent is not None and (per_device or len(runs) == 1):
+            title = f"{run.name}: costs of the devices in {spent.slots:,} slots"
+            yield (device_table if per_device else _summary_table)(spent, title)
 
 
 def sparkline(values: Sequence[float], width: int = 12) -> str:

@@ -3,6 +3,17 @@
 from slotwise.runs.config import RunConfig
 from slotwise.runs.execution import RunResult, execute, resume, run
 from slotwise.runs.run_folder import RunFolder, model_sha256
+from slotwise.runs.saved_run import SavedRun
 from slotwise.runs.toml_options import read_toml
 
-__all__ = ["RunConfig", "RunFolder", "RunResult", "execute", "model_sha256", "read_toml", "resume", "run"]
+__all__ = [
+    "RunConfig",
+    "RunFolder",
+    "RunResult",
+    "SavedRun",
+    "execute",
+    "model_sha256",
+    "read_toml",
+    "resume",
+    "run",
+]

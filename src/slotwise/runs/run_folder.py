@@ -1,11 +1,7 @@
-"""RunFolder: the files of a run: run.json, history.csv, model.npz and checkpoints, written atomically.
-
-And the statistics of its points: the only definitions of final loss and final accuracy.
-"""
+"""RunFolder: the files of a run: run.json, history.csv, model.npz and checkpoints, written atomically."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
 import os
@@ -14,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from math import inf, isnan, nan
+from math import nan
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +20,9 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
 from slotwise.files import (
-    damaged,
     held,
     is_empty,
     leftovers,
-    read_document,
     write_atomically,
     write_csv,
     write_document,
@@ -39,10 +33,16 @@ from slotwise.machine import processor, source_commit
 from slotwise.runs.checkpoints import Checkpoints
 from slotwise.runs.config import RunConfig
 from slotwise.runs.data_identity import DataUse, changed_sources
+from slotwise.runs.saved_run import (
+    FORMAT,
+    SavedRun,
+    Status,
+    has_run,
+    read_description,
+    read_points,
+    refuse_no_run,
+)
 
-Status = Literal["running", "interrupted", "diverged", "finished"]
-FORMAT = 1
-FINAL_PART = 0.1
 TRACKER_FILES = "tracking-*.json"
 
 
@@ -118,21 +118,13 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path | str) -> RunFolder:
         """Return an existing run folder."""
-        folder = cls(Path(path))
-        if not folder.is_run:
-            if not os.path.exists(path):  # noqa: PTH110  (Path.exists fails if the name is too long)
-                raise UserError(f"{path}: not a run folder: there is no such file or folder")
-            made = "as slotwise train or slotwise serve makes it"
-            raise UserError(f"{path}: not a run folder (no run.json), {made}")
-        return folder
+        refuse_no_run(Path(path))
+        return cls(Path(path))
 
     @property
     def is_run(self) -> bool:
         """True if the folder contains a run."""
-        try:
-            return (self.path / "run.json").is_file()
-        except OSError:  # a name too long to be a file's
-            return False
+        return has_run(self.path)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -156,38 +148,25 @@ class RunFolder:
 
     def description(self) -> dict[str, Any]:
         """Return the content of run.json."""
-        path = self.path / "run.json"
-        document = read_document(path, FORMAT, "status", "parameters")
-        if document["status"] not in get_args(Status) or not isinstance(document["parameters"], dict):
-            raise damaged(path)
-        if not (_is_count(document.get("rounds", 0)) and _is_seconds(document.get("seconds", 0.0))):
-            raise damaged(path)
-        return document
+        return read_description(self.path)
+
+    def read(self) -> SavedRun:
+        """Return what the folder says; a UserError if it is damaged or contains no run."""
+        return SavedRun.read(self.path)
 
     def parameters(self) -> RunConfig:
         """Return the configuration of the run."""
-        options = self.description()["parameters"]
-        try:
-            return RunConfig.from_saved(options)
-        except UserError as error:
-            raise UserError(f"{self.path / 'run.json'}: {error}") from None
+        return self.read().config
 
     def refuse_other_options(self, config: RunConfig) -> None:
         """Raise a UserError if the run was made with another configuration."""
         if self.parameters() != config:
             raise UserError(f"{self.path}: made with other options; remove it to train it again")
 
-    def data_use(self) -> DataUse:
-        """Return the data that the run was begun with."""
-        sha256 = self.description().get("data_sha256")
-        if sha256 is not None and not isinstance(sha256, str):
-            raise damaged(self.path / "run.json")
-        return DataUse(self.path.name, self.parameters().dataset.source, sha256)
-
     def refuse_changed_data(self, config: RunConfig) -> None:
         """Raise a UserError if the data set is not the one that the run began with; it is read for that."""
         source = config.dataset.source
-        if changed_sources([self.data_use(), DataUse("", source, config.dataset.content_hash)]):
+        if changed_sources([self.read().data, DataUse("", source, config.dataset.content_hash)]):
             changed = f"the data set {source} has changed since the run began"
             raise UserError(f"{self.path}: {changed}; start a new one")
 
@@ -219,33 +198,8 @@ class RunFolder:
         write_csv(self.path / "history.csv", (*COLUMNS, *names), rows)
 
     def points(self) -> list[Point]:
-        """Read history.csv; there are no points before the first checkpoint.
-
-        Raises:
-            UserError: it is damaged, or missing though the run is finished.
-        """
-        path = self.path / "history.csv"
-        if not path.is_file():
-            if self.is_run and self.status == "finished":
-                raise UserError(
-                    f"{path}: missing though the run is finished; delete the run and train it again"
-                )
-            return []
-        points: list[Point] = []
-        try:
-            with path.open(encoding="utf-8", newline="") as file:
-                rows = csv.DictReader(file)
-                others = [name for name in rows.fieldnames or () if name not in COLUMNS]
-                for row in rows:
-                    numbers: list[Any] = [kind(row[name]) for name, kind in COLUMNS.items()]
-                    metrics = {name: float(row[name]) for name in others}
-                    points.append(Point(*numbers)._replace(metrics=metrics))
-            # A file without rows does not fail above, whatever its columns are.
-            if not set(COLUMNS) <= set(rows.fieldnames or ()):
-                raise ValueError
-        except (KeyError, ValueError, TypeError, csv.Error):
-            raise UserError(f"{path}: damaged; it must have the columns {', '.join(COLUMNS)}") from None
-        return points
+        """Read history.csv; there are no points before the first checkpoint."""
+        return read_points(self.path, is_finished=self.is_run and self.status == "finished")
 
     def history(self) -> History:
         """Return the points of the run, and its models if it still has a checkpoint."""
@@ -259,39 +213,6 @@ class RunFolder:
         write_atomically(self.path / "model.npz", buffer.getvalue())
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_seconds(value: object) -> bool:
-    return isinstance(value, float | int) and not isinstance(value, bool) and 0 <= value < inf
-
-
 def model_sha256(model: Vector) -> str:
     """Return the identity of a model: sha256 of its little-endian float32 bytes."""
     return hashlib.sha256(np.ascontiguousarray(model, dtype="<f4").tobytes()).hexdigest()
-
-
-def final_loss(points: Sequence[Point], deadline: int) -> float:
-    """Return the median training loss over the last tenth of the slots; a mean would follow single spikes."""
-    return float(np.median([point.loss for point in _final(points, deadline)]))
-
-
-def final_accuracy(points: Sequence[Point], deadline: int) -> float:
-    """Return the median test accuracy over the last tenth of the slots."""
-    return float(np.median([point.accuracy for point in _final(points, deadline)]))
-
-
-def final_metrics(points: Sequence[Point], deadline: int) -> dict[str, float]:
-    """Return the median of each further metric over the last tenth of the slots, by name.
-
-    Evaluations that do not have a metric, or have it as NaN, are left out.
-    """
-    last = [point.metrics for point in _final(points, deadline)]
-    known = {name: [m[name] for m in last if not isnan(m.get(name, nan))] for name in metric_names(last)}
-    return {name: float(np.median(values)) if values else nan for name, values in known.items()}
-
-
-def _final(points: Sequence[Point], deadline: int) -> list[Point]:
-    """Return the evaluations in the last tenth of the slots, or the last one if there is none."""
-    return [p for p in points if p.slot > (1 - FINAL_PART) * deadline] or [points[-1]]

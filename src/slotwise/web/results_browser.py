@@ -11,14 +11,12 @@ from threading import Lock
 from typing import Any, NamedTuple, get_args
 
 from slotwise.batch.batch_folder import BatchFolder, case_names
-from slotwise.batch.job import schedule_timeline
-from slotwise.batch.run_outcome import read_run
 from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
-from slotwise.files import damaged, read_document
+from slotwise.files import read_document
 from slotwise.learning.task import metric_names
 from slotwise.report.curves import BLUE, Across, Line
-from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs import RunConfig, SavedRun
 from slotwise.runs.data_identity import DataUse, changed_data_text, changed_sources
 from slotwise.schedule import Timeline
 from slotwise.web.run_rows import DAMAGED, SEEDS, UNREADABLE, line_key, number, read_row, without_seeds
@@ -99,8 +97,8 @@ class ResultsBrowser:
                 self._known[folder] = known
         return known[1]
 
-    def folder(self, name: str) -> RunFolder:
-        """Return a run folder below the root, or raise a UserError."""
+    def path(self, name: str) -> Path:
+        """Return a folder below the root, or raise a UserError."""
         try:
             # Resolved before it is compared: neither links nor .. may lead out of the folder.
             path = (self.root / name).resolve()
@@ -109,23 +107,17 @@ class ResultsBrowser:
             inside = False
         if not inside:
             raise InputError("run", name, "a run folder in the folder that is shown")
-        return RunFolder.open(path)
+        return path
 
     def timeline(self, name: str) -> Timeline:
         """Return the schedule of a run; of a live run as it was measured."""
-        folder = self.folder(name)
-        measured = folder.path / "timeline.json"
-        if measured.is_file():
-            try:
-                timeline = Timeline.from_json(measured.read_text(encoding="utf-8"))
-            except UNREADABLE:
-                raise damaged(measured) from None
-            if not timeline.rounds:
-                raise UserError(f"{name}: no round has ended yet; there is no timeline to draw")
-            return timeline
-        config = folder.parameters()
-        _refuse_own_code(config)
-        return schedule_timeline(config)
+        run = SavedRun.read(self.path(name))
+        if run.measured is None:
+            _refuse_own_code(run.config)
+            return run.planned
+        if not run.measured.rounds:
+            raise UserError(f"{name}: no round has ended yet; there is no timeline to draw")
+        return run.measured
 
     def curves(self, names: Sequence[str], across: str, up: str, powers: Powers | None) -> dict[str, Any]:
         """Return the curves of some runs; runs that differ only in seeds are one line with a band.
@@ -158,28 +150,26 @@ class ResultsBrowser:
         """Return the runs that have a point, and why others cannot be read; refuse if none can."""
         runs, problems, cases = [], [], _Cases(self.root.resolve())
         for name in names:
-            folder = self.folder(name)
+            path = self.path(name)
             try:
-                config = folder.parameters()
-                points = self._points(folder, config, across, powers)
-                use = folder.data_use()._replace(run=name)
+                run = SavedRun.read(path)
+                points = _points(run, across, powers)
             except UserError as error:
                 problems.append(str(error))
                 continue
             if points:
-                options = without_seeds(config.options())
-                runs.append(_DrawnRun(name, cases.of(folder.path), options, use, points))
+                options = without_seeds(run.config.options())
+                runs.append(_DrawnRun(name, cases.of(path), options, run.data._replace(run=name), points))
         if problems and not runs:
             raise UserError(problems[0])
         return runs, problems
 
-    def _points(
-        self, folder: RunFolder, config: RunConfig, across: str, powers: Powers | None
-    ) -> Sequence[Any]:
-        if across in ("slot", "round"):
-            return folder.points()
-        _refuse_own_code(config)
-        return read_run(folder, powers).curve
+
+def _points(run: SavedRun, across: str, powers: Powers | None) -> Sequence[Any]:
+    if across in ("slot", "round"):
+        return run.points
+    _refuse_own_code(run.config)
+    return run.curve(powers)
 
 
 def _refuse_own_code(config: RunConfig) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.errors import UserError
-from slotwise.runs import RunFolder
+from slotwise.runs import SavedRun
 
 SEEDS = ("seed", "data_seed", "model_seed", "fleet_seed")
 # What reading a file may raise that is not as slotwise writes it.
@@ -32,20 +32,19 @@ DAMAGED: Mapping[str, Any] = {
 
 def read_row(folder: Path) -> Mapping[str, Any]:
     """Return the row of a run; that of a damaged one if its run.json is not as slotwise writes it."""
-    run = RunFolder(folder)
     try:
-        description, options = run.description(), run.parameters().options()
-        final = dict(description.get("final") or {})
+        run = SavedRun.read(folder)
+        options, final = run.config.options(), run.reported
         row = {
-            "status": description["status"],
-            "live": "live_run" in description,
+            "status": run.status,
+            "live": run.is_live,
             "options": options,
-            "line": line_key(options, run.data_use().sha256),
-            "rounds": _count(description.get("rounds")),
-            "slot": _count(final.get("slot")),
+            "line": line_key(options, run.data.sha256),
+            "rounds": run.description.get("rounds"),
+            "slot": final.get("slot"),
             "loss": number(final.get("loss")),
             "accuracy": number(final.get("accuracy")),
-            "seconds": number(description.get("seconds")),
+            "seconds": run.description.get("seconds"),
         }
         json.dumps(row, allow_nan=False)  # as the answer to the page
     except UNREADABLE:
@@ -67,9 +66,3 @@ def line_key(options: Mapping[str, Any], data_sha256: str | None) -> str:
 def number(value: Any) -> float | None:
     """Return a finite number, and None for NaN and infinities, which JSON does not have, and all else."""
     return value if isinstance(value, int | float) and isfinite(value) else None
-
-
-def _count(value: Any) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise ValueError(f"{value!r} is no count")
-    return value

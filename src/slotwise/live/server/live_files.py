@@ -15,7 +15,8 @@ from slotwise.live.server.state import LiveState, Snapshot, decode_state, encode
 from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.checkpoints import SealedFiles
-from slotwise.runs.run_folder import Status, model_sha256
+from slotwise.runs.run_folder import model_sha256
+from slotwise.runs.saved_run import Status
 from slotwise.schedule import Scheduler, Timeline
 
 LOG_LIMIT = 10 << 20  # bytes of rejections.log; further rejections are only counted

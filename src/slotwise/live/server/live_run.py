@@ -34,7 +34,7 @@ from slotwise.live.transport import Channel
 from slotwise.observer import Observer
 from slotwise.options import loaded
 from slotwise.runs import RunConfig, RunFolder
-from slotwise.runs.run_folder import Status
+from slotwise.runs.saved_run import Status
 from slotwise.schedule import Scheduler
 from slotwise.schedule.link import FleetLink
 from slotwise.user_code import describe_error
