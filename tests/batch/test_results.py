@@ -17,8 +17,8 @@ from slotwise.costs import usage
 from slotwise.errors import InputError, UserError
 from slotwise.files import write_csv
 from slotwise.learning import Point
-from slotwise.report.curves import MeasuredPoint
 from slotwise.runs import RunFolder
+from slotwise.runs.saved_run import MeasuredPoint
 
 Read = Callable[[str], BatchSpec]
 Fill = Callable[..., BatchResults]

@@ -24,12 +24,12 @@ from slotwise.report.curves import (
     CurveFigure,
     FinalPoint,
     Line,
-    MeasuredPoint,
     Panel,
     check_metric,
     metric_title,
 )
 from slotwise.runs.data_identity import refuse_mixed_data
+from slotwise.runs.saved_run import MeasuredPoint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

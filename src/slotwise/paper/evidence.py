@@ -41,8 +41,10 @@ class Results:
         if run not in self._curves:
             saved = SavedRun.find(self._runs / run.name)
             # The name of a run does not say all options: a folder with others is no evidence.
-            is_known = saved is not None and saved.config == run.config
-            self._curves[run] = Curve(run, saved.status, saved.points) if is_known else Curve(run, "missing")
+            if saved is None or saved.config != run.config:
+                self._curves[run] = Curve(run, "missing")
+            else:
+                self._curves[run] = Curve(run, saved.status, saved.points)
         return self._curves[run]
 
     def description(self, run: Run) -> dict[str, Any]:

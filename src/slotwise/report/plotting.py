@@ -83,7 +83,7 @@ def picture_kind(out: Path) -> str:
 def curves_of(runs: Sequence[SavedRun]) -> dict[str, Sequence[Point]]:
     """Return the evaluations of runs, by folder name, or by path where several have the same name."""
     names = [run.name for run in runs]
-    curves = {}
+    curves: dict[str, Sequence[Point]] = {}
     for run, name in zip(runs, names, strict=True):
         shown, schedule = name if names.count(name) == 1 else str(run.path), run.config.schedule
         prefix = "" if shown == schedule else f"{shown}: "

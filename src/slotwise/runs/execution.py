@@ -35,7 +35,8 @@ from slotwise.options import loaded
 from slotwise.runs.config import RunConfig
 from slotwise.runs.device_data import check_images, device_samples
 from slotwise.runs.memory import refuse_too_much_memory
-from slotwise.runs.run_folder import RunFolder, Status, model_sha256
+from slotwise.runs.run_folder import RunFolder, model_sha256
+from slotwise.runs.saved_run import Status
 from slotwise.runs.slow_link import simulate_run
 from slotwise.schedule import Timeline
 from slotwise.user_code import describe_error, describe_value
