@@ -27,12 +27,11 @@ from slotwise.learning import Task, TrainingStart
 from slotwise.live import ServerConfig
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import Label, Topics, decode, encode
+from slotwise.live.server.events import LiveObserver, LogEvent
 from slotwise.live.server.live_run import LiveOutcome, run_live
 from slotwise.live.server.penalties import COOL_DOWN, LIMIT
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker, Message
-from slotwise.log_event import LogEvent
-from slotwise.observer import Observer
 from slotwise.runs import RunConfig
 from slotwise.runs.execution import build_task
 
@@ -215,7 +214,7 @@ class Endless:
         return model
 
 
-class Counting(Observer):
+class Counting(LiveObserver):
     """Counts what the server reports."""
 
     def __init__(self) -> None:

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from slotwise.learning.workers import Processes, RayActors, Threads
     from slotwise.live import ServerConfig, serve
     from slotwise.live.calibration import Calibration, calibrate
-    from slotwise.observer import Observer, Observers
+    from slotwise.observer import Observers
     from slotwise.paper.reproduction import reproduce
     from slotwise.planning import Plan, plan
     from slotwise.radio import RadioConfig, RadioLink, read_trace, write_trace
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from slotwise.recommendation.search import recommend
     from slotwise.report.notebook_display import plot_curves
     from slotwise.report.progress import ProgressBar
-    from slotwise.runs import RunConfig, RunFolder, RunResult, resume, run
+    from slotwise.runs import Observer, RunConfig, RunFolder, RunResult, resume, run
     from slotwise.scenario import Scenario, compute_slots
     from slotwise.schedule import (
         Asynchronous,
@@ -117,7 +117,7 @@ _MODULES = {
     "learning.torch_samples": ("TorchSamples",),
     "learning.cnn_task": ("CnnTask",),
     "learning.fastcnn.architecture": ("Architecture",),
-    "observer": ("Observer", "Observers"),
+    "observer": ("Observers",),
     "aggregation": (
         "Contribution",
         "RuleState",
@@ -139,7 +139,7 @@ _MODULES = {
         "MultiKrum",
         "NormClipping",
     ),
-    "runs": ("RunConfig", "run", "resume", "RunResult", "RunFolder"),
+    "runs": ("Observer", "RunConfig", "run", "resume", "RunResult", "RunFolder"),
     "tracking": ("tracker",),
     "batch": ("BatchSpec", "run_batch", "BatchResults"),
     "report.notebook_display": ("plot_curves",),

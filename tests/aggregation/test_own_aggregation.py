@@ -11,9 +11,8 @@ import pytest
 
 from slotwise.aggregation import RULE, Contribution, next_model
 from slotwise.errors import UserError
-from slotwise.observer import Observer
 from slotwise.options import loaded, resolved
-from slotwise.runs import RunConfig, RunFolder, resume, run
+from slotwise.runs import Observer, RunConfig, RunFolder, resume, run
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = {name: f"examples.own_aggregation.{name}:{name}" for name in ("geometric_median", "device_memory")}

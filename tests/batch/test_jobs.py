@@ -3,8 +3,7 @@ from collections import deque
 import pytest
 
 from slotwise.batch import BatchFolder, Executor, Job, JobProgress, Run, run_jobs
-from slotwise.batch.job import JobEnd
-from slotwise.observer import Observer
+from slotwise.batch.job import BatchObserver, JobEnd
 from slotwise.runs import RunConfig
 
 JOBS = [
@@ -25,7 +24,7 @@ class Script(Executor):
         self.job: Job | None = None
         self.stopped = self.closed = False
 
-    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: Observer) -> None:
+    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: BatchObserver) -> None:
         self.opened, self.observer = (jobs, checkpoint_every), observer
 
     def submit(self, job: Job, waiting: int) -> bool:
@@ -49,7 +48,7 @@ class Script(Executor):
         self.closed = True
 
 
-class Recorder(Observer):
+class Recorder(BatchObserver):
     def __init__(self, stop_after: int = 99) -> None:
         self.lines: list[str] = []
         self.stop_after = stop_after

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from slotwise.batch import BatchFolder, BatchResults, BatchSpec, SerialExecutor, run_batch
+from slotwise.batch.job import BatchObserver
 from slotwise.errors import UserError
-from slotwise.observer import Observer
 
 from .test_serial import Halving
 
@@ -28,7 +28,7 @@ def write_data(folder: Path, shift: int) -> str:
 def sweep(tmp_path: Path) -> Sweep:
     """Sweeps over seeds and data folders into tmp_path/out."""
 
-    def run(*folders: str, seeds: tuple[int, ...], observer: Observer | None = None) -> BatchResults:
+    def run(*folders: str, seeds: tuple[int, ...], observer: BatchObserver | None = None) -> BatchResults:
         spec = BatchSpec.of({"case": {**OPTIONS, "data_folder": [*folders]}}, seeds=seeds)
         executor = SerialExecutor(make_task=lambda _: Halving())
         return run_batch(spec, tmp_path / "out", executor=executor, observer=observer)
@@ -57,7 +57,7 @@ def test_a_sweep_is_not_continued_with_other_data(tmp_path: Path, sweep: Sweep) 
     assert sweep(data, seeds=(0, 1)).is_finished
 
 
-class ChangesData(Observer):
+class ChangesData(BatchObserver):
     """Writes other data when the first job has ended."""
 
     def __init__(self, folder: Path) -> None:

@@ -24,8 +24,8 @@ from slotwise.batch import (
     run_jobs,
     unfinished,
 )
+from slotwise.batch.job import BatchObserver
 from slotwise.errors import UserError
-from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
 
 Read = Callable[[str], BatchSpec]
@@ -63,7 +63,7 @@ def saved(folder: BatchFolder) -> set[str]:
     return {path.parents[1].name for path in folder.runs.glob("*/checkpoints/*.checkpoint")}
 
 
-class Beginnings(Observer):
+class Beginnings(BatchObserver):
     """With how many rounds done each point began, the last time it did."""
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ def test_jobs_share_the_cores_and_never_have_more_threads(
 
     monkeypatch.setattr(processes, "_Worker", start_worker)
     executor, waiting = ProcessExecutor(cores), jobs(count)
-    executor.open(BatchFolder(tmp_path), count, 1.0, Observer())
+    executor.open(BatchFolder(tmp_path), count, 1.0, BatchObserver())
     while waiting and executor.submit(waiting[0], len(waiting)):
         waiting.pop(0)
     assert [worker.threads for worker in given] == threads

@@ -17,6 +17,7 @@ from slotwise.batch import (
     run_jobs,
     unfinished,
 )
+from slotwise.batch.job import BatchObserver
 from slotwise.batch.ray_cluster import (
     ChangedFiles,
     JobReport,
@@ -27,7 +28,6 @@ from slotwise.batch.ray_cluster import (
 )
 from slotwise.data import Dataset, load_mnist
 from slotwise.errors import UserError
-from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder, execute
 
 Read = Callable[[str], BatchSpec]
@@ -128,7 +128,7 @@ def folder(tmp_path: Path) -> Iterator[BatchFolder]:
 
 
 def trained(
-    ray: SimulatedRay, folder: BatchFolder, spec: BatchSpec, observer: Observer | None = None
+    ray: SimulatedRay, folder: BatchFolder, spec: BatchSpec, observer: BatchObserver | None = None
 ) -> tuple[Failure, ...]:
     """Train a batch on one worker after another; return the failures."""
     executor = RayExecutor(Cluster(ray), 1)  # type: ignore[arg-type]
@@ -198,7 +198,7 @@ def test_a_worker_that_comes_up_resets_the_count_of_false_starts(read: Read, fol
     assert (ray.made, statuses(folder)) == (6, ["finished"])
 
 
-class Notes(Observer):
+class Notes(BatchObserver):
     """How far a point was when it was begun, each time."""
 
     def __init__(self) -> None:
@@ -287,7 +287,7 @@ def test_there_are_as_many_workers_as_cores_that_are_there_or_as_is_said(
 ) -> None:
     ray = SimulatedRay()
     executor = RayExecutor(Cluster(ray), workers)  # type: ignore[arg-type]
-    executor.open(folder, jobs, 1.0, Observer())
+    executor.open(folder, jobs, 1.0, BatchObserver())
     assert not executor.submit(unfinished(folder, read("").runs)[0], jobs)
     assert ray.made == started
     executor.close()
@@ -355,7 +355,7 @@ def test_the_folder_on_the_node_is_gone_afterwards(
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-class Until(Observer):
+class Until(BatchObserver):
     """Stops after some rounds."""
 
     def __init__(self, rounds: int) -> None:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.batch import BatchFolder, Job, JobProgress, Run, SerialExecutor, run_jobs, unfinished
+from slotwise.batch.job import BatchObserver
 from slotwise.batch.serial import TaskCache
 from slotwise.errors import UserError
 from slotwise.learning import Evaluation, Task, TrainingStart
-from slotwise.observer import Observer
 from slotwise.runs import RunConfig
 
 RUNS = [
@@ -45,7 +45,7 @@ class Exploding(Halving):
         return model * np.float32(np.inf)
 
 
-class StopAfter(Observer):
+class StopAfter(BatchObserver):
     """Asks to stop once a job has made progress twice."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ def test_progress_counts_the_rounds_that_a_job_is_to_train(
 ) -> None:
     seen: set[int] = set()
 
-    class Totals(Observer):
+    class Totals(BatchObserver):
         def job_progress(self, job: Job, progress: JobProgress) -> None:
             seen.add(progress.rounds)
 
@@ -189,7 +189,7 @@ def test_runs_that_differ_in_their_schedule_share_a_task() -> None:
         assert cache.make(config.with_options(**other)) is not task
 
 
-class PressesCtrlC(Observer):
+class PressesCtrlC(BatchObserver):
     """Interrupts the first job after its first round."""
 
     def __init__(self) -> None:
@@ -213,7 +213,7 @@ def test_ctrl_c_ends_the_batch_with_a_checkpoint_of_the_job(folder: BatchFolder)
     assert interrupted.checkpoints.load()[0] is not None
 
 
-class PressesCtrlCTooEarly(Observer):
+class PressesCtrlCTooEarly(BatchObserver):
     """Interrupts before the first job has begun."""
 
     def job_started(self, job: Job) -> None:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from slotwise.cli.live_display import LiveDisplay
-from slotwise.live.server.event_log import EventLog
+from slotwise.live.server.events import EventLog
 from slotwise.live.server.inbox import READY_TWICE
 from slotwise.report.progress import Stop
 

@@ -15,13 +15,13 @@ from slotwise.flower.node_task import NodeTask
 from slotwise.learning import TrainingStart
 from slotwise.learning.flower_project import FlowerProject
 from slotwise.live.server import live_run
-from slotwise.observer import Observer
+from slotwise.live.server.events import LiveObserver
 from slotwise.runs import RunFolder
 
 OPTIONS = {"devices": 3, "group_size": 1, "compute_slots": 4, "aggregation": "fedavg"}
 
 
-class Notices(Observer):
+class Notices(LiveObserver):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
@@ -205,7 +205,7 @@ def test_a_lost_connection_to_flower_ends_the_run(
 
 
 def test_a_run_is_resumed(numpy_example: Path, tmp_path: Path) -> None:
-    class StopAfter(Observer):
+    class StopAfter(LiveObserver):
         rounds = 0
 
         def round_done(self, round_number: int) -> None:

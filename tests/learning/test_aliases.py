@@ -15,10 +15,10 @@ from slotwise.aggregation.norm_bound import NormBounded
 from slotwise.errors import UserError
 from slotwise.frozen import same_numbers
 from slotwise.learning import Evaluation, History, Interrupted, TrainingStart, train
+from slotwise.learning.engine import TrainingObserver
 from slotwise.learning.reference import asynchronous
 from slotwise.learning.task import CheckedTask, DeviceState, TrainingResult
 from slotwise.learning.workers import Processes, Threads
-from slotwise.observer import Observer
 from slotwise.runs import RunConfig, resume, run
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
@@ -91,7 +91,7 @@ def expected() -> History:
     return train(TIMELINE, Fresh(), aggregation=momentum, evaluate_every=1)
 
 
-class Stopping(Observer):
+class Stopping(TrainingObserver):
     """Ends a training after three rounds."""
 
     def round_done(self, round_number: int) -> None:

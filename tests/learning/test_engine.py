@@ -24,9 +24,9 @@ from slotwise.aggregation import (
 )
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Evaluation, History, Interrupted, Point, Task, Training, TrainingStart, train
+from slotwise.learning.engine import TrainingObserver
 from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.learning.task import TrainingResult, update_of
-from slotwise.observer import Observer
 from slotwise.scenario import Scenario
 from slotwise.schedule import Participation, Schedule, Timeline, simulate
 from slotwise.schedule.policies.synchronous import Participants
@@ -87,7 +87,7 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-class Recorder(Observer):
+class Recorder(TrainingObserver):
     """Ends the training after ``stop_after`` rounds."""
 
     def __init__(self, stop_after: int | None = None) -> None:
@@ -326,7 +326,7 @@ def test_the_reference_yields_the_initial_model_first(least_squares: MakeTask) -
     assert np.array_equal(next(models), task.initial_model())
 
 
-class Interrupting(Observer):
+class Interrupting(TrainingObserver):
     """Presses Ctrl-C after a round."""
 
     def __init__(self, round_number: int) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slotwise.aggregation import Vector
 from slotwise.learning import Task, Training, train
-from slotwise.observer import Observer
+from slotwise.learning.engine import TrainingObserver
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
 
@@ -61,7 +61,7 @@ class Alive:
         self.most = max(self.most, len(self._references))
 
 
-class CountingObserver(Observer):
+class CountingObserver(TrainingObserver):
     def __init__(self, alive: Alive) -> None:
         self._alive = alive
 

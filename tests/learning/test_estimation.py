@@ -26,7 +26,6 @@ from slotwise.learning.estimation import (
     spread_rounds,
 )
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
-from slotwise.observer import Observer
 from slotwise.theory.bound import Constants
 
 DEVICES, HELD, DIMENSION = 6, 20, 5
@@ -224,11 +223,10 @@ def test_progress_tells_of_every_part(task: PointsTask) -> None:
     timeline = simulate(Scenario(devices=DEVICES, group_size=2, compute_slots=3), "idfl", rounds=10)
     reported: dict[str, list[tuple[int, int]]] = {}
 
-    class Progress(Observer):
-        def progress(self, stage: str, done: int, total: int) -> None:
-            reported.setdefault(stage, []).append((done, total))
+    def progress(stage: str, done: int, total: int) -> None:
+        reported.setdefault(stage, []).append((done, total))
 
-    measure(one_step(task, batch_size=4, learning_rate=0.1), timeline, points=5, observer=Progress())
+    measure(one_step(task, batch_size=4, learning_rate=0.1), timeline, points=5, progress=progress)
     totals = {"training": 10, "gradients": len(spread_rounds(10, 5)), "curvature": 2}
     assert reported == {
         name: [(done, total) for done in range(1, total + 1)] for name, total in totals.items()

@@ -13,12 +13,12 @@ from slotwise.learning import Training
 from slotwise.live.clock import SlotClock
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import BadFrame, Topics, decode
+from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
 from slotwise.live.server.monitor import DeviceMonitor, RunSpec
 from slotwise.live.server.rounds import RoundDriver
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import MemoryBroker
-from slotwise.observer import Observer
 from slotwise.schedule import Timeline, scheduler_for, simulate
 from slotwise.schedule.link import FleetLink
 
@@ -149,7 +149,7 @@ class Play:
             await self.channel.subscribe(TOPICS.from_device("+", "+"))
             updates = UpdateCheck(len(self._task.initial_model()))
             self.inbox = Inbox(TOPICS, "run", spec.fleet.devices, state, updates, self.clock, self._reject)
-            monitor = DeviceMonitor(spec, self.channel, self.inbox, Observer())
+            monitor = DeviceMonitor(spec, self.channel, self.inbox, LiveObserver())
             slots = SlotClock(self._slot_ms, self.clock)
             driver = RoundDriver(monitor, slots, live.round_done)
             background.append(asyncio.create_task(monitor.listen()))

@@ -8,10 +8,10 @@ from virtual_time import VirtualExecutor, run_virtual
 from live import TOPICS
 from slotwise.live import ServerConfig
 from slotwise.live.device.client import Device
+from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.live_run import run_live
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
-from slotwise.observer import Observer
 from slotwise.runs import RunConfig
 
 CONFIG = RunConfig.from_options(
@@ -19,7 +19,7 @@ CONFIG = RunConfig.from_options(
 )
 
 
-class Logging(Observer):
+class Logging(LiveObserver):
     """Keeps what is logged, and the last status."""
 
     def __init__(self):

@@ -11,12 +11,12 @@ from tasks import Arithmetic
 
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import Topics
+from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.live_run import run_live
 from slotwise.live.server.server_config import ServerConfig
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport.broker import parse_address
 from slotwise.live.transport.mqtt import connected_channel
-from slotwise.observer import Observer
 from slotwise.runs import RunConfig
 
 CONFIG = RunConfig.from_options(
@@ -85,7 +85,7 @@ def assert_as_planned(outcome):
     assert not any(reason.startswith("missing") for reason in outcome.comparison.rejected)
 
 
-class RestartsTheBroker(Observer):
+class RestartsTheBroker(LiveObserver):
     """Does so after a round."""
 
     def __init__(self, broker):

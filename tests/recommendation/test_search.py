@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from slotwise.aggregation import Vector
+from slotwise.batch.job import BatchObserver
 from slotwise.costs import Powers
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Evaluation, Task, TrainingStart
-from slotwise.observer import Observer
 from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.elimination import Question, Search
 from slotwise.recommendation.metric import Metric, Target
@@ -35,7 +35,11 @@ def question() -> Ask:
 
 
 def find(
-    question: Question, path: Path, make_task: MakeTask, observer: Observer | None = None, workers: int = 1
+    question: Question,
+    path: Path,
+    make_task: MakeTask,
+    observer: BatchObserver | None = None,
+    workers: int = 1,
 ) -> Recommendation:
     folder = pilot_folder(path)
     begin(folder, question.base)
@@ -79,7 +83,7 @@ def test_asked_again_it_trains_nothing_and_says_the_same(question: Ask, tmp_path
     assert tasks.trainings == count
 
 
-class Stopping(Observer):
+class Stopping(BatchObserver):
     """Asks to stop after so many questions whether to stop; a run asks before every round."""
 
     def __init__(self, questions: int) -> None:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from slotwise.aggregation import Vector
-from slotwise.batch import BatchSpec, Job, JobProgress, Run, run_batch
+from slotwise.batch import BatchObserver, BatchSpec, Job, JobProgress, Run, run_batch
 from slotwise.learning import Evaluation, History, Point, TrainingStart, train
+from slotwise.observer import Observers
 from slotwise.report.progress import (
     MOST_BARS,
     BatchProgress,
@@ -256,15 +257,14 @@ def test_a_bar_for_python_ends_with_its_batch(tmp_path: Path, capsys: pytest.Cap
 def test_runs_of_a_batch_that_was_interrupted_are_not_called_finished(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Interrupting(ProgressBar):
+    class Interrupting(BatchObserver):
         def job_progress(self, job: Job, progress: JobProgress) -> None:
-            super().job_progress(job, progress)
             raise KeyboardInterrupt
 
     case = {"devices": 6, "group_size": 2, "compute_slots": 3, "deadline": 200, "network": "logistic"}
     spec = BatchSpec.of({"few": case, "many": {**case, "group_size": 3}})
     with pytest.raises(KeyboardInterrupt):
-        run_batch(spec, tmp_path, executor="serial", observer=Interrupting())
+        run_batch(spec, tmp_path, executor="serial", observer=Observers(ProgressBar(), Interrupting()))
     shown = capsys.readouterr().err
     assert "0 of 2 runs" in shown
     assert "stopping" in shown

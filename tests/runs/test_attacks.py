@@ -8,8 +8,7 @@ import pytest
 from slotwise.learning import Task, TrainingStart
 from slotwise.learning.attack import Attacked
 from slotwise.learning.quantisation import Quantised
-from slotwise.observer import Observer
-from slotwise.runs import RunConfig, RunFolder, execute
+from slotwise.runs import Observer, RunConfig, RunFolder, execute
 from slotwise.runs.execution import build_task
 
 SMALL = RunConfig.from_options({"devices": 4, "group_size": 2, "samples_per_device": 20, "local_steps": 1})

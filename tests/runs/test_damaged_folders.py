@@ -10,8 +10,7 @@ import pytest
 from slotwise.errors import InputError, UserError
 from slotwise.files import held
 from slotwise.learning import Task
-from slotwise.observer import Observer
-from slotwise.runs import RunConfig, RunFolder, resume, run, run_folder
+from slotwise.runs import Observer, RunConfig, RunFolder, resume, run, run_folder
 
 
 class StopAtOnce(Observer):

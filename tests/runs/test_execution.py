@@ -9,8 +9,7 @@ import pytest
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, Evaluation, History, Point, Task, TrainingStart
-from slotwise.observer import Observer
-from slotwise.runs import RunConfig, RunFolder, RunResult, execute, model_sha256, resume, run
+from slotwise.runs import Observer, RunConfig, RunFolder, RunResult, execute, model_sha256, resume, run
 from slotwise.runs.checkpoints import Checkpoints
 from slotwise.schedule import Timeline
 

@@ -11,8 +11,8 @@ from stored_runs import Stored, read_stored
 from tracked_toy import Diverging, Failing, Toy
 
 from slotwise.learning import Diverged
-from slotwise.observer import Observer, Observers
-from slotwise.runs import RunConfig, RunFolder, resume, run
+from slotwise.observer import Observers
+from slotwise.runs import Observer, RunConfig, RunFolder, resume, run
 from slotwise.tracking import TRACKERS, tracker
 
 each_library = pytest.mark.parametrize("library", TRACKERS, indirect=True)

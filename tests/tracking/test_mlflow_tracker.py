@@ -7,8 +7,8 @@ from stored_runs import read_mlflow
 from tracked_toy import Toy
 
 from slotwise.errors import UserError
-from slotwise.observer import Observer, Observers
-from slotwise.runs import RunConfig, RunFolder, resume, run
+from slotwise.observer import Observers
+from slotwise.runs import Observer, RunConfig, RunFolder, resume, run
 from slotwise.tracking.mlflow_tracker import MlflowTracker
 
 

@@ -6,8 +6,8 @@ from stored_runs import read_tensorboard
 from tracked_toy import Toy
 
 from slotwise.learning import Point
-from slotwise.observer import Observer, Observers
-from slotwise.runs import RunConfig, run
+from slotwise.observer import Observers
+from slotwise.runs import Observer, RunConfig, run
 from slotwise.tracking.tensorboard_tracker import TensorboardTracker
 
 

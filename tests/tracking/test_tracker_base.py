@@ -10,8 +10,8 @@ from tracked_toy import Toy
 from slotwise.errors import UserError
 from slotwise.learning import Point, train
 from slotwise.learning.task import RESERVED
-from slotwise.observer import Observer, RunEnd
-from slotwise.runs import RunConfig, RunFolder, run
+from slotwise.runs import Observer, RunConfig, RunFolder, run
+from slotwise.runs.execution import RunEnd
 from slotwise.tracking import Tracker, tracker
 from slotwise.tracking.tracker_base import values_of
 

@@ -15,10 +15,10 @@ from slotwise.learning import Evaluation, TrainingStart
 from slotwise.live import ServerConfig
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import Topics
+from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.live_run import LiveOutcome, run_live
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker, Message
-from slotwise.observer import Observer
 from slotwise.runs import RunConfig
 
 TOPICS = Topics("test")
@@ -50,7 +50,7 @@ class Gated:
 class LiveFleet:
     """The run: ``kill`` and ``forge`` act in its event loop, ``outcome`` is there when it has ended."""
 
-    def __init__(self, path: Path, observer: Observer) -> None:
+    def __init__(self, path: Path, observer: LiveObserver) -> None:
         self.task, self.outcome = Gated(), None
         self._path, self._observer = path, observer
         self._devices: dict[int, asyncio.Task[Any]] = {}
@@ -104,7 +104,7 @@ class LiveFleet:
 
 
 @contextmanager
-def live_fleet(path: Path, observer: Observer) -> Iterator[LiveFleet]:
+def live_fleet(path: Path, observer: LiveObserver) -> Iterator[LiveFleet]:
     fleet = LiveFleet(path, observer)
     try:
         yield fleet

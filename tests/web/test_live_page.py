@@ -18,13 +18,13 @@ from live_fleet import CONFIG, live_fleet
 from serving import Served
 
 from slotwise.errors import InputError
-from slotwise.observer import Observer
+from slotwise.live.server.events import LiveObserver
 from slotwise.web.live_page import LivePage, PageOptions, live_page
 
 TOKEN = "0123456789abcdef-token"
 
 
-class Notices(Observer):
+class Notices(LiveObserver):
     def __init__(self) -> None:
         self.all: list[str] = []
 

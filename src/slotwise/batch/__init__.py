@@ -1,7 +1,7 @@
 """Batches: many runs from one specification, trained in this process, in local processes or on Ray."""
 
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.job import Failure, Job, JobProgress, Run
+from slotwise.batch.job import BatchObserver, Failure, Job, JobProgress, Run
 from slotwise.batch.jobs import run_batch, run_jobs, unfinished
 from slotwise.batch.processes import ProcessExecutor
 from slotwise.batch.results import BatchResults
@@ -10,6 +10,7 @@ from slotwise.batch.specification import BatchSpec
 
 __all__ = [
     "BatchFolder",
+    "BatchObserver",
     "BatchResults",
     "BatchSpec",
     "Executor",

@@ -6,11 +6,12 @@ as 0 is the asynchronous schedule, so it is trained once and shown twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from slotwise.observer import BaseObserver
 from slotwise.runs import RunConfig
 from slotwise.runs.run_timeline import schedule_only, schedule_timeline
 from slotwise.schedule import IntentionalDelay, automatic_delay
@@ -64,6 +65,31 @@ class JobProgress(NamedTuple):
     rounds: int
     loss: float | None = None
     accuracy: float | None = None
+
+
+class BatchObserver(BaseObserver):
+    """Callbacks of a batch; subclasses override the ones they need."""
+
+    def batch_started(self, jobs: Sequence[Job], finished: int) -> None:
+        """A batch begins to train ``jobs``; ``finished`` other runs were finished before."""
+
+    def job_started(self, job: Job) -> None:
+        """A worker begins or resumes a job."""
+
+    def job_progress(self, job: Job, progress: JobProgress) -> None:
+        """A job has made progress; reported a few times a second."""
+
+    def job_retried(self, job: Job, reason: str) -> None:
+        """A job has lost its worker, for ``reason``; another one resumes it from its last checkpoint."""
+
+    def job_ended(self, job: Job, reason: str | None) -> None:
+        """A job is finished or was stopped; ``reason`` says why if it failed."""
+
+    def batch_stopping(self) -> None:
+        """A batch stops early, for an observer or Ctrl-C; its jobs in training save what there is and end."""
+
+    def batch_ended(self) -> None:
+        """A batch has ended, also if it was stopped or an error ended it."""
 
 
 class JobEnd(NamedTuple):

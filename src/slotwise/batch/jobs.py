@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slotwise.batch.batch_folder import BatchFolder, check_same_batch, write_spec
-from slotwise.batch.job import Failure, Job, Run, run_work
+from slotwise.batch.job import BatchObserver, Failure, Job, Run, run_work
 from slotwise.batch.processes import ProcessExecutor
 from slotwise.batch.results import BatchResults, batch_figure
 from slotwise.batch.serial import Executor, SerialExecutor
@@ -22,7 +22,7 @@ from slotwise.extras import require
 from slotwise.files import write_atomically, write_csv
 from slotwise.learning.models import NetworkModel
 from slotwise.machine import available_cores
-from slotwise.observer import Observer
+from slotwise.observer import BaseObserver
 from slotwise.runs.data_identity import DataUse, refuse_mixed_data
 from slotwise.runs.execution import check_interval
 from slotwise.scenario import whole
@@ -39,7 +39,7 @@ def run_batch(
     executor: Executor | str = "processes",
     workers: int | None = None,
     checkpoint_every: float | None = None,
-    observer: Observer | None = None,
+    observer: BaseObserver | None = None,
 ) -> BatchResults:
     """Train what is missing in a folder, keep what is finished, resume what was interrupted.
 
@@ -143,7 +143,7 @@ def run_jobs(
     folder: BatchFolder,
     jobs: Iterable[Job],
     executor: Executor | None = None,
-    observer: Observer | None = None,
+    observer: BaseObserver | None = None,
     *,
     finished: int = 0,
     checkpoint_every: float | None = None,
@@ -154,7 +154,7 @@ def run_jobs(
     runs were finished before, and of all starts, progress and ends; it may ask to stop early.
     """
     waiting = tuple(jobs)
-    executor, observer = executor or SerialExecutor(), observer or Observer()
+    executor, observer = executor or SerialExecutor(), BatchObserver.of(observer)
     dispatcher = _Dispatcher(waiting, executor, observer)
     try:
         observer.batch_started(waiting, finished)
@@ -176,7 +176,7 @@ def run_jobs(
 class _Dispatcher:
     """Gives jobs to an executor until all have ended."""
 
-    def __init__(self, jobs: Iterable[Job], executor: Executor, observer: Observer) -> None:
+    def __init__(self, jobs: Iterable[Job], executor: Executor, observer: BatchObserver) -> None:
         self._waiting = deque(sorted(jobs, key=lambda job: job.work, reverse=True))
         self._executor, self._observer = executor, observer
         self._active = 0

@@ -18,11 +18,10 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.job import Job, JobEnd, JobProgress
+from slotwise.batch.job import BatchObserver, Job, JobEnd, JobProgress
 from slotwise.batch.serial import Executor, TaskCache, train_job
 from slotwise.errors import UserError
 from slotwise.machine import available_cores, refuse_too_many_processes
-from slotwise.observer import Observer
 from slotwise.scenario import whole
 from slotwise.worker_process import WorkerProcess, open_pipe
 
@@ -140,7 +139,7 @@ def work(descriptor: int) -> None:
         main.send((train_job(executor, job, threads, tasks.make),))
 
 
-class _MainProcess(Observer):
+class _MainProcess(BatchObserver):
     """The other end of a worker's pipe: jobs come from there, progress goes there.
 
     Jobs are received in a thread, so that the end of the pipe is noticed during a training.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.job import Job, JobEnd, JobProgress
+from slotwise.batch.job import BatchObserver, Job, JobEnd, JobProgress
 from slotwise.batch.serial import Executor, SerialExecutor, TaskCache, train_job
 from slotwise.data import Dataset
 from slotwise.errors import UserError
@@ -29,7 +29,6 @@ from slotwise.learning.workers.ray_connection import (
     node_version,
 )
 from slotwise.learning.workers.ray_workers import ClusterLost, RayWorkers
-from slotwise.observer import Observer
 from slotwise.runs import RunConfig, RunFolder
 
 CONCURRENT_CALLS = 3  # of a worker: `stop` has to be answered while `report` waits
@@ -59,7 +58,7 @@ class RayExecutor(Executor):
         self._false_starts = 0
         self._here: SerialExecutor | None = None
 
-    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: Observer) -> None:
+    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: BatchObserver) -> None:
         """Divide the cores of the cluster among the jobs."""
         super().open(folder, jobs, checkpoint_every, observer)
         with self._head_needed():
@@ -199,7 +198,7 @@ class _Worker:
             self._held = held.pop_all()
         self.job, self._run = job, run
 
-    def answer(self, observer: Observer) -> list[JobEnd]:
+    def answer(self, observer: BatchObserver) -> list[JobEnd]:
         """Take the answer to the call, and make the next call; raise a RayError if there is no answer."""
         answer, job = self._ray.get(self.call), self.job
         # Without a call the worker is idle, and `submit` may use it.
@@ -234,7 +233,7 @@ class JobReport(NamedTuple):
     reason: str | None
 
 
-class RayWorker(Observer):
+class RayWorker(BatchObserver):
     """Trains one job after another on a node, each in a temporary folder. It knows nothing of the cluster.
 
     `report` and `stop` are called while a thread does the training that `begin` started. A worker that is

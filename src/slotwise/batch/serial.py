@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable
 
 from slotwise.batch.batch_folder import BatchFolder
-from slotwise.batch.job import Job, JobEnd, JobProgress
+from slotwise.batch.job import BatchObserver, Job, JobEnd, JobProgress
 from slotwise.data import Dataset
 from slotwise.learning import Diverged, History, Point, Task
 from slotwise.learning.workers import WorkerPlan
 from slotwise.learning.workers.ray_workers import ClusterLost
-from slotwise.observer import Observer
-from slotwise.runs import RunConfig, execute
+from slotwise.runs import Observer, RunConfig, execute
 from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, build_task
 from slotwise.runs.run_timeline import schedule_timeline
 from slotwise.schedule import Timeline
@@ -27,7 +26,7 @@ class Executor:
     retries = 0  # how often a job is given to another worker after losing its own
     checkpoint_every = SECONDS_BETWEEN_CHECKPOINTS  # the default
 
-    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: Observer) -> None:
+    def open(self, folder: BatchFolder, jobs: int, checkpoint_every: float, observer: BatchObserver) -> None:
         """Get ready for a number of jobs; ``observer`` is told their progress."""
         del jobs
         self.folder, self.checkpoint_every, self.observer = folder, checkpoint_every, observer
@@ -141,7 +140,7 @@ def train_job(executor: Executor, job: Job, workers: int | WorkerPlan, make_task
 class _JobObserver(Observer):
     """Reports the progress of a run as that of a job, a few times a second."""
 
-    def __init__(self, job: Job, observer: Observer) -> None:
+    def __init__(self, job: Job, observer: BatchObserver) -> None:
         self._job, self._observer = job, observer
         self._point: Point | None = None
         self._done, self._last = 0, 0.0

@@ -78,7 +78,9 @@ def bound(
                 raise ConflictError(name, "estimate")
         folder, rate = RunFolder.open(estimate), options.get("learning_rate")
         with StageProgress(quiet=quiet) as bars:
-            case = estimate_constants(folder, known=known, rounds=rounds, learning_rate=rate, observer=bars)
+            case = estimate_constants(
+                folder, known=known, rounds=rounds, learning_rate=rate, progress=bars.progress
+            )
     if as_json:
         print(json.dumps(case.as_dict(), indent=2))
     else:

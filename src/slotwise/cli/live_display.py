@@ -10,16 +10,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from slotwise.learning import History, Point
+from slotwise.live.server.events import Level, LiveObserver, LogEvent
 from slotwise.live.server.live_results import Comparison
-from slotwise.log_event import Level, LogEvent
-from slotwise.observer import Observer
 from slotwise.report.number_text import loss_text
 from slotwise.report.percent import percent
 from slotwise.report.progress import Stop
 from slotwise.schedule import Timeline
 
 
-class LiveDisplay(Observer):
+class LiveDisplay(LiveObserver):
     """A progress bar: first the devices that are connected, then the rounds; and the log above it.
 
     Without a ``level``, the log has warnings next to a progress bar or if ``quiet``, and information too if

@@ -21,12 +21,12 @@ from slotwise.fleet.fleet_config import BATTERY_OPTIONS
 from slotwise.learning.engine import REMEDY
 from slotwise.live import ServerConfig, resume_live
 from slotwise.live import serve as serve_live
+from slotwise.live.server.events import Level
 from slotwise.live.server.live_run import LiveOutcome, Trouble
 from slotwise.live.server.server_config import SIMULATED_FAULTS
 from slotwise.live.server.serving import check_resume, check_serve, config_like
 from slotwise.live.transport.broker import BrokerOptions
-from slotwise.log_event import Level
-from slotwise.observer import Observer, Observers
+from slotwise.observer import BaseObserver, Observers
 from slotwise.options import names_of
 from slotwise.report.number_text import counted, loss_text
 from slotwise.report.percent import percent
@@ -154,7 +154,7 @@ def _page_options(page: bool, options: Mapping[str, Any]) -> PageOptions | None:
 
 
 @contextmanager
-def _with_page(options: PageOptions | None, display: Observer) -> Iterator[Observer]:
+def _with_page(options: PageOptions | None, display: BaseObserver) -> Iterator[BaseObserver]:
     """Yield the observer of the run: the display and, if there is one, the page."""
     if options is None:
         yield display

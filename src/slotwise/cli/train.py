@@ -27,7 +27,7 @@ from slotwise.costs import Costs, Powers
 from slotwise.errors import ConflictError, InputError, MissingError, UserError
 from slotwise.learning.workers import Processes, RayActors, WorkerPlan
 from slotwise.machine import available_cores
-from slotwise.observer import Observer, Observers
+from slotwise.observer import BaseObserver, Observers
 from slotwise.report.number_text import counted, loss_text
 from slotwise.report.percent import percent
 from slotwise.report.progress import TrainingProgress, stop_on_signals
@@ -141,7 +141,7 @@ def _tracker_names(track: str | None, project: str | None) -> list[str]:
     return names
 
 
-def _with_trackers(display: Observer, names: Sequence[str], project: str | None) -> Observer:
+def _with_trackers(display: BaseObserver, names: Sequence[str], project: str | None) -> BaseObserver:
     """Return an observer for the display and the named trackers."""
     if not names:
         return display

@@ -31,7 +31,7 @@ from slotwise.live.server.live_run import LiveOutcome, run_live
 from slotwise.live.server.server_config import LARGEST_PACKET, ServerConfig, live_plan
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
-from slotwise.observer import Observer, Observers
+from slotwise.observer import BaseObserver, Observers
 from slotwise.options import loaded
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.user_code import describe_error
@@ -68,7 +68,7 @@ def serve(
     evaluate_fn: EvaluateFunction | None = None,
     message_timeout: float = 600.0,
     resume: bool = False,
-    observer: Observer | None = None,
+    observer: BaseObserver | None = None,
     **options: Any,
 ) -> NodesOutcome:
     """Train on Flower's nodes in the order that the schedule plans; call it in the main of a ServerApp.
@@ -100,7 +100,7 @@ def serve(
     loaded(chosen.rule)
     if not isinstance(arrays, ArrayRecord):
         raise InputError("arrays", type(arrays).__name__, "an ArrayRecord with the first model")
-    nodes = _Nodes(chosen.channel.devices, observer or Observer())
+    nodes = _Nodes(chosen.channel.devices, BaseObserver.of(observer))
     train, evaluate = _form(MessageType.TRAIN, train_config), _form(MessageType.EVALUATE, evaluate_config)
     # A copy of the table, because trainings read it in their own threads.
     task = NodeTask(arrays, train, evaluate, evaluate_fn, lambda: dict(nodes.of_device))
@@ -145,7 +145,7 @@ async def _run(
             messages.close()
 
 
-class _StopOnFailure(Observer):
+class _StopOnFailure(BaseObserver):
     """Stops the run with a checkpoint if messages cannot be sent any more: no node would ever answer."""
 
     def __init__(self, messages: NodeMessages) -> None:
@@ -158,7 +158,7 @@ class _StopOnFailure(Observer):
 class _Nodes:
     """The nodes as devices: a `Device` runs for each node that is connected."""
 
-    def __init__(self, devices: int, observer: Observer) -> None:
+    def __init__(self, devices: int, observer: BaseObserver) -> None:
         self._devices, self.observer = devices, observer
         self.of_device: dict[int, int] = {}
         """Node of each device that is present."""

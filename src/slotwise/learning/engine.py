@@ -38,7 +38,7 @@ from slotwise.learning.task import (
 )
 from slotwise.learning.workers import WorkerPlan, Workers, plan_of
 from slotwise.notebook import Displayable
-from slotwise.observer import Observer
+from slotwise.observer import BaseObserver
 from slotwise.options import loaded, resolved
 from slotwise.scenario import whole
 from slotwise.schedule import Timeline
@@ -132,6 +132,22 @@ class Interrupted(PicklableError, KeyboardInterrupt):
         super().__init__(f"interrupted after {history.rounds} rounds")
 
 
+class TrainingObserver(BaseObserver):
+    """Callbacks of a training."""
+
+    def run_started(self, timeline: Timeline, resumed: History | None) -> None:
+        """Training begins, or resumes after the rounds of ``resumed``."""
+
+    def round_done(self, round_number: int) -> None:
+        """Round ``round_number`` has been applied."""
+
+    def evaluated(self, point: Point) -> None:
+        """A model has been evaluated."""
+
+    def training_ended(self, rounds: int) -> None:
+        """Training has ended after so many rounds, also if an error ended it."""
+
+
 def train(
     timeline: Timeline,
     task: Task,
@@ -140,7 +156,7 @@ def train(
     workers: int | WorkerPlan = 1,
     evaluate_every: int | None = None,
     resume: History | None = None,
-    observer: Observer | None = None,
+    observer: BaseObserver | None = None,
 ) -> History:
     """Train as the devices and the server of the timeline would.
 
@@ -163,7 +179,7 @@ def train(
         Diverged: a model or a loss is not finite any more.
         Interrupted: a KeyboardInterrupt (Ctrl-C) ended the training.
     """
-    observer = observer or Observer()
+    observer = TrainingObserver.of(observer)
     with Training(
         timeline, task, aggregation=aggregation, workers=workers, evaluate_every=evaluate_every, resume=resume
     ) as training:
@@ -176,7 +192,7 @@ def train(
 
 
 def follow(
-    training: Training, observer: Observer, after_round: Callable[[Training], None] = lambda _: None
+    training: Training, observer: TrainingObserver, after_round: Callable[[Training], None] = lambda _: None
 ) -> History:
     """Apply round after round and report to the observer; return the history at the end."""
     try:

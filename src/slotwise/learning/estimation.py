@@ -9,7 +9,7 @@ estimate is the curvature met where it was taken.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -21,12 +21,12 @@ from slotwise.aggregation import Vector
 from slotwise.learning.engine import Training
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
 from slotwise.learning.task import CheckedTask, Task, TrainingStart, update_of
-from slotwise.observer import Observer
 from slotwise.schedule import Timeline
 from slotwise.theory.bound import Constants
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.float32]
+Progress = Callable[[str, int, int], None]  # a stage of the work, how much of it is done, and of how much
 BATCH = 8  # samples of a sampled gradient: few, because its noise is to be measured
 DRAWS = 4  # batches per device and model
 CURVATURE_STEPS = 4
@@ -178,35 +178,34 @@ def measure(
     points: int,
     others: Sequence[Vector] = (),
     workers: int = 1,
-    observer: Observer | None = None,
+    progress: Progress = lambda *_: None,
 ) -> Measurement:
     """Train along the timeline and sample the gradients at about ``points`` of its models w_0..w_K.
 
     ``others`` are models from elsewhere (the end of a finished run) at which the constants must hold as well.
-    The task should be one of `one_step`. The observer's `progress` is told of the stages training, gradients
-    and curvature. The initial gap is f(w_0), because no cross-entropy is below 0.
+    The task should be one of `one_step`. ``progress`` is told of the stages training, gradients and
+    curvature. The initial gap is f(w_0), because no cross-entropy is below 0.
     """
-    observer = observer or Observer()
     wanted = spread_rounds(timeline.rounds, points)
     models = {0: CheckedTask.of(task).initial_model()}
     with Training(timeline, task, workers=workers) as training:
         for k in training:
             if k + 1 in wanted:
                 models[k + 1] = training.model
-            observer.progress("training", k + 1, timeline.rounds)
+            progress("training", k + 1, timeline.rounds)
         initial_gap = training.history().points[0].loss
     with ThreadPoolExecutor(workers) as pool:
         estimator = Estimator(task, pool)
         gradient2 = []
         for model in models.values():
             gradient2.append(estimator.visit(model))
-            observer.progress("gradients", len(gradient2), len(models))
+            progress("gradients", len(gradient2), len(models))
         for model in others:
             estimator.visit(model)
         steepest = (models[0], models[max(models)], *others)
         for number, model in enumerate(steepest, start=1):
             estimator.sharpen(model)
-            observer.progress("curvature", number, len(steepest))
+            progress("curvature", number, len(steepest))
     constants = estimator.constants(initial_gap=initial_gap, initial_gradient2=gradient2[0])
     return Measurement(constants, tuple(models), tuple(gradient2))
 

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slotwise.live.replaying import replay
+    from slotwise.live.server.events import LiveObserver
     from slotwise.live.server.live_status import LiveStatus
     from slotwise.live.server.server_config import ServerConfig
     from slotwise.live.server.serving import resume_live, serve
 
 _HOMES = {
+    "LiveObserver": "server.events",
     "LiveStatus": "server.live_status",
     "ServerConfig": "server.server_config",
     "replay": "replaying",
@@ -28,7 +30,7 @@ _HOMES = {
     "serve": "server.serving",
 }
 
-__all__ = ["LiveStatus", "ServerConfig", "replay", "resume_live", "serve"]
+__all__ = ["LiveObserver", "LiveStatus", "ServerConfig", "replay", "resume_live", "serve"]
 
 
 def __getattr__(name: str) -> Any:

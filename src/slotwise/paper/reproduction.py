@@ -18,7 +18,7 @@ from slotwise.batch.specification import MOST_SEEDS
 from slotwise.costs import Powers
 from slotwise.errors import InputError
 from slotwise.extras import require
-from slotwise.observer import Observer
+from slotwise.observer import BaseObserver
 from slotwise.paper.experiments import PAPER, QUICK, Experiment, all_runs, selected
 from slotwise.runs.data_identity import refuse_mixed_data
 from slotwise.scenario import whole
@@ -127,7 +127,7 @@ def reproduce(
     deadline: int | None = None,
     workers: int | None = None,
     powers: Powers | None = None,
-    observer: Observer | None = None,
+    observer: BaseObserver | None = None,
 ) -> Reproduction:
     """Train the experiments that are not finished and write the report.
 
@@ -159,7 +159,7 @@ def reproduce(
         slots = None if experiment.study == "schedule" else deadline
         request = Request(slots, seeds, (experiment.name,))
         requests[experiment.study] = requests.get(experiment.study, request).joined(request)
-    observer, folder = observer or Observer(), reproduction_folder(Path(out))
+    observer, folder = BaseObserver.of(observer), reproduction_folder(Path(out))
     with folder.locked():
         manifest = add_requests(folder, quick, requests)
         runs = all_runs(chosen, range(seeds))

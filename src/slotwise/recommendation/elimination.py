@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from slotwise.batch.job import Run
+from slotwise.batch.job import BatchObserver, Run
 from slotwise.errors import InputError, UserError
-from slotwise.observer import Observer
+from slotwise.observer import BaseObserver
 from slotwise.recommendation.candidates import SIXTEENTHS, Candidate, Field, field_of, slot_after
 from slotwise.recommendation.metric import DIVERGED, Metric, Score
 from slotwise.recommendation.pilots import Curve, Pilot, Trainer
@@ -92,11 +92,18 @@ def _scores(
         index += 1
 
 
+class SearchObserver(BatchObserver):
+    """Callbacks of a search, besides those of the batches that it trains."""
+
+    def rung_started(self, slot: int, candidates: Sequence[str]) -> None:
+        """A search trains these candidates up to a slot."""
+
+
 class Search:
     """A search for the best candidates; `run` does all of it."""
 
-    def __init__(self, question: Question, train: Trainer, observer: Observer | None = None) -> None:
-        self._question, self._train, self._observer = question, train, observer or Observer()
+    def __init__(self, question: Question, train: Trainer, observer: BaseObserver | None = None) -> None:
+        self._question, self._train, self._observer = question, train, SearchObserver.of(observer)
         self._metric, self._candidates = question.metric, question.field.candidates
         self._curves: dict[tuple[Candidate, int], Curve] = {}
         self._reached: dict[tuple[Candidate, int], int] = {}  # in sixteenths of the deadline

@@ -18,7 +18,7 @@ from slotwise.batch.serial import MakeTask, SerialExecutor, TaskCache
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Point
 from slotwise.learning.engine import evaluation_rounds
-from slotwise.observer import Observer
+from slotwise.observer import BaseObserver
 from slotwise.runs import RunConfig
 from slotwise.runs.config import renamed
 
@@ -63,9 +63,9 @@ class FolderTrainer:
         *,
         make_task: MakeTask | None = None,
         workers: int = 1,
-        observer: Observer | None = None,
+        observer: BaseObserver | None = None,
     ) -> None:
-        self._folder, self._workers, self._observer = folder, workers, observer or Observer()
+        self._folder, self._workers, self._observer = folder, workers, observer
         self.make_task = make_task or TaskCache().make
         self._known_data: set[str] = set()  # pilots whose data were compared: that reads all of them
 

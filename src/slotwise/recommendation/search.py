@@ -16,7 +16,7 @@ from slotwise.data.facts import FOUND_IN_FOLDER
 from slotwise.errors import InputError
 from slotwise.files import write_atomically
 from slotwise.machine import available_cores
-from slotwise.observer import Observer
+from slotwise.observer import BaseObserver
 from slotwise.planning import divisors
 from slotwise.recommendation.answer import Recommendation
 from slotwise.recommendation.elimination import Question, Search
@@ -38,7 +38,7 @@ def recommend(
     powers: Powers | None = None,
     out: Path | str | None = None,
     workers: int | None = None,
-    observer: Observer | None = None,
+    observer: BaseObserver | None = None,
 ) -> Recommendation:
     """Return which schedule, group size and delay is best for the deadline of a run.
 

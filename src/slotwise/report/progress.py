@@ -23,10 +23,10 @@ from rich.progress import (
 from rich.text import Text
 
 from slotwise.learning import History, Point
-from slotwise.observer import Observer, Observers
+from slotwise.observer import BaseObserver, Observers
 from slotwise.report.number_text import loss_text
 from slotwise.report.percent import percent
-from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs import Observer, RunConfig, RunFolder
 from slotwise.schedule import Timeline
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def stop_on_signals() -> Iterator[Stop]:
             signal.signal(number, handler)
 
 
-class _Bars(Observer):
+class _Bars(BaseObserver):
     """Progress bars that end with the block; those that were never shown would leave a blank line."""
 
     _bar: Progress
@@ -104,7 +104,7 @@ class _BarAndLine(Progress):
         yield Text("  ".join(task.fields["text"] for task in self.tasks), style="dim", no_wrap=True)
 
 
-class TrainingProgress(_Bars):
+class TrainingProgress(_Bars, Observer):
     """A progress bar: slots, rounds, loss, accuracy, staleness, updates per second, time left.
 
     ``has_started`` stays false if there was nothing to train.
@@ -179,7 +179,8 @@ class TrainingProgress(_Bars):
 class BatchProgress(_Bars):
     """A bar for all jobs with the time left, one for each job in training, and a line for each that ended.
 
-    ``wants_stop`` returns whether the user has asked to stop; ``quiet`` shows nothing.
+    It has the callbacks of a `BatchObserver` and of a `SearchObserver`. ``wants_stop`` returns whether the
+    user has asked to stop; ``quiet`` shows nothing.
     """
 
     def __init__(self, wants_stop: Callable[[], bool], *, quiet: bool = False) -> None:

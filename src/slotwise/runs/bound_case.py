@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 from slotwise.errors import InputError
-from slotwise.learning.estimation import Measurement, SgdTask, measure, one_step
+from slotwise.learning.estimation import Measurement, Progress, SgdTask, measure, one_step
 from slotwise.learning.models import NetworkModel
 from slotwise.learning.networks import Logistic
 from slotwise.machine import available_cores
-from slotwise.observer import Observer
 from slotwise.runs.config import RunConfig, beyond_the_paper
 from slotwise.runs.execution import build_task
 from slotwise.runs.run_folder import RunFolder
@@ -63,7 +62,7 @@ def estimate_constants(
     known: Mapping[str, float] | None = None,
     rounds: int | None = None,
     learning_rate: float | None = None,
-    observer: Observer | None = None,
+    progress: Progress = lambda *_: None,
 ) -> BoundCase:
     """Estimate the constants of the analysis for a run: train its task again, with one gradient per update.
 
@@ -72,7 +71,7 @@ def estimate_constants(
         known: Constants that are given and not estimated.
         rounds: Rounds to train; by default what takes about a minute.
         learning_rate: Step size; by default the run's.
-        observer: Its `progress` is told of the stages training, gradients and curvature.
+        progress: Is told of the stages training, gradients and curvature.
 
     Raises:
         InputError: the theorems do not cover the run.
@@ -94,7 +93,7 @@ def estimate_constants(
         points=min(setting.rounds, MOST_POINTS, max(FEWEST_POINTS, MEASURING_SAMPLES // sum(held))),
         others=[] if saved is None else [saved.model],
         workers=available_cores(),
-        observer=observer,
+        progress=progress,
     )
     known = dict(known or {})
     measurement = replace(measurement, constants=replace(measurement.constants, **known))

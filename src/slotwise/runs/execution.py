@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training, TrainingResult, TrainingStart
 from slotwise.learning.attack import Attack, Attacked
-from slotwise.learning.engine import follow, unfitting
+from slotwise.learning.engine import TrainingObserver, follow, unfitting
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.flower_project import FlowerProject
 from slotwise.learning.flower_task import flower_task
@@ -30,7 +30,7 @@ from slotwise.learning.task import CheckedTask
 from slotwise.learning.workers import WorkerPlan, plan_of
 from slotwise.machine import available_cores
 from slotwise.notebook import Displayable
-from slotwise.observer import Observer, RunEnd
+from slotwise.observer import BaseObserver
 from slotwise.options import loaded
 from slotwise.runs.config import RunConfig
 from slotwise.runs.device_data import check_images, device_samples
@@ -42,6 +42,17 @@ from slotwise.schedule import Timeline
 from slotwise.user_code import describe_error, describe_value
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
+RunEnd = Literal["finished", "interrupted", "diverged", "failed"]
+
+
+class Observer(TrainingObserver):
+    """Callbacks of a run; subclasses override the ones they need."""
+
+    def run_opened(self, folder: RunFolder, config: RunConfig) -> None:
+        """A run begins or resumes in its folder; `run_started` follows."""
+
+    def run_ended(self, status: RunEnd) -> None:
+        """A run that was opened has ended and its files are written; it failed if an error ended it."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,7 @@ def run(
     workers: int | WorkerPlan | None = None,
     checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
     overwrite: bool = False,
-    observer: Observer | None = None,
+    observer: BaseObserver | None = None,
     task: Task | None = None,
 ) -> RunResult:
     """Train a model along its schedule and save everything in a new run folder.
@@ -111,7 +122,7 @@ def resume(
     *,
     workers: int | WorkerPlan | None = None,
     checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
-    observer: Observer | None = None,
+    observer: BaseObserver | None = None,
     task: Task | None = None,
 ) -> RunResult:
     """Continue the run in a folder from its newest intact checkpoint; return a finished run as it is.
@@ -138,7 +149,7 @@ def resume(
     # Under the lock: a process that still trains this run replaces its checkpoints.
     with run_folder.held():
         history, damaged = run_folder.checkpoints.load()
-    observer = observer or Observer()
+    observer = Observer.of(observer)
     for path in damaged:
         observer.notice(f"{path}: damaged checkpoint, skipped")
     start = "the start (no checkpoint)" if history is None else f"round {history.rounds}"
@@ -164,7 +175,7 @@ def execute(
     workers: int | WorkerPlan | None = None,
     checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
     resume: History | None = None,
-    observer: Observer | None = None,
+    observer: BaseObserver | None = None,
     create: bool = False,
     overwrite: bool = False,
     task_object: str | None = None,
@@ -180,7 +191,7 @@ def execute(
         Exception: Diverged, or an error of the user's task or rule, after the state has been saved.
     """
     check_interval(checkpoint_every)
-    observer, rule = observer or Observer(), loaded(config.rule)
+    observer, rule = Observer.of(observer), loaded(config.rule)
     # All that can be refused is refused before the folder is made: options, network, data and workers.
     timeline = simulate_run(config) if timeline is None else timeline
     task = task if task is not None else build_task(config)

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.errors import InputError, MissingError
+from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.live_status import LiveStatus
 from slotwise.live.server.live_view import LiveView
 from slotwise.live.transport.broker import is_loopback, listen_address
-from slotwise.observer import Observer
+from slotwise.observer import BaseObserver
 from slotwise.web.live_snapshot import LiveSnapshot, SnapshotMaker
 from slotwise.web.web_server import listening, make_server, require_web
 
@@ -94,7 +95,7 @@ class PageOptions:
         return text
 
 
-class LivePage(Observer):
+class LivePage(LiveObserver):
     """Takes snapshots of a live run in its event loop; the web server reads the last one in its own thread.
 
     The run never waits for the page: a snapshot takes at most a small share of its time, and requests are
@@ -147,7 +148,9 @@ class LivePage(Observer):
 
 
 @contextmanager
-def live_page(options: PageOptions | None = None, *, notices: Observer | None = None) -> Iterator[LivePage]:
+def live_page(
+    options: PageOptions | None = None, *, notices: BaseObserver | None = None
+) -> Iterator[LivePage]:
     """Serve the page of a live run while the block runs; pass what it yields as an observer to `serve`.
 
     Args:

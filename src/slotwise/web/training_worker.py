@@ -15,8 +15,7 @@ from typing import Any, TextIO
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Point
-from slotwise.observer import Observer
-from slotwise.runs import RunConfig, run
+from slotwise.runs import Observer, RunConfig, run
 from slotwise.schedule import Timeline
 
 PROGRESS_INTERVAL = 0.2  # seconds between two reports of progress

@@ -11,7 +11,7 @@ from flwr.clientapp import ClientApp
 
 from slotwise import InputError, Scenario, TrainingStart, UserError, flower_task, resume, run, simulate, train
 from slotwise.learning import History
-from slotwise.observer import Observer
+from slotwise.learning.engine import TrainingObserver
 from slotwise.runs import RunConfig
 from slotwise.runs.checkpoints import Checkpoints
 
@@ -19,7 +19,7 @@ MakeProject = Callable[..., Path]
 SCENARIO = Scenario(devices=4, group_size=2, compute_slots=3)
 
 
-class StopAfter(Observer):
+class StopAfter(TrainingObserver):
     def __init__(self, rounds: int) -> None:
         self.left = rounds
 

@@ -13,10 +13,10 @@ from worker_tasks import Counting, Hanging, Killing, Locked, NotThere, Raising
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Task, Training, TrainingStart, train
+from slotwise.learning.engine import TrainingObserver
 from slotwise.learning.task import CheckedTask
 from slotwise.learning.workers import Job, Processes, Threads, WorkerPlan
 from slotwise.learning.workers.process_workers import MEMORY, ProcessWorkers, SharedTask, receive, send
-from slotwise.observer import Observer
 from slotwise.scenario import Scenario
 from slotwise.schedule import Timeline, simulate
 
@@ -24,7 +24,10 @@ TIMELINE = simulate(Scenario(devices=6, group_size=2, compute_slots=2), "async",
 
 
 def trained(
-    task: Task, workers: int | WorkerPlan, timeline: Timeline = TIMELINE, observer: Observer | None = None
+    task: Task,
+    workers: int | WorkerPlan,
+    timeline: Timeline = TIMELINE,
+    observer: TrainingObserver | None = None,
 ) -> History:
     return train(timeline, task, workers=workers, evaluate_every=20, aggregation="fedavg", observer=observer)
 

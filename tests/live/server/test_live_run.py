@@ -15,11 +15,11 @@ from slotwise.errors import InputError
 from slotwise.learning import train
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.live.device.client import Device
+from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.live_run import run_live
 from slotwise.live.server.server_config import ServerConfig, live_plan
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
-from slotwise.observer import Observer
 from slotwise.runs import RunConfig
 from slotwise.runs.run_folder import model_sha256
 
@@ -30,7 +30,7 @@ ROUNDS = CONFIG.simulate().rounds
 SERVER = ServerConfig(name=TOPICS.name)
 
 
-class StopsAfter(Observer):
+class StopsAfter(LiveObserver):
     """Stops when a number of rounds is done."""
 
     def __init__(self, rounds):
@@ -153,7 +153,7 @@ def test_an_evaluation_that_fails_ends_the_run_with_its_error(folder):
         served(folder, task=CannotBeEvaluated())
 
 
-class Noting(Observer):
+class Noting(LiveObserver):
     """Keeps what is reported."""
 
     def __init__(self):
@@ -242,7 +242,7 @@ def stateful(rule):
 def killed(folder, config, rounds):
     """Serve until some rounds are done, then die without saving anything more."""
 
-    class Counting(Observer):
+    class Counting(LiveObserver):
         reached = asyncio.Event()
 
         def round_done(self, round_number):

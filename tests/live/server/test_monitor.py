@@ -8,10 +8,10 @@ from virtual_time import run_virtual
 from live import TOPICS, prepare
 from slotwise import Scenario
 from slotwise.live.protocol import Label, encode
+from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.inbox import Inbox, UpdateCheck
 from slotwise.live.server.monitor import ANSWER_BURST, DeviceMonitor
 from slotwise.live.transport import Message
-from slotwise.observer import Observer
 
 
 class SlowChannel:
@@ -42,7 +42,7 @@ def test_an_answer_that_takes_long_does_not_collide_with_others():
     async def scenario(clock):
         channel = SlowChannel(clock)
         inbox = Inbox(TOPICS, "run", 3, live.state, UpdateCheck(8), clock, live.rejections.append)
-        monitor = DeviceMonitor(live.spec, channel, inbox, Observer())
+        monitor = DeviceMonitor(live.spec, channel, inbox, LiveObserver())
         listening = asyncio.create_task(monitor.listen())
         for _ in range(ANSWER_BURST + 1):
             channel.say_here(1)

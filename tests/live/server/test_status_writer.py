@@ -8,9 +8,9 @@ from virtual_time import run_virtual
 from live import prepare
 from slotwise import Scenario
 from slotwise.live.server import status_writer
+from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.live_status import LiveStatus
 from slotwise.live.server.status_writer import StatusWriter
-from slotwise.observer import Observer
 
 
 def test_a_write_that_comes_after_the_end_is_dropped(tmp_path, monkeypatch):
@@ -24,7 +24,7 @@ def test_a_write_that_comes_after_the_end_is_dropped(tmp_path, monkeypatch):
     live = prepare(Scenario(devices=2, group_size=1, compute_slots=4), "async")
 
     async def scenario(clock):
-        writer = StatusWriter(tmp_path, live.spec, live.state, Observer(), clock)
+        writer = StatusWriter(tmp_path, live.spec, live.state, LiveObserver(), clock)
         running = asyncio.create_task(writer.run())
         await clock.sleep(1.0)
         running.cancel()

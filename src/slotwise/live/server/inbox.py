@@ -12,7 +12,7 @@ from slotwise.learning.quantisation import Packing
 from slotwise.live.clock import Clock, Signal
 from slotwise.live.parts import SMALLEST_PART, Place
 from slotwise.live.protocol import BadFrame, Frame, Topics, decode, digest
-from slotwise.live.server.event_log import EventLog
+from slotwise.live.server.events import EventLog
 from slotwise.live.server.rate_limit import RateLimit
 from slotwise.live.server.state import LiveState
 from slotwise.live.transport import Message

@@ -12,7 +12,7 @@ from slotwise.live.server.inbox import Rejection
 from slotwise.live.server.live_results import Comparison, compare, measured_timeline
 from slotwise.live.server.server_config import ServerConfig
 from slotwise.live.server.state import LiveState, Snapshot, decode_state, encode_state
-from slotwise.observer import Observer
+from slotwise.observer import BaseObserver
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.checkpoints import SealedFiles
 from slotwise.runs.run_folder import model_sha256
@@ -30,7 +30,7 @@ class LiveFiles:
         self._checkpoints = SealedFiles(folder.path / "live")
         self.run_id = str(folder.description()["live_run"])
 
-    def load(self, scheduler: Scheduler, observer: Observer) -> LiveState | None:
+    def load(self, scheduler: Scheduler, observer: BaseObserver) -> LiveState | None:
         """Return the state in the newest checkpoint that is not damaged, if the first model was out then."""
         devices = self._config.channel.devices
         state, damaged = self._checkpoints.load(lambda data: decode_state(data, scheduler, devices))

@@ -18,7 +18,7 @@ from slotwise.live.clock import Clock, SlotClock
 from slotwise.live.parts import HEADER_BYTES
 from slotwise.live.protocol import Topics
 from slotwise.live.server.aggregator import NotFinite
-from slotwise.live.server.event_log import EventLog
+from slotwise.live.server.events import EventLog, LiveObserver
 from slotwise.live.server.inbox import Inbox, Rejection, UpdateCheck
 from slotwise.live.server.live_files import LiveFiles
 from slotwise.live.server.live_results import Comparison, Evaluator
@@ -31,7 +31,7 @@ from slotwise.live.server.state import LiveState, Snapshot
 from slotwise.live.server.status_writer import StatusWriter
 from slotwise.live.server.timings import Timings
 from slotwise.live.transport import Channel
-from slotwise.observer import Observer
+from slotwise.observer import BaseObserver
 from slotwise.options import loaded
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.saved_run import Status
@@ -41,7 +41,7 @@ from slotwise.user_code import describe_error
 
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
 STOP_TIMEOUT = 3.0  # seconds to finish the current round when asked to stop
-STOP_POLL = 0.2  # seconds between two looks at Observer.wants_stop
+STOP_POLL = 0.2  # seconds between two looks at LiveObserver.wants_stop
 
 Trouble = Literal["superseded"]
 
@@ -63,12 +63,12 @@ async def run_live(
     channel: Channel,
     *,
     server: ServerConfig,
-    observer: Observer | None = None,
+    observer: BaseObserver | None = None,
     clock: Clock | None = None,
     return_timeout: float = RETURN_TIMEOUT,
 ) -> LiveOutcome:
     """Run with the devices on ``channel``, from the start or from the last checkpoint in ``folder``."""
-    run = _LiveRun(folder, config, task, server, observer or Observer(), clock or Clock())
+    run = _LiveRun(folder, config, task, server, LiveObserver.of(observer), clock or Clock())
     with folder.held():
         return await run.play(channel, return_timeout)
 
@@ -82,7 +82,7 @@ class _LiveRun:
         config: RunConfig,
         task: Task,
         server: ServerConfig,
-        observer: Observer,
+        observer: LiveObserver,
         clock: Clock,
     ) -> None:
         self._config, self._task, self._checked = config, task, CheckedTask.of(task)

@@ -12,12 +12,12 @@ from slotwise.fleet import Fleet
 from slotwise.live.clock import Timeout
 from slotwise.live.parts import UNLIMITED
 from slotwise.live.protocol import FromDevice
+from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.inbox import Inbox, Reply
 from slotwise.live.server.outbox import Announcement, Outbox
 from slotwise.live.server.penalties import COOL_DOWN
 from slotwise.live.server.rate_limit import RateLimit
 from slotwise.live.transport import Channel, Connected
-from slotwise.observer import Observer
 from slotwise.schedule.link import Link
 
 ANSWER_TIMEOUT = 5.0  # seconds within which a device that computes for long must confirm that it still does
@@ -61,7 +61,7 @@ class DeviceMonitor:
         timeout: how long devices are waited for in the current instant.
     """
 
-    def __init__(self, spec: RunSpec, channel: Channel, inbox: Inbox, observer: Observer) -> None:
+    def __init__(self, spec: RunSpec, channel: Channel, inbox: Inbox, observer: LiveObserver) -> None:
         self.spec, self.channel, self._inbox, self._observer = spec, channel, inbox, observer
         self.state, self.clock, self._topics = inbox.state, inbox.clock, inbox.topics
         self.outbox = Outbox(spec.run, self.state, channel, self._topics, spec.part_bytes)

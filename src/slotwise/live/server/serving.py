@@ -13,7 +13,7 @@ from typing import Any
 from slotwise.errors import ConflictError, UserError
 from slotwise.live.clock import Clock
 from slotwise.live.protocol import DEFAULT_NAME, Topics
-from slotwise.live.server.event_log import EventLog
+from slotwise.live.server.events import EventLog
 from slotwise.live.server.live_run import END_TIMEOUT, LiveOutcome, run_live
 from slotwise.live.server.outbox import publish_end_again
 from slotwise.live.server.server_config import KEPT, ServerConfig, live_plan
@@ -26,7 +26,7 @@ from slotwise.live.transport.broker import (
     listen_address,
     public_address_warning,
 )
-from slotwise.observer import Observer
+from slotwise.observer import BaseObserver
 from slotwise.options import loaded
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.config import REPLACED_BY
@@ -40,7 +40,7 @@ def serve(
     out: Path | str,
     *,
     broker: BrokerOptions | None = None,
-    observer: Observer | None = None,
+    observer: BaseObserver | None = None,
     **options: Any,
 ) -> LiveOutcome:
     """Run a plan with real devices: grant the channel, collect updates, broadcast models.
@@ -51,7 +51,7 @@ def serve(
     """
     folder, login, server = check_serve(config, out, broker=broker, **options)
     _warn(broker, login, server, observer)
-    return _run(folder, config, server, login, observer or Observer())
+    return _run(folder, config, server, login, BaseObserver.of(observer))
 
 
 def check_serve(
@@ -65,7 +65,11 @@ def check_serve(
 
 
 def resume_live(
-    path: Path | str, *, broker: BrokerOptions | None = None, observer: Observer | None = None, **options: Any
+    path: Path | str,
+    *,
+    broker: BrokerOptions | None = None,
+    observer: BaseObserver | None = None,
+    **options: Any,
 ) -> LiveOutcome | None:
     """Resume the live run in a folder, also after a crash; the arguments are those of `serve`.
 
@@ -73,7 +77,7 @@ def resume_live(
     given. For a run that is finished already it returns None, after telling devices that may not know it.
     """
     folder, login, server = check_resume(path, broker=broker, **options)
-    watching = observer or Observer()
+    watching = BaseObserver.of(observer)
     _warn(broker, login, server, observer)
     if folder.status == "finished":
         # An embedded broker ended together with its server, so there is nobody left to tell.
@@ -121,7 +125,7 @@ def _server(
 
 
 def _warn(
-    options: BrokerOptions | None, login: Broker | None, server: ServerConfig, observer: Observer | None
+    options: BrokerOptions | None, login: Broker | None, server: ServerConfig, observer: BaseObserver | None
 ) -> None:
     """Log what is unsafe about the way to the broker."""
     log = EventLog(observer)
@@ -132,7 +136,7 @@ def _warn(
 
 
 def _run(
-    folder: RunFolder, config: RunConfig, server: ServerConfig, broker: Broker | None, observer: Observer
+    folder: RunFolder, config: RunConfig, server: ServerConfig, broker: Broker | None, observer: BaseObserver
 ) -> LiveOutcome:
     from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
 
@@ -169,7 +173,7 @@ def _client_id(server: ServerConfig) -> str:
     return Topics(server.name).client_id(f"server-{secrets.token_hex(4)}")
 
 
-def _end_again(folder: RunFolder, broker: Broker, server: ServerConfig, observer: Observer) -> None:
+def _end_again(folder: RunFolder, broker: Broker, server: ServerConfig, observer: BaseObserver) -> None:
     """Tell devices that a run is over, in case its server was killed before it did.
 
     The run is finished all the same, so a broker that is lost is not an error.

@@ -8,11 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from slotwise.live.clock import Clock
-from slotwise.live.server.event_log import EventLog
+from slotwise.live.server.events import EventLog, LiveObserver
 from slotwise.live.server.live_status import INTERVAL, LiveStatus, Phase
 from slotwise.live.server.monitor import RunSpec
 from slotwise.live.server.state import LiveState
-from slotwise.observer import Observer
 
 HEARTBEAT = 30.0  # seconds after which the file is written again though nothing has changed
 SUMMARY_INTERVAL = 10.0  # seconds between two summaries that are logged as information; others are details
@@ -22,7 +21,7 @@ class StatusWriter:
     """Writes the status of a run when it changes, and now and then, so that its age shows a dead server."""
 
     def __init__(
-        self, folder: Path, spec: RunSpec, state: LiveState, observer: Observer, clock: Clock
+        self, folder: Path, spec: RunSpec, state: LiveState, observer: LiveObserver, clock: Clock
     ) -> None:
         self._folder, self._spec, self._state = folder, spec, state
         self._observer, self._clock = observer, clock

@@ -1,7 +1,7 @@
 import json
 from datetime import UTC, datetime
 
-from slotwise.log_event import LogEvent
+from slotwise.live.server.events import LogEvent
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 EVENT = LogEvent("warning", "left", {"device": 3, "reason": "no answer", "norm": 1.23456789, "loss": None})

@@ -1,0 +1,105 @@
+"""Events of a live run: its observer, and one line of its structured log, as text or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+from slotwise.observer import BaseObserver
+from slotwise.runs import Observer
+
+if TYPE_CHECKING:
+    from slotwise.live.server.live_status import LiveStatus
+    from slotwise.live.server.live_view import LiveView
+
+MAX_DIFFERENT = 1000  # rejections that are logged; rejections.log has the others
+
+Level = Literal["debug", "info", "warning", "error"]
+
+
+class LogEvent(NamedTuple):
+    """Something that has happened in a live run: its level and name, and numbers or texts by name."""
+
+    level: Level
+    event: str
+    fields: Mapping[str, Any]
+
+    def is_at_least(self, level: Level) -> bool:
+        """Return whether the event is as important as ``level`` or more."""
+        order = get_args(Level)
+        return order.index(self.level) >= order.index(level)
+
+    def json(self, moment: datetime | None = None) -> str:
+        """Return one line of JSON."""
+        document = {"time": _stamp(moment), "level": self.level, "event": self.event, **self.fields}
+        finite = {n: None if isinstance(v, float) and not isfinite(v) else v for n, v in document.items()}
+        return json.dumps(finite, allow_nan=False, default=str)
+
+    def text(self, moment: datetime | None = None) -> str:
+        """Return one line for a person, with the fields as name=value."""
+        pairs = (f"{name}={_text(value)}" for name, value in self.fields.items())
+        return " ".join([_stamp(moment), self.level, self.event, *pairs])
+
+
+def _stamp(moment: datetime | None) -> str:
+    return (moment or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = str(value)
+    plain = text.isascii() and text.isprintable() and not set(text) & set(' "=')
+    return text if plain and text else json.dumps(text)
+
+
+class LiveObserver(Observer):
+    """Callbacks of a live run, besides those of a run; it has no folder to open before its first device."""
+
+    def devices_connected(self, present: int, expected: int) -> None:
+        """``present`` of the ``expected`` devices are connected; the server waits for the others."""
+
+    def message_rejected(self, topic: str, reason: str) -> None:
+        """A message of a device was rejected."""
+
+    def logged(self, event: LogEvent) -> None:
+        """Something that an operator of a live server may want to know has happened."""
+
+    def status_changed(self, status: LiveStatus) -> None:
+        """The state of a live run, every few seconds; status.json in its folder has the same."""
+
+    def live_started(self, view: LiveView) -> None:
+        """A live run begins; ``view`` may be read in its event loop at any time."""
+
+
+class EventLog:
+    """Passes events to an observer; of equal rejections only the first."""
+
+    def __init__(self, observer: BaseObserver | None = None) -> None:
+        self._observer = LiveObserver.of(observer)
+        self._rejections: set[tuple[str, str]] = set()
+
+    def debug(self, event: str, **fields: Any) -> None:
+        """Report a detail that only helps to find errors."""
+        self._observer.logged(LogEvent("debug", event, fields))
+
+    def info(self, event: str, **fields: Any) -> None:
+        """Report what an operator may want to follow."""
+        self._observer.logged(LogEvent("info", event, fields))
+
+    def warning(self, event: str, **fields: Any) -> None:
+        """Report what an operator should look at."""
+        self._observer.logged(LogEvent("warning", event, fields))
+
+    def error(self, event: str, **fields: Any) -> None:
+        """Report what stops the run or a device."""
+        self._observer.logged(LogEvent("error", event, fields))
+
+    def rejected(self, topic: str, reason: str, *, harmless: bool) -> None:
+        """Report a rejected message, the first time that it is rejected on this topic for this reason."""
+        if (topic, reason) not in self._rejections and len(self._rejections) < MAX_DIFFERENT:
+            self._rejections.add((topic, reason))
+            (self.debug if harmless else self.warning)("rejected", topic=topic, reason=reason)
