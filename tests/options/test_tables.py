@@ -14,6 +14,7 @@ from slotwise.options import (
     Derived,
     Either,
     FileName,
+    Found,
     Named,
     Range,
     StandsFor,
@@ -279,6 +280,64 @@ def test_tables_in_a_table_are_spread_and_nested_again() -> None:
     given = {"a": 1, "task_options": {"rate": 0.5, "size": 3}}
     assert spread(given) == {"a": 1, "task_options.rate": 0.5, "task_options.size": 3}
     assert nested(spread(given)) == given
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """Samples in a folder, which are counted unless they are known."""
+
+    folder: str
+    counts: Annotated[tuple[int, ...], Found(of="folder")] = ()
+
+    def __post_init__(self) -> None:
+        if not self.counts:
+            object.__setattr__(self, "counts", (len(self.folder),))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skewed:
+    """Sizes that differ."""
+
+    size: int = 5
+    skew: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Same:
+    """Equal sizes."""
+
+    size: int = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A source of samples."""
+
+    samples: Annotated[Any, Either((Same, Skewed, Folder))] = Same()
+    block: int = 1
+
+
+def test_what_is_found_is_written_down_never_given_and_found_anew_elsewhere() -> None:
+    here = build(Source, {"folder": "abc"})
+    assert here.samples.counts == (3,)
+    assert build(Source, table(here) | {"counts": [9]}, lenient=True).samples.counts == [9]
+    assert build(Source, {"block": 2}, Source(samples=Folder(folder="abc", counts=(9,)))).samples.counts == (
+        9,
+    )
+    assert build(Source, {"folder": "ab"}, here).samples == Folder(folder="ab")
+    with pytest.raises(ConflictError, match="counts"):
+        build(Source, {"folder": "abc", "counts": [3]})
+
+
+def test_an_alternative_is_given_up_with_the_option_that_it_requires() -> None:
+    for start in (Source(samples=Folder(folder="abc")), Source(samples=Skewed(skew=0.5))):
+        assert build(Source, {"folder": None, "skew": None}, start) == Source()
+    assert build(Source, {"size": 3}, Source(samples=Skewed(skew=0.5))).samples == Skewed(size=3, skew=0.5)
+    for start in (Source(), Source(samples=Folder(folder="abc"))):
+        with pytest.raises(ConflictError, match="size cannot be combined with folder"):
+            build(Source, {"size": 3, "folder": "abc"}, start)
+    with pytest.raises(ConflictError, match="size cannot be combined with folder"):
+        build(Source, {"size": 3}, Source(samples=Folder(folder="abc")))
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,13 @@ class Derived:
 
 @dataclass(frozen=True)
 class Found:
-    """Marks an option that is found out when a value is built and written down, but never given."""
+    """Marks an option that is found out when a value is built and written down, but never given.
+
+    Attributes:
+        of: The option of the same class that names where it is found: with another value it is found anew.
+    """
+
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -309,7 +315,7 @@ def _walk(owner: Any, prefix: str, path: Path, part: str, usual: Any) -> Iterato
         elif declaration.either is not None:
             for known in declaration.either.classes:
                 start = default if type(default) is known else None
-                yield from _walk(known, prefix, (*path, *_required(known, prefix)), home, start)
+                yield from _walk(known, prefix, (*path, *required_option(known, prefix)), home, start)
         elif declaration.part is not None:
             yield from _walk(declaration.part, prefix, path, home, None if default is MISSING else default)
         else:
@@ -317,7 +323,7 @@ def _walk(owner: Any, prefix: str, path: Path, part: str, usual: Any) -> Iterato
             yield Option(name, declaration.hint, default, text, home, (path,), declaration.marks)
 
 
-def _required(owner: Any, prefix: str) -> Path:
+def required_option(owner: Any, prefix: str) -> Path:
     """Return the option without which an alternative that has no name is not meant, as a step of a path."""
     for one in declarations(owner):
         if one.default is MISSING and not one.is_derived:
@@ -337,14 +343,15 @@ def _walk_choice(choice: Choice, usual: Any, text: str, path: Path, part: str) -
     default = choice.name_of(usual)
     yield Option(choice.option, str, default or None, text, part, (path,), (choice,))
     if choice.own:
-        help_text = f"Parameters of your own function, if {choice.option} is one."
-        yield Option(choice.option + OWN_OPTIONS, dict, None, help_text, part, (path,), ())
+        own_text, owner = f"Parameters of your own function, if {choice.option} is one.", "module:function"
+        owners = ((*path, (choice.option, owner)),)
+        yield Option(choice.option + OWN_OPTIONS, dict, None, own_text, part, owners, ())
     for name, known in choice.known.items():
         start = usual if type(usual) is known else None
         yield from _walk(known, choice.prefix, (*path, (choice.option, name)), part, start)
     for kind in choice.unnamed:
         start = usual if type(usual) is kind else None
-        yield from _walk(kind, choice.prefix, (*path, *_required(kind, choice.prefix)), part, start)
+        yield from _walk(kind, choice.prefix, (*path, *required_option(kind, choice.prefix)), part, start)
 
 
 def importable_name(value: Any) -> str | None:

@@ -13,11 +13,15 @@ from slotwise.options.declarations import (
     GIVEN,
     NO_CHOICE,
     Choice,
+    Declaration,
     Either,
+    Found,
     Path,
     StandsFor,
     declarations,
     declared,
+    mark_of,
+    required_option,
 )
 from slotwise.options.user_function import OWN_OPTIONS, UserFunction, pairs
 from slotwise.user_code import describe_value, is_function_name
@@ -134,9 +138,9 @@ class _Reader:
         values: dict[str, Any] = {}
         for declaration in declarations(owner):
             name = prefix + declaration.option
-            usual = declaration.default if start is None else getattr(start, declaration.name)
             if declaration.is_derived:
                 continue
+            usual = self._usual(declaration, start, prefix)
             if declaration.choice is not None:
                 values[declaration.name] = self.choice(declaration.choice, usual)
             elif declaration.either is not None:
@@ -145,6 +149,7 @@ class _Reader:
                 base = None if usual is MISSING else usual
                 values[declaration.name] = self.part(declaration.part, base, prefix)
             elif name in self.given:
+                self._refuse_found(declaration, prefix)
                 self.used[name] = ""
                 values[declaration.name] = self.given[name]
             elif usual is not MISSING:
@@ -154,6 +159,22 @@ class _Reader:
         with _naming_options(owner, prefix):
             value = owner(**values)
         return value.meant() if isinstance(value, StandsFor) else value
+
+    def _usual(self, declaration: Declaration, start: Any, prefix: str) -> Any:
+        """Return the value of an option that is not given."""
+        if start is None:
+            return declaration.default
+        found, usual = mark_of(declaration.marks, Found), getattr(start, declaration.name)
+        if found is None or not found.of:
+            return usual
+        is_same = self.given.get(prefix + found.of, here := getattr(start, found.of)) == here
+        return usual if is_same else declaration.default
+
+    def _refuse_found(self, declaration: Declaration, prefix: str) -> None:
+        """Refuse an option that is found out, and given in a table that no run has written."""
+        found, name = mark_of(declaration.marks, Found), prefix + declaration.option
+        if found is not None and found.of and not self.lenient and is_given(self.given[name]):
+            raise ConflictError(name, prefix + found.of)
 
     def choice(self, choice: Choice, usual: Any) -> Any:
         """Return the alternative that the table names, or else that of the usual value."""
@@ -179,7 +200,8 @@ class _Reader:
         """Return the alternative without a name whose first option is given; else that of the usual value."""
         keys = {kind: next(iter(declared(kind, choice.prefix))) for kind in choice.unnamed}
         asked = [kind for kind, key in keys.items() if is_given(self.given.get(key))]
-        if not asked and type(usual) in keys and not is_given(self.given.get(choice.option)):
+        is_left = is_given(self.given.get(choice.option)) or keys.get(type(usual)) in self.given
+        if not asked and type(usual) in keys and not is_left:
             asked = [type(usual)]
         if not asked:
             return None
@@ -205,11 +227,24 @@ class _Reader:
         for owner, name in asked.items():
             if not isinstance(usual, owner) and (missing := self._missing(owner, prefix)):
                 raise NoEffectError(name, self.given[name], f"without {missing}")
-        if len(asked) > 1 and not self.lenient:
-            one, other = list(asked.values())[:2]
-            raise ConflictError(one, other)
-        chosen = list(asked)[-1] if asked else either.classes[0] if usual is MISSING else type(usual)
+        is_left = usual is MISSING or self._is_given_up(type(usual), prefix)
+        chosen = list(asked)[-1] if asked else either.classes[0] if is_left else type(usual)
+        if not self.lenient:
+            self._refuse_others(either, chosen, asked.get(chosen, ""), prefix)
         return self.part(chosen, usual if type(usual) is chosen else None, prefix)
+
+    def _refuse_others(self, either: Either, chosen: type[Any], name: str, prefix: str) -> None:
+        """Refuse an option that other alternatives have, beside one for which this alternative is chosen."""
+        reason = name or next((name for name, _ in required_option(chosen, prefix)), "")
+        for owner in either.classes if reason else ():
+            for other in declared(owner, prefix):
+                if other not in declared(chosen, prefix) and is_given(self.given.get(other)):
+                    raise ConflictError(other, reason)
+
+    def _is_given_up(self, owner: type[Any], prefix: str) -> bool:
+        """Return whether the option that an alternative requires is given as None, or as an empty list."""
+        required = [name for name, _ in required_option(owner, prefix) if name in self.given]
+        return any(not is_given(self.given[name]) for name in required)
 
     def _missing(self, owner: type[Any], prefix: str) -> str:
         """Return an option that an alternative requires and the table lacks, if there is one."""
