@@ -47,7 +47,7 @@ coverage: $(VENV)/installed-dev $(VENV)-flower/installed
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n auto --ignore tests/live
 	$(BIN)/coverage run -m pytest tests/live
-	$(VENV)-flower/bin/coverage run -m pytest tests/flower tests/learning/flower
+	$(VENV)-flower/bin/coverage run -m pytest tests/flower
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover
 
@@ -93,7 +93,7 @@ $(VENV)-flower/installed: pyproject.toml
 	touch $@
 
 check-flower: $(VENV)-flower/installed
-	SLOTWISE_REQUIRE_FLOWER=1 $(VENV)-flower/bin/python -m pytest tests/flower tests/learning/flower
+	SLOTWISE_REQUIRE_FLOWER=1 $(VENV)-flower/bin/python -m pytest tests/flower
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/schedule.py

@@ -37,8 +37,8 @@ from flwr.simulation import run_simulation
 
 import slotwise as sw
 from slotwise.bench.suite import NETWORK, SGD, common_samples, interleaved, median_ratio
+from slotwise.flower.project import FlowerProject
 from slotwise.learning import Training
-from slotwise.learning.flower_project import FlowerProject
 from slotwise.learning.torch_networks import sequential
 from slotwise.machine import available_cores, describe_machine
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from slotwise.data import Dataset, load_mnist, load_npz_folder
     from slotwise.errors import ConflictError, InputError, UserError
     from slotwise.fleet import Absence, Batteries, Fleet, FleetConfig
+    from slotwise.flower import flower_task
     from slotwise.learning import (
         Diverged,
         Evaluation,
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     )
     from slotwise.learning.cnn_task import CnnTask
     from slotwise.learning.fastcnn.architecture import Architecture
-    from slotwise.learning.flower_task import flower_task
     from slotwise.learning.local_training import DeviceSamples, LocalTraining
     from slotwise.learning.optimizer import StepContext
     from slotwise.learning.torch_samples import TorchSamples
@@ -112,7 +112,7 @@ _MODULES = {
         "Diverged",
         "Interrupted",
     ),
-    "learning.flower_task": ("flower_task",),
+    "flower": ("flower_task",),
     "learning.torch_task": ("TorchTask",),
     "learning.torch_samples": ("TorchSamples",),
     "learning.cnn_task": ("CnnTask",),

@@ -14,7 +14,10 @@ EXTRAS = {
     **{name: name for name in ("torch", "pandas", "datasets", "ray")},
     **dict.fromkeys(("starlette", "uvicorn"), "web"),
     "cryptography": "mqtt",
+    "flwr": "flower",
 }
+# Models of a run that such packages bring, beside those of `learning.models`: module:class.
+MODELS = ("slotwise.flower.project:FlowerApp",)
 
 
 class MissingPackage(UserError):

@@ -24,7 +24,6 @@ _ARGUMENTS = {
     "selection": "waiting, round_number, last_sender",
     "aggregation": "model, contributions, state",
     "local_step": "weights, gradient, context",
-    "flower_evaluate": "round, arrays",
 }
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 

@@ -12,9 +12,9 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 
 from slotwise import Scenario, flower_task, simulate
+from slotwise.flower.project import FlowerProject
+from slotwise.flower.server_probe import first_messages
 from slotwise.learning import Training
-from slotwise.learning.flower.server_probe import first_messages
-from slotwise.learning.flower_project import FlowerProject
 
 ROUNDS, DEVICES = 3, 3
 

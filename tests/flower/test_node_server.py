@@ -12,8 +12,8 @@ from slotwise.aggregation import Vector
 from slotwise.flower import SlotGrid, node_server, serve
 from slotwise.flower.node_server import MOST_FAILURES
 from slotwise.flower.node_task import NodeTask
+from slotwise.flower.project import FlowerProject
 from slotwise.learning import TrainingStart
-from slotwise.learning.flower_project import FlowerProject
 from slotwise.live.server import live_run
 from slotwise.live.server.events import LiveObserver
 from slotwise.runs import RunFolder

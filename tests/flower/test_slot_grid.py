@@ -10,7 +10,7 @@ from flwr.serverapp.strategy import FedAdam, FedAvg, FedProx
 
 from slotwise import Absence, Fleet, InputError, Scenario, UserError, flower_task, simulate, train
 from slotwise.flower import SlotGrid, run_strategy
-from slotwise.learning.flower_project import FlowerProject
+from slotwise.flower.project import FlowerProject
 
 SCENARIO = Scenario(devices=4, group_size=4, compute_slots=5, link_slots=2)
 

@@ -64,7 +64,7 @@ def run_batch(
         if isinstance(run.config.model, NetworkModel):
             if missing := run.config.dataset.missing:
                 raise UserError(missing)
-            run.config.model.require_package()
+            run.config.model.check()
     require("matplotlib")
     folder = BatchFolder(Path(out))
     # Before an executor is made, which may take long; and once more under the lock, as another process

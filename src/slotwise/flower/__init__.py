@@ -1,21 +1,42 @@
-"""Flower's own nodes and strategies with slotwise's schedule and clock. Needs the extra ``slotwise[flower]``.
+"""Everything that knows Flower: its apps as tasks, its nodes as devices, its strategies in virtual slots.
 
-- `serve(grid, config)`: the Scheduler on Flower's nodes, called in a ServerApp.
-- `SlotGrid`, `run_strategy`: a Grid that charges virtual slots, for any strategy of Flower.
-- `flower_task`: an unmodified ClientApp as a task; also `slotwise.flower_task`.
+- `project`: a project's files; `FlowerApp`, the model of a run; `flower_task`, its ClientApp as a task.
+- `task`: that task.
+- `server_probe`: the first model and the messages of a ServerApp.
+- `app_call`, `app_messages`, `array_layout`: one call of a ClientApp, its messages, and arrays as one vector.
+- `node_server`: `serve`, the Scheduler on Flower's nodes, called in a ServerApp.
+- `slot_grid`: `SlotGrid` and `run_strategy`, a Grid that charges virtual slots, for any strategy of Flower.
+
+Names are imported when they are first used. All but `project` needs the extra ``slotwise[flower]``.
 """
 
-from slotwise.errors import UserError
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-try:
-    import flwr.app  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "flwr":
-        raise
-    raise UserError("Flower is not installed: pip install 'slotwise[flower]'") from None
+from slotwise.extras import importing
 
-from slotwise.flower.node_server import NodesOutcome, serve
-from slotwise.flower.slot_grid import SlotGrid, StrategyRun, run_strategy
-from slotwise.learning.flower_task import flower_task
+if TYPE_CHECKING:
+    from slotwise.flower.node_server import NodesOutcome, serve
+    from slotwise.flower.project import flower_task
+    from slotwise.flower.slot_grid import SlotGrid, StrategyRun, run_strategy
+
+_HOMES = {
+    "NodesOutcome": "node_server",
+    "SlotGrid": "slot_grid",
+    "StrategyRun": "slot_grid",
+    "flower_task": "project",
+    "run_strategy": "slot_grid",
+    "serve": "node_server",
+}
 
 __all__ = ["NodesOutcome", "SlotGrid", "StrategyRun", "flower_task", "run_strategy", "serve"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name from the module that defines it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'slotwise.flower' has no attribute {name!r}")
+    with importing():
+        value = getattr(import_module(f"slotwise.flower.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

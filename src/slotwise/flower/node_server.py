@@ -16,15 +16,15 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, MessageType
+from flwr.app import ArrayRecord, MessageType
 from flwr.serverapp import Grid
 
 from slotwise.errors import InputError, UserError
 from slotwise.files import write_atomically
+from slotwise.flower.app_messages import MessageForm
 from slotwise.flower.node_messages import Latency, NodeLost, NodeMessages
 from slotwise.flower.node_task import NodeTask
-from slotwise.learning.flower.app_messages import ROUND, MessageForm
-from slotwise.learning.flower.app_task import EvaluateFunction
+from slotwise.flower.task import EvaluateFunction
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import Topics
 from slotwise.live.server.live_run import LiveOutcome, run_live
@@ -101,7 +101,8 @@ def serve(
     if not isinstance(arrays, ArrayRecord):
         raise InputError("arrays", type(arrays).__name__, "an ArrayRecord with the first model")
     nodes = _Nodes(chosen.channel.devices, BaseObserver.of(observer))
-    train, evaluate = _form(MessageType.TRAIN, train_config), _form(MessageType.EVALUATE, evaluate_config)
+    train = MessageForm.usual(MessageType.TRAIN, train_config)
+    evaluate = MessageForm.usual(MessageType.EVALUATE, evaluate_config)
     # A copy of the table, because trainings read it in their own threads.
     task = NodeTask(arrays, train, evaluate, evaluate_fn, lambda: dict(nodes.of_device))
     folder = RunFolder.open(Path(out)) if resume else _new_folder(Path(out), chosen, server)
@@ -251,11 +252,6 @@ def _server_config(options: Mapping[str, Any], message_timeout: float) -> Server
     if options.get("slot_ms") is None:
         usual["longest_training"] = 2 * message_timeout
     return ServerConfig(**{**usual, **options})
-
-
-def _form(kind: str, given: Mapping[str, Any] | None) -> MessageForm:
-    config = ConfigRecord({**(given or {}), ROUND: 1})
-    return MessageForm(kind, "arrays", {"config": config}, ("arrays", "config"))
 
 
 def _described(latency: Latency, config: RunConfig) -> str:

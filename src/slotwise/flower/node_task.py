@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
-from slotwise.flower.node_messages import NODES_POLL, NodeLost, NodeMessages
-from slotwise.learning.flower.app_messages import (
+from slotwise.flower.app_messages import (
     MessageForm,
     evaluation_of,
     mean_metrics,
@@ -20,8 +19,9 @@ from slotwise.learning.flower.app_messages import (
     reply_content,
     reply_metrics,
 )
-from slotwise.learning.flower.app_task import EvaluateFunction
-from slotwise.learning.flower.array_layout import ArrayLayout
+from slotwise.flower.array_layout import ArrayLayout
+from slotwise.flower.node_messages import NODES_POLL, NodeLost, NodeMessages
+from slotwise.flower.task import EvaluateFunction
 from slotwise.learning.task import Evaluation, TrainingStart
 
 EVALUATION_TIMEOUTS = 5  # of a message, until an evaluation without any answer is given up
@@ -82,9 +82,10 @@ class NodeTask:
         if self._evaluate_fn is not None:
             # A task is not told which model it evaluates, so the round is always 0.
             found = self._evaluate_fn(0, self.layout.record(model))
-            if not isinstance(found, Mapping):
-                raise UserError(f"evaluate_fn must return a MetricRecord; it returned {type(found).__name__}")
-            return evaluation_of({k: float(v) for k, v in found.items() if not isinstance(v, list)})
+            try:
+                return evaluation_of(found)
+            except UserError as error:
+                raise UserError(f"evaluate_fn {error}") from None
         assert self.messages is not None
         until = time.monotonic() + EVALUATION_TIMEOUTS * self.messages.timeout
         # The first model is evaluated when there are nodes; and a node may be lost meanwhile.

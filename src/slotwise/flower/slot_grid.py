@@ -22,15 +22,14 @@ from flwr.serverapp.strategy import Result
 
 from slotwise.errors import InputError, UserError
 from slotwise.fleet import Fleet
-from slotwise.learning import History, Point
-from slotwise.learning.flower.app_call import CALLING
-from slotwise.learning.flower.app_messages import evaluation_of, mean_metrics, reply_content, reply_metrics
-from slotwise.learning.flower.global_randomness import seed_of, seeded
-from slotwise.learning.flower.local_grid import LocalGrid
-from slotwise.learning.flower.server_probe import ensure_task_identity, quiet_flower, server_context
-from slotwise.learning.flower_project import FlowerProject
+from slotwise.flower.app_call import CALLING, seed_of, seeded
+from slotwise.flower.app_messages import evaluation_of, mean_metrics, reply_content, reply_metrics
+from slotwise.flower.project import FlowerProject
+from slotwise.flower.server_probe import LocalGrid, ensure_task_identity, quiet_flower, server_context
+from slotwise.learning import Evaluation, History, Point
 from slotwise.learning.randomness import Purpose
-from slotwise.scenario import LARGEST_SEED, Scenario, whole
+from slotwise.options.checks import LARGEST_SEED, whole
+from slotwise.scenario import Scenario
 from slotwise.schedule.timeline import Record, Timeline
 from slotwise.user_code import describe_error
 
@@ -105,13 +104,8 @@ class SlotGrid(LocalGrid):
         points = list(self._points)
         if result is not None and result.evaluate_metrics_serverapp:
             ends = [0, *(end for _, end in self._record.broadcasts)]
-            points = [
-                Point(ends[k], k, found.loss, found.accuracy, 0, found.metrics)
-                for k, record in sorted(result.evaluate_metrics_serverapp.items())
-                for found in [
-                    evaluation_of({n: float(v) for n, v in record.items() if not isinstance(v, list)})
-                ]
-            ]
+            evaluations = sorted(result.evaluate_metrics_serverapp.items())
+            points = [_point(ends[k], k, evaluation_of(record)) for k, record in evaluations]
         return History(tuple(points), {}, self.rounds)
 
     def get_node_ids(self) -> Iterable[int]:
@@ -194,8 +188,7 @@ class SlotGrid(LocalGrid):
             if _kind(reply) == MessageType.EVALUATE and not reply.has_error()
         )
         if any(name.lower().endswith("loss") for name in means):
-            found = evaluation_of(means)
-            point = Point(self.slot, self.rounds, found.loss, found.accuracy, 0, found.metrics)
+            point = _point(self.slot, self.rounds, evaluation_of(means))
             # A strategy may evaluate a round in several calls; the last one counts.
             self._points = [*(p for p in self._points if p.round != self.rounds), point]
 
@@ -242,6 +235,10 @@ def run_strategy(
     except (Exception, SystemExit) as error:
         raise UserError(f"flower app {found.name}: its ServerApp failed: {describe_error(error)}") from error
     return StrategyRun(grid.timeline(), grid.history())
+
+
+def _point(slot: int, round_number: int, found: Evaluation) -> Point:
+    return Point(slot, round_number, found.loss, found.accuracy, 0, found.metrics)
 
 
 def _kind(message: Message) -> str:

@@ -1,24 +1,60 @@
-"""The model of a run: a built-in network, your own task, or a Flower app."""
+"""The model of a run: a built-in network, your own task, or what another package brings."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from slotwise.errors import InputError
-from slotwise.extras import require
+from slotwise.errors import InputError, UserError
+from slotwise.extras import MODELS, require
 from slotwise.learning.networks import NETWORK, Cnn, Network
-from slotwise.options import Choice, Either, Range, UserFunction
+from slotwise.options import Choice, Either, Range, UserFunction, loaded
 from slotwise.scenario import LARGEST_SEED, check_fields
-from slotwise.user_code import is_function_name
+from slotwise.user_code import describe_error
+
+if TYPE_CHECKING:
+    from slotwise.learning.task import Task
 
 TASK = Choice("task", {}, own=(1,))
 Seed = Annotated[int, Range(least=0, most=LARGEST_SEED)]
 
 
+class Model:
+    """What is asked of a model, whichever it is. The defaults are those of a task that is not slotwise's own.
+
+    Attributes:
+        chosen_by: The option that chooses it; empty for the usual model.
+        is_own: True if slotwise knows neither its size nor its local training.
+        replaces: Options, and fields of a run with all of their options, that have no effect with it.
+        not_live: Why devices on a network cannot train it; empty if they can.
+        backend: What computes a built-in network.
+        model_seed: Random seed of the first model.
+    """
+
+    chosen_by: ClassVar[str] = ""
+    is_own: ClassVar[bool] = True
+    replaces: ClassVar[tuple[str, ...]] = ()
+    not_live: ClassVar[str] = ""
+    backend: str = ""
+    model_seed: int | None = None
+
+    @classmethod
+    def devices_in(cls, options: Mapping[str, Any]) -> int | None:
+        """Return the number of devices that options of the model imply, if they do."""
+        del options
+        return None
+
+    def check(self) -> None:
+        """Refuse what is missing or cannot be imported; load no data."""
+
+    def make_task(self, config: Any) -> Task:
+        """Return the task of a run; its configuration is a `RunConfig`."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, kw_only=True)
-class NetworkModel:
+class NetworkModel(Model):
     """A built-in network, trained on a data set.
 
     Attributes:
@@ -39,7 +75,7 @@ class NetworkModel:
         if self.network.needs_torch and self.backend != "torch":
             raise InputError("network", NETWORK.name_of(self.network), "used with backend=torch")
 
-    def require_package(self) -> None:
+    def check(self) -> None:
         """Raise a UserError if the package that computes the network is not installed."""
         require("torch" if self.backend == "torch" else "numba")
 
@@ -50,7 +86,7 @@ class NetworkModel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnTask:
+class OwnTask(Model):
     """A task of your own, made by a function that is called with the configuration of the run.
 
     Attributes:
@@ -58,8 +94,8 @@ class OwnTask:
         model_seed: Random seed of the first model. Default: that of the run.
     """
 
-    is_own: ClassVar[bool] = True
-    backend: ClassVar[str] = ""
+    chosen_by: ClassVar[str] = "task"
+    replaces: ClassVar[tuple[str, ...]] = ("input_scale",)
     task: Annotated[UserFunction, TASK]
     model_seed: Seed | None = None
 
@@ -70,36 +106,22 @@ class OwnTask:
                 self, "task", UserFunction("task", TASK.name_of(self.task) or "", (), TASK.own)
             )
 
+    def check(self) -> None:
+        """Import the function."""
+        loaded(self.task)
 
-@dataclass(frozen=True, kw_only=True)
-class FlowerApp:
-    """A Flower project, whose ClientApp is trained as it is.
+    def make_task(self, config: Any) -> Task:
+        """Return the task that the function makes, with checks."""
+        from slotwise.learning.task import CheckedTask  # noqa: PLC0415  (a plan needs no task)
 
-    Attributes:
-        flower_app: A Flower project instead of a built-in data set and network: the folder that has its
-            pyproject.toml. Its ClientApp is trained as it is.
-        flower_config: Values of the Flower app's configuration: "key=value key=value".
-        flower_evaluate: Server-side evaluation of a Flower app instead of its own: module:function, called
-            with the round and an ArrayRecord.
-        model_seed: Random seed of the first model. Default: that of the run.
-    """
-
-    is_own: ClassVar[bool] = True
-    backend: ClassVar[str] = ""
-    flower_app: str
-    flower_config: str | None = None
-    flower_evaluate: str | None = None
-    model_seed: Seed | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.flower_app, str | Path) or not str(self.flower_app):
-            raise InputError("flower_app", self.flower_app, "the folder of a Flower project")
-        object.__setattr__(self, "flower_app", str(Path(self.flower_app).absolute()))
-        check_fields(self)
-        name = self.flower_evaluate
-        if name is not None and not is_function_name(name):
-            raise InputError("flower_evaluate", name, "module:function, as in my_app.server_app:evaluate")
+        name, make_task = self.task.name, loaded(self.task)
+        try:
+            return CheckedTask(name, make_task(config))
+        except UserError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise UserError(f"task {name} failed: {describe_error(error)}") from error
 
 
-Model = NetworkModel | OwnTask | FlowerApp
-ModelOptions = Annotated[Model, Either((NetworkModel, FlowerApp, OwnTask))]
+MODEL = Either((NetworkModel, *MODELS, OwnTask))
+ModelOptions = Annotated[Model, MODEL]

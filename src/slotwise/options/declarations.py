@@ -6,7 +6,8 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
-from functools import cache
+from functools import cache, cached_property
+from importlib import import_module
 from math import inf
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -98,10 +99,20 @@ class Either:
     """Marks a field that holds a value of one of several classes, told apart by the options that are given.
 
     Attributes:
-        classes: The alternatives, the usual one first.
+        known: The alternatives, the usual one first; ``module:Class`` is imported when it is first needed.
     """
 
-    classes: tuple[type[Any], ...]
+    known: tuple[type[Any] | str, ...]
+
+    @cached_property
+    def classes(self) -> tuple[type[Any], ...]:
+        """The alternatives as classes."""
+        return tuple(_imported(known) if isinstance(known, str) else known for known in self.known)
+
+
+def _imported(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 @dataclass(frozen=True)

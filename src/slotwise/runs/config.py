@@ -29,9 +29,8 @@ from slotwise.fleet import Fleet, FleetConfig
 from slotwise.fleet.fleet_file import options_of_file
 from slotwise.learning.attack import AttackChoice, NoAttack
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.flower_project import devices_of
 from slotwise.learning.local_training import LocalTraining
-from slotwise.learning.models import FlowerApp, ModelOptions, NetworkModel, OwnTask
+from slotwise.learning.models import MODEL, ModelOptions, NetworkModel
 from slotwise.learning.networks import Resnet8
 from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
 from slotwise.options import build, declared, nested, resolved, table_of
@@ -185,10 +184,10 @@ class RunConfig:
                     raise MissingError(name, "given with a task of your own")
 
     def _unused_with_own_task(self) -> dict[str, str]:
-        if isinstance(self.model, FlowerApp):  # it has its own data and its own training
-            names = (*option_names(DatasetConfig), *option_names(LocalTraining))
-            return dict.fromkeys((name for name in names if name != "seed"), "with flower_app")
-        return {"input_scale": "with a task of your own"} if isinstance(self.model, OwnTask) else {}
+        replaced = set(self.model.replaces)
+        known = {name: option for name, option in declared(RunConfig).items() if name != "seed"}
+        names = [name for name, option in known.items() if replaced & {name, option.part}]
+        return dict.fromkeys(names, f"with {self.model.chosen_by}")
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> RunConfig:
@@ -210,7 +209,7 @@ class RunConfig:
         case = _without_outdated(case, chosen)
         # In this order, each step can use what those before have found: the number of devices, the placement,
         # the slots of the link from the size of the network, the fleet, and at last the speed of the CPU.
-        chosen |= _devices_of_folder(chosen) | _devices_of_flower_app(chosen)
+        chosen |= _devices_of_folder(chosen) | _devices_of_model(chosen)
         chosen |= shorthand.radio(options, chosen)
         chosen |= shorthand.link(options, {**case, **chosen})
         chosen |= shorthand.devices(options, chosen)
@@ -227,8 +226,9 @@ class RunConfig:
             return config
         if "compute_slots" in chosen:
             raise ConflictError("samples_per_slot", "compute_slots")
-        if isinstance(config.model, FlowerApp):  # it alone knows how many samples a training takes
-            raise ConflictError("samples_per_slot", "flower_app", "give the compute slots instead")
+        if "training" in config.model.replaces:  # it alone knows how many samples a training takes
+            other = config.model.chosen_by
+            raise ConflictError("samples_per_slot", other, "give the compute slots instead")
         steps, batch = config.training.local_steps, config.training.batch_size
         return config.with_options(compute_slots=compute_slots(steps, batch, shorthand.samples_per_slot))
 
@@ -487,9 +487,9 @@ class Shorthand:
         for name in REPLACED_BY["bits_per_slot"]:
             if name in options:
                 raise ConflictError("bits_per_slot", name)
-        for name in ("task", "flower_app"):
-            if options.get(name) is not None:
-                raise ConflictError("bits_per_slot", name, "give the slots of the link instead")
+        for model in MODEL.classes:
+            if model.is_own and options.get(model.chosen_by) is not None:
+                raise ConflictError("bits_per_slot", model.chosen_by, "give the slots of the link instead")
         names = ("data", "data_folder", "devices", "network", "channels", "hidden", "backend", "bits")
         given = {name: chosen[name] for name in names if name in chosen}
         # Only the network of this configuration is used; a group size of 1 fits any number of devices.
@@ -574,11 +574,10 @@ def _devices_of_folder(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"devices": options.get("devices", len(found.device_samples))}
 
 
-def _devices_of_flower_app(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the number of nodes in the default federation of a Flower project, if it has one."""
-    folder = options.get("flower_app")
-    found = None if folder is None or "devices" in options else devices_of(str(folder))
-    return {} if found is None else {"devices": found}
+def _devices_of_model(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the number of devices that a model brings, unless it is given."""
+    found = [number for model in MODEL.classes if (number := model.devices_in(options))]
+    return {"devices": options.get("devices", found[0])} if found else {}
 
 
 def beyond_the_paper() -> tuple[str, ...]:

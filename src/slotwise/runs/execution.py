@@ -22,9 +22,7 @@ from slotwise.learning import Diverged, History, Task, Training, TrainingResult,
 from slotwise.learning.attack import Attack, Attacked
 from slotwise.learning.engine import TrainingObserver, follow, unfitting
 from slotwise.learning.fastcnn.architecture import Architecture
-from slotwise.learning.flower_project import FlowerProject
-from slotwise.learning.flower_task import flower_task
-from slotwise.learning.models import FlowerApp, OwnTask
+from slotwise.learning.models import NetworkModel
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
 from slotwise.learning.task import CheckedTask
 from slotwise.learning.workers import WorkerPlan, plan_of
@@ -367,25 +365,10 @@ def build_task(
         UserError: the network does not fit, data are missing, or the user's own task is not valid.
     """
     task: Task
-    if isinstance(config.model, OwnTask):
-        name, make_task = config.model.task.name, loaded(config.model.task)
-        try:
-            task = CheckedTask(name, make_task(config))
-        except UserError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise UserError(f"task {name} failed: {describe_error(error)}") from error
-    elif isinstance(config.model, FlowerApp):
-        task = flower_task(
-            config.model.flower_app,
-            devices=config.channel.devices,
-            seed=config.seed,
-            model_seed=config.model_seed,
-            run_config=config.model.flower_config,
-            evaluate=config.model.flower_evaluate,
-        )
+    if not isinstance(config.model, NetworkModel):
+        task = config.model.make_task(config)
     else:
-        config.model.require_package()
+        config.model.check()
         network = config.network()  # what does not fit is refused before data is loaded
         refuse_too_much_memory(config)
         samples = device_samples(config, dataset, devices)
@@ -423,11 +406,7 @@ def _as_sent(task: Task, config: RunConfig) -> Task:
 def check_task(config: RunConfig) -> None:
     """Refuse a network or sizes that do not fit, or a task or rule that cannot be imported; load no data."""
     loaded(config.rule)
-    if isinstance(config.model, FlowerApp):
-        FlowerProject.read(config.model.flower_app, config.model.flower_config)
-    elif isinstance(config.model, OwnTask):
-        loaded(config.model.task)
-    else:
-        config.model.require_package()
+    config.model.check()
+    if isinstance(config.model, NetworkModel):
         config.network()
         refuse_too_much_memory(config)

@@ -10,7 +10,6 @@ from typing import Any
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
 from slotwise.errors import InputError, NoEffectError
 from slotwise.fleet import Retransmission
-from slotwise.learning.models import FlowerApp
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
 from slotwise.options import names_of
@@ -118,9 +117,8 @@ def live_plan(config: RunConfig) -> Timeline:
     for name in SIMULATED_FAULTS:
         if options[name]:
             raise InputError(name, options[name], "omitted: in a live run, faults are real")
-    if isinstance(config.model, FlowerApp):
-        allowed = "omitted: devices on MQTT train no Flower app; slotwise.flower.serve uses Flower's nodes"
-        raise InputError("flower_app", config.model.flower_app, allowed)
+    if config.model.not_live:
+        raise InputError(config.model.chosen_by, options[config.model.chosen_by], config.model.not_live)
     if config.channel.devices > MAX_DEVICES:
         raise InputError("devices", config.channel.devices, f"at most {MAX_DEVICES:,} in a live run")
     if config.channel.sub_channels > 1:

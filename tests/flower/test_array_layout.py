@@ -5,7 +5,7 @@ import pytest
 from flwr.app import Array, ArrayRecord
 
 from slotwise import UserError
-from slotwise.learning.flower.array_layout import ArrayLayout
+from slotwise.flower.array_layout import ArrayLayout
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "float16", "int64", "uint8", "bool"])

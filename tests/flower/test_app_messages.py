@@ -2,7 +2,7 @@
 
 import pytest
 
-from slotwise.learning.flower.app_messages import mean_metrics
+from slotwise.flower.app_messages import mean_metrics
 
 
 def test_metrics_are_weighted_by_the_samples_of_the_replies_that_have_them() -> None:

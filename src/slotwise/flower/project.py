@@ -1,4 +1,7 @@
-"""FlowerProject: a folder in the form that ``flwr new`` makes, its components and its configuration."""
+"""FlowerProject: a folder in the form that ``flwr new`` makes; FlowerApp: one as the model of a run.
+
+Flower is imported only when `flower_task` is called.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,20 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from slotwise.errors import InputError, UserError, refuse_unknown_name
-from slotwise.user_code import describe_error
+from slotwise.extras import importing
+from slotwise.learning.models import Model, Seed
+from slotwise.options.checks import LARGEST_SEED, check_fields, whole
+from slotwise.user_code import describe_error, is_function_name
+
+if TYPE_CHECKING:
+    from flwr.app import ArrayRecord
+    from flwr.clientapp import ClientApp
+
+    from slotwise.flower.task import EvaluateFunction, FlowerTask
+    from slotwise.learning.task import Task
 
 OVERRIDE = re.compile(r"""(?<!\S)([^\s=]+)=("[^"]*"|'[^']*'|[^\s'"]\S*)(?!\S)""")
 COMPONENTS = ("serverapp", "clientapp")
@@ -93,6 +106,98 @@ class FlowerProject:
                 raise InputError("flower_app", f"{component} {reference}", allowed) from None
             failure = describe_error(error)
             raise UserError(f"flower_app {component} {reference}: import failed: {failure}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowerApp(Model):
+    """A Flower project, whose ClientApp is trained as it is.
+
+    Attributes:
+        flower_app: A Flower project instead of a built-in data set and network: the folder that has its
+            pyproject.toml. Its ClientApp is trained as it is.
+        flower_config: Values of the Flower app's configuration: "key=value key=value".
+        flower_evaluate: Server-side evaluation of a Flower app instead of its own: module:function, called
+            with the round and an ArrayRecord.
+        model_seed: Random seed of the first model. Default: that of the run.
+    """
+
+    chosen_by: ClassVar[str] = "flower_app"
+    replaces: ClassVar[tuple[str, ...]] = ("dataset", "training")
+    not_live: ClassVar[str] = (
+        "omitted: devices on MQTT train no Flower app; slotwise.flower.serve uses Flower's nodes"
+    )
+    flower_app: str
+    flower_config: str | None = None
+    flower_evaluate: str | None = None
+    model_seed: Seed | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.flower_app, str | Path) or not str(self.flower_app):
+            raise InputError("flower_app", self.flower_app, "the folder of a Flower project")
+        object.__setattr__(self, "flower_app", str(Path(self.flower_app).absolute()))
+        check_fields(self)
+        name = self.flower_evaluate
+        if name is not None and not is_function_name(name):
+            raise InputError("flower_evaluate", name, "module:function, as in my_app.server_app:evaluate")
+
+    @classmethod
+    def devices_in(cls, options: Mapping[str, Any]) -> int | None:
+        """Return the number of nodes in the default federation of the project, if it has one."""
+        folder = options.get("flower_app")
+        return None if folder is None else devices_of(str(folder))
+
+    def check(self) -> None:
+        """Read the files of the project; import nothing."""
+        FlowerProject.read(self.flower_app, self.flower_config)
+
+    def make_task(self, config: Any) -> Task:
+        """Return the ClientApp of the project as a task."""
+        return flower_task(
+            self.flower_app,
+            devices=config.channel.devices,
+            seed=config.seed,
+            model_seed=config.model_seed,
+            run_config=self.flower_config,
+            evaluate=self.flower_evaluate,
+        )
+
+
+def flower_task(
+    app: str | Path | ClientApp,
+    *,
+    devices: int,
+    seed: int = 0,
+    model_seed: int | None = None,
+    run_config: str | Mapping[str, Any] | None = None,
+    arrays: ArrayRecord | None = None,
+    evaluate: str | EvaluateFunction | None = None,
+) -> FlowerTask:
+    """Return a task that trains an unmodified Flower ClientApp. Needs the extra ``slotwise[flower]``.
+
+    Args:
+        app: Folder of a Flower project, whose ServerApp gives the first model and the configuration; or a
+            ClientApp.
+        devices: Number of devices, which the app sees as partitions.
+        seed: Seed of the global random generators in the app.
+        model_seed: Seed of the first model, for a ServerApp that draws it. Default: ``seed``.
+        run_config: Values of the app's configuration: "key=value key=value", or a mapping.
+        arrays: First model; needed for a ClientApp object, and instead of the ServerApp's in a project.
+        evaluate: Server-side evaluation, ``evaluate(server_round, arrays)``, instead of the app's own: a
+            function, or "module:function", which is also searched in the project.
+
+    Raises:
+        UserError: the project is incomplete, or one of its apps fails.
+    """
+    with importing():
+        from slotwise.flower.task import object_task, project_task  # noqa: PLC0415  (they import Flower)
+
+    whole("devices", devices)
+    whole("seed", seed, 0, LARGEST_SEED)
+    start = whole("model_seed", seed if model_seed is None else model_seed, 0, LARGEST_SEED)
+    if not isinstance(app, str | Path):
+        return object_task(app, devices, seed, run_config, arrays, evaluate)
+    project = FlowerProject.read(app, run_config)
+    return project_task(project, devices, seed, start, arrays, evaluate)
 
 
 def devices_of(folder: Path | str) -> int | None:

@@ -9,19 +9,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from flwr.app import ArrayRecord, Context, Message, MessageType, RecordDict
-from flwr.serverapp import ServerApp
+from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
 from slotwise.errors import UserError
-from slotwise.learning.flower.app_messages import MessageForm
-from slotwise.learning.flower.global_randomness import seeded
-from slotwise.learning.flower.local_grid import LocalGrid
-from slotwise.learning.flower_project import FlowerProject
+from slotwise.flower.app_call import seeded
+from slotwise.flower.app_messages import MessageForm
+from slotwise.flower.project import FlowerProject
 from slotwise.user_code import describe_error
 
 
+@dataclass(frozen=True)
 class FirstMessages:
     """First messages of a ServerApp.
 
@@ -31,9 +33,36 @@ class FirstMessages:
         evaluate: The form of its evaluate messages; Flower's own if it sent none.
     """
 
-    def __init__(self, arrays: ArrayRecord, train: MessageForm, evaluate: MessageForm | None = None) -> None:
-        self.arrays, self.train = arrays, train
-        self.evaluate = evaluate or MessageForm.default(MessageType.EVALUATE)
+    arrays: ArrayRecord
+    train: MessageForm
+    evaluate: MessageForm
+
+
+class LocalGrid(Grid):
+    """A grid without a SuperLink: it makes messages, and describes a run that is nowhere else."""
+
+    def __init__(self) -> None:
+        self._run = Run.create_empty(1)
+
+    def set_run(self, run: Run) -> None:
+        """Set what `run` returns."""
+        self._run = run
+
+    @property
+    def run(self) -> Run:
+        """Description of the run, which Flower asks for."""
+        return self._run
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        """Return a new message to a node."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
 
 class _Stopped(BaseException):
@@ -110,7 +139,9 @@ def first_messages(project: FlowerProject, devices: int, seed: int) -> FirstMess
     if grid.train is None:
         raise UserError(f"{label}: sends no train message through the Grid; the Message API is needed")
     train = MessageForm.of(grid.train)
-    evaluate = None if grid.evaluate is None else MessageForm.of(grid.evaluate)
+    evaluate = MessageForm.usual(MessageType.EVALUATE)
+    if grid.evaluate is not None:
+        evaluate = MessageForm.of(grid.evaluate)
     return FirstMessages(grid.train.content[train.arrays], train, evaluate)
 
 

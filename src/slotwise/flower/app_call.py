@@ -1,19 +1,25 @@
-"""AppCall: calls of a ClientApp in this process, as a function of model, device, training and state."""
+"""AppCall: calls of a ClientApp in this process, as a function of model, device, training and state.
+
+An app may draw from the global random generators: they are seeded for one call, and restored after it.
+"""
 
 from __future__ import annotations
 
+import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple
 
+import numpy as np
 from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
-from slotwise.learning.flower.app_messages import (
+from slotwise.flower.app_messages import (
     MessageForm,
     records_of,
     reply_arrays,
@@ -21,10 +27,9 @@ from slotwise.learning.flower.app_messages import (
     reply_metrics,
     state_of,
 )
-from slotwise.learning.flower.array_layout import ArrayLayout
-from slotwise.learning.flower.global_randomness import seed_of, seeded
-from slotwise.learning.flower_project import FlowerProject
-from slotwise.learning.randomness import Purpose
+from slotwise.flower.array_layout import ArrayLayout
+from slotwise.flower.project import FlowerProject
+from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import DeviceState, TrainingResult, TrainingStart
 from slotwise.user_code import describe_error
 
@@ -134,3 +139,42 @@ class AppCall:
 
     def _failed(self, form: MessageForm, device: int, problem: str) -> UserError:
         return UserError(f"{self._of.label}: {form.message_type} on device {device}: {problem}")
+
+
+def seed_of(seed: int, purpose: Purpose, device: int, training: int = 0) -> int:
+    """Return the seed of the global generators for one call: a function of its arguments."""
+    return int(generator(seed, purpose, device, training).integers(2**32))
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed the generators of `random`, numpy and torch; restore them at the end, with torch's threads.
+
+    Torch computes with one thread meanwhile: sums over several threads have other last bits.
+    """
+    torch: Any = sys.modules.get("torch")
+    # numpy's global generator is what the user's function may use.
+    before: Any = np.random.get_state()
+    python = random.getstate()
+    random.seed(seed)
+    np.random.seed(seed)
+    if torch is None:
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(before)
+        return
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    torch.set_num_threads(1)
+    # Not torch.manual_seed: it also notes the seed for GPUs, with a stack trace, which takes long.
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(before)
+        torch.set_rng_state(state)
+        torch.set_num_threads(threads)

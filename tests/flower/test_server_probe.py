@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from slotwise import UserError
-from slotwise.learning.flower.server_probe import first_messages
-from slotwise.learning.flower_project import FlowerProject
+from slotwise.flower.project import FlowerProject
+from slotwise.flower.server_probe import first_messages
 
 MakeProject = Callable[..., Path]
 

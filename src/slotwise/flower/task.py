@@ -1,9 +1,8 @@
-"""FlowerTask: a Flower ClientApp as a Task; make_task makes one of a project or of an app object."""
+"""FlowerTask: an unmodified Flower ClientApp as a task, of a project or as an object."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,13 @@ from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, MissingError, UserError
-from slotwise.learning.flower.app_call import CALLING, AppCall, AppDescription
-from slotwise.learning.flower.app_messages import MessageForm, evaluation_of, mean_metrics
-from slotwise.learning.flower.array_layout import ArrayLayout
-from slotwise.learning.flower.global_randomness import seed_of, seeded
-from slotwise.learning.flower.server_probe import FirstMessages, first_messages
-from slotwise.learning.flower_project import FlowerProject
+from slotwise.flower.app_call import CALLING, AppCall, AppDescription, seed_of, seeded
+from slotwise.flower.app_messages import MessageForm, evaluation_of, mean_metrics
+from slotwise.flower.array_layout import ArrayLayout
+from slotwise.flower.project import FlowerProject
+from slotwise.flower.server_probe import first_messages
 from slotwise.learning.randomness import Purpose
 from slotwise.learning.task import NO_DEVICE_STATE, DeviceState, Evaluation, TrainingResult, TrainingStart
-from slotwise.scenario import LARGEST_SEED, whole
 from slotwise.user_code import check_arguments, describe_error, load_function
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | Mapping[str, float] | None]
@@ -93,40 +90,24 @@ class FlowerTask:
                 found = self._evaluate(0, self._layout.record(model))
         except (Exception, SystemExit) as error:
             raise UserError(f"{self._description.label}: {name} failed: {describe_error(error)}") from error
-        if not isinstance(found, Mapping):
-            kind = type(found).__name__
-            raise UserError(
-                f"{self._description.label}: {name} must return a MetricRecord; it returned {kind}"
-            )
         try:
-            return evaluation_of({k: float(v) for k, v in found.items() if not isinstance(v, list)})
+            return evaluation_of(found)
         except UserError as error:
             raise UserError(f"{self._description.label}: {name} {error}") from None
 
 
-def make_task(
-    app: str | Path | ClientApp,
-    *,
+def project_task(
+    project: FlowerProject,
     devices: int,
-    seed: int = 0,
-    model_seed: int | None = None,
-    run_config: str | Mapping[str, Any] | None = None,
-    arrays: ArrayRecord | None = None,
-    evaluate: str | EvaluateFunction | None = None,
+    seed: int,
+    model_seed: int,
+    arrays: ArrayRecord | None,
+    evaluate: str | EvaluateFunction | None,
 ) -> FlowerTask:
-    """Return the task of a project or an app object; `flower_task` describes the arguments."""
-    whole("devices", devices)
-    whole("seed", seed, 0, LARGEST_SEED)
-    if isinstance(app, ClientApp):
-        return _object_task(app, devices, seed, run_config, arrays, evaluate)
-    if not isinstance(app, str | Path):
-        raise InputError("app", type(app).__name__, "the folder of a Flower project, or a ClientApp")
-    project = FlowerProject.read(app, run_config)
+    """Return the task of a project; `flower_task` describes the arguments."""
     project.load("clientapp")
-    start = whole("model_seed", seed if model_seed is None else model_seed, 0, LARGEST_SEED)
-    first = first_messages(project, devices, seed_of(start, Purpose.MODEL, 0))
+    first = first_messages(project, devices, seed_of(model_seed, Purpose.MODEL, 0))
     begin = first.arrays if arrays is None else arrays
-    function = _evaluate_function(evaluate)
     description = AppDescription(
         f"flower app {project.name}",
         project,
@@ -137,10 +118,10 @@ def make_task(
         seed,
         project.run_config,
     )
-    return FlowerTask(description, begin, evaluate=function)
+    return FlowerTask(description, begin, evaluate=_evaluate_function(evaluate))
 
 
-def _object_task(
+def object_task(
     app: ClientApp,
     devices: int,
     seed: int,
@@ -149,15 +130,15 @@ def _object_task(
     evaluate: str | EvaluateFunction | None,
 ) -> FlowerTask:
     """Return the task of an app object, with the messages that Flower's strategies send."""
+    if not isinstance(app, ClientApp):
+        raise InputError("app", type(app).__name__, "the folder of a Flower project, or a ClientApp")
     if arrays is None:
         raise MissingError("arrays", "the first model, because a ClientApp does not have it")
     if isinstance(run_config, str):
         raise InputError("run_config", run_config, "a mapping with a ClientApp object")
-    first = FirstMessages(arrays, MessageForm.default(MessageType.TRAIN))
+    train, test = map(MessageForm.usual, (MessageType.TRAIN, MessageType.EVALUATE))
     layout, config = ArrayLayout.of(arrays), dict(run_config or {})
-    description = AppDescription(
-        "flower app", None, layout, first.train, first.evaluate, devices, seed, config
-    )
+    description = AppDescription("flower app", None, layout, train, test, devices, seed, config)
     return FlowerTask(description, arrays, app=app, evaluate=_evaluate_function(evaluate))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.app.metadata import Metadata
 from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
@@ -52,9 +52,9 @@ class MessageForm:
         return cls(kind, names[0], others, tuple(content))
 
     @classmethod
-    def default(cls, message_type: str) -> MessageForm:
-        """Return the form that Flower's strategies use, with an empty configuration."""
-        records = {"config": ConfigRecord({ROUND: 1})}
+    def usual(cls, message_type: str, config: Mapping[str, Any] | None = None) -> MessageForm:
+        """Return the form that Flower's strategies use, with a configuration."""
+        records = {"config": ConfigRecord({**(config or {}), ROUND: 1})}
         return cls(message_type, "arrays", records, ("arrays", "config"))
 
     def content(self, arrays: ArrayRecord, server_round: int) -> RecordDict:
@@ -110,7 +110,7 @@ def reply_metrics(content: RecordDict) -> tuple[int, dict[str, float]]:
     """Return ``num-examples`` and the other numbers of a reply; lists of numbers are left out."""
     found: dict[str, float] = {}
     for record in content.metric_records.values():
-        found |= {name: float(value) for name, value in _scalars(record)}
+        found |= {name: float(value) for name, value in record.items() if isinstance(value, int | float)}
     weight = found.pop(WEIGHT, None)
     if weight is None:
         names = ", ".join(found) or "none"
@@ -130,19 +130,21 @@ def mean_metrics(replies: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str
     return {name: value / totals[name] for name, value in sums.items()}
 
 
-def evaluation_of(metrics: Mapping[str, float]) -> Evaluation:
-    """Return loss, accuracy and further metrics; the names of Flower's templates are known.
+def evaluation_of(metrics: Any) -> Evaluation:
+    """Return loss, accuracy and further metrics of a mapping or MetricRecord; lists of numbers are left out.
 
-    The loss is ``loss`` or the first that ends in it, such as eval_loss; the accuracy likewise, also as acc.
+    The loss is ``loss`` or the first that ends in it, such as eval_loss of Flower's templates; the accuracy
+    likewise, also as acc.
     """
-    loss, accuracy = _first(metrics, ("loss",)), _first(metrics, ("accuracy", "acc"))
+    if not isinstance(metrics, Mapping):
+        raise UserError(f"must return a MetricRecord; it returned {type(metrics).__name__}")
+    numbers = {name: float(value) for name, value in metrics.items() if not isinstance(value, list)}
+    loss, accuracy = _first(numbers, ("loss",)), _first(numbers, ("accuracy", "acc"))
     if loss is None:
-        names = ", ".join(metrics) or "none"
+        names = ", ".join(numbers) or "none"
         raise UserError(f"must return a metric whose name ends in loss; its metrics are: {names}")
-    others = {
-        _column(name): float(value) for name, value in metrics.items() if name not in (loss, accuracy, WEIGHT)
-    }
-    return Evaluation(metrics[loss], metrics[accuracy] if accuracy else float("nan"), others)
+    others = {_column(name): value for name, value in numbers.items() if name not in (loss, accuracy, WEIGHT)}
+    return Evaluation(numbers[loss], numbers[accuracy] if accuracy else float("nan"), others)
 
 
 def state_of(records: RecordDict) -> DeviceState:
@@ -158,10 +160,6 @@ def records_of(state: DeviceState) -> RecordDict:
     if STATE not in state:
         return RecordDict()
     return recorddict_from_proto(ProtoRecordDict.FromString(state[STATE].tobytes()))
-
-
-def _scalars(record: MetricRecord) -> Iterable[tuple[str, float]]:
-    return ((name, value) for name, value in record.items() if isinstance(value, int | float))
 
 
 def _first(metrics: Mapping[str, float], endings: tuple[str, ...]) -> str | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slotwise.errors import InputError, UserError
-from slotwise.learning.flower_project import FlowerProject, devices_of, parse_overrides
+from slotwise.flower.project import FlowerProject, devices_of, parse_overrides
 from slotwise.runs import RunConfig
 
 COMPONENTS = "[tool.flwr.app.components]\nserverapp = 'a.b:app'\nclientapp = 'a.c:app'\n"
