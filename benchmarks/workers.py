@@ -30,7 +30,7 @@ import numpy as np
 import slotwise as sw
 from slotwise.bench.suite import SGD, common_samples, interleaved, median_ratio
 from slotwise.learning import Training
-from slotwise.learning.task import CheckedTask
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.torch_networks import resnet8
 from slotwise.learning.workers import WorkerPlan
 from slotwise.machine import available_cores, describe_machine

@@ -20,7 +20,7 @@ TEST_SAMPLES = 2_000
 SPREAD = 1.5  # distance between the devices' data: the larger, the more harm staleness does
 
 
-class Logistic:
+class Logistic(Task):
     """Two classes with a plane between them; each device has samples around another centre."""
 
     def __init__(self, config: RunConfig) -> None:

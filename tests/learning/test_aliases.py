@@ -15,9 +15,10 @@ from slotwise.aggregation.norm_bound import NormBounded
 from slotwise.errors import UserError
 from slotwise.frozen import same_numbers
 from slotwise.learning import Evaluation, History, Interrupted, TrainingStart, train
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import TrainingObserver
 from slotwise.learning.reference import asynchronous
-from slotwise.learning.task import CheckedTask, DeviceState, TrainingResult
+from slotwise.learning.task import DeviceState, TrainingResult
 from slotwise.learning.workers import Processes, Threads
 from slotwise.runs import RunConfig, resume, run
 from slotwise.scenario import Scenario

@@ -1,11 +1,18 @@
 """CheckedTask: mistakes in what a user's task returns become one line."""
 
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from slotwise.errors import UserError
-from slotwise.learning import Evaluation, Point, TrainingResult, TrainingStart
-from slotwise.learning.task import COLUMNS, CheckedTask
+from slotwise.learning import Evaluation, Point, Task, TrainingResult, TrainingStart
+from slotwise.learning.attack import Attacked, SignFlip
+from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.quantisation import Quantised
+from slotwise.learning.task import COLUMNS, TaskWrapper
 
 
 class Odd:
@@ -146,3 +153,105 @@ def test_metrics_must_keep_their_names() -> None:
         task.evaluation = (1.0, 0.5, metrics)
         with pytest.raises(UserError, match="same metrics"):
             checked.evaluate(MODEL)
+
+
+class Least(Task):
+    """Has the required methods and nothing else."""
+
+    def initial_model(self) -> np.ndarray:
+        return MODEL
+
+    def local_update(self, model: np.ndarray, start: TrainingStart) -> np.ndarray:
+        return np.full(3, start.device, np.float32)
+
+    def evaluate(self, model: np.ndarray) -> Evaluation:
+        return Evaluation(1.0, 0.5)
+
+
+class Alike:
+    """The same as an object of another class."""
+
+    initial_model, local_update, evaluate = Least.initial_model, Least.local_update, Least.evaluate
+
+
+@pytest.mark.parametrize("task", [Least(), Alike()])
+def test_three_methods_are_a_task(task: Any) -> None:
+    checked = CheckedTask.of(task)
+    starts = [TrainingStart(1, 0), TrainingStart(2, 0)]
+    assert [update[0] for update in checked.local_updates(MODEL, starts)] == [1, 2]
+    assert not checked.trains_together
+    assert (checked.devices, checked.sample_count(2), checked.one_per_process) == (None, 1, False)
+    assert checked.update_bits == checked.model_bits == 3 * 32
+    assert list(checked.named_arrays(MODEL)) == ["model"]
+    assert checked.evaluate(MODEL, {1: {"kept": MODEL}}) == Evaluation(1.0, 0.5)
+
+
+def test_what_has_not_the_methods_is_refused_and_they_are_named() -> None:
+    with pytest.raises(UserError, match=r"a Some has no evaluate, local_update$"):
+        CheckedTask.of(type("Some", (), {"initial_model": Least.initial_model})())
+
+
+class Everything(Least):
+    """Has all that is optional too."""
+
+    devices, one_per_process, update_bits = 7, True, 5
+
+    def local_updates(self, model: np.ndarray, starts: Sequence[TrainingStart]) -> list[np.ndarray]:
+        return [np.full(3, start.device * 10, np.float32) for start in starts]
+
+    def evaluate_devices(self, model: np.ndarray, states: Mapping[int, Any]) -> Evaluation:
+        return Evaluation(float(len(states)), 0.5)
+
+    def named_arrays(self, model: np.ndarray) -> dict[str, np.ndarray]:
+        return {"a": model[:1], "b": model[1:]}
+
+    def sample_count(self, device: int) -> int:
+        return device
+
+
+def duck(task: Task) -> Any:
+    """Return an object with the same members that does not derive from Task."""
+    return SimpleNamespace(**{name: getattr(task, name) for name in vars(Task) if not name.startswith("_")})
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        Everything(),
+        duck(Everything()),
+        TaskWrapper(Everything()),
+        Quantised(duck(Everything()), 32),
+        Attacked(Quantised(Everything(), 32), SignFlip(share=0.1), 7),
+    ],
+    ids=["derived", "duck", "wrapper", "quantised", "attacked"],
+)
+def test_wrappers_keep_all_that_a_task_has(task: Any) -> None:
+    checked, starts = CheckedTask.of(task), [TrainingStart(1, 0), TrainingStart(2, 0)]
+    attackers = getattr(task, "attackers", ())
+    for update, start in zip(checked.local_updates(MODEL, starts), starts, strict=True):
+        assert update[0] == 10 * start.device * (-10 if start.device in attackers else 1)
+    assert checked.trains_together
+    assert (checked.devices, checked.one_per_process, checked.update_bits) == (7, True, 5)
+    assert checked.sample_count(4) == 4
+    assert list(checked.named_arrays(MODEL)) == ["a", "b"]
+    assert checked.evaluate(MODEL, {1: {}, 2: {}}).loss == 2
+
+
+@pytest.mark.parametrize(("bits", "sent"), [(32, 5), (8, 8 * 3 + 2 * 32), (3, 3 * 3 + 2 * 32)])
+def test_update_bits_are_those_that_are_sent(bits: int, sent: int) -> None:
+    assert Quantised(Everything(), bits).update_bits == sent
+    assert Quantised(Everything(), bits).model_bits == 3 * 32
+
+
+@pytest.mark.parametrize("bits", [0, 1.5, True, "many"])
+def test_update_bits_are_a_whole_number(bits: object) -> None:
+    task = type("Mine", (Least,), {"update_bits": bits})()
+    with pytest.raises(UserError, match="update_bits must return a whole number of at least 1"):
+        _ = CheckedTask.of(task).update_bits
+
+
+def test_messages_name_the_task_and_not_its_wrappers() -> None:
+    task = type("Mine", (Least,), {"sample_count": lambda self, device: 0})()
+    with pytest.raises(UserError, match=r"^task Mine: sample_count"):
+        CheckedTask.of(Quantised(task, 8)).sample_count(1)
+    assert CheckedTask.of(Quantised(task, 8)).name == "Mine"

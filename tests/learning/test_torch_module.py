@@ -6,8 +6,8 @@ from torch_cases import CLASSES, FEATURES, linear_samples
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import TrainingStart, train
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.local_training import LocalTraining
-from slotwise.learning.task import CheckedTask
 from slotwise.scenario import Scenario
 from slotwise.schedule import simulate
 

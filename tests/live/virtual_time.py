@@ -76,7 +76,9 @@ class _Loop(asyncio.SelectorEventLoop):
             return executor.run(self, function, arguments)
         future = self.create_future()
         owner = getattr(function, "__self__", None)
-        if not getattr(getattr(owner, "task", owner), "endless", False):  # a CheckedTask has the user's
+        while hasattr(owner, "task"):  # of a CheckedTask: the user's is the innermost
+            owner = owner.task
+        if not getattr(owner, "endless", False):
             _settle(future, function, arguments)
         return future
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples.own_task.logistic import Logistic
 
 from slotwise.batch import BatchSpec
 from slotwise.batch.job import schedule_summary
@@ -45,6 +46,25 @@ def test_bits_follow_from_the_model_and_from_quantisation():
     assert config(bits=8).make_link().update_bits == 8 * parameters + 2 * 32
     assert config(bits=8).make_link().settings.broadcast_bits == 32 * parameters
     assert config(radio_bits=999).make_link().update_bits == 999
+
+
+def test_a_task_of_one_s_own_says_its_bits():
+    own = {"network": None, "task": "examples.own_task.logistic:make_task"}
+    link = config(**own, bits=8).make_link()
+    assert link.update_bits == 8 * 9 + 2 * 32
+    assert link.settings.broadcast_bits == 32 * 9
+    assert config(**own, radio_bits=999).make_link().update_bits == 999
+
+
+def test_a_task_object_says_its_bits(tmp_path):
+    class Sparse(Logistic):
+        update_bits = 2_000_000
+
+    own = config(network=None)
+    result = run(own, tmp_path / "run", task=Sparse(own))
+    saved = RunFolder.open(tmp_path / "run").parameters()
+    assert (saved.radio.radio_bits, saved.radio.radio_broadcast_bits) == (2_000_000, 32 * 9)
+    assert saved.simulate() == result.timeline != own.simulate()
 
 
 def test_without_a_radio_nothing_changes():
@@ -102,7 +122,6 @@ def test_lost_updates_are_sent_again_or_erased():
         ({"link_distribution": "constant:3"}, ConflictError, "link_distribution"),
         ({"uplink_loss": 0.1}, ConflictError, "uplink_loss"),
         ({"bits_per_slot": 1000}, ConflictError, "bits_per_slot"),
-        ({"task": "tasks:make"}, InputError, "radio_bits"),
         ({"radio_power_dbm": -100.0}, InputError, "radio_power_dbm"),
         ({"radio_link": None, "radio_slot_ms": 20.0}, InputError, "radio_slot_ms"),
         ({"radio_placement_file": "none.csv", "radio_radius_m": 3.0}, ConflictError, "radio_placement_file"),
@@ -111,11 +130,8 @@ def test_lost_updates_are_sent_again_or_erased():
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_options_that_contradict_the_radio_are_refused(options, error, parameter):
-    table = {
-        name: value for name, value in SMALL.items() if "task" not in options or name not in ("network",)
-    }
     with pytest.raises(error) as caught:
-        RunConfig.from_options({**table, **options}).simulate()
+        RunConfig.from_options({**SMALL, **options}).simulate()
     assert caught.value.parameter == parameter
 
 

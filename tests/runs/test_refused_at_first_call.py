@@ -9,8 +9,8 @@ import pytest
 
 from slotwise.errors import UserError
 from slotwise.learning import Evaluation, Task, TrainingStart
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.cnn_task import CnnTask
-from slotwise.learning.task import CheckedTask
 from slotwise.runs import RunConfig, RunFolder, run
 
 CONFIG = RunConfig().with_options(devices=4, group_size=2, compute_slots=2, deadline=40)

@@ -22,12 +22,12 @@ from slotwise.flower.app_messages import (
 from slotwise.flower.array_layout import ArrayLayout
 from slotwise.flower.node_messages import NODES_POLL, NodeLost, NodeMessages
 from slotwise.flower.task import EvaluateFunction
-from slotwise.learning.task import Evaluation, TrainingStart
+from slotwise.learning.task import Evaluation, Task, TrainingStart
 
 EVALUATION_TIMEOUTS = 5  # of a message, until an evaluation without any answer is given up
 
 
-class NodeTask:
+class NodeTask(Task):
     """A task whose local trainings happen on nodes: a train message goes out, and the reply is the update.
 
     What the SuperNode keeps in ``context.state`` stays there.

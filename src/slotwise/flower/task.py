@@ -18,23 +18,29 @@ from slotwise.flower.array_layout import ArrayLayout
 from slotwise.flower.project import FlowerProject
 from slotwise.flower.server_probe import first_messages
 from slotwise.learning.randomness import Purpose
-from slotwise.learning.task import NO_DEVICE_STATE, DeviceState, Evaluation, TrainingResult, TrainingStart
+from slotwise.learning.task import (
+    NO_DEVICE_STATE,
+    DeviceState,
+    Evaluation,
+    Task,
+    TrainingResult,
+    TrainingStart,
+)
 from slotwise.user_code import check_arguments, describe_error, load_function
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | Mapping[str, float] | None]
 
 
-class FlowerTask:
+class FlowerTask(Task):
     """Learning with a Flower ClientApp, which is called without changes.
 
     Devices are nodes with partition-id 0 to N−1. The app may use the global random generators, so a process
     makes one call at a time, and several workers are processes. An app object that is not part of a project
     is always called in this process.
 
-    Attributes:
-        devices: Number of devices.
-        one_per_process: True if further workers need processes of their own, and can have them.
     """
+
+    devices: int
 
     def __init__(
         self,

@@ -14,8 +14,9 @@ import numpy as np
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
-from slotwise.learning.task import CheckedTask, Task, TrainingResult, TrainingStart, update_of, with_update
+from slotwise.learning.task import Task, TaskWrapper, TrainingStart
 from slotwise.options import Choice, Range
 from slotwise.scenario import LARGEST_NUMBER, check_fields, whole
 
@@ -84,24 +85,18 @@ ATTACK = Choice("attack", ATTACKS, prefix="attack_")
 AttackChoice = Annotated[NoAttack | Attack, ATTACK]
 
 
-class Attacked:
+class Attacked(TaskWrapper):
     """A task some of whose devices attack."""
 
     def __init__(self, task: Task, attack: Attack, devices: int, seed: int = 0) -> None:
         """Draw the attackers among ``devices``, and noise, from the seed."""
-        self._task, self._attack, self._seed = task, attack, whole("seed", seed, 0, LARGEST_SEED)
-        checked = CheckedTask.of(task)
-        self.sample_count, self.devices = checked.sample_count, checked.devices
+        super().__init__(CheckedTask.of(task))
+        self._attack, self._seed = attack, whole("seed", seed, 0, LARGEST_SEED)
         self.attackers = frozenset(attack.attackers(devices, seed))
-        self.initial_model, self.evaluate = task.initial_model, task.evaluate
-        self.named_arrays = task.named_arrays
-        self.evaluate_devices = getattr(task, "evaluate_devices", None)
-        self.one_per_process = getattr(task, "one_per_process", False)
 
-    def local_update(self, model: Vector, start: TrainingStart) -> Vector | TrainingResult:
-        """Return what the device sends: its update, or what an attacker makes of it."""
-        result = self._task.local_update(model, start)
+    def sent(self, update: Vector, start: TrainingStart) -> Vector:
+        """Return the update, or what an attacker makes of it."""
         if start.device not in self.attackers:
-            return result
+            return update
         with np.errstate(over="ignore", invalid="ignore"):  # Diverged says it better than a numpy warning
-            return with_update(result, self._attack.sent(update_of(result), self._seed, start))
+            return self._attack.sent(update, self._seed, start)

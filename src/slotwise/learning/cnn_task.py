@@ -19,16 +19,14 @@ from slotwise.learning.fastcnn.kernels import Kept, make_kernels, read_only
 from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training
 from slotwise.learning.optimizer import Optimizer, Step, with_own_step
 from slotwise.learning.randomness import Purpose, generator
-from slotwise.learning.task import Evaluation, TrainingStart
+from slotwise.learning.task import Evaluation, Task, TrainingStart
 from slotwise.user_code import describe_value
 
 CHUNK = 2048  # images gathered at once for an evaluation: a few megabytes
 
 
-class CnnTask:
+class CnnTask(Task):
     """Image classification on devices that hold parts of one data set."""
-
-    returns_new_arrays = True
 
     def __init__(
         self,
@@ -53,6 +51,7 @@ class CnnTask:
         training = with_own_step(training, local_step)
         self.samples, self.architecture, self.training = samples, architecture, training
         self.devices, self._local_step = len(samples), local_step
+        self.returns_new_arrays = type(self) is CnnTask  # a subclass may train in another way
         self._model_seed = training.seed if model_seed is None else model_seed
         Optimizer(training, local_step)  # a step of the user's that cannot be imported is refused here
         dataset = samples.dataset

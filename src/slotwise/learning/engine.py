@@ -26,16 +26,9 @@ from slotwise.aggregation import (
 )
 from slotwise.errors import InputError, PicklableError, UserError
 from slotwise.frozen import EqualByNumbers
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.pipeline import UpdatePipeline
-from slotwise.learning.task import (
-    NO_METRICS,
-    CheckedTask,
-    DeviceState,
-    Evaluation,
-    Task,
-    TrainingResult,
-    update_of,
-)
+from slotwise.learning.task import NO_METRICS, DeviceState, Evaluation, Task, TrainingResult, update_of
 from slotwise.learning.workers import WorkerPlan, Workers, plan_of
 from slotwise.notebook import Displayable
 from slotwise.observer import BaseObserver

@@ -12,15 +12,15 @@ import copy
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import Training
 from slotwise.learning.local_training import DeviceSamples, LocalTraining
-from slotwise.learning.task import CheckedTask, Task, TrainingStart, update_of
+from slotwise.learning.task import Task, TrainingStart, update_of
 from slotwise.schedule import Timeline
 from slotwise.theory.bound import Constants
 
@@ -33,7 +33,7 @@ CURVATURE_STEPS = 4
 RELATIVE_STEP = 1e-3  # length of a finite difference, relative to the length of the model
 
 
-class SgdTask(Task, Protocol):
+class SgdTask(Task):
     """A task whose devices run SGD on their samples: CnnTask and TorchTask."""
 
     samples: DeviceSamples

@@ -9,6 +9,7 @@ Li, Tomioka and Vojnovic, "QSGD: Communication-Efficient SGD via Gradient Quanti
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 from math import inf
 
@@ -16,18 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.aggregation import Vector
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.randomness import LARGEST_SEED, Purpose, generator
-from slotwise.learning.task import CheckedTask, Task, TrainingResult, TrainingStart, update_of, with_update
+from slotwise.learning.task import FLOAT_BITS, Task, TaskWrapper, TrainingStart
 from slotwise.scenario import whole
 
-UNQUANTISED = 32
+UNQUANTISED = FLOAT_BITS
 FEWEST_BITS = 2  # a sign and one bit
 SCALE = np.dtype("<f4")
 WHOLE_BYTES: dict[int, str] = {8: "u1", 16: ">u2"}  # the same bytes as bit by bit, much faster
 BLOCK = 1 << 16  # numbers that are encoded at once; a multiple of eight, so that blocks end with a byte
 
 
-class Quantised:
+class Quantised(TaskWrapper):
     """A task whose devices send every number of an update in ``bits`` bits; 32 bits leave it unchanged.
 
     Each array of the model is scaled by its own largest number. The updates of one layer are alike in size,
@@ -41,31 +43,36 @@ class Quantised:
     """
 
     def __init__(self, task: Task, bits: int, seed: int = 0) -> None:
-        self._task, self._seed = task, whole("seed", seed, 0, LARGEST_SEED)
-        self.bits = whole("bits", bits, FEWEST_BITS, UNQUANTISED)
-        self.initial_model, self.evaluate = task.initial_model, task.evaluate
-        checked, self.named_arrays = CheckedTask.of(task), task.named_arrays
-        self.sample_count, self.devices = checked.sample_count, checked.devices
-        self.evaluate_devices = getattr(task, "evaluate_devices", None)
-        self.one_per_process = getattr(task, "one_per_process", False)
-        sizes = [array.size for array in task.named_arrays(task.initial_model()).values()]
-        self._ends = np.cumsum(sizes, dtype=np.int64)
+        super().__init__(CheckedTask.of(task))
+        self.bits, self._seed = _checked_bits(bits), whole("seed", seed, 0, LARGEST_SEED)
+        arrays = self.named_arrays(self.initial_model())
+        self._ends = np.cumsum([array.size for array in arrays.values()], dtype=np.int64)
         self.packing = None if self.bits == UNQUANTISED else Packing(self._ends, self.bits)
         """Encoding of its updates in a message; None for plain float32."""
 
-    def local_update(self, model: Vector, start: TrainingStart) -> Vector | TrainingResult:
-        """Return the device's update after quantisation, as the server decodes it."""
-        result = self._task.local_update(model, start)
+    @cached_property
+    def update_bits(self) -> int:
+        """Bits of one update: those that are sent of each number, and the scales of the arrays."""
         if self.bits == UNQUANTISED:
-            return result
+            return super().update_bits
+        return quantised_bits(int(self._ends[-1]), self.bits, len(self._ends))
+
+    def sent(self, update: Vector, start: TrainingStart) -> Vector:
+        """Return the device's update after quantisation, as the server decodes it."""
+        if self.bits == UNQUANTISED:
+            return update
         draw = generator(self._seed, Purpose.QUANTISATION, start.device, start.training)
-        parts = np.split(update_of(result), self._ends[:-1])
-        return with_update(result, np.concatenate([quantise(part, self.bits, draw) for part in parts]))
+        parts = np.split(update, self._ends[:-1])
+        return np.concatenate([quantise(part, self.bits, draw) for part in parts])
 
 
 def packing_of(task: Task) -> Packing | None:
     """Return the encoding of a task's updates in a message; None for plain float32."""
-    return task.packing if isinstance(task, Quantised) else None
+    while isinstance(task, TaskWrapper):
+        if isinstance(task, Quantised):
+            return task.packing
+        task = task.task
+    return None
 
 
 def quantise(numbers: Vector, bits: int, draw: np.random.Generator) -> Vector:
@@ -89,14 +96,22 @@ def quantise(numbers: Vector, bits: int, draw: np.random.Generator) -> Vector:
     return rounded
 
 
-def link_slots_of(parameters: int, bits: int, bits_per_slot: int, arrays: int = 1) -> int:
-    """Return the slots r of one update of ``parameters`` numbers, ceil((parameters·bits + scales) / rate).
+def quantised_bits(parameters: int, bits: int, arrays: int) -> int:
+    """Return the bits of one update of ``parameters`` numbers in ``arrays`` arrays.
 
-    ``arrays`` scales of 32 bits each are sent with the numbers, unless these have 32 bits themselves.
+    A scale of 32 bits is sent with each array, unless the numbers have 32 bits themselves.
     """
-    numbers = whole("parameters", parameters) * whole("bits", bits, FEWEST_BITS, UNQUANTISED)
-    scales = whole("arrays", arrays) * 32 if bits != UNQUANTISED else 0
-    return -(-(numbers + scales) // whole("bits_per_slot", bits_per_slot))
+    scales = 0 if _checked_bits(bits) == UNQUANTISED else FLOAT_BITS * whole("arrays", arrays)
+    return whole("parameters", parameters) * bits + scales
+
+
+def _checked_bits(bits: int) -> int:
+    return whole("bits", bits, FEWEST_BITS, UNQUANTISED)
+
+
+def link_slots_of(parameters: int, bits: int, bits_per_slot: int, arrays: int = 1) -> int:
+    """Return the slots r of one update, ceil(bits of the update / rate)."""
+    return -(-quantised_bits(parameters, bits, arrays) // whole("bits_per_slot", bits_per_slot))
 
 
 class Packing:

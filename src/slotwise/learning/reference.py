@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from slotwise.aggregation import NO_STATE, Aggregation, Contribution, Vector, mean, next_model
-from slotwise.learning.task import CheckedTask, Task, TrainingStart, update_of
+from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.task import Task, TrainingStart, update_of
 from slotwise.scenario import Scenario
 
 

@@ -21,7 +21,7 @@ from slotwise.errors import InputError, MissingError, UserError
 from slotwise.extras import importing
 from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training
 from slotwise.learning.optimizer import Optimizer, Step, with_own_step
-from slotwise.learning.task import Evaluation, TrainingStart
+from slotwise.learning.task import Evaluation, Task, TrainingStart
 from slotwise.scenario import LARGEST_SEED, whole
 from slotwise.user_code import describe_error, describe_value
 
@@ -48,7 +48,7 @@ Initial = Literal["module", "seed"]
 CHUNK = 512  # samples of an evaluation at once, at most
 
 
-class TorchTask:
+class TorchTask(Task):
     """Learning with any module, loss and data.
 
     A local update is a function of the model, the device and the number of its training, although torch is
@@ -56,8 +56,6 @@ class TorchTask:
     of the model is reset before it. The constructor computes a gradient and an evaluation of one batch, so
     that mistakes are found there.
     """
-
-    returns_new_arrays = True
 
     def __init__(
         self,
@@ -107,6 +105,7 @@ class TorchTask:
         seed = training.seed if model_seed is None else whole("model_seed", model_seed, 0, LARGEST_SEED)
         training = with_own_step(training, local_step)
         self.samples, self.training, self.devices = samples, training, len(samples)
+        self.returns_new_arrays = type(self) is TorchTask  # a subclass may train in another way
         self._optimizer = Optimizer(training, local_step)
         self._asked, self._device = device, _find_device(device)
         self._module = _make_module(module, seed).to(self._device)

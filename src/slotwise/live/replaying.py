@@ -12,7 +12,8 @@ from slotwise.aggregation import Contribution, RuleState, Vector, next_model
 from slotwise.aggregation.norm_bound import NormBounded, only_norms
 from slotwise.errors import UserError
 from slotwise.learning import Task, TrainingStart
-from slotwise.learning.task import CheckedTask, update_of
+from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.task import update_of
 from slotwise.live.server.model_health import Rollback
 from slotwise.options import loaded
 from slotwise.runs import RunFolder

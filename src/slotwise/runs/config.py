@@ -8,7 +8,8 @@ and the command line write it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from pathlib import Path
 from typing import Any, get_origin
@@ -20,7 +21,6 @@ from slotwise.data.npz_folder import input_type
 from slotwise.errors import (
     ConflictError,
     InputError,
-    MissingError,
     NoEffectError,
     UserError,
     refuse_unknown_name,
@@ -32,7 +32,8 @@ from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.local_training import LocalTraining
 from slotwise.learning.models import MODEL, ModelOptions, NetworkModel
 from slotwise.learning.networks import Resnet8
-from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of
+from slotwise.learning.quantisation import FEWEST_BITS, UNQUANTISED, link_slots_of, quantised_bits
+from slotwise.learning.task import Task
 from slotwise.options import build, declared, nested, resolved, table_of
 from slotwise.radio import RadioConfig, RadioLink, make_link
 from slotwise.radio.placement import read_distances
@@ -178,10 +179,6 @@ class RunConfig:
             group: Any = getattr(self, declared(RunConfig)[name].part)
             if getattr(group, name) != getattr(type(group), name):
                 raise NoEffectError(name, getattr(group, name), reason)
-        if self.radio.radio_link is not None and self.model.is_own:
-            for name in ("radio_bits", "radio_broadcast_bits"):
-                if getattr(self.radio, name) is None and name not in self.radio.unused():
-                    raise MissingError(name, "given with a task of your own")
 
     def _unused_with_own_task(self) -> dict[str, str]:
         replaced = set(self.model.replaces)
@@ -350,12 +347,28 @@ class RunConfig:
         return self.radio.radio_bits or self.message_bits()[0]
 
     def message_bits(self) -> tuple[int, int]:
-        """Return the bits of an update and of a model; 0 for a task of your own, whose size is not known."""
+        """Return the bits of an update and of a model; your own task is built, and asked for them."""
+        return self._message_bits
+
+    @cached_property
+    def _message_bits(self) -> tuple[int, int]:
         if self.model.is_own:
-            return 0, 0
+            from slotwise.runs.execution import build_task  # noqa: PLC0415  (it imports this module)
+
+            task = build_task(self)
+            return task.update_bits, task.model_bits
         network = self.network()
         arrays = len(network.parameter_shapes)
-        return link_slots_of(network.parameters, self.bits, 1, arrays), network.parameters * UNQUANTISED
+        return quantised_bits(network.parameters, self.bits, arrays), network.parameters * UNQUANTISED
+
+    def with_bits_of(self, task: Task) -> RunConfig:
+        """Return the configuration for a task object: its bits over the radio, unless they are given."""
+        if self.radio.radio_link is None:
+            return self
+        known = {"radio_bits": task.update_bits, "radio_broadcast_bits": task.model_bits}
+        used = known.keys() - self.radio.unused().keys()
+        bits: Any = {name: known[name] for name in used if getattr(self.radio, name) is None}
+        return replace(self, radio=replace(self.radio, **bits))
 
     def attackers(self) -> tuple[int, ...]:
         """Return the devices that attack; none without an attack."""

@@ -20,11 +20,11 @@ from slotwise.data import Dataset
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, History, Task, Training, TrainingResult, TrainingStart
 from slotwise.learning.attack import Attack, Attacked
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import TrainingObserver, follow, unfitting
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.models import NetworkModel
 from slotwise.learning.quantisation import UNQUANTISED, Quantised
-from slotwise.learning.task import CheckedTask
 from slotwise.learning.workers import WorkerPlan, plan_of
 from slotwise.machine import available_cores
 from slotwise.notebook import Displayable
@@ -102,10 +102,11 @@ def run(
     check_interval(checkpoint_every)
     workers = plan_of(available_cores() if workers is None else workers)
     folder = RunFolder.check_new(Path(out), overwrite=overwrite)
+    own = None if task is None else _own_task(task, config)
     return execute(
         folder,
-        config,
-        task=None if task is None else _own_task(task, config),
+        config if own is None else config.with_bits_of(own),
+        task=own,
         workers=workers,
         checkpoint_every=checkpoint_every,
         observer=observer,

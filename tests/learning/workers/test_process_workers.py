@@ -13,8 +13,8 @@ from worker_tasks import Counting, Hanging, Killing, Locked, NotThere, Raising
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import History, Task, Training, TrainingStart, train
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import TrainingObserver
-from slotwise.learning.task import CheckedTask
 from slotwise.learning.workers import Job, Processes, Threads, WorkerPlan
 from slotwise.learning.workers.process_workers import MEMORY, ProcessWorkers, SharedTask, receive, send
 from slotwise.scenario import Scenario

@@ -12,7 +12,8 @@ from worker_tasks import Counting
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning import Evaluation, TrainingStart
-from slotwise.learning.task import CheckedTask, DeviceState
+from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.task import DeviceState
 from slotwise.learning.workers import Job, Trained
 from slotwise.learning.workers.remote_workers import ATTEMPTS, RemoteWorkers, WorkerLost, WorkersGone
 

@@ -11,7 +11,7 @@ from worker_tasks import Counting, Raising
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.learning import Evaluation, TrainingResult, TrainingStart
-from slotwise.learning.task import CheckedTask
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.workers.task_worker import Failure, TaskWorker, checked
 from slotwise.learning.workers.worker_protocol import Trained
 

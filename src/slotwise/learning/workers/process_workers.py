@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
 from slotwise.extras import require
-from slotwise.learning.task import CheckedTask, DeviceState, Evaluation
+from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.task import DeviceState, Evaluation
 from slotwise.learning.workers.remote_workers import RemoteWorkers, WorkerLost
 from slotwise.learning.workers.task_worker import Failure, TaskWorker, cannot_be_sent, checked
 from slotwise.learning.workers.worker_protocol import Job, Trained, Workers

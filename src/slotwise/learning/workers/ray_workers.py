@@ -17,7 +17,8 @@ from typing import Any
 
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
-from slotwise.learning.task import CheckedTask, DeviceState, Evaluation, TrainingStart
+from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.task import DeviceState, Evaluation, TrainingStart
 from slotwise.learning.workers.ray_connection import (
     RayConnection,
     check_node_version,

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
-from slotwise.learning.task import CheckedTask, DeviceState, Evaluation
+from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.task import DeviceState, Evaluation
 from slotwise.learning.workers.worker_protocol import NO_STATES, Job, Trained
 from slotwise.user_code import describe_error
 

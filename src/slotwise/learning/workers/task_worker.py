@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from slotwise.aggregation import Vector
 from slotwise.errors import UserError
-from slotwise.learning.task import CheckedTask, DeviceState, Evaluation, TrainingStart
+from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.task import DeviceState, Evaluation, TrainingStart
 from slotwise.learning.workers.worker_protocol import Job, Trained, train_all
 from slotwise.user_code import describe_error
 

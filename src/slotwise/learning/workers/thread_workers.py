@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from threading import Event
 
 from slotwise.aggregation import Vector
-from slotwise.learning.task import CheckedTask, DeviceState, Evaluation
+from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.task import DeviceState, Evaluation
 from slotwise.learning.workers.process_workers import ProcessWorkers
 from slotwise.learning.workers.worker_protocol import NO_STATES, Job, Trained, WorkerPlan, Workers, train_all
 from slotwise.scenario import whole

@@ -9,7 +9,8 @@ from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from slotwise.aggregation import Vector
-from slotwise.learning.task import CheckedTask, DeviceState, Evaluation, TrainingResult, TrainingStart
+from slotwise.learning.checked_task import CheckedTask
+from slotwise.learning.task import DeviceState, Evaluation, TrainingResult, TrainingStart
 
 NO_STATES: Mapping[int, DeviceState] = {}
 

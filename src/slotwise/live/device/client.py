@@ -20,8 +20,9 @@ from slotwise.live.versions import FIRST_WITH_VERSIONS, Versions, own_versions
 
 if TYPE_CHECKING:
     from slotwise.aggregation import Vector
+    from slotwise.learning.checked_task import CheckedTask
     from slotwise.learning.quantisation import Packing
-    from slotwise.learning.task import CheckedTask, Task, TrainingStart
+    from slotwise.learning.task import Task, TrainingStart
 
 TaskMaker = Callable[[Mapping[str, str]], Awaitable["Task"]]  # from the fields of the announcement
 
@@ -159,8 +160,8 @@ class Device:
                 self._decline_run(f"the server speaks {server}, and {error}")
                 return
             # Imported here: not before a run needs them.
+            from slotwise.learning.checked_task import CheckedTask  # noqa: PLC0415
             from slotwise.learning.quantisation import packing_of  # noqa: PLC0415
-            from slotwise.learning.task import CheckedTask  # noqa: PLC0415
 
             self._task, self._packing = CheckedTask.of(task), packing_of(task)
             self._size = self._task.size

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from math import isfinite
 
 from slotwise.learning import Point, Task
-from slotwise.learning.task import CheckedTask
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.live.clock import Signal
 from slotwise.live.server.model_health import DeviceNorms, Rollback
 from slotwise.live.server.state import LiveState

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from slotwise.fleet import Fleet
 from slotwise.learning import Task
+from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import evaluation_rounds
 from slotwise.learning.quantisation import packing_of
-from slotwise.learning.task import CheckedTask
 from slotwise.live.clock import Clock, SlotClock
 from slotwise.live.parts import HEADER_BYTES
 from slotwise.live.protocol import Topics
@@ -85,7 +85,7 @@ class _LiveRun:
         observer: LiveObserver,
         clock: Clock,
     ) -> None:
-        self._config, self._task, self._checked = config, task, CheckedTask.of(task)
+        self._config, self._task = config, CheckedTask.of(task)
         self._options, self._observer, self._clock = server, observer, clock
         self._files, self._log = LiveFiles(folder, config, server), EventLog(observer)
         self._plan = live_plan(config)
@@ -106,7 +106,7 @@ class _LiveRun:
         state.timings = Timings(self._clock.now)
         devices, rounds = await self._connect(channel, return_timeout)
         self._evaluator = Evaluator(
-            self._checked, state, self._due, self._observer.evaluated, rounds.aggregator.note_bad_evaluation
+            self._task, state, self._due, self._observer.evaluated, rounds.aggregator.note_bad_evaluation
         )
         self._evaluator.note_model()
         self._observer.run_started(self._plan, None)
@@ -149,7 +149,7 @@ class _LiveRun:
     # Beginning
 
     def _first_state(self) -> LiveState:
-        return LiveState(self._scheduler(), models={0: self._checked.initial_model()})
+        return LiveState(self._scheduler(), models={0: self._task.initial_model()})
 
     async def _connect(self, channel: Channel, return_timeout: float) -> tuple[DeviceMonitor, RoundDriver]:
         config, options, run = self._config, self._options, self._files.run_id
@@ -161,7 +161,7 @@ class _LiveRun:
             link=config.make_link() or FleetLink.of(config.channel, config.make_fleet()),
             aggregation=loaded(config.rule),
             clip_norm=options.clip_norm,
-            sample_count=self._checked.sample_count,
+            sample_count=self._task.sample_count,
             timeout=options.timeout,
             longest_training=options.longest_training,
             cool_down=options.cool_down,
@@ -169,7 +169,7 @@ class _LiveRun:
             part_bytes=1024 * options.packet_kib - HEADER_BYTES,
             announcement={"devices": str(devices), "parameters": json.dumps(options_for_devices(config))},
         )
-        updates = UpdateCheck(self._checked.size, packing_of(self._task))
+        updates = UpdateCheck(self._task.size, packing_of(self._task))
         self._inbox = inbox = Inbox(
             topics, run, devices, self._state, updates, self._clock, self._reject, self._log
         )
