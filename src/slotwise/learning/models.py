@@ -112,7 +112,7 @@ class OwnTask(Model):
 
     def make_task(self, config: Any) -> Task:
         """Return the task that the function makes, with checks."""
-        from slotwise.learning.task import CheckedTask  # noqa: PLC0415  (a plan needs no task)
+        from slotwise.learning.checked_task import CheckedTask  # noqa: PLC0415  (a plan needs no task)
 
         name, make_task = self.task.name, loaded(self.task)
         try:
