@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from slotwise.errors import ConflictError, InputError
 from slotwise.fleet.chances import chances
+from slotwise.random_streams import SchedulePurpose
 from slotwise.scenario import LARGEST_SEED, whole
 
 NANOJOULES = 1_000_000_000  # of a joule
 MOST_JOULES = 1_000_000_000.0  # so that a battery fits 64 bits, in nanojoules
 MOST_HARVEST = 1_000_000.0  # joules of a slot, so that the sum of a chunk of slots does
 LONGEST_WAIT = 10_000_000  # slots; a device that cannot pay after so many never can
-_HARVEST = 8  # purpose of random numbers: 1 to 7 are others
 _FIRST_CHUNK, _CHUNK = 128, 4096  # slots that are drawn together: few at first, as most waits are short
 
 
@@ -89,7 +89,7 @@ class Batteries:
         amount = self.nanojoules("harvest", device)
         if self.probability == 1:
             return np.full(end - first, amount, dtype=np.int64)
-        drawn = chances((self.seed, _HARVEST, device), np.arange(first, end, dtype=np.uint64))
+        drawn = chances((self.seed, SchedulePurpose.HARVEST, device), np.arange(first, end, dtype=np.uint64))
         return np.where(drawn < self.probability, amount, 0).astype(np.int64)
 
     def harvested_until(self, device: int, first: int, end: int) -> int:

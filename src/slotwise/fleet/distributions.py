@@ -16,14 +16,15 @@ from slotwise.errors import InputError
 from slotwise.fleet.chances import chance
 from slotwise.fleet.fleet import Absence
 from slotwise.option_text import read_number, read_whole_number
+from slotwise.random_streams import SchedulePurpose
 from slotwise.scenario import LARGEST, LARGEST_SEED, whole
 
 Distribution = Callable[[float], int]
 """The inverse of a distribution function: whole slots, at least 1, from a number in [0, 1)."""
 
 Quantity = Literal["compute", "link"]
-_QUANTITIES = {"compute": 3, "link": 4}  # 1 and 2 are the fleet's jitter and losses
-_PRESENT, _AWAY = 5, 6
+_PRESENT, _AWAY = SchedulePurpose.PRESENCE, SchedulePurpose.ABSENCE
+_QUANTITIES = {"compute": SchedulePurpose.COMPUTE_SLOTS, "link": SchedulePurpose.LINK_SLOTS}
 MOST_ABSENCES = 1_000_000
 
 

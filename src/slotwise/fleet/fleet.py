@@ -20,10 +20,10 @@ import numpy as np
 from slotwise.errors import ConflictError, InputError
 from slotwise.fleet.battery import Batteries
 from slotwise.fleet.chances import chance, chances
+from slotwise.random_streams import SchedulePurpose
 from slotwise.scenario import LARGEST_SEED, Scenario, whole
 
 Retransmission = Literal["next-turn", "at-once", "erasure"]
-_JITTER, _LOSS = 1, 2  # purposes of random numbers; 3 to 6 are in distributions.py
 _AT_ONCE = 64  # random numbers of one purpose and device that are drawn at once
 
 
@@ -142,7 +142,7 @@ class Fleet:
         slots = self.compute_slots[device - 1]
         if not self.jitter:
             return slots
-        share = self.jitter * (2 * chance(self.seed, _JITTER, device, training) - 1)
+        share = self.jitter * (2 * chance(self.seed, SchedulePurpose.JITTER, device, training) - 1)
         return max(1, round(slots * (1 + share)))
 
     def training_slots(self, device: int) -> Iterator[int]:
@@ -151,7 +151,7 @@ class Fleet:
         if not self.jitter:
             # This never ends, so the loop below is only for jitter.
             yield from repeat(slots)
-        for drawn in _all_chances(self.seed, _JITTER, device):
+        for drawn in _all_chances(self.seed, SchedulePurpose.JITTER, device):
             yield max(1, round(slots * (1 + self.jitter * (2 * drawn - 1))))
 
     def losses(self, device: int) -> Iterator[bool]:
@@ -159,7 +159,7 @@ class Fleet:
         loss = self.device_uplink_loss[device - 1] if self.device_uplink_loss else self.uplink_loss
         if not loss:
             yield from repeat(False)
-        for drawn in _all_chances(self.seed, _LOSS, device):
+        for drawn in _all_chances(self.seed, SchedulePurpose.UPLINK_LOSS, device):
             yield drawn < loss
 
     def without_faults(self) -> Fleet:
@@ -171,7 +171,7 @@ class Fleet:
     def loses(self, device: int, attempt: int) -> bool:
         """Return whether the device's uplink number ``attempt`` (from 0, over the whole run) is lost."""
         loss = self.device_uplink_loss[device - 1] if self.device_uplink_loss else self.uplink_loss
-        return loss > 0 and chance(self.seed, _LOSS, device, attempt) < loss
+        return loss > 0 and chance(self.seed, SchedulePurpose.UPLINK_LOSS, device, attempt) < loss
 
     def leaves_within(self, device: int, slot: int, end: int) -> bool:
         """Return whether the device leaves after ``slot`` and before ``end``."""

@@ -6,27 +6,13 @@ need not save any generator state.
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 import numpy as np
 from numpy.typing import NDArray
 
+from slotwise.random_streams import Purpose
 from slotwise.scenario import LARGEST_SEED
 
 __all__ = ["LARGEST_SEED", "Purpose", "draw_batches", "generator"]
-
-
-class Purpose(IntEnum):
-    """Purpose of random numbers; purposes never share numbers."""
-
-    MODEL = 1
-    PARTITION = 2
-    BATCHES = 3
-    QUANTISATION = 4
-    ATTACK = 8
-    LAYERS = 12
-    APP_TRAINING = 20
-    APP_EVALUATION = 21
 
 
 def generator(seed: int, purpose: Purpose, device: int = 0, training: int = 0) -> np.random.Generator:
