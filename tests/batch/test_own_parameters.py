@@ -38,6 +38,9 @@ def rule(model, contributions, *, shrink: float = 1.0):
 def policy(seed, *, delay: int = 0):
     return IntentionalDelay(delay=delay)
 
+def step(weights, gradient, context, *, scale: float = 1.0):
+    weights -= scale * context.learning_rate * gradient
+
 def pick(waiting, round_number, last_sender, *, stride: int = 1):
     return max(waiting, key=lambda update: update.device * stride % 7)
 """

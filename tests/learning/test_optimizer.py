@@ -1,13 +1,17 @@
 """Steps of the optimisers against torch.optim, and those that torch does not have against their formulas."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slotwise.errors import InputError, UserError
 from slotwise.learning import TrainingStart
-from slotwise.learning.local_training import LocalTraining
-from slotwise.learning.optimizer import Optimizer, with_own_step
+from slotwise.learning.local_training import LocalTraining, with_own_step
+from slotwise.learning.optimizer import DECAYS, Adam, Decay, InverseDecay, Optimizer, Sgd
 
 START = TrainingStart(1, 0)
 CENTRE = np.array([1.0, -2.0, 0.5], dtype=np.float64)
@@ -107,7 +111,7 @@ def double_step(weights, gradient, context) -> None:
 
 def test_a_function_is_a_step_without_a_name() -> None:
     training = with_own_step(LocalTraining(learning_rate=0.5), double_step)
-    optimizer, weights = Optimizer(training, double_step), np.ones(3, np.float32)
+    optimizer, weights = Optimizer(training), np.ones(3, np.float32)
     optimizer.step(weights, np.ones(3, np.float32), optimizer.begin(TrainingStart(1, 0), weights.copy()))
     assert weights.tolist() == [0, 0, 0]
     assert not training.is_plain_sgd
@@ -126,4 +130,69 @@ def test_a_function_is_a_step_without_a_name() -> None:
 )
 def test_a_function_that_cannot_be_the_step_is_refused(training: LocalTraining, step) -> None:
     with pytest.raises(UserError):
-        with_own_step(training, step)
+        Optimizer(with_own_step(training, step))
+
+
+def test_a_step_has_parameters_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    (tmp_path / "own_scaled_step.py").write_text(
+        "def step(weights, gradient, context, *, scale: float = 1.0):\n"
+        "    weights -= scale * context.learning_rate * gradient\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    own = {"local_step": "own_scaled_step:step"}
+    np.testing.assert_allclose(trained(**own), trained())
+    scaled = trained(**own, local_step_options={"scale": 2.0})
+    np.testing.assert_allclose(scaled, CENTRE * (1 - (1 - 0.2) ** STEPS))
+    with pytest.raises(InputError, match=r"step\(weights, gradient, context, \*, scale: float = 1.0\)"):
+        trained(**own, local_step_options={"scales": 2.0})
+
+
+def test_options_of_an_optimiser_are_its_fields_or_those_of_the_training() -> None:
+    assert LocalTraining(optimizer="adam", beta1=0.5) == LocalTraining(optimizer=Adam(beta1=0.5))
+    assert replace(LocalTraining(optimizer=Sgd(momentum=0.5)), proximal=1.0).optimizer == Sgd(
+        momentum=0.5, proximal=1.0
+    )
+    decaying = LocalTraining(rate_decay="inverse", rate_period=10)
+    assert decaying.rate_decay == InverseDecay(rate_period=10)
+
+
+@pytest.mark.parametrize("decay", [kind() for kind in DECAYS.values() if issubclass(kind, Decay)])
+@given(times=st.lists(st.floats(0, 1e6), min_size=2, max_size=2).map(sorted))
+def test_a_factor_starts_at_1_and_never_rises(decay: Decay, times: list[float]) -> None:
+    first, later = map(decay.after, times)
+    assert 1 == decay.after(0) >= first >= later >= 0
+
+
+@pytest.mark.parametrize(
+    ("decay", "factor"),
+    [("constant", 1), ("step", 0.5), ("exponential", 0.3536), ("inverse", 0.4), ("cosine", 0)],
+)
+def test_the_factor_after_one_and_a_half_periods(decay: str, factor: float) -> None:
+    later = {} if decay == "constant" else {"rate_period": 10}
+    training = LocalTraining(learning_rate=1.0, rate_decay=decay, **later)
+    assert training.rate_at(TrainingStart(1, 4, round=15)) == pytest.approx(factor, abs=5e-5)
+
+
+@pytest.mark.parametrize(("unit", "elapsed"), [("round", 20), ("slot", 100), ("training", 4)])
+def test_the_decay_counts_rounds_slots_or_trainings(unit, elapsed) -> None:
+    training = LocalTraining(learning_rate=0.5, rate_decay="inverse", rate_unit=unit, rate_period=10)
+    assert training.rate_at(TrainingStart(3, 4, round=20, slot=100)) == 0.5 / (1 + elapsed / 10)
+
+
+@pytest.mark.parametrize(
+    ("options", "parameter"),
+    [
+        ({"rate_period": 5}, "rate_period"),
+        ({"optimizer": "adam", "momentum": 0.9}, "momentum"),
+        ({"local_step": "mine:step", "proximal": 0.1}, "proximal"),
+        ({"local_step": "mine:step", "optimizer": "adam"}, "optimizer"),
+        ({"local_step": "mine"}, "local_step"),
+        ({"local_steps": 1, "proximal": 0.1}, "proximal"),
+        ({"local_steps": 1, "update": "mean"}, "update"),
+        ({"optimizer": "lion"}, "optimizer"),
+    ],
+)
+def test_options_without_effect_are_refused(options, parameter) -> None:
+    with pytest.raises(InputError) as caught:
+        LocalTraining(**options)
+    assert caught.value.parameter == parameter

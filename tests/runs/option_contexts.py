@@ -83,6 +83,9 @@ def rule(model, contributions, *, shrink: float = 1.0):
     total = sum(sent.update.astype(np.float64) for sent in contributions)
     return (model - shrink * total / len(contributions)).astype(np.float32)
 
+def step(weights, gradient, context, *, scale: float = 3.0):
+    weights -= scale * context.learning_rate * gradient
+
 def policy(seed, *, delay: int = 0):
     return IntentionalDelay(delay=delay)
 
@@ -200,7 +203,8 @@ LEARNING: dict[str, tuple[dict[str, Any], Any]] = {
     "rate_decay": ({}, "inverse"),
     "rate_unit": ({"rate_decay": "inverse", "rate_period": 2}, "slot"),
     "rate_period": ({"rate_decay": "inverse"}, 2),
-    "local_step": ({}, "slotwise.learning.optimizer:adam"),
+    "local_step": ({}, "own_parts:step"),
+    "local_step_options": ({"local_step": "own_parts:step"}, {"scale": 2.0}),
     "seed": ({}, 1),
     "aggregation": ({}, "fedadam"),
     "aggregation_options": ({"aggregation": "own_parts:rule"}, {"shrink": 0.5}),

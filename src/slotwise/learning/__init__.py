@@ -1,17 +1,20 @@
 """Training along a timeline: the engine, tasks, and the built-in network."""
 
 from slotwise.learning.engine import Diverged, History, Interrupted, Point, Training, train
+from slotwise.learning.optimizer import (
+    Adam,
+    CosineDecay,
+    ExponentialDecay,
+    InverseDecay,
+    OwnStep,
+    Sgd,
+    StepContext,
+    StepDecay,
+)
 from slotwise.learning.task import Evaluation, Task, TrainingResult, TrainingStart
 
 __all__ = [
-    "Diverged",
-    "Evaluation",
-    "History",
-    "Interrupted",
-    "Point",
-    "Task",
-    "Training",
-    "TrainingResult",
-    "TrainingStart",
-    "train",
-]
+    "Adam", "CosineDecay", "Diverged", "Evaluation", "ExponentialDecay", "History", "Interrupted",
+    "InverseDecay", "OwnStep", "Point", "Sgd", "StepContext", "StepDecay", "Task", "Training",
+    "TrainingResult", "TrainingStart", "train",
+]  # fmt: skip

@@ -16,8 +16,8 @@ from slotwise.errors import InputError, UserError
 from slotwise.learning.fastcnn.architecture import Architecture
 from slotwise.learning.fastcnn.batches import draw_each
 from slotwise.learning.fastcnn.kernels import Kept, make_kernels, read_only
-from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training
-from slotwise.learning.optimizer import Optimizer, Step, with_own_step
+from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training, with_own_step
+from slotwise.learning.optimizer import Optimizer, Step
 from slotwise.learning.randomness import Purpose, generator
 from slotwise.learning.task import Evaluation, Task, TrainingStart
 from slotwise.user_code import describe_value
@@ -50,10 +50,10 @@ class CnnTask(Task):
         _check_images(samples.dataset, architecture)
         training = with_own_step(training, local_step)
         self.samples, self.architecture, self.training = samples, architecture, training
-        self.devices, self._local_step = len(samples), local_step
+        self.devices = len(samples)
         self.returns_new_arrays = type(self) is CnnTask  # a subclass may train in another way
         self._model_seed = training.seed if model_seed is None else model_seed
-        Optimizer(training, local_step)  # a step of the user's that cannot be imported is refused here
+        Optimizer(training)  # a step of the user's that cannot be imported is refused here
         dataset = samples.dataset
         try:
             self._network = FastCnn(
@@ -108,7 +108,7 @@ class CnnTask(Task):
     def _other_steps(self, model: Vector, start: TrainingStart) -> Vector:
         """Return the model after H steps of an optimiser other than plain SGD."""
         images, labels = self.samples.dataset.train_inputs, self.samples.dataset.train_targets
-        end, optimizer = model.copy(), Optimizer(self.training, self._local_step)
+        end, optimizer = model.copy(), Optimizer(self.training)
         context = optimizer.begin(start, model)
         batches = self.samples.batches(self.training, start)
         kept = self._kept([start], batches.shape[1])

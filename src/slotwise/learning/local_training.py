@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotwise.data import Dataset
-from slotwise.errors import InputError
-from slotwise.learning.randomness import LARGEST_SEED, draw_batches
-from slotwise.learning.rate_schedule import RateDecay, RateUnit, rate_factor
+from slotwise.errors import ConflictError, InputError, NoEffectError
+from slotwise.learning.optimizer import (
+    OPTIMIZER,
+    RATE_DECAY,
+    BuiltInStep,
+    Constant,
+    Decay,
+    OwnStep,
+    Positive,
+    Sgd,
+    Step,
+)
+from slotwise.learning.randomness import draw_batches
 from slotwise.learning.task import TrainingStart
 from slotwise.machine import total_memory
-from slotwise.scenario import LARGEST_NUMBER, check_fields, refuse_unused, whole
-from slotwise.user_code import describe_value, is_function_name
+from slotwise.options import Range, flat
+from slotwise.options.checks import LARGEST, LARGEST_SEED, check_fields
+from slotwise.user_code import describe_value
 
 POSITION = 8  # bytes of a sample's position in a batch
+Count = Annotated[int, Range(least=1, most=LARGEST)]
 LocalUpdate = Literal["sum", "mean"]
-OptimizerName = Literal["sgd", "adam"]
-# The smallest and largest value of each number; steps are computed in float32.
-RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("learning_rate", "epsilon", "gradient_clip"), (1 / LARGEST_NUMBER, LARGEST_NUMBER)),
-    **dict.fromkeys(("weight_decay", "proximal"), (0.0, LARGEST_NUMBER)),
-}
-USED_BY: dict[str, tuple[str, ...]] = {"sgd": ("momentum",), "adam": ("beta1", "beta2", "epsilon")}
 
 
+@flat
 @dataclass(frozen=True, kw_only=True)
 class LocalTraining:
     """Local training of a device: H steps of an optimiser on its own samples.
@@ -42,67 +48,25 @@ class LocalTraining:
         learning_rate: Step size.
         update: Local update: sum or mean of the gradients.
         optimizer: Optimiser of a local training, which starts afresh each time.
-        momentum: Momentum of SGD.
-        beta1: Decay of Adam's mean gradient.
-        beta2: Decay of Adam's mean square gradient.
-        epsilon: Term in the denominator of Adam.
-        weight_decay: Weight of the L2 penalty.
-        gradient_clip: Longest gradient of a step, as Euclidean norm; longer ones are shortened to it.
-        proximal: FedProx's mu, the weight of the squared distance to the start.
         rate_decay: Decay of the step size over the run.
-        rate_unit: Unit in which the decay counts: rounds, slots or trainings of the device.
-        rate_period: Units in which the step size halves (step, exponential), falls to a half for the
-            first time (inverse) or reaches 0 (cosine).
-        local_step: Your own step of the optimiser: module:function.
         seed: Random seed of model, partition, batches, participation and fleet.
     """
 
-    local_steps: int = 5
-    batch_size: int = 64
-    learning_rate: float = 0.01
+    local_steps: Count = 5
+    batch_size: Count = 64
+    learning_rate: Positive = 0.01
     update: LocalUpdate = "sum"
-    optimizer: OptimizerName = "sgd"
-    momentum: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    weight_decay: float = 0.0
-    gradient_clip: float | None = None
-    proximal: float = 0.0
-    rate_decay: RateDecay = "constant"
-    rate_unit: RateUnit = "round"
-    rate_period: int = 1000
-    local_step: str | None = None
-    seed: int = 0
+    optimizer: Annotated[BuiltInStep | OwnStep, OPTIMIZER] = Sgd()  # noqa: RUF009
+    rate_decay: Annotated[Constant | Decay, RATE_DECAY] = Constant()  # noqa: RUF009
+    seed: Annotated[int, Range(least=0, most=LARGEST_SEED)] = 0
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name in ("local_steps", "batch_size", "rate_period"):
-            whole(name, getattr(self, name))
-        whole("seed", self.seed, 0, LARGEST_SEED)
-        for name, (lowest, highest) in RANGES.items():
-            value = getattr(self, name)
-            if value is not None and not lowest <= value <= highest:
-                raise InputError(name, value, f"a number from {lowest:g} to {highest:g}")
-        for name in ("momentum", "beta1", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(name, getattr(self, name), "a number from 0 to below 1")
-        if self.local_step is not None and not is_function_name(self.local_step):
-            raise InputError("local_step", self.local_step, "module:function, as in my_module:step")
-        refuse_unused(self)
-
-    def unused(self) -> dict[str, str]:
-        """Return the options of other optimisers and of a decay that there is not, with the reason."""
-        others = [name for kind, names in USED_BY.items() if kind != self.optimizer for name in names]
-        found = dict.fromkeys(others, f"with optimizer {self.optimizer}")
-        if self.rate_decay == "constant":
-            found |= dict.fromkeys(("rate_unit", "rate_period"), "with rate_decay constant")
         if self.local_steps == 1:  # at the first step w is w_start, and the mean of one gradient is the sum
-            found |= dict.fromkeys(("proximal", "update"), "with local_steps 1")
-        if self.local_step is not None:
-            own = ("optimizer", *(name for names in USED_BY.values() for name in names))
-            found |= dict.fromkeys((*own, "weight_decay", "gradient_clip", "proximal"), "with local_step")
-        return found
+            unused = {"update": self.update != "sum", "proximal": getattr(self.optimizer, "proximal", 0.0)}
+            for name, value in unused.items():
+                if value:
+                    raise NoEffectError(name, value, "with local_steps 1")
 
     @property
     def divisor(self) -> int:
@@ -112,14 +76,25 @@ class LocalTraining:
     @property
     def is_plain_sgd(self) -> bool:
         """True if a step is w ← w − eta·g: without momentum, penalties, clipping or a step of the user."""
-        extras = (self.momentum, self.weight_decay, self.proximal)
-        custom = self.gradient_clip is not None or self.local_step is not None
-        return self.optimizer == "sgd" and not any(extras) and not custom
+        return bool(self.optimizer == Sgd())
+
+    @property
+    def local_step(self) -> str | None:
+        """The name of a step of the user's own; None if the step is a built-in one."""
+        return self.optimizer.name if isinstance(self.optimizer, OwnStep) else None
 
     def rate_at(self, start: TrainingStart) -> float:
         """Return the step size of a local training."""
-        elapsed = getattr(start, self.rate_unit)
-        return self.learning_rate * rate_factor(self.rate_decay, elapsed / self.rate_period)
+        return self.learning_rate * self.rate_decay.factor(start)
+
+
+def with_own_step(training: LocalTraining, local_step: Step | None) -> LocalTraining:
+    """Return a training whose steps a function takes; refuse options of a step that it replaces."""
+    if local_step is None:
+        return training
+    if not training.is_plain_sgd:
+        raise ConflictError("local_step", "training.optimizer")
+    return replace(training, optimizer=OwnStep(local_step=local_step))
 
 
 class HasCounts(Protocol):

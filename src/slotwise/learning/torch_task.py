@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, MissingError, UserError
 from slotwise.extras import importing
-from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training
-from slotwise.learning.optimizer import Optimizer, Step, with_own_step
+from slotwise.learning.local_training import DeviceSamples, LocalTraining, check_training, with_own_step
+from slotwise.learning.optimizer import Optimizer, Step
 from slotwise.learning.task import Evaluation, Task, TrainingStart
 from slotwise.scenario import LARGEST_SEED, whole
 from slotwise.user_code import describe_error, describe_value
@@ -106,7 +106,7 @@ class TorchTask(Task):
         training = with_own_step(training, local_step)
         self.samples, self.training, self.devices = samples, training, len(samples)
         self.returns_new_arrays = type(self) is TorchTask  # a subclass may train in another way
-        self._optimizer = Optimizer(training, local_step)
+        self._optimizer = Optimizer(training)
         self._asked, self._device = device, _find_device(device)
         self._module = _make_module(module, seed).to(self._device)
         if initial == "seed":

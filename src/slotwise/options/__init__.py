@@ -21,11 +21,21 @@ from slotwise.options.declarations import (
     declared,
     names_of,
 )
-from slotwise.options.tables import allowed_names, build, choose, is_given, nested, resolved, spread, table_of
+from slotwise.options.tables import (
+    allowed_names,
+    build,
+    choose,
+    flat,
+    is_given,
+    nested,
+    resolved,
+    spread,
+    table_of,
+)
 from slotwise.options.user_function import UserFunction, loaded
 
 __all__ = [
     "Choice", "Derived", "Either", "FileName", "Found", "Named", "NoFlag", "Option", "OrText", "Range",
-    "StandsFor", "UserFunction", "allowed_names", "build", "choose", "declared", "is_given", "loaded",
+    "StandsFor", "UserFunction", "allowed_names", "build", "choose", "declared", "flat", "is_given", "loaded",
     "names_of", "nested", "resolved", "spread", "table_of",
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field
+from functools import wraps
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -75,6 +76,25 @@ def build(
     value: Value = reader.part(owner, start, "")
     reader.refuse_unread(owner)
     return value
+
+
+def flat(owner: type[Value]) -> type[Value]:
+    """Let a dataclass be called with the options of its parts as well, by the names that they have in tables.
+
+    ``LocalTraining(optimizer="adam", beta1=0.8)`` is ``LocalTraining(optimizer=Adam(beta1=0.8))``.
+    """
+    make: Any = owner.__init__
+    own = {declaration.name for declaration in declarations(owner)}
+
+    @wraps(make)
+    def call(self: Any, **given: Any) -> None:
+        make(self, **{name: value for name, value in given.items() if name in own})
+        if given.keys() - own:
+            table = {name: v for name, v in given.items() if name not in own or isinstance(v, str)}
+            self.__dict__.update(build(owner, table, self).__dict__)
+
+    owner.__init__ = call  # type: ignore[method-assign]
+    return owner
 
 
 def choose(choice: Choice, given: Mapping[str, Any]) -> Any:

@@ -114,10 +114,7 @@ class RunConfig:
             check_group_sizes(self.rule, [size])
         self.attackers()
         self.dataset.check_devices(self.channel.devices)
-        for name, reason in self._unused_with_own_task().items():
-            part: Any = self.dataset if name in option_names(DatasetConfig) else self.training
-            if getattr(part, name) != getattr(type(part), name):
-                raise NoEffectError(name, getattr(part, name), reason)
+        self._refuse_unused_with_own_task()
         self._check_radio()
 
     def unused(self) -> dict[str, str]:
@@ -179,6 +176,12 @@ class RunConfig:
             group: Any = getattr(self, declared(RunConfig)[name].part)
             if getattr(group, name) != getattr(type(group), name):
                 raise NoEffectError(name, getattr(group, name), reason)
+
+    def _refuse_unused_with_own_task(self) -> None:
+        unused, usual = self._unused_with_own_task(), declared(RunConfig)
+        for name, value in (table_of(self.dataset) | table_of(self.training)).items():
+            if name in unused and value != usual[name].default:
+                raise NoEffectError(name, value, unused[name])
 
     def _unused_with_own_task(self) -> dict[str, str]:
         replaced = set(self.model.replaces)
