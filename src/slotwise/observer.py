@@ -1,7 +1,7 @@
 """What all observers have in common, and several observers as one.
 
 A package that reports progress declares its own callbacks beside the code that calls them: a training
-(`learning.engine`), a run (`runs.execution`, the public `Observer`), a batch (`batch.job`), a search
+(`learning.engine`), a run (`runs.session`, the public `Observer`), a batch (`batch.job`), a search
 (`recommendation.elimination`), a live run (`live.server.events`). Any observer may be given anywhere: it is
 told what it has a callback for.
 """

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from slotwise.batch import BatchFolder, BatchSpec
-from slotwise.runs import RunFolder, execute
+from slotwise.runs import RunFolder
+from slotwise.runs import run as train_run
 
 TINY = """
 devices = 4
@@ -52,11 +53,11 @@ def with_tiny(text: str) -> str:
 
 @pytest.fixture
 def train_all() -> Callable[[BatchFolder, BatchSpec], None]:
-    """Trains one run after another with `execute`: every executor must come to the same."""
+    """Trains one run after another with `run`: every executor must come to the same."""
 
     def train(folder: BatchFolder, spec: BatchSpec) -> None:
         for run in spec.runs:
-            execute(RunFolder.create(folder.run(run.name).path, run.config), run.config)
+            train_run(run.config, folder.run(run.name).path)
 
     return train
 
@@ -71,10 +72,9 @@ def trained_here(path: Path, text: str) -> tuple[Path, Outcomes]:
     """Write a file, and train its runs in this process."""
     path.write_text(with_tiny(text))
     runs = BatchSpec.read(path).runs
-    folders = {run.name: RunFolder.create(path.parent / run.name, run.config) for run in runs}
     for run in runs:
-        execute(folders[run.name], run.config)
-    return path, {name: _finished(folder) for name, folder in folders.items()}
+        train_run(run.config, path.parent / run.name)
+    return path, {run.name: _finished(RunFolder(path.parent / run.name)) for run in runs}
 
 
 @pytest.fixture

@@ -28,7 +28,8 @@ from slotwise.batch.ray_cluster import (
 )
 from slotwise.data import Dataset, load_mnist
 from slotwise.errors import UserError
-from slotwise.runs import RunConfig, RunFolder, execute
+from slotwise.runs import RunConfig, RunFolder, resume
+from slotwise.runs import run as train_run
 
 Read = Callable[[str], BatchSpec]
 TWO = "learning-rate = [0.01, 0.02]"
@@ -376,9 +377,7 @@ def config(read: Read) -> RunConfig:
 @pytest.fixture
 def broken(tmp_path: Path, config: RunConfig) -> RunFolder:
     """A run that was stopped after three rounds."""
-    folder = RunFolder.create(tmp_path / "broken", config)
-    execute(folder, config, observer=Until(3))
-    return folder
+    return RunFolder(train_run(config, tmp_path / "broken", observer=Until(3)).folder)
 
 
 def test_a_run_goes_on_elsewhere_and_comes_back_the_same(
@@ -390,10 +389,9 @@ def test_a_run_goes_on_elsewhere_and_comes_back_the_same(
     assert history is not None
     assert history.rounds == 3
     changes = ChangedFiles(away)
-    execute(away, away.parameters(), resume=history)
+    resume(away)
     write_files(changes.take(over=True), broken)
-    whole = RunFolder.create(tmp_path / "whole", config)
-    execute(whole, config)
+    whole = RunFolder(train_run(config, tmp_path / "whole").folder)
     assert broken.description()["model_sha256"] == whole.description()["model_sha256"]
     for name in ("history.csv", "model.npz"):
         assert (broken.path / name).read_bytes() == (whole.path / name).read_bytes()
@@ -403,8 +401,7 @@ def test_a_run_goes_on_elsewhere_and_comes_back_the_same(
 def test_only_what_is_new_is_sent(broken: RunFolder, config: RunConfig) -> None:
     changes = ChangedFiles(broken)
     assert changes.take(over=False) == {}
-    history, _ = broken.checkpoints.load()
-    execute(broken, config, resume=history, observer=Until(2))
+    resume(broken, observer=Until(2))
     assert set(changes.take(over=False)) == {"checkpoint", "history.csv"}
     assert changes.take(over=False) == {}
     assert set(changes.take(over=True)) == {"history.csv", "model.npz", "run.json"}

@@ -9,7 +9,8 @@ import pytest
 
 from slotwise import Scenario
 from slotwise.cli import main
-from slotwise.runs import RunConfig, RunFolder, execute
+from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs import run as train
 from slotwise.runs.bound_case import estimate_constants
 from slotwise.theory.bound import Constants, Setting, corrected, published, round_robin
 
@@ -64,7 +65,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of a tiny network."""
     path = tmp_path_factory.mktemp("bound") / "run"
     parameters = RunConfig.from_options({**TINY, "schedule": "idfl"})
-    execute(RunFolder.create(path, parameters), parameters)
+    train(parameters, path)
     return path
 
 

@@ -10,7 +10,7 @@ from slotwise.batch.jobs import run_jobs
 from slotwise.batch.serial import SerialExecutor
 from slotwise.errors import UserError
 from slotwise.recommendation.pilots import FolderTrainer, Pilot, pilot_folder
-from slotwise.runs import RunConfig, RunFolder, execute
+from slotwise.runs import RunConfig, RunFolder, run
 
 from .conftest import Pulling, Tasks
 
@@ -26,14 +26,13 @@ def train(path: Path, tasks: Tasks, rounds: int | None) -> RunFolder:
 
 
 def test_a_pilot_resumed_to_the_end_is_the_run(tasks: Tasks, tmp_path: Path) -> None:
-    whole = RunFolder.create(tmp_path / "run", CONFIG)
-    points = execute(whole, CONFIG, task=Pulling(CONFIG)).history.points
+    points = run(CONFIG, tmp_path / "run", task=Pulling(CONFIG)).history.points
     beginning = train(tmp_path, tasks, 10).points()
     pilot = train(tmp_path, tasks, None)
     assert beginning == [point for point in points if point.round <= 10]
     assert tuple(pilot.points()) == points
     assert pilot.status == "finished"
-    assert pilot.description()["model_sha256"] == whole.description()["model_sha256"]
+    assert pilot.description()["model_sha256"] == RunFolder(tmp_path / "run").description()["model_sha256"]
 
 
 @pytest.mark.parametrize("rounds", [0, 10])

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from slotwise.aggregation import Vector
 from slotwise.learning import Evaluation, Task, TrainingStart
 from slotwise.learning.randomness import Purpose, generator
-from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs import RunConfig, RunFolder, RunResult, RunSession
 
 sys.path.insert(0, str(Path(__file__).parent))  # option_contexts.py
 
@@ -32,6 +33,12 @@ class Toy:
 
     def named_arrays(self, model: Vector) -> Mapping[str, NDArray[np.float32]]:
         return {"weight": model[:6].reshape(2, 3), "bias": model[6:]}
+
+
+def train_in(folder: RunFolder, config: RunConfig, **how: Any) -> RunResult:
+    """Train the run that a folder was created for, from its newest checkpoint on."""
+    with RunSession(folder, config, resume=True, **how) as session:
+        return session.train()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from slotwise.learning import Task, TrainingStart
 from slotwise.learning.attack import Attacked
 from slotwise.learning.quantisation import Quantised
-from slotwise.runs import Observer, RunConfig, RunFolder, execute
+from slotwise.runs import Observer, RunConfig, RunFolder, run
 from slotwise.runs.execution import build_task
 
 SMALL = RunConfig.from_options({"devices": 4, "group_size": 2, "samples_per_device": 20, "local_steps": 1})
@@ -25,7 +25,7 @@ class Notes(Observer):
 def test_attackers_are_shown_and_kept_in_run_json(tmp_path: Path, toy: Task, parameters: RunConfig) -> None:
     config = parameters.with_options(attack="noise", attack_share=0.5)
     observer = Notes()
-    execute(RunFolder.create(tmp_path / "run", config), config, task=toy, observer=observer)
+    run(config, tmp_path / "run", task=toy, observer=observer)
     folder = RunFolder.open(tmp_path / "run")
     assert tuple(folder.description()["attackers"]) == config.attackers()
     assert ", ".join(map(str, config.attackers())) in observer.notices[0]
@@ -36,9 +36,8 @@ def test_a_run_without_attackers_does_not_mention_them(
     tmp_path: Path, toy: Task, parameters: RunConfig
 ) -> None:
     observer = Notes()
-    folder = RunFolder.create(tmp_path / "run", parameters)
-    execute(folder, parameters, task=toy, observer=observer)
-    assert "attackers" not in folder.description()
+    folder = run(parameters, tmp_path / "run", task=toy, observer=observer).folder
+    assert "attackers" not in RunFolder(folder).description()
     assert observer.notices == []
 
 

@@ -16,8 +16,8 @@ PRELUDE = """
 import json, os, signal, sys, traceback
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from conftest import Toy
-from slotwise.runs import RunFolder, RunConfig, execute
+from conftest import Toy, train_in
+from slotwise.runs import RunFolder, RunConfig
 
 PARAMETERS = RunConfig().with_options(devices=6, group_size=2, compute_slots=2, deadline=8, evaluate_every=1)
 if len(sys.argv) > 3:
@@ -59,9 +59,8 @@ def go_on(path):
     folder = RunFolder(path)
     if not folder.is_run:
         RunFolder.create(path, PARAMETERS)
-    history, damaged = folder.checkpoints.load()
-    assert not damaged
-    execute(folder, folder.parameters(), task=Toy(), resume=history, checkpoint_every=0)
+    assert not folder.checkpoints.load()[1]
+    train_in(folder, folder.parameters(), task=Toy(), checkpoint_every=0)
 
 def result(path):
     document = RunFolder(path).description()

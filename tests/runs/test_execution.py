@@ -9,9 +9,11 @@ import pytest
 from slotwise.aggregation import Vector
 from slotwise.errors import InputError, UserError
 from slotwise.learning import Diverged, Evaluation, History, Point, Task, TrainingStart
-from slotwise.runs import Observer, RunConfig, RunFolder, RunResult, execute, model_sha256, resume, run
+from slotwise.runs import Observer, RunConfig, RunFolder, RunResult, model_sha256, resume, run
 from slotwise.runs.checkpoints import Checkpoints
 from slotwise.schedule import Timeline
+
+from .conftest import train_in
 
 
 class StopAfter(Observer):
@@ -29,7 +31,7 @@ class StopAfter(Observer):
 def straight(tmp_path: Path, parameters: RunConfig, toy: Task) -> RunFolder:
     """The same run, undisturbed."""
     folder = RunFolder.create(tmp_path / "straight", parameters)
-    execute(folder, parameters, task=toy)
+    train_in(folder, parameters, task=toy)
     return folder
 
 
@@ -41,7 +43,7 @@ def result(folder: RunFolder) -> tuple[object, ...]:
 
 
 def stopped(folder: RunFolder, parameters: RunConfig, toy: Task, rounds: int) -> RunResult:
-    return execute(folder, parameters, task=toy, checkpoint_every=0, observer=StopAfter(rounds))
+    return train_in(folder, parameters, task=toy, checkpoint_every=0, observer=StopAfter(rounds))
 
 
 def test_a_finished_run_says_all_there_is_to_say(straight: RunFolder, toy: Task) -> None:
@@ -71,8 +73,7 @@ def test_a_stopped_run_goes_on_to_the_same_end(
     outcome = stopped(folder, parameters, toy, rounds)
     assert outcome.status == folder.status == "interrupted"
     assert outcome.history.rounds == rounds
-    history, _ = folder.checkpoints.load()
-    execute(folder, parameters, task=toy, workers=2, resume=history)
+    train_in(folder, parameters, task=toy, workers=2)
     assert result(folder) == result(straight)
 
 
@@ -90,7 +91,7 @@ def test_a_damaged_checkpoint_costs_rounds_but_changes_nothing(
     history, damaged = folder.checkpoints.load()
     assert history is not None
     assert (history.rounds, len(damaged)) == (19, 1)
-    execute(folder, parameters, task=toy, resume=history)
+    train_in(folder, parameters, task=toy)
     assert result(folder) == result(straight)
 
 
@@ -99,8 +100,7 @@ def test_a_copied_run_goes_on_elsewhere(
 ) -> None:
     stopped(folder, parameters, toy, 20)
     copy = RunFolder(folder.path.rename(folder.path.with_name("elsewhere")))
-    history, _ = copy.checkpoints.load()
-    execute(copy, copy.parameters(), task=toy, resume=history)
+    train_in(copy, copy.parameters(), task=toy)
     assert result(copy) == result(straight)
 
 
@@ -109,7 +109,7 @@ def test_zero_seconds_between_checkpoints_means_every_round(
 ) -> None:
     saved: list[int] = []
     monkeypatch.setattr(Checkpoints, "save", lambda _, history: saved.append(history.rounds))
-    execute(folder, parameters, task=toy, checkpoint_every=0)
+    train_in(folder, parameters, task=toy, checkpoint_every=0)
     assert saved == [*range(1, 41), 40]
 
 
@@ -118,7 +118,7 @@ def test_a_short_run_writes_one_checkpoint_at_its_end(
 ) -> None:
     saved: list[int] = []
     monkeypatch.setattr(Checkpoints, "save", lambda _, history: saved.append(history.rounds))
-    execute(folder, parameters, task=toy, checkpoint_every=1000)
+    train_in(folder, parameters, task=toy, checkpoint_every=1000)
     assert saved == [40]
 
 
@@ -127,7 +127,7 @@ def test_seconds_between_checkpoints_must_be_some(
     seconds: float, folder: RunFolder, parameters: RunConfig, toy: Task
 ) -> None:
     with pytest.raises(InputError, match="checkpoint_every"):
-        execute(folder, parameters, task=toy, checkpoint_every=seconds)
+        train_in(folder, parameters, task=toy, checkpoint_every=seconds)
 
 
 def test_the_watcher_is_told_the_schedule_the_rounds_and_the_points(
@@ -147,7 +147,7 @@ def test_the_watcher_is_told_the_schedule_the_rounds_and_the_points(
             self.entries.append(point)
 
     diary = Diary()
-    outcome = execute(folder, parameters, task=toy, observer=diary)
+    outcome = train_in(folder, parameters, task=toy, observer=diary)
     assert diary.entries[0] == (parameters.simulate(), None)
     assert [entry for entry in diary.entries if isinstance(entry, int)] == list(range(40))
     assert tuple(entry for entry in diary.entries if isinstance(entry, Point)) == outcome.history.points
@@ -181,7 +181,7 @@ def test_the_observer_is_told_of_the_end_when_the_files_are_written(
     folder: RunFolder, parameters: RunConfig, toy: Task, rounds: int, end: str
 ) -> None:
     observer = Ends(rounds)
-    execute(folder, parameters, task=toy, observer=observer)
+    train_in(folder, parameters, task=toy, observer=observer)
     assert observer.told == [("opened", parameters), "started", (end, end)]
 
 
@@ -192,7 +192,7 @@ def test_the_observer_is_told_of_a_failure(folder: RunFolder, parameters: RunCon
 
     observer = Failing()
     with pytest.raises(ZeroDivisionError):
-        execute(folder, parameters, task=toy, observer=observer)
+        train_in(folder, parameters, task=toy, observer=observer)
     assert observer.told[-1] == ("failed", "interrupted")
 
 
@@ -206,7 +206,6 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stopped(folder, parameters, toy, 20)
-    before, _ = folder.checkpoints.load()
     target = os if failing == "fsync" else Path
 
     def full(*_: object) -> None:
@@ -215,12 +214,12 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(
     with monkeypatch.context() as patch:
         patch.setattr(target, failing, full)
         with pytest.raises(UserError, match=r"^cannot write .*: No space left on device$"):
-            execute(folder, parameters, task=toy, checkpoint_every=0, resume=before)
+            train_in(folder, parameters, task=toy, checkpoint_every=0)
     after, damaged = folder.checkpoints.load()
     assert damaged == []
     assert after is not None
     assert after.rounds == 20
-    execute(folder, parameters, task=toy, resume=after)
+    train_in(folder, parameters, task=toy)
     assert result(folder) == result(straight)
 
 
@@ -242,7 +241,7 @@ def test_a_diverged_run_keeps_what_there_was(folder: RunFolder, toy: Task, strai
         schedule="async", devices=6, group_size=2, compute_slots=2, deadline=122, evaluate_every=1
     )
     with pytest.raises(Diverged, match="in round 3"):
-        execute(folder, parameters, task=Poisoned(toy))
+        train_in(folder, parameters, task=Poisoned(toy))
     document = json.loads((folder.path / "run.json").read_text())
     history, _ = folder.checkpoints.load()
     assert history is not None
@@ -255,7 +254,7 @@ def test_a_diverged_run_keeps_what_there_was(folder: RunFolder, toy: Task, strai
 
 def test_one_process_trains_a_run_at_a_time(folder: RunFolder, parameters: RunConfig, toy: Task) -> None:
     with folder.held(), pytest.raises(UserError, match="another process"):
-        execute(folder, parameters, task=toy)
+        train_in(folder, parameters, task=toy)
 
 
 @pytest.mark.parametrize(
@@ -270,8 +269,9 @@ def test_one_process_trains_a_run_at_a_time(folder: RunFolder, parameters: RunCo
 def test_a_checkpoint_of_another_run_is_refused(
     history: History, folder: RunFolder, parameters: RunConfig, toy: Task
 ) -> None:
+    folder.checkpoints.save(history)
     with pytest.raises(UserError, match="belong to different runs"):
-        execute(folder, parameters, task=toy, resume=history)
+        train_in(folder, parameters, task=toy)
 
 
 def test_run_makes_a_folder_and_trains_in_it(
@@ -370,7 +370,7 @@ def test_a_finished_run_is_returned_as_it_is(straight: RunFolder, with_checkpoin
 
 def test_a_diverged_run_is_not_resumed(folder: RunFolder, toy: Task) -> None:
     with pytest.raises(Diverged):
-        execute(folder, folder.parameters(), task=Poisoned(toy))
+        train_in(folder, folder.parameters(), task=Poisoned(toy))
     with pytest.raises(UserError, match="diverged"):
         resume(folder, task=toy)
 
@@ -412,7 +412,7 @@ def test_a_task_that_fails_leaves_a_run_that_is_resumed_when_it_is_corrected(
 ) -> None:
     task = Failing(toy, method)
     with pytest.raises(RuntimeError, match="in the user's task"):
-        execute(folder, parameters, task=task, checkpoint_every=0)
+        train_in(folder, parameters, task=task, checkpoint_every=0)
     description = folder.description()
     assert description["status"] == "interrupted"
     assert "RuntimeError: in the user's task" in description["error"]

@@ -9,9 +9,11 @@ import pytest
 from slotwise.errors import ConflictError, InputError, UserError
 from slotwise.learning import Task
 from slotwise.learning.quantisation import Quantised
-from slotwise.runs import RunConfig, RunFolder, execute, read_toml
+from slotwise.runs import RunConfig, RunFolder, read_toml
 from slotwise.runs.config import PAPER_OPTIONS
 from slotwise.runs.execution import build_task
+
+from .conftest import train_in
 
 SMALL: dict[str, Any] = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": 122}
 
@@ -37,7 +39,7 @@ FLEETS: list[dict[str, Any]] = [
 
 def run(path: Path, parameters: RunConfig, task: Task, workers: int = 1) -> dict[str, Any]:
     folder = RunFolder.create(path, parameters)
-    execute(folder, parameters, task=task, workers=workers)
+    train_in(folder, parameters, task=task, workers=workers)
     return folder.description()
 
 
@@ -107,7 +109,7 @@ def test_a_run_does_not_need_its_fleet_file_any_more(tmp_path: Path, toy: Task) 
     path.write_text("device,compute_slots\n1,1\n")
     assert folder.parameters().simulate() == parameters.simulate()
     undisturbed = run(tmp_path / "other", parameters, toy)
-    execute(folder, folder.parameters(), task=toy)
+    train_in(folder, folder.parameters(), task=toy)
     assert folder.description()["model_sha256"] == undisturbed["model_sha256"]
 
 

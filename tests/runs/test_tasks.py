@@ -11,8 +11,10 @@ from slotwise.errors import ConflictError, InputError, NoEffectError, UserError
 from slotwise.learning import TrainingStart
 from slotwise.learning.cnn_task import CnnTask
 from slotwise.learning.randomness import Purpose, generator
-from slotwise.runs import RunConfig, RunFolder, execute
+from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.execution import build_task, check_task
+
+from .conftest import train_in
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = "examples.own_task.logistic:make_task"
@@ -126,7 +128,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> RunConfig:
 
 def test_the_example_learns_and_its_run_can_be_read_back(example: RunConfig, tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run", example)
-    outcome = execute(folder, example)
+    outcome = train_in(folder, example)
     first, last = outcome.history.points[0], outcome.history.points[-1]
     assert outcome.status == "finished"
     assert last.loss < 0.8 * first.loss
@@ -135,7 +137,7 @@ def test_the_example_learns_and_its_run_can_be_read_back(example: RunConfig, tmp
 
 def test_any_number_of_workers_gives_the_example_the_same_bits(example: RunConfig, tmp_path: Path) -> None:
     folders = [RunFolder.create(tmp_path / str(workers), example) for workers in (1, 2)]
-    one, two = (execute(folder, example, workers=n + 1) for n, folder in enumerate(folders))
+    one, two = (train_in(folder, example, workers=n + 1) for n, folder in enumerate(folders))
     assert np.array_equal(one.history.model, two.history.model)
 
 

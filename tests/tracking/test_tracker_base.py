@@ -11,7 +11,7 @@ from slotwise.errors import UserError
 from slotwise.learning import Point, train
 from slotwise.learning.task import RESERVED
 from slotwise.runs import Observer, RunConfig, RunFolder, run
-from slotwise.runs.execution import RunEnd
+from slotwise.runs.session import RunEnd
 from slotwise.tracking import Tracker, tracker
 from slotwise.tracking.tracker_base import values_of
 

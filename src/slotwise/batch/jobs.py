@@ -24,7 +24,7 @@ from slotwise.learning.models import NetworkModel
 from slotwise.machine import available_cores
 from slotwise.observer import BaseObserver
 from slotwise.runs.data_identity import DataUse, refuse_mixed_data
-from slotwise.runs.execution import check_interval
+from slotwise.runs.session import check_interval
 from slotwise.scenario import whole
 
 FETCH_CIFAR10 = missing_notice("cifar10")

@@ -11,9 +11,10 @@ from slotwise.data import Dataset
 from slotwise.learning import Diverged, History, Point, Task
 from slotwise.learning.workers import WorkerPlan
 from slotwise.learning.workers.ray_workers import ClusterLost
-from slotwise.runs import Observer, RunConfig, execute
-from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, build_task
+from slotwise.runs import Observer, RunConfig, RunSession
+from slotwise.runs.execution import build_task
 from slotwise.runs.run_timeline import schedule_timeline
+from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.schedule import Timeline
 
 PROGRESS_INTERVAL = 0.25  # seconds
@@ -113,20 +114,17 @@ def train_job(executor: Executor, job: Job, workers: int | WorkerPlan, make_task
     """Train or resume a job here, in the folder of the executor; return the reason if it fails."""
     run_folder, config = executor.folder.run(job.run.name), job.run.config
     try:
-        resume, is_new = None, not run_folder.is_run
-        if not is_new:
-            resume, _ = run_folder.checkpoints.load()
-        execute(
+        with RunSession(
             run_folder,
             config,
             task=make_task(config),
             timeline=schedule_timeline(config),
             workers=workers,
             checkpoint_every=executor.checkpoint_every,
-            resume=resume,
-            create=is_new,
+            resume=run_folder.is_run,
             observer=_JobObserver(job, executor.observer),
-        )
+        ) as session:
+            session.train()
     except Diverged as error:
         return f"diverged in round {error.round}"
     except ClusterLost:

@@ -35,7 +35,7 @@ from slotwise.report.tables import cost_line
 from slotwise.runs import RunConfig, RunFolder, RunResult
 from slotwise.runs import resume as resume_run
 from slotwise.runs import run as start_run
-from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS
+from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.runs.slot_duration import powers_of_run
 from slotwise.runs.toml_options import blaming_file, read_toml
 from slotwise.tracking import TRACKERS, tracker

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from slotwise.runs.execution import RunEnd
+from slotwise.runs.session import RunEnd
 from slotwise.tracking.tracker_base import NOTHING, Notify, Tracker, import_library
 
 if TYPE_CHECKING:

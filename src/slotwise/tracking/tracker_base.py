@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from slotwise.errors import UserError
 from slotwise.files import read_document, write_document
 from slotwise.learning.task import COLUMNS, TRACKED_NAMES
-from slotwise.runs.execution import Observer, RunEnd
+from slotwise.runs.session import Observer, RunEnd
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from contextlib import nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import UserError
-from slotwise.runs.execution import RunEnd
+from slotwise.runs.session import RunEnd
 from slotwise.tracking.tracker_base import NOTHING, PROJECT, Notify, Tracker, import_library, one_line
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
 from slotwise.options import names_of
 from slotwise.runs import RunConfig
-from slotwise.runs.execution import SECONDS_BETWEEN_CHECKPOINTS, check_interval
+from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS, check_interval
 from slotwise.scenario import checked, whole
 from slotwise.schedule import Scheduler, Timeline, ready_policy, scheduler_for
 
