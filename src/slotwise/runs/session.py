@@ -191,7 +191,7 @@ class RunSession:
         self._resume, self._overwrite = resume, overwrite
         self._timeline = simulate_run(config) if timeline is None else timeline
         self._task = CheckedTask.of(build_task(config) if task is None else task)
-        self._entries = {} if task_object is None else {"task_object": task_object}  # of run.json
+        self._entries: dict[str, Any] = {} if task_object is None else {"task_object": task_object}  # of run.json
 
     def __enter__(self) -> Self:
         folder, config, rule = self._folder, self._config, loaded(self._config.rule)
@@ -287,7 +287,7 @@ class RunSession:
 
         If that fails too, there is still the last checkpoint.
         """
-        told = {"error": describe_error(error)}
+        told: dict[str, Any] = {"error": describe_error(error)}
         # `history` waits for evaluations: user code that has failed may fail there again.
         with suppress(Exception, SystemExit):
             self._save_all(self._training.history(), "interrupted", **told)
