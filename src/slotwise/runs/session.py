@@ -191,7 +191,8 @@ class RunSession:
         self._resume, self._overwrite = resume, overwrite
         self._timeline = simulate_run(config) if timeline is None else timeline
         self._task = CheckedTask.of(build_task(config) if task is None else task)
-        self._entries: dict[str, Any] = {} if task_object is None else {"task_object": task_object}  # of run.json
+        # Entries of run.json.
+        self._entries: dict[str, Any] = {} if task_object is None else {"task_object": task_object}
 
     def __enter__(self) -> Self:
         folder, config, rule = self._folder, self._config, loaded(self._config.rule)
