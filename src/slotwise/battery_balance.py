@@ -34,7 +34,7 @@ class BatteryBalance(NamedTuple):
 def nanojoules(timeline: Timeline) -> tuple[list[int], ...]:
     """Return the columns of a `BatteryBalance` in whole nanojoules."""
     fleet, last = timeline.fleet, timeline.last_slot
-    if fleet is None or fleet.batteries is None:
+    if fleet.batteries is None:
         raise InputError("fleet", "without batteries", "a fleet with batteries")
     computing, sending = ([0] * fleet.devices for _ in range(2))
     ledger, batteries = Ledger(fleet.batteries, fleet.devices), fleet.batteries

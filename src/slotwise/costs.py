@@ -262,7 +262,7 @@ def _spans(timeline: Timeline) -> Iterator[tuple[Column, Column, Column]]:
         np.concatenate([timeline.end, until]),
     )
     yield (done.device, done.arrival, np.minimum(timeline.received_at(done.version), done.departure))
-    absences = timeline.fleet.absences if timeline.fleet else ()
+    absences = timeline.fleet.absences
     away = [(n, leaves, last if returns is None else returns) for n, leaves, returns in absences]
     device, start, end = np.array(away, dtype=np.int64).reshape(-1, 3).T
     yield (device, np.minimum(start, last), np.minimum(end, last))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import count, repeat
 from typing import Any, Literal, NamedTuple, get_args
@@ -103,8 +103,11 @@ class Fleet:
     @classmethod
     def equal(cls, scenario: Scenario) -> Fleet:
         """Return the devices of the paper: all equal and without faults."""
-        n = scenario.devices
-        return cls(compute_slots=(scenario.compute_slots,) * n, link_slots=(scenario.link_slots,) * n)
+        # Not checked once more, device by device: of a million devices that takes longer than their schedule.
+        fleet, slots = object.__new__(cls), (scenario.compute_slots, scenario.link_slots)
+        each = {"compute_slots": (slots[0],) * scenario.devices, "link_slots": (slots[1],) * scenario.devices}
+        fleet.__dict__.update({**_USUAL, **each, "slots_of_all": slots})
+        return fleet
 
     @property
     def devices(self) -> int:
@@ -122,14 +125,19 @@ class Fleet:
         """The probability with which the device with the worst link loses an uplink."""
         return max(self.device_uplink_loss, default=self.uplink_loss)
 
+    @cached_property
+    def slots_of_all(self) -> tuple[int, int] | None:
+        """Slots of a training and of an uplink, if they are the same for all devices."""
+        compute, link = set(self.compute_slots), set(self.link_slots)
+        return (*compute, *link) if len(compute) == len(link) == 1 else None  # type: ignore[return-value]
+
     def is_equal_to(self, scenario: Scenario, *, lossy_link: bool = False) -> bool:
         """Return whether these are the scenario's equal devices, without faults.
 
         Over a link that may lose uplinks the retransmission makes a difference, too.
         """
-        alike = set(self.compute_slots) == {scenario.compute_slots}
         usual = self.faultless and (not lossy_link or self.retransmission == Fleet.retransmission)
-        return usual and alike and set(self.link_slots) == {scenario.link_slots}
+        return usual and self.slots_of_all == (scenario.compute_slots, scenario.link_slots)
 
     def check_size(self, scenario: Scenario) -> None:
         """Raise an InputError for a scenario of more or fewer devices."""
@@ -208,9 +216,12 @@ class Fleet:
     def from_dict(cls, document: Mapping[str, Any]) -> Fleet:
         """Return the fleet that `as_dict` describes; earlier versions call the uplink loss ``loss``."""
         absences = tuple(Absence(**absence) for absence in document.get("absences", ()))
-        fields = {"uplink_loss" if name == "loss" else name: value for name, value in document.items()}
+        values = {"uplink_loss" if name == "loss" else name: value for name, value in document.items()}
         batteries = None if not document.get("batteries") else Batteries.from_dict(document["batteries"])
-        return cls(**{**fields, "absences": absences, "batteries": batteries})
+        return cls(**{**values, "absences": absences, "batteries": batteries})
+
+
+_USUAL = {item.name: item.default for item in fields(Fleet) if item.default is not MISSING}
 
 
 def _listed(name: str, values: Any) -> tuple[Any, ...]:

@@ -2,18 +2,19 @@
 
 from slotwise.schedule.events import Agenda
 from slotwise.schedule.link import BlockLink, FleetLink, Link, Transmission
+from slotwise.schedule.free_delay import automatic_delay, completed_rounds
 from slotwise.schedule.policies import (
     POLICIES,
     POLICY,
     Asynchronous,
     IntentionalDelay,
+    Participation,
     PolicyChoice,
     Schedule,
     Synchronous,
+    ready_policy,
 )
-from slotwise.schedule.policies.intentional_delay import Delay, automatic_delay, completed_rounds
-from slotwise.schedule.policies.synchronous import Participation
-from slotwise.schedule.policy import Delivery, Policy
+from slotwise.schedule.policy import Delay, Delivery, Policy
 from slotwise.schedule.scheduler import Scheduler, SchedulerState
 from slotwise.schedule.scheduler_events import (
     Deliver,
@@ -26,13 +27,21 @@ from slotwise.schedule.scheduler_events import (
     Ready,
     Sent,
 )
-from slotwise.schedule.selection import Selection, Waiting
-from slotwise.schedule.selections import SELECTIONS, RandomSelection, first_ready, round_robin
-from slotwise.schedule.simulation import ready_policy, refuse_too_many_uplinks, scheduler_for, simulate
+from slotwise.schedule.selections import (
+    SELECTIONS,
+    RandomSelection,
+    Selection,
+    Waiting,
+    first_ready,
+    round_robin,
+)
+from slotwise.schedule.simulation import case_of, scheduler_for, simulate, timeline_of
+from slotwise.schedule.simulators import Simulator, most_uplinks, refuse_too_many_uplinks, simulator_of
 from slotwise.schedule.timeline import Record, Timeline
 
 __all__ = [  # noqa: RUF022  (grouped by use)
-    "simulate", "scheduler_for", "refuse_too_many_uplinks", "Timeline", "Record",
+    "simulate", "scheduler_for", "case_of", "timeline_of", "Timeline", "Record",
+    "Simulator", "simulator_of", "most_uplinks", "refuse_too_many_uplinks",
     "Policy", "POLICY", "PolicyChoice", "POLICIES", "ready_policy", "Schedule", "Synchronous", "Asynchronous",
     "IntentionalDelay",
     "Delivery", "Delay", "Participation", "automatic_delay", "completed_rounds",

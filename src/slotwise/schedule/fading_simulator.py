@@ -10,24 +10,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
 
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
-from slotwise.schedule.link import BlockLink, Integers, Link, RayleighDraws, RayleighLink
-from slotwise.schedule.policies.asynchronous import Asynchronous, FixedDelay
-from slotwise.schedule.policies.intentional_delay import IntentionalDelay
-from slotwise.schedule.policy import Policy
-from slotwise.schedule.selection import Selection
-from slotwise.schedule.selections import best_channel, largest_age, proportional_fair
-from slotwise.schedule.selections.proportional_fair_selection import spectral_efficiency
+from slotwise.schedule.link import BlockLink, Integers, RayleighDraws, RayleighLink
+from slotwise.schedule.policy import FixedDelay, Policy
+from slotwise.schedule.selections import spectral_efficiency
+from slotwise.schedule.simulators import BY_VALUE
 from slotwise.schedule.timeline import Record, Timeline
 
-# Selections that break ties by index alone: the compiled loop keeps no order of arrival.
-SELECTED: tuple[Selection, ...] = (best_channel, proportional_fair, largest_age)
 _TABLE = 65_536  # entries of the table of a link that is asked for at once; they fit the cache
 _ROWS = 4096  # rows that are made room for at first
 _NO_LIMIT = 2**62
@@ -36,26 +30,16 @@ _NO_DRAWS = RayleighDraws(np.empty(0, np.uint64), _NUMBERS, _NUMBERS, np.empty(0
 
 
 def fading_timeline(
-    scenario: Scenario, policy: Policy, fleet: Fleet | None, rounds: int | None, link: Link | None
+    scenario: Scenario, policy: Policy, fleet: Fleet, rounds: int | None, link: BlockLink
 ) -> Timeline | None:
-    """Return the timeline, empty if no round fits; None if the case is not one of this module."""
-    delay = getattr(policy, "delay", 0)
-    known = isinstance(policy, Asynchronous | IntentionalDelay) and delay != "auto"
-    if not known or not isinstance(link, BlockLink) or scenario.sub_channels > 1:
-        return None
-    if policy.selection not in SELECTED or scenario.group_size_changes:
-        return None
-    devices = fleet or Fleet.equal(scenario)
-    if devices.jitter or devices.absences or devices.batteries or find_spec("numba") is None:
-        return None
-    delivery = FixedDelay(scenario.devices, scenario.group_size, scenario.checked_delay(delay))
-    played = _Simulation(scenario, policy, devices, link).play(delivery, rounds)
+    """Return the timeline, empty if no round fits; None if a rule of the Scheduler for rare cases applies."""
+    delivery = FixedDelay(scenario.devices, scenario.group_size, scenario.checked_delay(policy.wait))
+    played = _Simulation(scenario, policy, fleet, link).play(delivery, rounds)
     if played is None:
         return None
-    own = None if devices.is_equal_to(scenario, lossy_link=True) else devices
     # There may be millions of uplinks: they stay arrays, and are not put into the lists of a Record.
     # The copies below let go of buffers that are up to twice as large.
-    timeline = Timeline.of(scenario, policy.name, delivery.delay, played.record, own)
+    timeline = Timeline.of(scenario, policy.name, delivery.delay, played.record, fleet)
     k, device, version, start, end = played.uplinks.T
     narrow = {"round": k, "device": device, "version": version}
     columns = {name: column.astype(np.int32) for name, column in narrow.items()}
@@ -79,7 +63,7 @@ class _Simulation:
 
         self.kernel, self.scenario, self.link = fading_kernel, scenario, link
         count, self.deadline = scenario.devices, scenario.deadline or _NO_LIMIT
-        place = SELECTED.index(policy.selection)
+        place = BY_VALUE.index(policy.selection)
         self.kind = (fading_kernel.BY_CHANNEL, fading_kernel.BY_SHARE, fading_kernel.BY_AGE)[place]
         again, self.erasure = fleet.retransmission, fleet.retransmission == "erasure"
         bits = (link.coherence_slots, link.fixed_slots, link.update_bits, link.give_up_slots)

@@ -150,9 +150,9 @@ class FleetLink:
     planned_broadcast_slots: int
 
     @classmethod
-    def of(cls, scenario: Scenario, fleet: Fleet | None = None) -> FleetLink:
-        """Return the link of a scenario whose devices may be unequal."""
-        return cls(fleet or Fleet.equal(scenario), scenario.link_slots)
+    def of(cls, scenario: Scenario, fleet: Fleet) -> FleetLink:
+        """Return the link of a scenario with these devices."""
+        return cls(fleet, scenario.link_slots)
 
     @property
     def planned_slots(self) -> Sequence[int]:

@@ -2,8 +2,7 @@
 
 Between two uplinks nothing is decided, so there is no need for events: the loop goes from the end of an
 uplink to that of the next. The devices may have any speeds, jitter and losses; bookings are made by the same
-`Delivery` that a Scheduler asks. Policies use this as their fast path for unequal devices. It must equal the
-Scheduler driven event by event: tests compare both.
+`Delivery` that a Scheduler asks. It must equal the Scheduler driven event by event: tests compare both.
 """
 
 from __future__ import annotations
@@ -16,34 +15,22 @@ from math import inf
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
 from slotwise.schedule.policy import Booking, Delivery, Policy
-from slotwise.schedule.selections.first_ready_selection import first_ready
 from slotwise.schedule.timeline import Record, Timeline
 
 _AT_ONCE = -1  # a turn before every slot
 _NONE_ABSENT: frozenset[int] = frozenset()
 
 
-def one_at_a_time(
-    scenario: Scenario, policy: Policy, fleet: Fleet | None, rounds: int | None
-) -> Timeline | None:
-    """Return the timeline, empty if no round fits; None if events or several uplinks at once matter."""
-    if fleet is None or not applies(scenario, policy, fleet):
-        return None
-    scenario.check_horizon(rounds)
+def one_at_a_time(scenario: Scenario, policy: Policy, fleet: Fleet, rounds: int | None) -> Timeline:
+    """Return the timeline, empty if no round fits; only where `sends_one_at_a_time` holds."""
     delivery = policy.delivery(scenario, fleet, rounds)
-    simulation = Simulation(scenario, delivery, fleet)
+    simulation = OneAtATime(scenario, delivery, fleet)
     for _ in islice(simulation.rounds(scenario.deadline), rounds):
         pass
     return Timeline.of(scenario, policy.name, delivery.delay, simulation.record, fleet)
 
 
-def applies(scenario: Scenario, policy: Policy, fleet: Fleet) -> bool:
-    """Return whether this module can simulate the case."""
-    in_turn = policy.selection is first_ready and not scenario.group_size_changes
-    return in_turn and scenario.sub_channels == 1 and not fleet.absences and fleet.batteries is None
-
-
-class Simulation:
+class OneAtATime:
     """State of one simulation; `record` has the rounds that are complete.
 
     ``ready`` and ``pending`` are heaps: updates that wait for the channel, by turn, and trainings under way,

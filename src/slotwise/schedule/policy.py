@@ -9,17 +9,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from itertools import chain, repeat
+from typing import ClassVar, Literal, Protocol, Self
+
+import numpy as np
 
 from slotwise.errors import UserError
 from slotwise.fleet import Fleet
 from slotwise.options import loaded, resolved
 from slotwise.scenario import Scenario
-from slotwise.schedule.selection import Selection
-from slotwise.schedule.selections import SELECTION, RandomSelection, SelectionChoice, first_ready
-from slotwise.schedule.timeline import Timeline
+from slotwise.schedule.selections import SELECTION, RandomSelection, Selection, SelectionChoice, first_ready
+from slotwise.schedule.timeline import Column
 
 Booking = tuple[int, Sequence[int]]  # (model version, devices that receive it)
+Delay = int | Literal["auto"]
 
 
 class Delivery(ABC):
@@ -66,6 +69,71 @@ class Delivery(ABC):
         return round_number + 1
 
 
+class Batched(Protocol):
+    """A delivery that says in advance in which order equal devices send (`batches_timeline`)."""
+
+    delay: int
+
+    def batches(self) -> Iterable[int]:
+        """Yield the number of receivers of w_0, w_1, …"""
+        ...
+
+    def queue(self, length: int) -> Column:
+        """Return the first ``length`` devices that receive a model, in the order in which they send."""
+        ...
+
+
+@dataclass(frozen=True)
+class FixedDelay(Delivery):
+    """Algorithms 1 and 2: the senders of round k receive w_{k+delay+1}; delay 0 is asynchronous FL.
+
+    Devices 1..(G−delay)S start from w_0 and the next groups of S receive w_1, …, w_delay. If S does not
+    divide N, the last group is the short one.
+    """
+
+    devices: int
+    group_size: int
+    delay: int = 0
+
+    def initial(self, absent: Set[int]) -> Iterable[Booking]:  # noqa: ARG002
+        """Return Algorithm 2's initial sets: S_{−alpha−1}, then one group for each of w_1, …, w_alpha."""
+        groups = -(-self.devices // self.group_size)
+        last = min((groups - self.delay) * self.group_size, self.devices)
+        yield 0, range(1, last + 1)
+        for version in range(1, self.delay + 1):
+            first, last = last + 1, min(last + self.group_size, self.devices)
+            yield version, range(first, last + 1)
+
+    def after(self, round_number: int, senders: Sequence[int], absent: Set[int]) -> Iterable[Booking]:  # noqa: ARG002
+        """Follow line 13 of Algorithm 2: the server sends w_{k+1} to S_{k−alpha}."""
+        # This holds for any group size: only the initial sets depend on it, so `resized` changes nothing.
+        yield round_number + self.delay + 1, senders
+
+    def batches(self) -> Iterable[int]:
+        """Yield the number of receivers of w_0, w_1, …: the initial sets, then S each."""
+        initial = (len(devices) for _, devices in self.initial(frozenset()))
+        return chain(initial, repeat(self.group_size))
+
+    def queue(self, length: int) -> Column:
+        """Return equal devices in the order in which they send: 1..N, then each round's senders again.
+
+        The senders of a round are sorted, because they all receive the same model and then tie. It only
+        matters if S does not divide N. All rounds within N places of the known part are sorted at once.
+        """
+        devices, size = self.devices, self.group_size
+        queue = np.empty(max(length, devices), dtype=np.int32)
+        queue[:devices] = np.arange(1, devices + 1)
+        known, copied = devices, 0
+        while known < length:
+            # Only rounds whose senders are all known can be sorted and appended.
+            rounds = min((known - copied) // size, -(-(length - known) // size))
+            block = np.sort(queue[copied : copied + rounds * size].reshape(rounds, size), axis=1).ravel()
+            part = block[: length - known]
+            queue[known : known + len(part)] = part
+            known, copied = known + len(part), copied + rounds * size
+        return queue[:length]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
     """A schedule: who receives which model, and who sends next.
@@ -94,13 +162,29 @@ class Policy(ABC):
         """True if another seed gives another schedule of the same devices."""
         return bool(getattr(self.selection, "depends_on_seed", False))
 
+    @property
+    def in_turn(self) -> bool:
+        """True if it is one of slotwise's own and devices send in the order in which they get ready.
+
+        Then nothing is decided between two uplinks, and no events are needed (`simulator_of`).
+        """
+        return False
+
+    @property
+    def wait(self) -> Delay | None:
+        """Rounds that all senders wait for their next model; None if the policy is not one of that kind.
+
+        "auto" are as many as cost nothing.
+        """
+        return None
+
     @abstractmethod
-    def delivery(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Delivery:
+    def delivery(self, scenario: Scenario, fleet: Fleet, rounds: int | None) -> Delivery:
         """Bind the policy to a scenario.
 
         Args:
             scenario: devices and channel.
-            fleet: the devices; None if all are equal and without faults.
+            fleet: the devices.
             rounds: the number of rounds that will be played at most; None if the deadline decides.
         """
 
@@ -108,12 +192,8 @@ class Policy(ABC):
         """Return the policy to use over a link whose slots and losses are not known in advance."""
         return self
 
-    def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:  # noqa: ARG002
-        """Return exactly what a Scheduler would make of it, without driving one; None if it cannot."""
-        return None
 
-
-def bound_delivery(policy: Policy, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Delivery:
+def bound_delivery(policy: Policy, scenario: Scenario, fleet: Fleet, rounds: int | None) -> Delivery:
     """Return `Policy.delivery`, checked: the policy may be the user's.
 
     Raises:

@@ -28,8 +28,7 @@ from slotwise.schedule.scheduler_events import (
     Ready,
     Sent,
 )
-from slotwise.schedule.selection import Selection, Waiting
-from slotwise.schedule.selections.first_ready_selection import first_ready
+from slotwise.schedule.selections import Selection, Waiting, first_ready
 
 _Update = tuple[int, int, int]  # (turn, device, version): the beginning of a `Waiting`
 _AT_ONCE = -1  # a turn before every slot

@@ -50,6 +50,7 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
     scenario: Scenario
     schedule: str  # the name of the policy, such as "sync", "async" or "idfl"
     delay: int | None  # intentional, in rounds; None if devices wait for different numbers of rounds
+    fleet: Fleet = field(repr=False)  # the devices
     round: Column = field(repr=False)  # of each uplink
     device: Column = field(repr=False)  # its sender
     version: Column = field(repr=False)  # k̂, the model its update was trained on
@@ -61,7 +62,6 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
     receiver_offsets: Column = field(repr=False)  # receivers of w_v are rows [offsets[v], offsets[v+1])
     # Uplinks that did not arrive: rows of (round, device, version, start, end).
     lost: Column = field(repr=False, default_factory=lambda: np.empty((0, 5), dtype=np.int64))
-    fleet: Fleet | None = None  # the devices, if they are not the scenario's equal ones
     # Waits for energy, before a training or another uplink: rows of (device, version, start, end). The end is
     # the slot in which the battery can pay, also if the device leaves before; NEVER_CHARGED if there is none.
     waits: Column = field(repr=False, default_factory=lambda: np.empty((0, 4), dtype=np.int64))
@@ -80,7 +80,7 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
 
     @classmethod
     def of(
-        cls, scenario: Scenario, schedule: str, delay: int | None, record: Record, fleet: Fleet | None
+        cls, scenario: Scenario, schedule: str, delay: int | None, record: Record, fleet: Fleet
     ) -> Timeline:
         """Return the timeline of a record."""
         table, lost = (
@@ -125,8 +125,13 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
 
     @property
     def last_slot(self) -> int:
-        """The slot at which the last round is complete."""
-        return int(self.broadcast_end[-1])
+        """The slot at which the last round is complete; 0 if there is none."""
+        return int(self.broadcast_end[-1]) if self.rounds else 0
+
+    @property
+    def equal_devices(self) -> bool:
+        """True if the devices are the scenario's equal ones, without faults."""
+        return self.fleet.is_equal_to(self.scenario, lossy_link=True)
 
     @cached_property
     def staleness(self) -> Column:
@@ -212,7 +217,7 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
         """Return the JSON form, round by round; it has a fleet only if devices are unequal."""
         return {
             "scenario": self.scenario.as_dict(),
-            **({} if self.fleet is None else {"fleet": self.fleet.as_dict()}),
+            **({} if self.equal_devices else {"fleet": self.fleet.as_dict()}),
             "schedule": self.schedule,
             "delay": self.delay,
             "starters": self.receivers(0).tolist(),
@@ -262,9 +267,8 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
                 [document["starters"], *(b["receivers"] for b in broadcasts)],
                 document.get("waits", ()),
             )
-            fleet = Fleet.from_dict(document["fleet"]) if "fleet" in document else None
-            if fleet is not None:
-                fleet.check_size(scenario)
+            fleet = Fleet.from_dict(document["fleet"]) if "fleet" in document else Fleet.equal(scenario)
+            fleet.check_size(scenario)
             return cls.of(scenario, document["schedule"], document["delay"], record, fleet)
         except UserError:
             raise
@@ -311,8 +315,8 @@ class Trainings(NamedTuple):
         start = timeline.received_at(version)
         if len(timeline.waits):
             start = _after_waits(timeline, device, version, start)
-        if fleet is None:
-            slots = np.full(len(device), timeline.scenario.compute_slots, dtype=np.int64)
+        if fleet.slots_of_all is not None and not fleet.jitter:
+            slots = np.full(len(device), fleet.slots_of_all[0], dtype=np.int64)
         elif not fleet.jitter:
             slots = np.array(fleet.compute_slots, dtype=np.int64)[device - 1]
         else:  # rows are sorted by device, so a device's trainings are in order
@@ -343,10 +347,10 @@ def _after_waits(timeline: Timeline, device: Column, version: Column, start: Col
     return np.where(key[row] == wanted, ends[row], start)
 
 
-def departures(fleet: Fleet | None, device: Column, slot: Column) -> Column:
+def departures(fleet: Fleet, device: Column, slot: Column) -> Column:
     """Return, for each row, the slot in which the device leaves next after ``slot``."""
     found = np.full(len(device), NEVER, dtype=np.int64)
-    for n, absences in fleet.absences_of.items() if fleet else ():
+    for n, absences in fleet.absences_of.items():
         # NEVER ends the list, so that every search finds an entry.
         leaves = np.array([*(absence.leaves for absence in absences), NEVER])
         mine = device == n

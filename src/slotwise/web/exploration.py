@@ -29,8 +29,7 @@ from slotwise.report.gantt.chart import (
 from slotwise.runs.config import RunConfig
 from slotwise.runs.slot_duration import powers_of_run
 from slotwise.runs.slow_link import explained
-from slotwise.schedule import Timeline, automatic_delay
-from slotwise.schedule.simulation import most_uplinks
+from slotwise.schedule import Simulator, Timeline, automatic_delay, most_uplinks
 from slotwise.web.controls import CASE, effective
 
 MOST_UPLINKS, MOST_EVENTS = 3_000_000, 400_000  # of a timeline in a page: about a second
@@ -58,7 +57,7 @@ class Timelines:
     def table(self, timeline: Timeline, window: Window) -> Any:
         """Return the intervals of all devices that have a slot in the window, as `activity_table` does."""
         later = 3 * timeline.scenario.groups + 2
-        if timeline.fleet is None and timeline.max_staleness() + 1 < later:
+        if timeline.equal_devices and timeline.max_staleness() + 1 < later:
             # Rounds long after the window change nothing in it: what is computed there is sent before them.
             seen = int(np.searchsorted(timeline.broadcast_end, window.end)) + later
             return activity_table(timeline.first(seen), window)
@@ -179,7 +178,7 @@ def frame(timeline: Timeline) -> dict[str, Any]:
 
 
 def _compute_slots(timeline: Timeline) -> int:
-    return int(np.mean(timeline.fleet.compute_slots)) if timeline.fleet else timeline.scenario.compute_slots
+    return int(np.mean(timeline.fleet.compute_slots))
 
 
 def part(

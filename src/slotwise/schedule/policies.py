@@ -1,25 +1,28 @@
-"""Synchronous FL: a round's participants all train on the newest model, and send when all have finished."""
+"""The policies that have a short name: synchronous, asynchronous and intentional-delay FL.
+
+To add one, write its class and name it in `POLICIES`.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from slotwise.errors import UserError
 from slotwise.fleet import Fleet
-from slotwise.options import Choice, Derived, loaded
+from slotwise.options import Choice, Derived, UserFunction, loaded
 from slotwise.scenario import LARGEST_SEED, Scenario, check_fields, whole
-from slotwise.schedule.equal_devices import equal_devices_timeline
-from slotwise.schedule.one_at_a_time import one_at_a_time
-from slotwise.schedule.policy import Booking, Delivery, Policy
-from slotwise.schedule.selection import Selection
-from slotwise.schedule.selections import SELECTIONS
-from slotwise.schedule.selections.first_ready_selection import first_ready
-from slotwise.schedule.timeline import Column, Timeline
+from slotwise.schedule.free_delay import automatic_delay
+from slotwise.schedule.just_in_time import just_in_time_delivery
+from slotwise.schedule.policy import Booking, Delay, Delivery, FixedDelay, Policy
+from slotwise.schedule.selections import SELECTIONS, Selection, first_ready
+from slotwise.schedule.timeline import Column
+from slotwise.user_code import describe_error
 
 BOOKED = ("round-robin", "random")  # known in advance; the others are selections, which the Scheduler asks
 Participation = Any  # one of BOOKED, a `Selection`, or a `UserFunction`
@@ -55,20 +58,14 @@ class Synchronous(Policy):
         """True if another seed gives another schedule of the same devices."""
         return self.participation == "random" or super().depends_on_seed
 
-    def delivery(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Participants:  # noqa: ARG002
+    @property
+    def in_turn(self) -> bool:
+        """True if devices send as they get ready, and the participants are known in advance."""
+        return self.selection is first_ready and self.participation in BOOKED
+
+    def delivery(self, scenario: Scenario, fleet: Fleet, rounds: int | None) -> Participants:  # noqa: ARG002
         """Return the choice of participants among the scenario's devices."""
         return Participants(scenario.devices, scenario.group_size, self.participation, self.seed)
-
-    def fast_path(self, scenario: Scenario, fleet: Fleet | None, rounds: int | None) -> Timeline | None:
-        """Return the timeline of devices that send in the order in which they get ready."""
-        if self.participation not in BOOKED:
-            return None
-        if fleet is not None:
-            return one_at_a_time(scenario, self, fleet, rounds)
-        if self.selection is not first_ready or scenario.group_size_changes:
-            return None
-        delivery, sizes = self.delivery(scenario, None, rounds), repeat(scenario.group_size)
-        return equal_devices_timeline(scenario, self.name, 0, sizes, delivery.queue, rounds)
 
 
 @dataclass(frozen=True)
@@ -117,6 +114,10 @@ class Participants(Delivery):
         turns = ((first + i) % self.devices + 1 for i in range(self.devices))
         return sorted(islice((n for n in turns if n not in absent), self.group_size))
 
+    def batches(self) -> Iterable[int]:
+        """Yield S for every model."""
+        return repeat(self.group_size)
+
     def queue(self, length: int) -> Column:
         """Return the participants of rounds 0, 1, …, the first ``length`` of them."""
         rounds = -(-length // self.group_size)
@@ -126,3 +127,105 @@ class Participants(Delivery):
             return np.sort(turns.astype(np.int32).reshape(rounds, -1), axis=1).ravel()[:length]
         drawn = [self.participants(k) for k in range(rounds)]
         return np.array(drawn, dtype=np.int32).ravel()[:length]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asynchronous(Policy):
+    """Asynchronous FL (Algorithm 1): the senders of a round receive the next model."""
+
+    name: ClassVar[str] = "async"
+    wait = 0
+
+    @property
+    def in_turn(self) -> bool:
+        """True if devices send as they get ready."""
+        return self.selection is first_ready
+
+    def delivery(self, scenario: Scenario, fleet: Fleet, rounds: int | None) -> FixedDelay:  # noqa: ARG002
+        """Return the delivery of Algorithm 1."""
+        return FixedDelay(scenario.devices, scenario.group_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntentionalDelay(Policy):
+    """Intentional delay (Algorithm 2), fixed or just in time.
+
+    A delay is in rounds. "auto" is the largest that costs nothing. If devices are unequal, the group size
+    changes or the selection is not first-ready, it is just in time for each device, or one fixed delay where
+    that is fresher and all durations are known.
+
+    Attributes:
+        delay: Intentional delay of idfl in rounds; auto is the largest that costs nothing.
+    """
+
+    name: ClassVar[str] = "idfl"
+    tries_fixed_delays: ClassVar[bool] = True
+    delay: Delay = "auto"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def in_turn(self) -> bool:
+        """True if devices send as they get ready."""
+        return self.selection is first_ready
+
+    @property
+    def wait(self) -> Delay:
+        """The delay."""
+        return self.delay
+
+    def delivery(self, scenario: Scenario, fleet: Fleet, rounds: int | None) -> Delivery:
+        """Return a fixed delay, or the plan of just-in-time delivery."""
+        if self.delay != "auto":
+            delay = scenario.checked_delay(self.delay)
+        elif self.has_one_delay(scenario, fleet):
+            delay = automatic_delay(scenario)
+        else:
+            return just_in_time_delivery(self, scenario, fleet, rounds)
+        return FixedDelay(scenario.devices, scenario.group_size, delay)
+
+    def has_one_delay(self, scenario: Scenario, fleet: Fleet) -> bool:
+        """Return whether the delay that costs nothing is the same for all devices."""
+        alike = self.in_turn and not scenario.group_size_changes
+        return alike and self.tries_fixed_delays and fleet.is_equal_to(scenario)
+
+    def for_planned_slots(self) -> Policy:
+        """Return just-in-time delivery alone: it leaves some slack, which durations by chance need."""
+        return _JustInTime(selection=self.selection, delay=self.delay)
+
+
+class _JustInTime(IntentionalDelay):
+    """Intentional delay whose "auto" is just-in-time delivery, however good a fixed delay is."""
+
+    tries_fixed_delays = False
+
+
+Schedule = Literal["sync", "async", "idfl"]
+"""The short names that the paper compares."""
+
+POLICIES: Mapping[str, type[Policy]] = {
+    policy.name: policy for policy in (Synchronous, Asynchronous, IntentionalDelay)
+}
+POLICY = Choice("schedule", POLICIES, own=(1,))
+PolicyChoice = Annotated[Policy, POLICY]
+
+
+def ready_policy(policy: Policy | UserFunction, seed: int = 0) -> Policy:
+    """Return a chosen policy with the seed of the run; a user's function is called with the seed.
+
+    Raises:
+        UserError: the user's function fails or does not return a Policy.
+    """
+    if isinstance(policy, Policy):
+        return policy.ready(seed)
+    make_policy, name = loaded(policy), POLICY.name_of(policy)
+    try:
+        made = make_policy(seed)
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UserError(f"schedule {name}: {describe_error(error)}") from error
+    if not isinstance(made, Policy):
+        raise UserError(f"schedule {name}: returned {type(made).__name__}, not a Policy")
+    return made.ready()

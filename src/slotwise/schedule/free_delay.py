@@ -1,8 +1,11 @@
-"""Search for a fixed delay that suits unequal devices better than just-in-time delivery does.
+"""Which fixed intentional delay costs nothing: of equal devices, and of unequal ones.
 
-Just-in-time delivery keeps the uplinks of the asynchronous schedule. A fixed delay moves them, so it can be
-fresher although no round is lost, above all if a training is short beside a round: with a fixed delay devices
-may finish while others of their round send.
+**Equal devices.** Round ends are monotone in the delay, so the largest that costs nothing is bisected on the
+exact schedule (`automatic_delay`).
+
+**Unequal devices.** Just-in-time delivery keeps the uplinks of the asynchronous schedule. A fixed delay moves
+them, so it can be fresher although no round is lost, above all if a training is short beside a round: with a
+fixed delay devices may finish while others of their round send (`FixedDelaySearch`).
 
 **Which delays are tried.** Two bounds leave few of them. From above: with a delay of d rounds a device needs
 its training, its uplink and d of the shortest possible rounds between two updates; with a large d there are
@@ -17,22 +20,91 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from math import inf
 
 import numpy as np
 
+from slotwise.errors import InputError
 from slotwise.fleet import Fleet
 from slotwise.scenario import Scenario
+from slotwise.schedule.batches import round_ends
 from slotwise.schedule.events import event_timeline
-from slotwise.schedule.one_at_a_time import Simulation, applies
-from slotwise.schedule.policies.asynchronous import FixedDelay
-from slotwise.schedule.policy import Policy
-from slotwise.schedule.selections.first_ready_selection import first_ready
+from slotwise.schedule.link import FleetLink
+from slotwise.schedule.one_at_a_time import OneAtATime
+from slotwise.schedule.policy import FixedDelay, Policy
+from slotwise.schedule.selections import first_ready
+from slotwise.schedule.simulators import sends_one_at_a_time
 from slotwise.schedule.timeline import Timeline
 
+MOST_GROUPS = 100_000
+MOST_ROUNDS = 20_000_000
 MOST_TRIED = 20_000  # uplinks of all delays together that are simulated; beyond it delays are bisected
+
+
+def automatic_delay(scenario: Scenario, free: int = 0) -> int:
+    """Return the largest delay that costs no slot; if S does not divide N, no *round* within the deadline.
+
+    A larger delay never ends a round earlier (each device then waits for a later model), so the delays that
+    cost nothing come first and the last of them is found by bisection. If S divides N, the answer is
+    Proposition 1's, which `slotwise.theory.free_delay` gives in closed form; here it is searched for.
+    ``free`` is a delay already known to cost no slot: the search starts there.
+    """
+    scenario.refuse_changes()
+    refuse_too_many_groups(scenario)
+    largest = scenario.largest_delay
+    # The number of delays before the first that costs something, since False sorts before True.
+    free += bisect_left(range(free + 1, largest + 1), True, key=partial(_costs_a_slot, scenario))
+    if scenario.divides or scenario.deadline is None:
+        return free
+    costs_a_round = partial(_costs_a_round, scenario, completed_rounds(scenario))
+    return free + bisect_left(range(free + 1, largest + 1), True, key=costs_a_round)
+
+
+def refuse_too_many_groups(scenario: Scenario) -> None:
+    """Raise an InputError if a search for the free delay would take minutes: it plays the first 2G rounds."""
+    if scenario.groups > MOST_GROUPS:
+        smallest = -(-scenario.devices // MOST_GROUPS)
+        allowed = f"at least {smallest:,} to find the free delay: {MOST_GROUPS:,} groups are the most"
+        raise InputError("group_size", scenario.group_size, allowed)
+
+
+def completed_rounds(scenario: Scenario) -> int:
+    """Return the number of asynchronous rounds that end by the deadline.
+
+    If the channel never waits after the first training, they are counted by division. If it ever waits, that
+    shows in the first 2G rounds: by then every device has sent a second time.
+    """
+    scenario.refuse_changes()
+    first, each, deadline = scenario.compute_slots, scenario.communication_slots, scenario.deadline or 0
+    beginning = round_ends(replace(scenario, deadline=None), 0, 2 * scenario.groups)
+    if all(end == first + k * each for k, end in enumerate(beginning, start=1)):
+        return max(0, (deadline - first) // each)
+    if deadline // each > MOST_ROUNDS:
+        allowed = (
+            f"shorter, or group_size a divisor of {scenario.devices}: {MOST_ROUNDS:,} rounds are the most"
+        )
+        raise InputError("deadline", deadline, allowed)
+    return sum(1 for _ in round_ends(scenario))
+
+
+def _costs_a_slot(scenario: Scenario, delay: int) -> bool:
+    """Return whether a round ends later than without delay; if any does, one of the first 2G does."""
+    unlimited = replace(scenario, deadline=None)
+    beginnings = (round_ends(unlimited, rounds, 2 * scenario.groups) for rounds in (delay, 0))
+    return any(delayed != plain for delayed, plain in zip(*beginnings, strict=True))
+
+
+def _costs_a_round(scenario: Scenario, rounds: int, delay: int) -> bool:
+    """Return whether fewer than ``rounds`` rounds end by the deadline.
+
+    Decided as soon as the rounds that are left, back to back, would not fit any more: a delay that costs
+    slots costs some in every cycle, so that is soon even if the deadline is far.
+    """
+    deadline, each = scenario.deadline or 0, scenario.communication_slots
+    ends = enumerate(round_ends(replace(scenario, deadline=None), delay, rounds), start=1)
+    return any(end + (rounds - k) * each > deadline for k, end in ends)
 
 
 def shortest_round(scenario: Scenario, fleet: Fleet) -> int:
@@ -124,10 +196,11 @@ class FixedDelaySearch:
 
     def _play(self, limited: Scenario, delay: int) -> Timeline:
         """Return the timeline with a delay, or its beginning if the rounds that are left would not fit."""
-        if not applies(limited, self.policy(delay), self.fleet):
-            return event_timeline(limited, self.policy(delay), self.fleet, self.rounds)
+        if not sends_one_at_a_time(limited, self.policy(delay), self.fleet):
+            link = FleetLink.of(limited, self.fleet)
+            return event_timeline(limited, self.policy(delay), self.fleet, self.rounds, link)
         wanted, shortest = self.planned.rounds, shortest_round(limited, self.fleet)
-        simulation = Simulation(limited, FixedDelay(limited.devices, limited.group_size, delay), self.fleet)
+        simulation = OneAtATime(limited, FixedDelay(limited.devices, limited.group_size, delay), self.fleet)
         ends = islice(simulation.rounds(limited.deadline), self.rounds)
         for k, end in enumerate(ends, start=1):
             if end + (wanted - k) * shortest > self._last_slot:
