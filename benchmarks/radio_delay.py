@@ -18,7 +18,7 @@ import numpy as np
 
 from slotwise.runs import RunConfig
 from slotwise.schedule import Timeline
-from slotwise.schedule.policies.intentional_delay import just_in_time
+from slotwise.schedule.just_in_time import just_in_time
 
 CASES = {
     "fading by slot": {},

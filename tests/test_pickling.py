@@ -77,7 +77,7 @@ def recommendation() -> sw.Recommendation:
 
 
 def scheduler() -> sw.Scheduler:
-    return sw.Scheduler(2, sw.Asynchronous().delivery(SCENARIO, None, None))
+    return sw.Scheduler(2, sw.Asynchronous().delivery(SCENARIO, sw.Fleet.equal(SCENARIO), None))
 
 
 # An object of every public class that can have one.

@@ -23,7 +23,7 @@ COMPARISONS = [
 def test_slots_rounds_and_staleness_of_a_published_curve_are_those_of_its_schedule(path: Path) -> None:
     folder = RunFolder.open(path)
     timeline = folder.parameters().simulate()
-    assert timeline.fleet is None
+    assert timeline.equal_devices
     for point in folder.points()[1:]:
         assert point.slot == timeline.broadcast_end[point.round - 1]
         assert point.staleness == timeline.staleness[timeline.uplinks(point.round - 1)].max()

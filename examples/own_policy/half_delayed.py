@@ -26,7 +26,7 @@ class HalfDelayed(Policy):
 
     def delivery(self, scenario, fleet, rounds):
         everyone = range(1, scenario.devices + 1)
-        by_speed = sorted(everyone, key=lambda n: fleet.compute_slots[n - 1]) if fleet else list(everyone)
+        by_speed = sorted(everyone, key=lambda n: fleet.compute_slots[n - 1])
         return FastDevicesWait(scenario.devices, frozenset(by_speed[: scenario.devices // 2]), self.wait)
 
 

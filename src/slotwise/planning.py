@@ -14,11 +14,23 @@ from slotwise.errors import InputError
 from slotwise.fleet import Fleet, FleetConfig
 from slotwise.notebook import Displayable
 from slotwise.scenario import Scenario, whole
-from slotwise.schedule import POLICIES, Schedule, automatic_delay, completed_rounds, simulate
-from slotwise.schedule.equal_devices import round_ends
-from slotwise.schedule.link import Link
-from slotwise.schedule.policies.intentional_delay import refuse_too_many_groups
-from slotwise.schedule.simulation import most_uplinks, refuse_too_many_uplinks
+from slotwise.schedule import (
+    POLICIES,
+    Asynchronous,
+    FleetLink,
+    Link,
+    Schedule,
+    Simulator,
+    automatic_delay,
+    case_of,
+    completed_rounds,
+    most_uplinks,
+    refuse_too_many_uplinks,
+    simulator_of,
+    timeline_of,
+)
+from slotwise.schedule.batches import round_ends
+from slotwise.schedule.free_delay import refuse_too_many_groups
 
 SCHEDULES: tuple[str, ...] = get_args(Schedule)
 QUICKLY_COUNTED = 2_000_000  # uplinks or devices of all rows together: a second or two
@@ -145,25 +157,25 @@ def plan(
         raise InputError("group_sizes", "none", "at least one group size")
     slots: dict[str, Any] = {"compute_slots": compute_slots, "link_slots": link_slots, "deadline": deadline}
     scenarios = [Scenario(devices=count, group_size=s, sub_channels=sub_channels, **slots) for s in sizes]
-    unequal = fleet.fleet(scenarios[0], seed) if isinstance(fleet, FleetConfig) else fleet
-    # Equal devices have closed forms, however they were described.
-    if unequal is not None and unequal.is_equal_to(scenarios[0]):
-        unequal = None
+    given = fleet.fleet(scenarios[0], seed) if isinstance(fleet, FleetConfig) else fleet
+    cases = [(one, *case_of(one, given, link and link(one))) for one in scenarios]
+    # Closed forms hold for equal devices, however they were described.
+    simulators = [simulator_of(one, Asynchronous(), own, channel) for one, own, channel in cases]
+    closed = all(simulator is Simulator.BATCHES for simulator in simulators)
     counted = SCHEDULES if usage or powers is not None else ("idfl",) if usage is None else ()
-    size = sum(max(most_uplinks(scenario), scenario.devices) for scenario in scenarios)
-    if unequal is None and usage is None and size > QUICKLY_COUNTED:
+    size = sum(max(most_uplinks(one, None, own), one.devices) for one, own, _ in cases)
+    if closed and usage is None and size > QUICKLY_COUNTED:
         counted = ()
-    for scenario in scenarios:
-        if counted or unequal or link:
-            refuse_too_many_uplinks(scenario, fleet=unequal, events=link is not None)
-        elif not scenario.divides:  # no closed form
-            refuse_too_many_groups(scenario)
-    table = PlanTable(_plan(one, unequal, link and link(one), counted, powers) for one in scenarios)
+    for (one, own, _), simulator in zip(cases, simulators, strict=True):
+        if counted or not closed:
+            refuse_too_many_uplinks(one, None, own, simulator)
+        elif not one.divides:  # no closed form
+            refuse_too_many_groups(one)
+    table = PlanTable(_plan(*case, counted, powers, closed=closed) for case in cases)
     if not any(row.fits for row in table):
         shortest = min(map(theory.sync_round_slots, scenarios))
         known = f"at least {shortest}, the slots of the shortest first round"
-        simulated = "long enough for a first round to end"
-        raise InputError("deadline", deadline, simulated if unequal or link else known)
+        raise InputError("deadline", deadline, known if closed else "long enough for a first round to end")
     return table
 
 
@@ -174,14 +186,20 @@ def divisors(number: int) -> list[int]:
 
 
 def _plan(
-    scenario: Scenario, fleet: Fleet | None, link: Link | None, counted: Sequence[str], powers: Powers | None
+    scenario: Scenario,
+    fleet: Fleet,
+    link: Link,
+    counted: Sequence[str],
+    powers: Powers | None,
+    *,
+    closed: bool,
 ) -> Plan | FleetPlan:
     """Use closed forms for equal devices if S divides N, and the exact schedule otherwise."""
-    simulated: Sequence[str] = counted if fleet is None and link is None else SCHEDULES
+    simulated: Sequence[str] = counted if closed else SCHEDULES
     outcomes = {name: _outcome(scenario, name, fleet, link, powers) for name in simulated}
     costs = {name: outcomes[name].costs for name in counted}
-    if fleet is not None or link is not None:
-        return FleetPlan(scenario, outcomes, costs, over_radio=link is not None)
+    if not closed:
+        return FleetPlan(scenario, outcomes, costs, over_radio=not isinstance(link, FleetLink))
     if scenario.divides:
         rounds, delay = theory.rounds_within(scenario, scenario.deadline or 0), theory.free_delay(scenario)
         return Plan(scenario, theory.round_slots(scenario), rounds, delay, costs)
@@ -194,15 +212,10 @@ def _plan(
     return Plan(scenario, theory.round_slots(scenario), rounds, delay, costs)
 
 
-def _outcome(
-    scenario: Scenario, schedule: str, fleet: Fleet | None, link: Link | None, powers: Powers | None
-) -> Outcome:
-    try:
-        timeline = simulate(scenario, POLICIES[schedule](), fleet=fleet, link=link)
-    except InputError as error:
-        if error.parameter != "deadline":
-            raise
-        # A row without rounds: other group sizes and schedules may fit.
+def _outcome(scenario: Scenario, schedule: str, fleet: Fleet, link: Link, powers: Powers | None) -> Outcome:
+    """Return what a schedule comes to; without a round it is empty: others may fit."""
+    timeline = timeline_of(scenario, POLICIES[schedule](), fleet, link)
+    if not timeline.rounds:
         return Outcome()
     return Outcome(
         rounds=timeline.rounds,

@@ -15,7 +15,7 @@ from slotwise.learning.optimizer import StepContext
 from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.scenario import Scenario
 from slotwise.schedule import Participation, Schedule, simulate
-from slotwise.schedule.policies.synchronous import Participants
+from slotwise.schedule.policies import Participants
 
 SMALL = Architecture(input_shape=(1, 28, 28), convolutions=((3, 5), (4, 5)), hidden=(8,), classes=10)
 SGD = LocalTraining(local_steps=2, batch_size=16, learning_rate=0.05)

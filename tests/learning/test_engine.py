@@ -29,7 +29,7 @@ from slotwise.learning.reference import asynchronous, synchronous
 from slotwise.learning.task import TrainingResult, update_of
 from slotwise.scenario import Scenario
 from slotwise.schedule import Participation, Schedule, Timeline, simulate
-from slotwise.schedule.policies.synchronous import Participants
+from slotwise.schedule.policies import Participants
 
 MakeTask = Callable[[int, int], Task]
 

@@ -91,7 +91,7 @@ def prepare(
         "run",
         plan.rounds,
         fleet or Fleet.equal(scenario),
-        FleetLink.of(scenario, fleet),
+        FleetLink.of(scenario, fleet or Fleet.equal(scenario)),
         mean,
         clip_norm=clip_norm,
         timeout=timeout,

@@ -13,7 +13,7 @@ from slotwise.radio.draws import FADING, device_states
 from slotwise.radio.fading import Rayleigh
 from slotwise.radio.radio_link import RadioLink
 from slotwise.schedule import SELECTIONS
-from slotwise.schedule.rayleigh_kernel import CLOSE, UNKNOWN, draw_scores, drawn_bits
+from slotwise.schedule.fading_kernel import CLOSE, UNKNOWN, draw_scores, drawn_bits
 
 SCENARIO = Scenario(devices=30, group_size=4, compute_slots=9, deadline=600)
 LINKS = [

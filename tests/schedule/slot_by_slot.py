@@ -9,7 +9,7 @@ from random_fleets import DEADLINE, Case
 from slotwise import Scenario, Timeline
 from slotwise.fleet import Fleet
 from slotwise.schedule import Delivery, FleetLink, Link, Selection, Waiting
-from slotwise.schedule.policies.synchronous import Participants
+from slotwise.schedule.policies import Participants
 from slotwise.schedule.policy import Booking
 
 

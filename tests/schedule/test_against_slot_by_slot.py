@@ -9,7 +9,7 @@ from slot_by_slot import SlotBySlot, naive
 
 from slotwise import Scenario, simulate
 from slotwise.costs import Usage, usage
-from slotwise.schedule.policies.intentional_delay import Planned
+from slotwise.schedule.just_in_time import Planned
 
 
 def assert_counted(counted: Usage, by_device: list[tuple[str, ...]]) -> None:

@@ -11,8 +11,8 @@ from slotwise import Scenario, Scheduler, Timeline, simulate
 from slotwise.fleet import Fleet
 from slotwise.schedule.events import Drive
 from slotwise.schedule.link import FleetLink
-from slotwise.schedule.policies.asynchronous import FixedDelay
-from slotwise.schedule.policies.synchronous import Participants
+from slotwise.schedule.policies import Participants
+from slotwise.schedule.policy import FixedDelay
 
 
 @dataclass

@@ -26,8 +26,8 @@ from slotwise.costs import server_usage, usage
 from slotwise.fleet import Absence, Batteries, Fleet
 from slotwise.schedule import fading_simulator
 from slotwise.schedule.events import event_timeline
-from slotwise.schedule.fading_simulator import SELECTED
-from slotwise.schedule.policies.synchronous import Participants
+from slotwise.schedule.policies import Participants
+from slotwise.schedule.simulators import BY_VALUE
 
 
 def naive(case: ChannelCase) -> SlotBySlot:
@@ -67,9 +67,9 @@ def test_every_uplink_is_that_of_the_dumb_loop_over_slots(case: ChannelCase) -> 
 @st.composite
 def fast_cases(draw: st.DrawFn) -> ChannelCase:
     scenario = draw(scenarios())
-    policies = [IntentionalDelay(selection=one, delay=0) for one in SELECTED]
-    policies += [Asynchronous(selection=one) for one in SELECTED]
-    policies += [IntentionalDelay(selection=one, delay=scenario.largest_delay) for one in SELECTED]
+    policies = [IntentionalDelay(selection=one, delay=0) for one in BY_VALUE]
+    policies += [Asynchronous(selection=one) for one in BY_VALUE]
+    policies += [IntentionalDelay(selection=one, delay=scenario.largest_delay) for one in BY_VALUE]
     fleet = replace(
         draw(faultless_fleets(scenario)),
         retransmission=draw(st.sampled_from(["next-turn", "at-once", "erasure"])),

@@ -89,11 +89,3 @@ def test_a_channel_that_loses_nearly_everything_stops_at_the_deadline() -> None:
 def test_a_fleet_of_another_size_is_refused() -> None:
     with pytest.raises(InputError, match=r"^fleet = "):
         simulate(THREE, fleet=unequal(1, 2), rounds=1)
-
-
-@pytest.mark.parametrize("changes", [{}, {"seed": 7}, {"retransmission": "at-once"}])
-def test_equal_faultless_devices_take_the_short_cut(changes: dict[str, Any]) -> None:
-    fleet = replace(Fleet.equal(THREE), **changes)
-    timeline = simulate(THREE, "idfl", fleet=fleet, rounds=9)
-    assert timeline.fleet is None
-    assert timeline == simulate(THREE, "idfl", rounds=9)

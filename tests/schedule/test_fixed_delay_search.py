@@ -9,12 +9,11 @@ import pytest
 from slotwise import Scenario, Timeline, simulate
 from slotwise.errors import InputError
 from slotwise.fleet import Fleet
-from slotwise.schedule import IntentionalDelay, scheduler_for
+from slotwise.schedule import IntentionalDelay, free_delay, scheduler_for
 from slotwise.schedule.events import Drive, event_timeline
+from slotwise.schedule.free_delay import FixedDelaySearch
 from slotwise.schedule.link import FleetLink
-from slotwise.schedule.policies import fixed_delay_search
-from slotwise.schedule.policies.asynchronous import FixedDelay
-from slotwise.schedule.policies.fixed_delay_search import FixedDelaySearch
+from slotwise.schedule.policy import FixedDelay
 
 JUST_IN_TIME = IntentionalDelay().for_planned_slots()
 QUICK = Fleet(compute_slots=(1, 2, 1, 2, 2, 3, 1, 1, 1, 1, 2, 1, 1), link_slots=(1,) * 13)
@@ -97,7 +96,7 @@ def test_a_scheduler_makes_the_same_choice() -> None:
         scheduler = scheduler_for(limited, "idfl", fleet=fleet)
         record = Drive(scheduler, fleet, FleetLink.of(limited, fleet)).play(None, limited.deadline)
         assert Timeline.of(limited, "idfl", auto.delay, record, fleet) == auto
-        assert event_timeline(limited, IntentionalDelay(), fleet, None) == auto
+        assert event_timeline(limited, IntentionalDelay(), fleet, None, FleetLink.of(limited, fleet)) == auto
 
 
 def test_the_first_rounds_are_those_of_the_whole_run() -> None:
@@ -124,7 +123,7 @@ def test_over_a_link_delivery_is_just_in_time() -> None:
 def test_bisection_finds_the_largest_free_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tried one by one, the delays of these fleets have no gaps: bisection chooses the same."""
     all_tried = [simulate(replace(s, deadline=400), "idfl", fleet=f).delay for s, f in cases(0, 30)]
-    monkeypatch.setattr(fixed_delay_search, "MOST_TRIED", 0)
+    monkeypatch.setattr(free_delay, "MOST_TRIED", 0)
     bisected = [simulate(replace(s, deadline=400), "idfl", fleet=f).delay for s, f in cases(0, 30)]
     assert bisected == all_tried
 

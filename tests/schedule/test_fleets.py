@@ -15,9 +15,9 @@ from random_fleets import DEADLINE, MANY, Case, cases, driven, lost_rows, own_ca
 from slotwise import Scheduler, Timeline, simulate
 from slotwise.costs import usage, usage_until
 from slotwise.fleet import Fleet
-from slotwise.schedule.policies.asynchronous import FixedDelay
-from slotwise.schedule.policies.intentional_delay import Planned
-from slotwise.schedule.policies.synchronous import Participants
+from slotwise.schedule.just_in_time import Planned
+from slotwise.schedule.policies import Participants
+from slotwise.schedule.policy import FixedDelay
 from slotwise.schedule.scheduler import Action, Event
 
 

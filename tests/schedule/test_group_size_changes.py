@@ -14,7 +14,7 @@ from slot_by_slot import SlotBySlot, naive
 from slotwise import InputError, Scenario, Timeline, simulate, theory
 from slotwise.fleet import Fleet
 from slotwise.schedule import IntentionalDelay, automatic_delay, completed_rounds, scheduler_for
-from slotwise.schedule.policies.intentional_delay import Planned
+from slotwise.schedule.just_in_time import Planned
 
 CHANGING = Scenario(devices=20, group_size="10@0, 4@60, 2@150", compute_slots=7, deadline=400)
 

@@ -9,11 +9,11 @@ from slotwise import Scenario, Scheduler, Timeline, simulate
 from slotwise.errors import InputError
 from slotwise.fleet import Absence, Fleet
 from slotwise.schedule import IntentionalDelay
+from slotwise.schedule import just_in_time as just_in_time_module
 from slotwise.schedule.events import Drive
+from slotwise.schedule.just_in_time import Planned, just_in_time
 from slotwise.schedule.link import FleetLink
-from slotwise.schedule.policies import intentional_delay
-from slotwise.schedule.policies.asynchronous import FixedDelay
-from slotwise.schedule.policies.intentional_delay import Planned, just_in_time
+from slotwise.schedule.policy import FixedDelay
 from slotwise.schedule.timeline import COLUMNS
 
 MANY = settings(max_examples=300)
@@ -132,7 +132,7 @@ def test_a_slow_device_among_fast_ones_slot_by_slot() -> None:
 
 
 def test_a_device_too_slow_to_plan_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intentional_delay, "MOST_ROUNDS", 400)
+    monkeypatch.setattr(just_in_time_module, "MOST_ROUNDS", 400)
     scenario = Scenario(devices=2, group_size=1, compute_slots=1, deadline=100)
     assert simulate(scenario, "idfl", fleet=Fleet(compute_slots=(1, 500), link_slots=(1, 1))).rounds
     with pytest.raises(InputError) as raised:

@@ -12,9 +12,11 @@ from random_fleets import MANY, Case, cases, fleets, scenarios, schedules
 from slotwise import InputError, Scenario, Timeline, simulate
 from slotwise.fleet import Fleet
 from slotwise.options import choose
-from slotwise.schedule import POLICY, one_at_a_time, ready_policy
+from slotwise.schedule import POLICY, FleetLink, ready_policy
 from slotwise.schedule.events import event_timeline
-from slotwise.schedule.policies.intentional_delay import IntentionalDelay
+from slotwise.schedule.just_in_time import _without_delay
+from slotwise.schedule.one_at_a_time import one_at_a_time
+from slotwise.schedule.policies import IntentionalDelay
 
 
 def present(case: Case, retransmission: Any) -> Case:
@@ -32,12 +34,9 @@ def test_it_is_the_scheduler_event_by_event(case: Case, retransmission: Any, rou
     options = dict(case.options)
     seed, options["schedule"] = options.pop("seed", 0), options.pop("policy")
     policy = ready_policy(choose(POLICY, options), seed)
-    fast = one_at_a_time.one_at_a_time(case.scenario, policy, fleet, rounds)
-    assert fast is not None
-    # An equal fleet belongs to no timeline.
-    assert replace(fast, fleet=None) == replace(
-        event_timeline(case.scenario, policy, fleet, rounds), fleet=None
-    )
+    link = FleetLink.of(case.scenario, fleet)
+    fast = one_at_a_time(case.scenario, policy, fleet, rounds)
+    assert fast == event_timeline(case.scenario, policy, fleet, rounds, link)
 
 
 @given(case=cases(), retransmission=WAYS)
@@ -73,11 +72,12 @@ def test_the_plan_without_delay_is_made_in_one_go(
     scenario: Scenario, rounds: int | None, data: st.DataObject
 ) -> None:
     fleet = data.draw(fleets(scenario)).without_faults()
-    shown, plain = IntentionalDelay()._without_delay(scenario, fleet, rounds)
-    by_events = event_timeline(scenario, IntentionalDelay(delay=0), fleet, rounds)
+    shown, plain = _without_delay(IntentionalDelay(), scenario, fleet, rounds)
+    link, endless = FleetLink.of(scenario, fleet), replace(scenario, deadline=None)
+    by_events = event_timeline(scenario, IntentionalDelay(delay=0), fleet, rounds, link)
     assert shown == by_events.rounds
     assert columns(plain.first(shown)) == columns(by_events)
-    longer = event_timeline(replace(scenario, deadline=None), IntentionalDelay(delay=0), fleet, plain.rounds)
+    longer = event_timeline(endless, IntentionalDelay(delay=0), fleet, plain.rounds, link)
     assert columns(plain) == columns(longer)
 
 
@@ -91,13 +91,3 @@ def test_a_loss_that_never_ends_stops_at_the_deadline() -> None:
     fleet = Fleet(compute_slots=(2, 3, 4), link_slots=(1, 1, 1), uplink_loss=0.999999)
     with pytest.raises(InputError, match="deadline"):
         simulate(scenario, "async", fleet=fleet)
-
-
-def test_what_it_leaves_to_events() -> None:
-    scenario = Scenario(devices=3, group_size=1, compute_slots=2, deadline=100)
-    fleet = Fleet(compute_slots=(2, 3, 4), link_slots=(1, 1, 1))
-    policy = IntentionalDelay()
-    assert one_at_a_time.applies(scenario, policy, fleet)
-    assert not one_at_a_time.applies(replace(scenario, sub_channels=2), policy, fleet)
-    assert not one_at_a_time.applies(scenario, policy, replace(fleet, absences=((1, 5, None),)))
-    assert one_at_a_time.one_at_a_time(scenario, policy, None, None) is None

@@ -1,7 +1,7 @@
 import pytest
 
-from slotwise.schedule.policies.asynchronous import FixedDelay
-from slotwise.schedule.policies.synchronous import Participants
+from slotwise.schedule.policies import Participants
+from slotwise.schedule.policy import FixedDelay
 
 
 def initial(devices: int, size: int, delay: int) -> list[tuple[int, list[int]]]:

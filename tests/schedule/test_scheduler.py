@@ -17,8 +17,8 @@ from slotwise.schedule import (
     Ready,
     Sent,
 )
-from slotwise.schedule.policies.asynchronous import FixedDelay
-from slotwise.schedule.policies.synchronous import Participants
+from slotwise.schedule.policies import Participants
+from slotwise.schedule.policy import FixedDelay
 
 
 def ready(*devices: int, slot: int = 2, version: int = 0) -> list[Ready]:

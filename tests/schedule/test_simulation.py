@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 import slotwise
 from slotwise import InputError, Scenario, Timeline, simulate
 from slotwise.fleet import Absence, Fleet
-from slotwise.schedule import Asynchronous, automatic_delay, scheduler_for
-from slotwise.schedule.equal_devices import round_ends
-from slotwise.schedule.simulation import most_uplinks
+from slotwise.schedule import Asynchronous, automatic_delay, most_uplinks, scheduler_for
+from slotwise.schedule.batches import round_ends
 
 EXAMPLE = Scenario(devices=6, group_size=2, compute_slots=2)
 
@@ -329,7 +328,7 @@ def test_equal_faultless_devices_take_the_short_cut_however_they_are_said(
     said = Fleet(compute_slots=(2,) * 6, link_slots=(1,) * 6, retransmission="at-once", seed=7)
     timeline = simulate(EXAMPLE, schedule, fleet=said, rounds=9)
     assert timeline == plain
-    assert timeline.fleet is None
+    assert timeline.fleet == Fleet.equal(EXAMPLE)
     with pytest.raises(AssertionError, match="driven event by event"):
         simulate(EXAMPLE, schedule, fleet=replace(said, absences=(Absence(1, 3, 5),)), rounds=9)
 
@@ -363,4 +362,6 @@ def channels(draw: st.DrawFn) -> Scenario:
 def test_no_timeline_has_more_uplinks_than_the_bound(
     scenario: Scenario, schedule: str, rounds: int | None
 ) -> None:
-    assert len(simulate(scenario, schedule, rounds=rounds)) <= most_uplinks(scenario, rounds)
+    assert len(simulate(scenario, schedule, rounds=rounds)) <= most_uplinks(
+        scenario, rounds, Fleet.equal(scenario)
+    )

@@ -104,7 +104,7 @@ def test_a_timeline_is_not_equal_to_something_else() -> None:
 
 
 def test_its_representation_leaves_the_columns_out() -> None:
-    assert repr(example()) == f"Timeline(scenario={EXAMPLE!r}, schedule='idfl', delay=1, fleet=None)"
+    assert repr(example()) == f"Timeline(scenario={EXAMPLE!r}, schedule='idfl', delay=1)"
 
 
 def test_json_lists_rounds_as_a_person_would() -> None:

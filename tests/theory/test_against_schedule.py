@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slotwise import Scenario, simulate, theory
 from slotwise.schedule import automatic_delay
-from slotwise.schedule.equal_devices import round_ends as each_round_end
+from slotwise.schedule.batches import round_ends as each_round_end
 
 
 def round_ends(scenario: Scenario, delay: int = 0, rounds: int | None = None) -> list[int]:

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from slotwise.observer import BaseObserver
 from slotwise.runs import RunConfig
 from slotwise.runs.run_timeline import schedule_only, schedule_timeline
-from slotwise.schedule import IntentionalDelay, automatic_delay
-from slotwise.schedule.selections import first_ready
+from slotwise.schedule import IntentionalDelay, Simulator, automatic_delay
 
 CACHED_RUNS, CACHED_SUMMARIES = 4096, 4096
 TEST_IMAGES = 10_000
@@ -119,11 +118,7 @@ def as_trained(config: RunConfig) -> RunConfig:
     if config.slot_ms is not None:  # a duration for joules, which the batch keeps with its powers
         config = replace(config, slot_ms=None)
     policy = config.policy
-    if not isinstance(policy, IntentionalDelay):
-        return config
-    has_one_delay = policy.selection is first_ready and not config.channel.group_size_changes
-    has_one_delay = has_one_delay and config.radio.radio_link is None
-    if config.make_fleet() is not None or not has_one_delay:
+    if not isinstance(policy, IntentionalDelay) or config.simulator is not Simulator.BATCHES:
         return config
     free = free_delay(config.channel)
     delay = free if policy.delay == "auto" else policy.delay

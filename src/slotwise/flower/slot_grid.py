@@ -30,7 +30,7 @@ from slotwise.learning import Evaluation, History, Point
 from slotwise.learning.randomness import Purpose
 from slotwise.options.checks import LARGEST_SEED, whole
 from slotwise.scenario import Scenario
-from slotwise.schedule.timeline import Record, Timeline
+from slotwise.schedule import Record, Timeline, case_of
 from slotwise.user_code import describe_error
 
 APP_FAILED = 2  # Flower's code of an error in a ClientApp
@@ -59,13 +59,11 @@ class SlotGrid(LocalGrid):
         """Call ``app`` with the devices of the scenario, or of a fleet without faults."""
         if not isinstance(app, ClientApp):
             raise InputError("app", type(app).__name__, "a ClientApp")
-        if fleet is not None:
-            fleet.check_size(scenario)
-            if not fleet.faultless:
-                raise InputError("fleet", "with losses or absences", "one without: a strategy knows none")
+        self._fleet, _ = case_of(scenario, fleet, None)
+        if not self._fleet.faultless:
+            raise InputError("fleet", "with losses or absences", "one without: a strategy knows none")
         super().__init__()
         self._app, self._scenario = app, scenario
-        self._fleet, self._unequal = fleet or Fleet.equal(scenario), fleet
         self._seed = whole("seed", seed, 0, LARGEST_SEED)
         self._config = dict(run_config or {})
         self._states = {device: RecordDict() for device in range(1, scenario.devices + 1)}
@@ -96,8 +94,7 @@ class SlotGrid(LocalGrid):
             raise UserError("no train message was sent, so there is no timeline")
         # Nobody has received the last model: its round has not begun.
         received = Record(*self._record[:3], [*self._record.receivers, ()])
-        own = None if self._unequal is None or self._unequal.is_equal_to(self._scenario) else self._unequal
-        return Timeline.of(self._scenario, "sync", 0, received, own)
+        return Timeline.of(self._scenario, "sync", 0, received, self._fleet)
 
     def history(self, result: Result | None = None) -> History:
         """Return the loss against slots, from evaluate messages or from the server-side part of a result."""

@@ -55,14 +55,16 @@ from slotwise.schedule import (
     IntentionalDelay,
     Policy,
     PolicyChoice,
+    Simulator,
     Synchronous,
     Timeline,
+    case_of,
     ready_policy,
     refuse_too_many_uplinks,
     simulate,
+    simulator_of,
 )
-from slotwise.schedule.policies.synchronous import BOOKED
-from slotwise.schedule.selections import SELECTION, first_ready, shortest_uplink
+from slotwise.schedule.selections import SELECTION, shortest_uplink
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -383,19 +385,16 @@ class RunConfig:
         Raises:
             InputError: no round fits, or the timeline would be too long.
         """
-        fleet = self.make_fleet()
-        refuse_too_many_uplinks(self.channel, rounds, fleet, events=self.needs_events)
-        policy = ready_policy(self.policy, self.seed)
-        return simulate(self.channel, policy, rounds=rounds, fleet=fleet, link=self.make_link())
+        policy, fleet, link = ready_policy(self.policy, self.seed), self.make_fleet(), self.make_link()
+        values = case_of(self.channel, fleet, link)
+        refuse_too_many_uplinks(self.channel, rounds, values[0], simulator_of(self.channel, policy, *values))
+        return simulate(self.channel, policy, rounds=rounds, fleet=fleet, link=link)
 
     @property
-    def needs_events(self) -> bool:
-        """True if equal devices, too, are simulated event by event."""
-        policy = self.policy
-        needs = not isinstance(policy, Policy) or policy.selection is not first_ready
-        needs = needs or bool(self.channel.group_size_changes)
-        needs = needs or (isinstance(policy, Synchronous) and policy.participation not in BOOKED)
-        return needs or self.radio.radio_link is not None
+    def simulator(self) -> Simulator:
+        """The simulator that makes the timeline of the run."""
+        values = case_of(self.channel, self.make_fleet(), self.make_link())
+        return simulator_of(self.channel, ready_policy(self.policy, self.seed), *values)
 
     def network(self) -> Architecture | Resnet8:
         """Return the built-in network that is trained, for the images of the data set."""

@@ -1,8 +1,8 @@
 """The schedule as a value: policies, a pure Scheduler that plays them, and the Timeline that results."""
 
 from slotwise.schedule.events import Agenda
-from slotwise.schedule.link import BlockLink, FleetLink, Link, Transmission
 from slotwise.schedule.free_delay import automatic_delay, completed_rounds
+from slotwise.schedule.link import BlockLink, FleetLink, Link, Transmission
 from slotwise.schedule.policies import (
     POLICIES,
     POLICY,

@@ -94,7 +94,7 @@ def _compare(policy: IntentionalDelay, scenario: Scenario, fleet: Fleet, rounds:
 
 def _tries_fixed_delays(policy: IntentionalDelay, scenario: Scenario, fleet: Fleet) -> bool:
     """Return whether fixed delays are tried: all durations are known, and they are not too many."""
-    if not policy.tries_fixed_delays or not fleet.faultless or fleet.is_equal_to(scenario):
+    if not policy.one_delay or not fleet.faultless or fleet.is_equal_to(scenario):
         return False
     uplinks = (scenario.deadline or 0) // shortest_round(scenario, fleet) * max(scenario.group_sizes)
     return uplinks <= MOST_COMPARED

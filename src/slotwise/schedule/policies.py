@@ -159,7 +159,6 @@ class IntentionalDelay(Policy):
     """
 
     name: ClassVar[str] = "idfl"
-    tries_fixed_delays: ClassVar[bool] = True
     delay: Delay = "auto"
 
     def __post_init__(self) -> None:
@@ -187,8 +186,8 @@ class IntentionalDelay(Policy):
 
     def has_one_delay(self, scenario: Scenario, fleet: Fleet) -> bool:
         """Return whether the delay that costs nothing is the same for all devices."""
-        alike = self.in_turn and not scenario.group_size_changes
-        return alike and self.tries_fixed_delays and fleet.is_equal_to(scenario)
+        alike = self.in_turn and self.one_delay and not scenario.group_size_changes
+        return alike and fleet.is_equal_to(scenario)
 
     def for_planned_slots(self) -> Policy:
         """Return just-in-time delivery alone: it leaves some slack, which durations by chance need."""
@@ -198,7 +197,7 @@ class IntentionalDelay(Policy):
 class _JustInTime(IntentionalDelay):
     """Intentional delay whose "auto" is just-in-time delivery, however good a fixed delay is."""
 
-    tries_fixed_delays = False
+    one_delay = False
 
 
 Schedule = Literal["sync", "async", "idfl"]

@@ -144,6 +144,7 @@ class Policy(ABC):
     """
 
     name: ClassVar[str]  # the name that a Timeline carries
+    one_delay: ClassVar[bool] = True  # all devices may get the same delay, if that is best
     selection: SelectionChoice = first_ready
 
     def __post_init__(self) -> None:

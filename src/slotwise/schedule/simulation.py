@@ -78,9 +78,8 @@ def case_of(scenario: Scenario, fleet: Fleet | None, link: Link | None) -> tuple
     devices.check_size(scenario)
     if devices.is_equal_to(scenario, lossy_link=link is not None):
         devices = Fleet.equal(scenario)
-    fixed = FleetLink.of(scenario, devices)
-    if link is None or (isinstance(link, FleetLink) and link == fixed):
-        return devices, fixed
+    if link is None:
+        return devices, FleetLink.of(scenario, devices)
     _refuse_incomplete_link(link)
     return devices, checked_link(link, scenario.devices)
 

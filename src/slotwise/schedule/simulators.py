@@ -38,7 +38,8 @@ def simulator_of(scenario: Scenario, policy: Policy, fleet: Fleet, link: Link) -
     """Return the fastest simulator of a case; nobody else decides it."""
     if not isinstance(link, FleetLink):
         return Simulator.FADING if _follows_fading(scenario, policy, fleet, link) else Simulator.EVENTS
-    if policy.in_turn and not scenario.group_size_changes and fleet.is_equal_to(scenario):
+    alike = policy.in_turn and policy.one_delay and not scenario.group_size_changes
+    if alike and fleet.is_equal_to(scenario):
         return Simulator.BATCHES
     # Without faults the plan of just-in-time delivery is what happens.
     if policy.wait == "auto" and fleet.faultless:

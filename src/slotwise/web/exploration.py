@@ -29,7 +29,7 @@ from slotwise.report.gantt.chart import (
 from slotwise.runs.config import RunConfig
 from slotwise.runs.slot_duration import powers_of_run
 from slotwise.runs.slow_link import explained
-from slotwise.schedule import Simulator, Timeline, automatic_delay, most_uplinks
+from slotwise.schedule import Simulator, Timeline, automatic_delay, case_of, most_uplinks
 from slotwise.web.controls import CASE, effective
 
 MOST_UPLINKS, MOST_EVENTS = 3_000_000, 400_000  # of a timeline in a page: about a second
@@ -82,7 +82,8 @@ def _total(kept: Mapping[Any, Any], size: Callable[[Any], int]) -> int:
 
 def refuse_too_long(config: RunConfig) -> None:
     """Raise an InputError if a timeline is too long to be computed while a page waits."""
-    found = most_uplinks(config.channel, fleet=config.make_fleet())
+    fleet, _ = case_of(config.channel, config.make_fleet(), None)
+    found = most_uplinks(config.channel, None, fleet)
     most = MOST_UPLINKS if is_plain(config) else MOST_EVENTS
     if found > most:
         allowed = f"smaller: this may be {found:,} uplinks, and the explorer simulates at most {most:,}"
@@ -90,9 +91,8 @@ def refuse_too_long(config: RunConfig) -> None:
 
 
 def is_plain(config: RunConfig) -> bool:
-    """Return whether all devices and slots are equal, so that closed forms and the fast path apply."""
-    options = config.options().get("selection") == "first-ready" and not config.channel.group_size_changes
-    return options and config.make_fleet() is None and config.make_link() is None
+    """Return whether all devices and slots are equal, so that closed forms apply."""
+    return config.simulator is Simulator.BATCHES
 
 
 def view(

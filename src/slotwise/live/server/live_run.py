@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from slotwise.fleet import Fleet
 from slotwise.learning import Task
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.learning.engine import evaluation_rounds
@@ -35,8 +34,7 @@ from slotwise.observer import BaseObserver
 from slotwise.options import loaded
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.saved_run import Status
-from slotwise.schedule import Scheduler
-from slotwise.schedule.link import FleetLink
+from slotwise.schedule import Scheduler, case_of
 from slotwise.user_code import describe_error
 
 END_TIMEOUT = 30.0  # seconds to tell the devices that the run is over
@@ -154,11 +152,12 @@ class _LiveRun:
     async def _connect(self, channel: Channel, return_timeout: float) -> tuple[DeviceMonitor, RoundDriver]:
         config, options, run = self._config, self._options, self._files.run_id
         topics, devices = Topics(options.name), config.channel.devices
+        fleet, link = case_of(config.channel, config.make_fleet(), config.make_link())
         spec = RunSpec(
             run=run,
             rounds=self._plan.rounds,
-            fleet=config.make_fleet() or Fleet.equal(config.channel),
-            link=config.make_link() or FleetLink.of(config.channel, config.make_fleet()),
+            fleet=fleet,
+            link=link,
             aggregation=loaded(config.rule),
             clip_norm=options.clip_norm,
             sample_count=self._task.sample_count,

@@ -107,7 +107,7 @@ def activity_table(timeline: Timeline, window: Window | None = None) -> Column:
 
 def activity_kinds(timeline: Timeline) -> list[Activity]:
     """Return the activities a legend explains: losses and absences only if the timeline has some."""
-    away = timeline.fleet is not None and any(a.leaves < timeline.last_slot for a in timeline.fleet.absences)
+    away = any(a.leaves < timeline.last_slot for a in timeline.fleet.absences)
     rare = {Activity.LOST: len(timeline.lost) > 0, Activity.AWAY: away}
     rare[Activity.CHARGING] = len(timeline.waits) > 0
     return [kind for kind in Activity if rare.get(kind, True)]
@@ -130,7 +130,7 @@ def _known(timeline: Timeline) -> Iterator[Column]:
     device, version, start, end = timeline.waits.T
     end = np.minimum(end, departures(timeline.fleet, device, start))
     yield _table(device, Activity.CHARGING, start, end, version, BEYOND)
-    absences = timeline.fleet.absences if timeline.fleet else ()
+    absences = timeline.fleet.absences
     slots = [(n, leaves, NEVER if returns is None else returns) for n, leaves, returns in absences]
     device, leaves, returns = np.array(slots, dtype=np.int64).reshape(-1, 3).T
     yield _table(device, Activity.AWAY, leaves, returns, BEYOND, BEYOND)
@@ -150,7 +150,7 @@ def _gaps(timeline: Timeline, known: Column) -> Column:
     # After one of these a device holds an update. Charging before a training leaves no gap, so a gap after
     # charging belongs to a lost uplink.
     ready = (kind == Activity.COMPUTING) | (kind == Activity.LOST) | (kind == Activity.CHARGING)
-    if timeline.fleet is not None and timeline.fleet.retransmission == "erasure":
+    if timeline.fleet.retransmission == "erasure":
         # An erased update is not sent again; its device waits for a model.
         ready &= kind != Activity.LOST
     awaited = np.where(following == Activity.RECEIVING, next_version, BEYOND)
@@ -217,8 +217,7 @@ def transfer_label(transfer: Interval) -> str:
 
 def shortest_uplink(timeline: Timeline) -> int:
     """Return the slots of the fastest device's uplink, or of the shortest that there is."""
-    planned = min(timeline.fleet.link_slots) if timeline.fleet else timeline.scenario.link_slots
-    return int((timeline.end - timeline.start).min(initial=planned))
+    return int((timeline.end - timeline.start).min(initial=min(timeline.fleet.link_slots)))
 
 
 def shortest_broadcast(timeline: Timeline) -> int:
@@ -264,7 +263,7 @@ def describe(timeline: Timeline, update_bits: int | None = None) -> tuple[str, s
     if scenario.sub_channels > 1:
         uplinks += f" on {scenario.sub_channels:,} sub-channels"
     asked = f"{amount(scenario.devices, 'device')}, {uplinks} a round, "
-    if fleet is None:
+    if timeline.equal_devices:
         compute = amount(scenario.compute_slots, "slot")
         asked += f"{compute} to compute, {scenario.link_slots:,} per uplink or broadcast"
     else:
@@ -280,8 +279,7 @@ def describe(timeline: Timeline, update_bits: int | None = None) -> tuple[str, s
 
 def _describe_rates(timeline: Timeline, update_bits: int) -> str:
     """Return the scenario with the slots that uplinks and broadcasts took, and the rates of the uplinks."""
-    scenario, fleet = timeline.scenario, timeline.fleet
-    compute = spread(np.array(fleet.compute_slots if fleet else [scenario.compute_slots]))
+    scenario, compute = timeline.scenario, spread(np.array(timeline.fleet.compute_slots))
     uplinks, broadcasts = timeline.end - timeline.start, timeline.broadcast_end - timeline.broadcast_start
     return (
         f"{amount(scenario.devices, 'device')}, {amount(scenario.group_size, 'uplink')} a round, {compute} "
@@ -305,8 +303,7 @@ def _describe_result(timeline: Timeline) -> str:
         f"{amount(timeline.last_slot, 'slot')}; "
         f"staleness {timeline.max_staleness():,} at most, {timeline.mean_staleness():,.2f} on average"
     )
-    fleet = timeline.fleet
-    fate = "erased" if fleet is not None and fleet.retransmission == "erasure" else "lost"
+    fate = "erased" if timeline.fleet.retransmission == "erasure" else "lost"
     return found + (f"; {amount(lost, 'uplink')} {fate}" if lost else "")
 
 

@@ -80,7 +80,7 @@ class Row(NamedTuple):
 def choose_rows(timeline: Timeline, window: Window) -> list[Row]:
     """Return the rows from device 1 to N; every device is in one, shown or not."""
     devices, size, stay = timeline.scenario.devices, timeline.scenario.group_size, False
-    if devices > MOST_ROWS and timeline.fleet is None and timeline.scenario.divides:
+    if devices > MOST_ROWS and timeline.equal_devices and timeline.scenario.divides:
         # Groups stay together if every round was sent by devices 1..S, or S+1..2S, and so on.
         groups = (timeline.device - 1) // size
         stay = bool(np.all(groups == groups[timeline.round_offsets[timeline.round]]))

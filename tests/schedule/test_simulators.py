@@ -1,0 +1,47 @@
+"""Which simulator a case has; that all make the same timelines is tested beside each."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from random_links import FadingLink
+
+from slotwise import Asynchronous, IntentionalDelay, Scenario, Synchronous
+from slotwise.fleet import Absence, Fleet
+from slotwise.schedule import Policy, Simulator, case_of, simulator_of
+from slotwise.schedule.selections import best_channel, largest_age, round_robin
+
+SCENARIO = Scenario(devices=3, group_size=1, compute_slots=2, deadline=100)
+UNEQUAL = Fleet(compute_slots=(2, 3, 4), link_slots=(1, 1, 1))
+SAID = Fleet(compute_slots=(2, 2, 2), link_slots=(1, 1, 1), retransmission="at-once", seed=7)
+ABSENT = replace(UNEQUAL, absences=(Absence(1, 5),))
+FADING = FadingLink(devices=3)
+SUB_CHANNELS = replace(SCENARIO, sub_channels=2)
+CHANGES = replace(SCENARIO, group_size_changes=((20, 2),))
+
+
+@pytest.mark.parametrize(
+    ("simulator", "policy", "options"),
+    [
+        (Simulator.BATCHES, Asynchronous(), {}),
+        (Simulator.BATCHES, Synchronous(participation="random"), {"fleet": SAID}),
+        (Simulator.BATCHES, IntentionalDelay(), {"scenario": SUB_CHANNELS}),
+        (Simulator.EVENTS, Synchronous(participation="largest-age"), {}),
+        (Simulator.EVENTS, Asynchronous(selection=round_robin), {}),
+        (Simulator.EVENTS, Asynchronous(), {"scenario": CHANGES}),
+        (Simulator.JUST_IN_TIME, IntentionalDelay(selection=round_robin), {}),
+        (Simulator.JUST_IN_TIME, IntentionalDelay(), {"fleet": UNEQUAL}),
+        (Simulator.ONE_AT_A_TIME, IntentionalDelay(), {"fleet": replace(UNEQUAL, jitter=0.1)}),
+        (Simulator.ONE_AT_A_TIME, IntentionalDelay(delay=1), {"fleet": UNEQUAL}),
+        (Simulator.EVENTS, Asynchronous(), {"fleet": UNEQUAL, "scenario": SUB_CHANNELS}),
+        (Simulator.EVENTS, Asynchronous(), {"fleet": ABSENT}),
+        (Simulator.FADING, Asynchronous(selection=best_channel), {"link": FADING, "fleet": UNEQUAL}),
+        (Simulator.FADING, IntentionalDelay(delay=1, selection=largest_age), {"link": FADING}),
+        (Simulator.EVENTS, IntentionalDelay(selection=largest_age), {"link": FADING}),
+        (Simulator.EVENTS, Asynchronous(), {"link": FADING}),
+    ],
+)
+def test_every_case_has_one_simulator(simulator: Simulator, policy: Policy, options: Any) -> None:
+    case = {"scenario": SCENARIO, "fleet": None, "link": None, **options}
+    fleet, link = case_of(**case)
+    assert simulator_of(case["scenario"], policy.ready(), fleet, link) is simulator
