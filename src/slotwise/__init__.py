@@ -94,7 +94,7 @@ _MODULES = {
     "radio": ("RadioConfig", "RadioLink", "read_trace", "write_trace"),
     "schedule": ("simulate", "Timeline", "Policy", "Synchronous", "Asynchronous", "IntentionalDelay"),
     "schedule.policy": ("Delivery",),
-    "schedule.selection": ("Selection", "Waiting"),
+    "schedule.selections": ("Selection", "Waiting"),
     "schedule.scheduler": ("Scheduler",),
     "costs": ("Costs", "Powers"),
     "data": ("Dataset", "load_mnist", "load_npz_folder"),
