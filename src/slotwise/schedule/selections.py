@@ -14,9 +14,9 @@ import numpy as np
 
 from slotwise.fleet.chances import chance
 from slotwise.options import Choice, Derived
+from slotwise.random_streams import SchedulePurpose
 from slotwise.schedule.link import Floats
 
-_RANDOM_SELECTION = 7  # 1 to 6 are the purposes that slotwise.fleet draws numbers for
 BITS_PER_DECIBEL = log2(10) / 10  # 10^(x/10) = 2^(x·this), which is computed ten times as fast
 
 
@@ -75,7 +75,7 @@ class RandomSelection:
     def __call__(self, waiting: Sequence[Waiting], round_number: int, last_sender: int) -> Waiting:
         """Choose the update whose device draws the lowest number."""
         # A number for each device, which does not depend on who else is waiting.
-        key = [self.seed, _RANDOM_SELECTION, round_number, last_sender]
+        key = [self.seed, SchedulePurpose.SELECTION, round_number, last_sender]
         # A device sends again in the same round only after a loss, and must not draw the same number again.
         if waiting[0].lost_in_round:
             key.append(waiting[0].lost_in_round)
