@@ -1,13 +1,11 @@
 """Files that cannot be read or written: one line that names the file, exit code 2, nothing left behind."""
 
-import os
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from slotwise.runs import RunConfig, RunFolder, run
+from slotwise.runs import RunConfig, SavedRun, run
 
 TOO_LONG = "n" * 300
 SMALL = ("--devices", 5, "--group-size", 2, "--compute-slots", 3, "--deadline", 100)
@@ -44,8 +42,9 @@ def test_a_name_that_no_file_can_have_is_refused(slotwise, finished, tmp_path, m
 
 
 def test_a_run_whose_files_are_not_readable_is_refused(slotwise, finished, monkeypatch):
-    # Root may read every file, so a call that fails stands for reading; no line of a test is on its stack.
-    monkeypatch.setattr(RunFolder, "points", partial(os.stat, finished / "not there"))
+    # Root may read every file, so a call that fails stands for reading; a line of a test would be user code.
+    reading = compile("lambda _: missing.stat()", "<frozen reading>", "eval")
+    monkeypatch.setattr(SavedRun, "points", property(eval(reading, {"missing": finished / "not there"})))
     code, out, err = slotwise("show", finished)
     assert (code, out) == (2, "")
     assert err == f"slotwise: {finished / 'not there'}: No such file or directory\n"

@@ -21,7 +21,7 @@ def test_a_repeated_tracker_is_named(slotwise, tmp_path) -> None:
     assert "wandb is repeated" in errors
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"compare"}))
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_no_command_reads_numbers_that_only_python_writes(name) -> None:
     app = build_app(name)[name]
     for argument in app.assemble_argument_collection() if app.default_command else ():

@@ -250,9 +250,3 @@ def test_cases_have_joules_and_a_broken_run_is_resumed(slotwise: Cli, tmp_path: 
     grid.write_text(grid.read_text().replace("uplink-loss = 0.2", "uplink-loss = 0.3"))
     code, said, err = slotwise("sweep", grid, "--out", out, "--quiet")
     assert (code, said, err.count("\n")) == (2, "", 1)
-
-
-def test_compare_says_what_to_use_instead(slotwise: Cli, tmp_path: Path) -> None:
-    code, said, err = slotwise("compare", tmp_path / "question.toml")
-    assert (code, said, err.count("\n")) == (2, "", 1)
-    assert "slotwise sweep" in err

@@ -23,30 +23,32 @@ SOME_FAILED, USAGE_ERROR, HOPELESS, INTERRUPTED = 1, 2, 3, 130
 # Commands, the modules that define them, and summaries: `slotwise --help` imports nothing else, and a command
 # imports its own module only.
 COMMANDS = {
-    "plan": ("plan", "Show what every group size costs."),
-    "timeline": (
-        "timeline_command",
-        "Show the exact schedule: who sends and receives in every slot.",
-    ),
-    "explore": ("explore_command", "Explore schedules, trainings and results in a web browser."),
+    "plan": ("schedules", "Show what every group size costs."),
+    "timeline": ("schedules", "Show the exact schedule: who sends and receives in every slot."),
+    "explore": ("results", "Explore schedules, trainings and results in a web browser."),
     "train": ("train", "Train a model along the schedule, exactly as the devices and the server would."),
     "radio": ("radio", "Show the cell of a radio model, or export its channels as a trace."),
-    "show": ("show", "Tabulate and draw runs, or a batch."),
-    "sweep": ("sweep", "Train every case and every combination of a grid with every seed."),
+    "show": ("results", "Tabulate and draw runs, or a batch."),
+    "sweep": ("batches", "Train every case and every combination of a grid with every seed."),
     "recommend": ("recommend", "Recommend a schedule, group size and delay for a deadline."),
-    "reproduce": ("reproduce", "Make the paper's figures, tables and verdicts on its claims, in one page."),
+    "reproduce": ("batches", "Make the paper's figures, tables and verdicts on its claims, in one page."),
     "serve": ("serve", "Run a plan with real devices: grant the channel, collect updates, broadcast models."),
     "device": ("device", "Run one device: train what the server assigns, send when it grants the channel."),
     "fleet": (
         "device",
-        "Run many devices at once, each with its own connection, for a trial on one machine.",
+        "Run many devices at once, each with its own connection, on one machine.",
     ),
-    "calibrate": ("calibrate", "Measure the devices of a live run, to plan the next one."),
-    "enroll": ("enroll", "Write keys, passwords and access rules for a mosquitto broker with TLS."),
-    "data": ("data", "Get data sets. MNIST comes with slotwise; others are fetched or imported once."),
-    "bench": ("bench", "Measure this machine against a plain PyTorch loop and its own matrix product."),
-    "bound": ("bound_command", "Show the bound of Theorem 1: as published, corrected, for groups in turn."),
-    "compare": ("sweep", "Replaced by slotwise sweep."),
+    "calibrate": ("live_setup", "Measure the devices of a live run, to plan the next one."),
+    "enroll": ("live_setup", "Write keys, passwords and access rules for a mosquitto broker with TLS."),
+    "data": (
+        "this_machine",
+        "Get data sets: MNIST comes with slotwise, others are fetched or imported.",
+    ),
+    "bench": (
+        "this_machine",
+        "Measure this machine: a plain PyTorch loop, slotwise and a matrix product.",
+    ),
+    "bound": ("bound", "Show the bound of Theorem 1: as published, corrected, for groups in turn."),
 }
 
 
@@ -64,8 +66,7 @@ def build_app(chosen: str | None) -> App:
     for number, (name, (module, summary)) in enumerate(COMMANDS.items()):
         place = f"slotwise.cli.{module}"
         if name != chosen:
-            shown = name != "compare"
-            app.command(f"{place}:{name}", name=name, help=summary, show=shown, sort_key=number)
+            app.command(f"{place}:{name}", name=name, help=summary, sort_key=number)
             continue
         command = getattr(import_module(place), name)
         if isinstance(command, App):

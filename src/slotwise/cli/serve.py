@@ -13,9 +13,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from slotwise.cli.app import HOPELESS, INTERRUPTED
-from slotwise.cli.closed_stderr import stderr_may_close
 from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
-from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table
+from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table, stderr_may_close
 from slotwise.errors import MissingError, NoEffectError
 from slotwise.fleet.fleet_config import BATTERY_OPTIONS
 from slotwise.learning.engine import REMEDY

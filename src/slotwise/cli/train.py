@@ -74,7 +74,6 @@ def train(
     checkpoint_every: Annotated[float, CHECKPOINT_EVERY] = SECONDS_BETWEEN_CHECKPOINTS,
     track: Annotated[str | None, TRACK] = None,
     track_project: Annotated[str | None, TRACK_PROJECT] = None,
-    tensorboard: Annotated[str | None, output("Replaced by --track tensorboard.", show=False)] = None,
     quiet: Quiet = False,
 ) -> int:
     """Train a model along the schedule, exactly as the devices and the server would.
@@ -83,8 +82,6 @@ def train(
     case (N=20, S=5, 4 compute slots, T=100000, H=8). Ctrl-C ends early with a checkpoint.
     """
     powers = take_powers(options)
-    if tensorboard is not None:
-        raise UserError("--tensorboard is replaced by --track tensorboard, which writes into the run folder")
     trackers = _tracker_names(track, track_project)
     if ray is None and gpus_per_worker is not None:
         raise InputError("gpus_per_worker", gpus_per_worker, "omitted without --ray")

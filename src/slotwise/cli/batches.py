@@ -1,18 +1,30 @@
-"""The command `slotwise sweep`."""
+"""The commands sweep and reproduce: many runs."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slotwise.cli.app import INTERRUPTED, SOME_FAILED
-from slotwise.cli.flags import RAY_ADDRESS, Quiet, number, output, whole_number
-from slotwise.errors import UserError
+from slotwise.cli.flags import (
+    RAY_ADDRESS,
+    WORKERS,
+    Flag,
+    Quiet,
+    command,
+    number,
+    output,
+    panel,
+    power_flags,
+    take_powers,
+    whole_number,
+)
+from slotwise.errors import InputError, UserError
 from slotwise.report.number_text import loss_text
 from slotwise.report.percent import percent
 from slotwise.report.progress import BatchProgress, stop_on_signals
@@ -22,11 +34,8 @@ if TYPE_CHECKING:
     from slotwise.batch import BatchResults
 
 FILE = Parameter(help="TOML file: options of slotwise train, lists as axes, [[case]] tables, seeds.")
-OUT = output("Folder of runs, tables and figure; created, or resumed.")
-WORKERS = Parameter(
-    help="Parallel local trainings over all runs. Default: all cores. The result is the same.",
-    converter=whole_number,
-)
+SWEEP_OUT = output("Folder of runs, tables and figure; created, or resumed.")
+SWEEP_WORKERS = Parameter(help=WORKERS.help, converter=whole_number)
 RAY = Parameter(help=f"Train on this Ray cluster: {RAY_ADDRESS}")
 CHECKPOINT_EVERY = Parameter(
     help="Seconds between checkpoints, the most work a crash can lose. Default: 10, on Ray 30.",
@@ -42,8 +51,8 @@ def sweep(
     file: Annotated[Path, FILE],
     /,
     *,
-    out: Annotated[Path, OUT],
-    workers: Annotated[int | None, WORKERS] = None,
+    out: Annotated[Path, SWEEP_OUT],
+    workers: Annotated[int | None, SWEEP_WORKERS] = None,
     ray: Annotated[str | None, RAY] = None,
     checkpoint_every: Annotated[float | None, CHECKPOINT_EVERY] = None,
     quiet: Quiet = False,
@@ -80,11 +89,6 @@ def sweep(
     return 0 if results.is_finished else SOME_FAILED
 
 
-def compare(file: Annotated[str, Parameter(show=False)] = "FILE", *_: str) -> None:
-    """Tell users of the former command to use slotwise sweep."""
-    raise UserError(f"slotwise compare is now slotwise sweep {file} --out DIR, with [[case]] for [[run]]")
-
-
 def results_table(results: BatchResults) -> Table:
     """Return a row for each combination: means over its finished seeds."""
     from slotwise.batch.results import mean_statistics  # noqa: PLC0415
@@ -109,3 +113,54 @@ def results_table(results: BatchResults) -> Table:
             cells += [f"{mean.joules:,.4g}" if results.has_joules else f"{mean.seconds:,.0f}"]
         table.add_row(*labels[not has_cases :], f"{finished}/{len(rows)}", *cells)
     return table
+
+
+TRAINED = panel("Experiments")
+SETTINGS = (
+    Flag("seeds", int, "Number of seeds, from 0; several give a mean and a band.", TRAINED, 1),
+    Flag("deadline", int, "T, slots. Default: the paper's, and 20000 for variants of CIFAR-10.", TRAINED),
+    WORKERS,
+)
+NAMES = Parameter(
+    help="all, a study (mnist, mnist-model-average, cifar10, cifar10-iid, readings, remedies, …) or single "
+    "experiments (async-mnist, tradeoff, …). Default: all."
+)
+QUICK = Parameter(help="A first look in minutes: MNIST, four group sizes, 3000 slots.", group=TRAINED)
+REPORT_OUT = output("Folder of runs/, figures/ and report.html; created, or resumed.", show_default=True)
+
+
+@command(*SETTINGS, *power_flags())
+def reproduce(
+    options: dict[str, Any],
+    *names: Annotated[str, NAMES],
+    quick: Annotated[bool, QUICK] = False,
+    out: Annotated[Path, REPORT_OUT] = Path("reproduction"),
+    quiet: Quiet = False,
+) -> int:
+    """Make the paper's figures, tables and verdicts on its claims, in one page.
+
+    Missing runs are trained, finished ones kept and interrupted ones resumed.
+
+    Ctrl-C ends early with a checkpoint; the same command resumes.
+    """
+    # Imported here: other commands, and --help, do without.
+    from slotwise.batch.jobs import FETCH_CIFAR10  # noqa: PLC0415
+    from slotwise.paper.reproduction import reproduce as make  # noqa: PLC0415
+
+    powers = take_powers(options)
+    try:
+        with stop_on_signals() as stop, BatchProgress(lambda: stop.requested, quiet=quiet) as progress:
+            made = make(out, names or ("all",), quick=quick, powers=powers, observer=progress, **options)
+    except InputError as error:
+        if error.parameter == "experiments":  # a positional argument, not an option
+            raise UserError(f"there is no experiment {error.value}; choose {error.allowed}") from None
+        raise
+    if made.skipped:
+        print(f"skipped {len(made.skipped)} runs. {FETCH_CIFAR10}", file=sys.stderr)
+    for failure in made.failures:
+        print(f"{failure.run.name}: {failure.reason}", file=sys.stderr)
+    print(f"report: {made.report}")
+    if made.stopped:
+        print("interrupted; the same command resumes", file=sys.stderr)
+        return INTERRUPTED
+    return SOME_FAILED if made.failures else 0

@@ -1,4 +1,4 @@
-"""The command `slotwise show`."""
+"""The commands show and explore: what runs and batches have come to."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from slotwise.batch.batch_folder import BatchFolder
 from slotwise.batch.results import BatchResults
-from slotwise.cli.flags import AsJson, PerDevice, command, output, power_flags, take_powers
-from slotwise.cli.sweep import results_table
+from slotwise.cli.batches import results_table
+from slotwise.cli.flags import AsJson, PerDevice, command, output, power_flags, take_powers, whole_number
 from slotwise.errors import UserError
 from slotwise.files import check_writable, json_text, write_atomically
 from slotwise.report.plotting import curves_figure, curves_of, draw_curves, picture_kind
@@ -88,3 +88,30 @@ def _show_batch(folders: list[Path], out: Path | None, metric: str, as_json: boo
     if out is not None and figure is not None:
         draw_curves(figure, out)
         print(f"wrote {out}", file=sys.stderr)
+
+
+RUNS = Parameter(
+    help="Folder of runs, batches and recommendations to browse; new runs are written there. "
+    "Default: new runs are written to runs/."
+)
+PORT = output("Port on this machine. Default: 8337, or a free one if that is taken.", converter=whole_number)
+
+
+def explore(
+    runs: Annotated[Path | None, RUNS] = None,
+    /,
+    *,
+    port: Annotated[int | None, PORT] = None,
+    no_browser: Annotated[bool, output("Do not open a web browser; print the address only.")] = False,
+) -> None:
+    """Explore schedules in a web browser: drag the group size and watch rounds and staleness.
+
+    The page also trains what it shows, and browses the runs in a folder. It is served on this machine only,
+    until Ctrl-C. Needs the extra web: pip install 'slotwise[web]'.
+    """
+    from slotwise.web.web_server import explore as serve_explorer  # noqa: PLC0415  (show does without)
+
+    def announce(address: str) -> None:
+        print(f"slotwise explorer at {address} (Ctrl-C ends it)", flush=True)
+
+    serve_explorer(runs, port=port, browser=not no_browser, ready=announce)

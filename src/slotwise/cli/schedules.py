@@ -1,0 +1,157 @@
+"""The commands plan and timeline: schedules without any training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from slotwise.cli.flags import (
+    PANELS,
+    AsJson,
+    PerDevice,
+    command,
+    output,
+    power_flags,
+    refuse_idle,
+    refuse_idle_seed,
+    refuse_with,
+    run_flags,
+    take_powers,
+    whole_number,
+    whole_numbers,
+)
+from slotwise.costs import Costs
+from slotwise.errors import InputError
+from slotwise.planning import plan as make_plan
+from slotwise.report.gantt import check_picture_path, gantt_text, window_of, write_gantt
+from slotwise.report.tables import cost_line, costs_as_dict, device_table, plan_tables, table_console
+from slotwise.runs.config import RunConfig
+from slotwise.runs.slot_duration import powers_of_run
+from slotwise.runs.slow_link import simulate_run
+
+if TYPE_CHECKING:
+    from slotwise.schedule import Timeline
+
+# The worked example of the paper.
+EXAMPLE = {"devices": 6, "group_size": 2, "compute_slots": 2, "deadline": None, "schedule": "async"}
+# The speed of devices may follow from these; the rate of the link does not, as no model is known here.
+SPEED = run_flags("training", only=("local_steps", "batch_size", "seed"))
+PLAN_FLAGS = [flag for flag in run_flags("channel", "fleet", "radio") if flag.name != "bits_per_slot"]
+TIMELINE_FLAGS = [
+    flag
+    for flag in run_flags("channel", "policy", "fleet", "radio", defaults=EXAMPLE)
+    if flag.name != "bits_per_slot"
+]
+
+GROUP_SIZE = Parameter(
+    help="S, uplinks per round; repeat for several. Default: all divisors of N.",
+    group=PANELS["channel"],
+    converter=whole_numbers,
+)
+USAGE = output("Show the costs of every schedule; by default of idfl alone. Powers imply it.")
+ROUNDS = Parameter(
+    help="Stop after so many rounds. Default: two rounds per group, if there is no deadline.",
+    group=PANELS["policy"],
+    converter=whole_number,
+)
+SLOTS = output("Show slots A to B-1 only; A: and :B are allowed. Default: as many as fit.", metavar="A:B")
+OUT = output("Draw a picture instead: FILE.svg, .png or .html.", metavar="FILE")
+
+
+@command(*(flag for flag in PLAN_FLAGS if flag.name != "group_size"), *SPEED, *power_flags())
+def plan(
+    options: dict[str, Any],
+    *,
+    group_size: Annotated[list[int] | None, GROUP_SIZE] = None,
+    usage: Annotated[bool, USAGE] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what every group size costs: rounds, staleness, the free intentional delay, slots and joules.
+
+    The defaults are the MNIST case of the paper (50 compute slots). With a fleet or a radio every schedule is
+    simulated, and intentional delay is the automatic one.
+    """
+    refuse_idle(options)
+    powers = take_powers(options)
+    config = RunConfig.from_options({**options, "group_size": 1})
+    refuse_idle_seed(options, config)
+    channel = config.channel
+    table = make_plan(
+        devices=channel.devices,
+        compute_slots=channel.compute_slots,
+        link_slots=channel.link_slots,
+        sub_channels=channel.sub_channels,
+        deadline=config.deadline,
+        group_sizes=group_size,
+        fleet=config.make_fleet(),
+        link=None if config.radio.radio_link is None else config.make_link,
+        usage=usage if usage or as_json else None,
+        powers=powers and powers_of_run(powers, config),
+    )
+    if as_json:
+        print(json.dumps([row.as_dict() for row in table], indent=2))
+        return
+    console = table_console()
+    for shown in plan_tables(table):
+        console.print(shown)
+    if not table[0].costs:
+        console.print("costs skipped for this size; add --usage to compute them")
+
+
+@command(*TIMELINE_FLAGS, *SPEED, *power_flags())
+def timeline(
+    options: dict[str, Any],
+    *,
+    rounds: Annotated[int | None, ROUNDS] = None,
+    slots: Annotated[str | None, SLOTS] = None,
+    per_device: PerDevice = False,
+    as_json: AsJson = False,
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Show the exact schedule: who computes, sends and receives in every slot.
+
+    The defaults are the worked example of the paper: six devices, two per group, two compute slots.
+    """
+    if out is not None:
+        check_picture_path(out)
+    if as_json and out is None and slots is not None:
+        raise InputError("slots", slots, "omitted with --json, which lists every round")
+    refuse_idle(options)
+    given_powers = {flag.name: True for flag in power_flags() if flag.name in options}
+    powers = take_powers(options)
+    if out is not None and not as_json:
+        costs_asked = {"per_device": per_device, **given_powers}
+        refuse_with("out", costs_asked, "a picture shows no costs; --json does")
+    config = RunConfig.from_options(options, defaults=EXAMPLE)
+    refuse_idle_seed(options, config)
+    if rounds is None and config.channel.deadline is None:
+        rounds = 2 * config.channel.groups
+    powers = powers and powers_of_run(powers, config)
+    result = simulate_run(config, rounds)
+    window = None if slots is None else window_of(slots, result)
+    if out is not None:
+        write_gantt(result, out, window, update_bits=config.update_bits)
+    costs = Costs.of(result, powers)
+    if as_json and (per_device or powers is not None):
+        print(json.dumps(result.as_dict() | {"usage": costs_as_dict(costs, per_device)}))
+    elif as_json:  # usage only on request: other readers expect what they know
+        print(result.to_json())
+    elif out is not None:
+        print(f"wrote {out}")
+    else:
+        _draw(result, window, config.update_bits)
+        table_console().print("", cost_line(costs), sep="\n")
+        if per_device:
+            table_console().print(device_table(costs, f"Each device, in {costs.slots:,} slots"))
+
+
+def _draw(result: Timeline, window: Any, bits: int | None) -> None:
+    """Print the chart of a timeline, as wide as the terminal."""
+    console = Console()
+    ascii_only = not console.encoding.startswith("utf")
+    chart = gantt_text(result, width=console.width, window=window, ascii_only=ascii_only, update_bits=bits)
+    console.print(chart, no_wrap=True, overflow="ignore", crop=False)
