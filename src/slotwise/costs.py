@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from math import inf
+from dataclasses import dataclass, fields, replace
+from math import inf, isclose
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +59,21 @@ class Powers:
         """Seconds of one slot; 1 if they are not known."""
         return 1.0 if self.slot_seconds is None else self.slot_seconds
 
+    def in_slots_of(self, slot_ms: float | None, said_by: str, *, stated: bool = True) -> Powers:
+        """Return the powers with the length of a slot that an option of a run says, or 1 s if none does.
+
+        Raises:
+            InputError: the option was ``stated``, and the powers say another length.
+        """
+        if slot_ms is None:
+            return replace(self, slot_seconds=self.seconds)
+        if self.slot_seconds is None:
+            return replace(self, slot_seconds=slot_ms / 1000)
+        if stated and not isclose(self.slot_seconds, slot_ms / 1000):
+            allowed = f"{slot_ms / 1000:g}, as {said_by} is {slot_ms:g}, or omitted"
+            raise InputError("slot_seconds", self.slot_seconds, allowed)
+        return self
+
     @property
     def has_server(self) -> bool:
         """True if a power of the server is given."""
@@ -102,6 +117,11 @@ class ServerUsage(NamedTuple):
     sending: int  # broadcasts
     receiving: int  # slots in which at least one uplink is on the air, lost ones included
     idle: int
+
+    @property
+    def channel_share(self) -> float:
+        """Share of the slots in which the channel carries something."""
+        return (self.sending + self.receiving) / max(1, sum(self))
 
     def joules(self, powers: Powers) -> float:
         """Return the server's energy."""
@@ -182,13 +202,13 @@ class Costs(EqualByNumbers):
 
     slots: int  # at which the last round ends
     usage: Usage  # of each device
+    server: ServerUsage
     powers: Powers | Sequence[Powers] | None = None  # None if not known, and then there are no joules
-    server: ServerUsage | None = None
 
     @classmethod
     def of(cls, timeline: Timeline, powers: Powers | Sequence[Powers] | None = None) -> Costs:
         """Return the costs of a whole timeline; ``powers`` are those of every device, or one for each."""
-        return cls(timeline.last_slot, usage(timeline), powers, server_usage(timeline))
+        return cls(timeline.last_slot, usage(timeline), server_usage(timeline), powers)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -211,7 +231,7 @@ class Costs(EqualByNumbers):
     @property
     def server_joules(self) -> float | None:
         """Energy of the server; None if its powers are not known."""
-        if self.server is None or not isinstance(self.powers, Powers) or not self.powers.has_server:
+        if not isinstance(self.powers, Powers) or not self.powers.has_server:
             return None
         return self.server.joules(self.powers)
 
@@ -226,7 +246,7 @@ class Costs(EqualByNumbers):
         figures = {"slots": self.slots, **self.usage.total._asdict(), "air_slots_of_a_device": air}
         if self.joules_of_a_device is not None:
             figures |= {"joules": self.joules, "joules_of_a_device": self.joules_of_a_device._asdict()}
-        if self.server_joules is not None and self.server is not None:
+        if self.server_joules is not None:
             figures |= {"server": self.server._asdict() | {"joules": self.server_joules}}
         return figures
 

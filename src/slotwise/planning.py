@@ -21,6 +21,7 @@ from slotwise.schedule import (
     Link,
     Schedule,
     Simulator,
+    Totals,
     automatic_delay,
     case_of,
     completed_rounds,
@@ -76,18 +77,6 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The simulation of one schedule; staleness is over the whole run."""
-
-    rounds: int = 0  # completed by the deadline
-    updates: int = 0  # applied
-    lost: int = 0  # uplinks
-    mean_staleness: float = 0.0
-    max_staleness: int = 0
-    costs: Costs | None = field(default=None, repr=False, compare=False)  # None if no round ends
-
-
-@dataclass(frozen=True)
 class FleetPlan:
     """One group size within one deadline, simulated: unequal devices, or links over the radio.
 
@@ -95,20 +84,18 @@ class FleetPlan:
     """
 
     scenario: Scenario
-    schedules: Mapping[str, Outcome]
+    schedules: Mapping[str, Totals]  # of the whole run
     costs: CostsBySchedule = field(default_factory=dict, repr=False, compare=False)
     over_radio: bool = False
 
     @property
     def fits(self) -> bool:
         """True if a round of any schedule ends by the deadline."""
-        return any(outcome.rounds for outcome in self.schedules.values())
+        return any(totals.rounds for totals in self.schedules.values())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures by name, schedule by schedule."""
-        figures: dict[str, Any] = {name: dict(vars(outcome)) for name, outcome in self.schedules.items()}
-        for outcome in figures.values():
-            del outcome["costs"]
+        figures = {name: totals._asdict() for name, totals in self.schedules.items()}
         sizes = {"group_size": self.scenario.group_size, "groups": self.scenario.groups}
         return {**sizes, **figures, **_usage_as_dict(self.costs)}
 
@@ -195,11 +182,14 @@ def _plan(
     closed: bool,
 ) -> Plan | FleetPlan:
     """Use closed forms for equal devices if S divides N, and the exact schedule otherwise."""
-    simulated: Sequence[str] = counted if closed else SCHEDULES
-    outcomes = {name: _outcome(scenario, name, fleet, link, powers) for name in simulated}
-    costs = {name: outcomes[name].costs for name in counted}
+    totals, costs = {}, dict[str, Costs | None]()
+    for name in counted if closed else SCHEDULES:
+        timeline = timeline_of(scenario, POLICIES[name](), fleet, link)
+        totals[name] = timeline.totals()
+        if name in counted:
+            costs[name] = Costs.of(timeline, powers) if timeline.rounds else None
     if not closed:
-        return FleetPlan(scenario, outcomes, costs, over_radio=not isinstance(link, FleetLink))
+        return FleetPlan(scenario, totals, costs, over_radio=not isinstance(link, FleetLink))
     if scenario.divides:
         rounds, delay = theory.rounds_within(scenario, scenario.deadline or 0), theory.free_delay(scenario)
         return Plan(scenario, theory.round_slots(scenario), rounds, delay, costs)
@@ -210,21 +200,6 @@ def _plan(
         return Plan(scenario, Fraction(last - scenario.compute_slots, max(1, rounds)), rounds, delay, costs)
     rounds, delay = completed_rounds(scenario), automatic_delay(scenario, free=theory.free_delay(scenario))
     return Plan(scenario, theory.round_slots(scenario), rounds, delay, costs)
-
-
-def _outcome(scenario: Scenario, schedule: str, fleet: Fleet, link: Link, powers: Powers | None) -> Outcome:
-    """Return what a schedule comes to; without a round it is empty: others may fit."""
-    timeline = timeline_of(scenario, POLICIES[schedule](), fleet, link)
-    if not timeline.rounds:
-        return Outcome()
-    return Outcome(
-        rounds=timeline.rounds,
-        updates=len(timeline),
-        lost=len(timeline.lost),
-        mean_staleness=timeline.mean_staleness(),
-        max_staleness=timeline.max_staleness(),
-        costs=Costs.of(timeline, powers),
-    )
 
 
 def _usage_as_dict(costs: CostsBySchedule) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Which simulator a case has; that all make the same timelines is tested beside each."""
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -45,3 +46,12 @@ def test_every_case_has_one_simulator(simulator: Simulator, policy: Policy, opti
     case = {"scenario": SCENARIO, "fleet": None, "link": None, **options}
     fleet, link = case_of(**case)
     assert simulator_of(case["scenario"], policy.ready(), fleet, link) is simulator
+
+
+def test_equal_devices_are_a_fleet_like_any_other() -> None:
+    listed = Fleet(compute_slots=(2, 2, 2), link_slots=(1, 1, 1))
+    equal = Fleet.equal(SCENARIO)
+    assert "compute_slots" not in vars(equal)  # a million of them are three numbers
+    assert pickle.loads(pickle.dumps(equal)) == equal == listed
+    assert replace(equal, jitter=0.1) == replace(listed, jitter=0.1)
+    assert case_of(SCENARIO, listed, None)[0].as_dict() == listed.as_dict()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from slotwise.observer import BaseObserver
 from slotwise.runs import RunConfig
 from slotwise.runs.run_timeline import schedule_only, schedule_timeline
-from slotwise.schedule import IntentionalDelay, Simulator, automatic_delay
+from slotwise.schedule import IntentionalDelay, Simulator, Totals, automatic_delay
 
 CACHED_RUNS, CACHED_SUMMARIES = 4096, 4096
 TEST_IMAGES = 10_000
@@ -137,17 +137,7 @@ def distinct(runs: Iterable[Run]) -> tuple[Run, ...]:
     return tuple(found.values())
 
 
-class ScheduleSummary(NamedTuple):
-    """Totals of a timeline."""
-
-    rounds: int
-    slots: int  # until the last round ends
-    updates: int
-    lost: int  # uplinks
-    mean_staleness: float  # of the updates, in rounds
-
-
-def schedule_summary(config: RunConfig) -> ScheduleSummary:
+def schedule_summary(config: RunConfig) -> Totals:
     """Return the totals of the timeline of a configuration; raise an InputError if there is none."""
     return _summary(schedule_only(config))
 
@@ -165,7 +155,5 @@ def run_work(config: RunConfig) -> float:
 
 
 @lru_cache(CACHED_SUMMARIES)
-def _summary(config: RunConfig) -> ScheduleSummary:
-    found = schedule_timeline(config)
-    staleness = found.mean_staleness()
-    return ScheduleSummary(found.rounds, found.last_slot, len(found), len(found.lost), staleness)
+def _summary(config: RunConfig) -> Totals:
+    return schedule_timeline(config).totals()

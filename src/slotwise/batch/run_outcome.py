@@ -47,6 +47,7 @@ def read_run(folder: RunFolder, powers: Powers | None) -> RunOutcome:
     if run.status != "finished" or not curve:
         return RunOutcome(run.status, curve)
     schedule = schedule_summary(run.config)
+    totals = {name: value for name, value in schedule._asdict().items() if name in PointStatistics._fields}
     statistics = PointStatistics(
         final_loss=run.final_loss,
         final_accuracy=run.final_accuracy,
@@ -55,6 +56,6 @@ def read_run(folder: RunFolder, powers: Powers | None) -> RunOutcome:
         sgd_steps=schedule.updates * run.config.training.local_steps,
         joules=curve[-1].joules,
         seconds=run.seconds,
-        **schedule._asdict(),
+        **totals,
     )
     return RunOutcome(run.status, curve, statistics, run.final_metrics)

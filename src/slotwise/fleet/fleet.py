@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import count, repeat
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -102,12 +102,23 @@ class Fleet:
 
     @classmethod
     def equal(cls, scenario: Scenario) -> Fleet:
-        """Return the devices of the paper: all equal and without faults."""
-        # Not checked once more, device by device: of a million devices that takes longer than their schedule.
-        fleet, slots = object.__new__(cls), (scenario.compute_slots, scenario.link_slots)
-        each = {"compute_slots": (slots[0],) * scenario.devices, "link_slots": (slots[1],) * scenario.devices}
-        fleet.__dict__.update({**_USUAL, **each, "slots_of_all": slots})
+        """Return the devices of the paper: all equal and without faults.
+
+        It holds three numbers. The slots are listed device by device when somebody asks for them: for a
+        million devices that takes longer than to simulate some rounds.
+        """
+        fleet = object.__new__(cls)
+        slots = scenario.compute_slots, scenario.link_slots
+        fleet.__dict__.update(_USUAL, slots_of_all=slots, equal_devices=scenario.devices)
         return fleet
+
+    if not TYPE_CHECKING:  # with it, any attribute would seem to exist
+
+        def __getattr__(self, name: str) -> tuple[int, ...]:
+            if name not in ("compute_slots", "link_slots") or "equal_devices" not in self.__dict__:
+                raise AttributeError(name)
+            slots = self.slots_of_all[name == "link_slots"]
+            return self.__dict__.setdefault(name, (slots,) * self.equal_devices)
 
     @property
     def devices(self) -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from math import isclose
 from typing import TYPE_CHECKING, Any
 
 from slotwise.costs import Powers
@@ -52,16 +50,6 @@ def powers_of_run(powers: Powers, config: RunConfig, *, check: bool = True) -> P
     has_slot = needs_slot(radio.radio_link, radio.radio_threshold_db)
     if has_slot or (radio.radio_link is not None and slot_ms is None):
         name, slot_ms = "radio_slot_ms", radio.radio_slot_ms
-    if slot_ms is None:
-        return replace(powers, slot_seconds=powers.seconds)
-    if powers.slot_seconds is None:
-        return replace(powers, slot_seconds=slot_ms / 1000)
     # Where only joules depend on radio_slot_ms, its default is no statement of the user.
-    if (
-        check
-        and (has_slot or config.slot_ms is not None)
-        and not isclose(powers.slot_seconds, slot_ms / 1000)
-    ):
-        allowed = f"{slot_ms / 1000:g}, as {name} is {slot_ms:g}, or omitted"
-        raise InputError("slot_seconds", powers.slot_seconds, allowed)
-    return powers
+    stated = check and (has_slot or config.slot_ms is not None)
+    return powers.in_slots_of(slot_ms, name, stated=stated)

@@ -37,10 +37,10 @@ from slotwise.schedule.selections import (
 )
 from slotwise.schedule.simulation import case_of, scheduler_for, simulate, timeline_of
 from slotwise.schedule.simulators import Simulator, most_uplinks, refuse_too_many_uplinks, simulator_of
-from slotwise.schedule.timeline import Record, Timeline
+from slotwise.schedule.timeline import Record, Timeline, Totals
 
 __all__ = [  # noqa: RUF022  (grouped by use)
-    "simulate", "scheduler_for", "case_of", "timeline_of", "Timeline", "Record",
+    "simulate", "scheduler_for", "case_of", "timeline_of", "Timeline", "Totals", "Record",
     "Simulator", "simulator_of", "most_uplinks", "refuse_too_many_uplinks",
     "Policy", "POLICY", "PolicyChoice", "POLICIES", "ready_policy", "Schedule", "Synchronous", "Asynchronous",
     "IntentionalDelay",

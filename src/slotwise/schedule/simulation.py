@@ -74,10 +74,10 @@ def case_of(scenario: Scenario, fleet: Fleet | None, link: Link | None) -> tuple
         InputError: the fleet has another number of devices.
         UserError: the link lacks what a link has.
     """
-    devices = fleet or Fleet.equal(scenario)
-    devices.check_size(scenario)
-    if devices.is_equal_to(scenario, lossy_link=link is not None):
-        devices = Fleet.equal(scenario)
+    devices = Fleet.equal(scenario)
+    if fleet is not None:
+        fleet.check_size(scenario)
+        devices = devices if fleet.is_equal_to(scenario, lossy_link=link is not None) else fleet
     if link is None:
         return devices, FleetLink.of(scenario, devices)
     _refuse_incomplete_link(link)

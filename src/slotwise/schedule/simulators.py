@@ -101,7 +101,8 @@ def refuse_too_many_uplinks(
 
 def refuse_too_many_blocks(scenario: Scenario, rounds: int | None, link: Link) -> None:
     """Raise an InputError if uplinks of fixed rate would be followed through too many blocks of fading."""
-    if not isinstance(link, BlockLink) or not link.fixed_slots:
+    # First the cheap question: to ask for a protocol takes as long as to simulate a few rounds.
+    if isinstance(link, FleetLink) or not isinstance(link, BlockLink) or not link.fixed_slots:
         return
     each = -(-link.fixed_slots // link.coherence_slots)
     blocks = LARGEST**2 if rounds is None else max(scenario.group_sizes) * rounds * each

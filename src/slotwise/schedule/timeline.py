@@ -37,6 +37,17 @@ class Record(NamedTuple):
     waits: Sequence[Wait] = ()  # of devices for energy
 
 
+class Totals(NamedTuple):
+    """Totals of a timeline; all are 0 without a round."""
+
+    rounds: int  # completed
+    updates: int  # applied: uplinks that arrived
+    lost: int  # uplinks that did not
+    mean_staleness: float  # age of the updates applied, in rounds
+    max_staleness: int
+    slots: int  # until the last round ends
+
+
 @dataclass(frozen=True, eq=False)
 class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by columns, never a key)
     """Uplinks and broadcasts of every completed round, slot by slot.
@@ -212,6 +223,11 @@ class Timeline(FrozenArrays, Displayable):  # noqa: PLW1641  (compared by column
     def mean_staleness(self) -> float:
         """Return the mean age of the updates applied, in rounds; 0 if there is none."""
         return float(self.staleness.mean()) if len(self) else 0.0
+
+    def totals(self) -> Totals:
+        """Return rounds, updates, losses, staleness and slots of the whole timeline."""
+        staleness = self.mean_staleness(), self.max_staleness()
+        return Totals(self.rounds, len(self), len(self.lost), *staleness, self.last_slot)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form, round by round; it has a fleet only if devices are unequal."""

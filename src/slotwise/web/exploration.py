@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from slotwise.costs import Costs, Powers, server_usage
+from slotwise.costs import Costs, Powers
 from slotwise.errors import InputError
 from slotwise.files import csv_text
 from slotwise.planning import SCHEDULES
@@ -138,19 +138,13 @@ def _schedule(timelines: Timelines, options: Mapping[str, Any], powers: Powers |
 
 def figures(timeline: Timeline, powers: Powers | None) -> dict[str, Any]:
     """Return the totals of a timeline by name."""
-    costs, scenario = Costs.of(timeline, powers), timeline.scenario
+    costs = Costs.of(timeline, powers)
     spread = costs.joules_of_a_device
-    server = server_usage(timeline)
     return {
-        "rounds": timeline.rounds,
-        "updates": len(timeline),
-        "lost": len(timeline.lost),
-        "mean_staleness": timeline.mean_staleness(),
-        "max_staleness": timeline.max_staleness(),
+        **timeline.totals()._asdict(),
         "delay": timeline.delay,
-        "slots": timeline.last_slot,
-        "deadline": scenario.deadline,
-        "channel_share": 1 - server.idle / max(1, timeline.last_slot),
+        "deadline": timeline.scenario.deadline,
+        "channel_share": costs.server.channel_share,
         "shares": costs.shares,
         "air_slots": costs.air_slots._asdict(),
         "joules": costs.joules,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from math import isfinite
 
+from slotwise.costs import server_usage
 from slotwise.learning import Point, Task
 from slotwise.learning.checked_task import CheckedTask
 from slotwise.live.clock import Signal
@@ -36,19 +37,8 @@ class Figures:
     @classmethod
     def of(cls, timeline: Timeline) -> Figures:
         """Compute the figures of a timeline."""
-        lost = timeline.lost
-        taken = int((timeline.end - timeline.start).sum() + (lost[:, 4] - lost[:, 3]).sum())
-        taken += int((timeline.broadcast_end - timeline.broadcast_start).sum())
-        return cls(
-            timeline.rounds,
-            len(timeline),
-            len(lost),
-            timeline.mean_staleness(),
-            timeline.max_staleness(),
-            timeline.last_slot,
-            timeline.last_slot / timeline.rounds,
-            taken / timeline.last_slot,
-        )
+        totals = timeline.totals()
+        return cls(*totals, totals.slots / totals.rounds, server_usage(timeline).channel_share)
 
 
 @dataclass(frozen=True)
