@@ -30,6 +30,7 @@ from slotwise.live.protocol import Label, Topics, decode, encode
 from slotwise.live.server.events import LiveObserver, LogEvent
 from slotwise.live.server.live_run import LiveOutcome, run_live
 from slotwise.live.server.penalties import COOL_DOWN, LIMIT
+from slotwise.live.server.server_config import LivePlan
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker, Message
 from slotwise.runs import RunConfig
@@ -311,7 +312,9 @@ async def played(attack: Attack, deadline: int, seed: int, folder: Path) -> Resu
     tasks.append(asyncio.create_task(beside()))
     try:
         async with broker.connect() as channel:
-            outcome = await run_live(run, config, task, channel, server=server, observer=observer)
+            outcome = await run_live(
+                run, LivePlan.of(config), task, channel, server=server, observer=observer
+            )
     finally:
         over.set()
         for one in tasks:

@@ -33,7 +33,7 @@ from slotwise.learning import Evaluation, TrainingStart
 from slotwise.live import replay
 from slotwise.live.enroll.enrolment import Enrolment
 from slotwise.live.enroll.enrolment_folder import create_enrolment
-from slotwise.live.server.server_config import live_plan
+from slotwise.live.server.server_config import LivePlan
 from slotwise.runs import RunConfig, RunFolder
 from slotwise.runs.run_folder import model_sha256
 from tcp_proxy import TcpProxy
@@ -291,7 +291,7 @@ def _slotwise(*arguments: str) -> list[str]:
 def check(out: Path) -> str:
     """Return what is wrong with a run, or nothing."""
     folder = RunFolder.open(out)
-    description, planned = folder.description(), live_plan(folder.parameters()).rounds
+    description, planned = folder.description(), LivePlan.of(folder.parameters()).timeline.rounds
     if (description["status"], description["rounds"]) != ("finished", planned):
         return f"{description['status']} after {description['rounds']} of {planned} rounds"
     rounds = json.loads((out / "timeline.json").read_text())["rounds"]

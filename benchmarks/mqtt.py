@@ -31,6 +31,7 @@ import numpy as np
 from slotwise.learning import Evaluation, TrainingStart
 from slotwise.live import ServerConfig
 from slotwise.live.server.live_run import run_live
+from slotwise.live.server.server_config import LivePlan
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport.broker import parse_address
 from slotwise.live.transport.mqtt import NO_DELAY, connected_channel
@@ -140,7 +141,7 @@ async def live_run(
         channel = await stack.enter_async_context(connected_channel(parse_address(address), f"{name}-server"))
         server = ServerConfig(name=name)
         run = new_live_folder(folder, config, server)
-        outcome = await run_live(run, config, Cheap(), channel, server=server)
+        outcome = await run_live(run, LivePlan.of(config), Cheap(), channel, server=server)
     await asyncio.to_thread(child.wait)
     state = outcome.state
     first, last = state.round_seconds[0], state.round_seconds[-1]

@@ -7,7 +7,7 @@ import pytest
 from slotwise.cli import serve as serve_command
 from slotwise.cli.serve import HOPELESS, report
 from slotwise.live.server.live_run import LiveOutcome
-from slotwise.live.server.server_config import ServerConfig, live_scheduler
+from slotwise.live.server.server_config import LivePlan, ServerConfig
 from slotwise.live.server.serving import config_like, new_live_folder
 from slotwise.live.server.state import LiveState
 from slotwise.runs import RunConfig, RunFolder
@@ -175,7 +175,7 @@ def test_credentials_for_tls_are_not_used_without(slotwise, tmp_path):
 
 
 def ended(status, trouble=None):
-    return LiveOutcome(status, LiveState(live_scheduler(CONFIG)), None, trouble)
+    return LiveOutcome(status, LiveState(LivePlan.of(CONFIG).scheduler()), None, trouble)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from slotwise.live import ServerConfig
 from slotwise.live.device.client import Device
 from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.live_run import run_live
+from slotwise.live.server.server_config import LivePlan
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
 from slotwise.runs import RunConfig
@@ -57,7 +58,7 @@ def serve_in_memory(path, *, config=CONFIG, task=None, observer=None, meanwhile=
         try:
             async with broker.connect() as channel:
                 return await run_live(
-                    folder, config, task, channel, server=server, observer=observer, clock=clock
+                    folder, LivePlan.of(config), task, channel, server=server, observer=observer, clock=clock
                 )
         finally:
             for one in background:

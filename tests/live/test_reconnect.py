@@ -13,7 +13,7 @@ from slotwise.live.device.client import Device
 from slotwise.live.protocol import Topics
 from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.live_run import run_live
-from slotwise.live.server.server_config import ServerConfig
+from slotwise.live.server.server_config import LivePlan, ServerConfig
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport.broker import parse_address
 from slotwise.live.transport.mqtt import connected_channel
@@ -67,7 +67,7 @@ def served(tmp_path, broker, disturb=None, observer=None):
                 disturb(channel)
             running = run_live(
                 folder,
-                CONFIG,
+                LivePlan.of(CONFIG),
                 Arithmetic(),
                 channel,
                 server=options,

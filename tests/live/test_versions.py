@@ -16,7 +16,7 @@ from live import TOPICS, Play, planned_updates, play, prepare, simulated_models
 from slotwise.live.device.client import Device, NotUnderstood
 from slotwise.live.device.device_host import DeviceConfig, _DeviceHost
 from slotwise.live.protocol import Label, Topics, decode, encode
-from slotwise.live.server.server_config import FIRST_OPTIONS, options_for_devices
+from slotwise.live.server.server_config import LivePlan
 from slotwise.live.transport import MemoryBroker, Message
 from slotwise.live.versions import OLDEST, PROTOCOL, Versions, own_versions
 from slotwise.runs import RunConfig, RunFolder
@@ -25,6 +25,15 @@ from slotwise.scenario import Scenario
 
 OURS = own_versions()
 FUTURE = {"protocol": str(PROTOCOL + 2), "oldest": str(PROTOCOL + 1), "slotwise": "9.0"}
+FIRST_OPTIONS = {  # that devices of protocol 1 know
+    *("devices", "group_size", "compute_slots", "link_slots", "deadline", "bits"),
+    *("data", "partition", "samples_per_device", "sample_skew", "device_samples", "labels_per_device"),
+    *("concentration", "input_scale", "data_seed", "data_folder", "folder_shape", "folder_classes"),
+    *("task", "network", "channels", "hidden", "backend", "model_seed"),
+    *("local_steps", "batch_size", "learning_rate", "update", "optimizer", "momentum", "beta1", "beta2"),
+    *("epsilon", "weight_decay", "gradient_clip", "proximal", "rate_decay", "rate_unit", "rate_period"),
+    *("local_step", "seed"),
+}
 SMALL = Scenario(devices=3, group_size=1, compute_slots=2, deadline=100)
 
 
@@ -222,22 +231,22 @@ def build(table):
 
 
 def test_devices_are_told_what_they_train_in_options_of_the_first_version():
-    told = options_for_devices(CONFIG)
-    assert set(told) == FIRST_OPTIONS
+    told = LivePlan.of(CONFIG).options_for_devices()
+    assert set(told) <= FIRST_OPTIONS
     assert told["samples_per_device"] == 20
     assert len(build(told).initial_model()) == 21_840
 
 
 def test_what_only_the_server_does_is_not_told_to_devices():
-    options = {"aggregation": "fedasync", "schedule": "async", "momentum": 0.5, "jitter": 0.1}
-    told = options_for_devices(RunConfig.from_options(options))
-    assert set(told) == FIRST_OPTIONS
+    options = {"aggregation": "fedasync", "schedule": "async", "momentum": 0.5}
+    told = LivePlan.of(RunConfig.from_options(options)).options_for_devices()
+    assert set(told) <= FIRST_OPTIONS
     assert told["momentum"] == 0.5
 
 
 def test_a_run_with_an_option_that_the_device_does_not_know_makes_it_wait():
     with pytest.raises(NotUnderstood, match="tilt, warp"):
-        build({**options_for_devices(CONFIG), "warp": 9, "tilt": 1})
+        build({**LivePlan.of(CONFIG).options_for_devices(), "warp": 9, "tilt": 1})
 
 
 @pytest.mark.parametrize(

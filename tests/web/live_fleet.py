@@ -17,6 +17,7 @@ from slotwise.live.device.client import Device
 from slotwise.live.protocol import Topics
 from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.live_run import LiveOutcome, run_live
+from slotwise.live.server.server_config import LivePlan
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker, Message
 from slotwise.runs import RunConfig
@@ -69,7 +70,7 @@ class LiveFleet:
                 self._running.set()
                 self.outcome = await run_live(
                     folder,
-                    CONFIG,
+                    LivePlan.of(CONFIG),
                     self.task,
                     channel,
                     server=server,

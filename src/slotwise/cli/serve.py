@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,17 +15,13 @@ from slotwise.cli.app import HOPELESS, INTERRUPTED
 from slotwise.cli.flags import OUTPUT, Flag, command, flags_of, panel, refuse_with, run_flags
 from slotwise.cli.live_display import LiveDisplay, comparison_lines, comparison_table, stderr_may_close
 from slotwise.errors import MissingError, NoEffectError
-from slotwise.fleet.fleet_config import BATTERY_OPTIONS
 from slotwise.learning.engine import REMEDY
-from slotwise.live import ServerConfig, resume_live
-from slotwise.live import serve as serve_live
+from slotwise.live import ServerConfig
 from slotwise.live.server.events import Level
 from slotwise.live.server.live_run import LiveOutcome, Trouble
-from slotwise.live.server.server_config import SIMULATED_FAULTS
-from slotwise.live.server.serving import check_resume, check_serve, config_like
+from slotwise.live.server.serving import PreparedRun, config_like, prepare_resume, prepare_serve
 from slotwise.live.transport.broker import BrokerOptions
 from slotwise.observer import BaseObserver, Observers
-from slotwise.options import names_of
 from slotwise.report.number_text import counted, loss_text
 from slotwise.report.percent import percent
 from slotwise.report.progress import stop_on_signals
@@ -38,10 +33,7 @@ from slotwise.web.live_page import PageOptions, live_page
 
 BROKER, SERVER, PAGE = panel("Broker"), panel("Server"), panel("Page")
 SERVER_FLAGS = flags_of(ServerConfig, SERVER)
-SIMULATED_ONLY = (*SIMULATED_FAULTS, *BATTERY_OPTIONS, *names_of(RunConfig, "adversary"))
-RUN_FLAGS = tuple(
-    flag for flag in run_flags() if flag.name not in (*SIMULATED_ONLY, *option_names(ServerConfig))
-)
+RUN_FLAGS = tuple(flag for flag in run_flags() if flag.name not in option_names(ServerConfig))
 FILE_FLAGS = (
     Flag("out", Path, "Run folder; must not contain another run.", OUTPUT),
     Flag("resume", Path, "Resume the run in this folder, also after a crash.", OUTPUT),
@@ -53,7 +45,6 @@ LOG_LEVEL = Parameter(
     group=OUTPUT,
 )
 QUIET = Parameter(help="No progress bar, and log warnings and errors only.", group=OUTPUT)
-Begin = Callable[..., LiveOutcome | None]
 _TROUBLES: dict[Trouble, str] = {
     "superseded": "another server was started on this channel, and devices follow the newer one; resume when "
     "it has ended, or with another --name",
@@ -110,36 +101,29 @@ def serve(
     page_options, how = _page_options(page, options), {"broker": BrokerOptions(**broker), **server}
     if resume is not None:
         refuse_with("resume", {"out": out, "like": like, "config": config, **run})
-        begin = _checked_resume(resume, how)
+        prepared = prepare_resume(resume, **how)
     elif out is None:
         raise MissingError("out", "the folder of the new run (or --resume RUN)")
     else:
-        begin = _checked_start(out, like, config, run, how)
+        prepared = _prepared_start(out, like, config, run, how)
     with (
         stderr_may_close(),
         stop_on_signals() as stopping,
         LiveDisplay(stopping, quiet=quiet, level=log_level, as_json=log_json) as display,
         _with_page(page_options, display) as observer,
     ):
-        outcome = begin(observer=observer)
+        outcome = prepared.run(observer)
     return report(out if resume is None else resume, outcome, options)
 
 
-def _checked_resume(folder: Path, how: Mapping[str, Any]) -> Begin:
-    """Return what resumes a run, after its options are checked."""
-    check_resume(folder, **how)
-    return partial(resume_live, folder, **how)
-
-
-def _checked_start(
+def _prepared_start(
     out: Path, like: Path | None, config: Path | None, run: Mapping[str, Any], how: Mapping[str, Any]
-) -> Begin:
-    """Return what starts a run, after its options are checked."""
+) -> PreparedRun:
+    """Return a new run whose options are checked."""
     with blaming_file(config, run):
         from_file = read_toml(config) if config else {}
         chosen = config_like(like, run) if like else RunConfig.from_options({**from_file, **run})
-        check_serve(chosen, out, **how)
-    return partial(serve_live, chosen, out, **how)
+        return prepare_serve(chosen, out, **how)
 
 
 def _page_options(page: bool, options: Mapping[str, Any]) -> PageOptions | None:

@@ -28,7 +28,7 @@ from slotwise.flower.task import EvaluateFunction
 from slotwise.live.device.client import Device
 from slotwise.live.protocol import Topics
 from slotwise.live.server.live_run import LiveOutcome, run_live
-from slotwise.live.server.server_config import LARGEST_PACKET, ServerConfig, live_plan
+from slotwise.live.server.server_config import LARGEST_PACKET, LivePlan, ServerConfig
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
 from slotwise.observer import BaseObserver, Observers
@@ -96,7 +96,7 @@ def serve(
     if not 0 < message_timeout < inf:
         raise InputError("message_timeout", message_timeout, "a finite number of seconds above 0")
     server = _server_config(options, message_timeout)
-    live_plan(chosen)  # this and the rule are made for their checks, before anything is written
+    plan = LivePlan.of(chosen)  # this and the rule are made for their checks, before anything is written
     loaded(chosen.rule)
     if not isinstance(arrays, ArrayRecord):
         raise InputError("arrays", type(arrays).__name__, "an ArrayRecord with the first model")
@@ -109,7 +109,7 @@ def serve(
     with NodeMessages(grid, message_timeout, nodes.notify) as messages:
         task.messages = messages
         try:
-            live = asyncio.run(_run(folder, chosen, server, task, nodes, messages))
+            live = asyncio.run(_run(folder, plan, server, task, nodes, messages))
         finally:
             messages.refuse_failure()  # also if the run ended with an error, which is only a consequence then
         latency = messages.latency
@@ -125,7 +125,7 @@ def _new_folder(path: Path, config: RunConfig, server: ServerConfig) -> RunFolde
 
 async def _run(
     folder: RunFolder,
-    config: RunConfig,
+    plan: LivePlan,
     server: ServerConfig,
     task: NodeTask,
     nodes: _Nodes,
@@ -134,11 +134,11 @@ async def _run(
     broker, topics = MemoryBroker(), Topics(server.name)
     observer = Observers(nodes.observer, _StopOnFailure(messages))
     # Each training waits for a reply in a thread, and so does an evaluation.
-    with ThreadPoolExecutor(config.channel.devices + 1, thread_name_prefix="node") as pool:
+    with ThreadPoolExecutor(plan.config.channel.devices + 1, thread_name_prefix="node") as pool:
         devices = asyncio.create_task(nodes.run(broker, topics, task, pool))
         try:
             async with broker.connect() as channel:
-                return await run_live(folder, config, task, channel, server=server, observer=observer)
+                return await run_live(folder, plan, task, channel, server=server, observer=observer)
         finally:
             devices.cancel()
             await asyncio.wait([devices])

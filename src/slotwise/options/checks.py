@@ -95,10 +95,12 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         if value not in get_args(hint):
             *others, last = get_args(hint)
             raise InputError(name, value, f"{', '.join(others)} or {last}")
-    elif origin in (Union, UnionType):  # int | Literal[...]
+    elif origin in (Union, UnionType):  # int | Literal[...], or float | Literal[...]
         names = tuple(text for kind in get_args(hint) for text in get_args(kind))
-        if number is None and value not in names:
-            raise InputError(name, value, f"{', '.join(names)} or a whole number")
+        allows_floats = float in get_args(hint)
+        if number is None and value not in names and not (allows_floats and isinstance(value, float)):
+            kind = "a number" if allows_floats else "a whole number"
+            raise InputError(name, value, f"{', '.join(names)} or {kind}")
         return value if number is None else number
     elif origin is tuple:
         return _checked_list(name, value, get_args(hint)[0])

@@ -9,7 +9,7 @@ from tasks import Arithmetic
 
 from slotwise.learning import Evaluation, train
 from slotwise.live import replay
-from slotwise.live.server.server_config import live_plan
+from slotwise.live.server.server_config import LivePlan
 from slotwise.runs import RunFolder
 from slotwise.runs.run_folder import model_sha256
 
@@ -49,7 +49,7 @@ def test_a_poisoned_model_is_rolled_back_and_its_victims_are_not_blamed(tmp_path
     outcome = serve_in_memory(
         tmp_path / "run", config=config, task=Poisoned(), observer=log, clip_norm="off", cool_down=1e5
     )
-    assert (outcome.status, outcome.state.round) == ("finished", live_plan(config).rounds)
+    assert (outcome.status, outcome.state.round) == ("finished", LivePlan.of(config).timeline.rounds)
     assert outcome.state.penalties.excluded == {ATTACKER}
     assert outcome.state.presence.connected == HONEST
     assert not any(outcome.state.penalties.points.get(device) for device in HONEST)
@@ -151,7 +151,7 @@ def test_a_loss_that_is_not_finite_is_diverged_as_in_a_simulation(tmp_path, firs
 def test_a_last_model_that_is_bad_is_diverged_too(tmp_path):
     task = NeverFinite(0.97)
     outcome = serve_in_memory(tmp_path / "run", config=rarely_evaluated(CONFIG), task=task)
-    assert (outcome.status, outcome.state.round) == ("diverged", live_plan(CONFIG).rounds)
+    assert (outcome.status, outcome.state.round) == ("diverged", LivePlan.of(CONFIG).timeline.rounds)
 
 
 def test_one_broken_device_is_excluded_and_the_model_is_not_doubted(tmp_path):

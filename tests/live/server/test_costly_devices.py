@@ -9,7 +9,7 @@ from live import FOREVER, TOPICS, play, prepare
 from slotwise.live.protocol import Label, decode, encode
 from slotwise.live.server.live_status import LiveStatus
 from slotwise.live.server.monitor import ANSWER_BURST
-from slotwise.live.server.server_config import live_plan
+from slotwise.live.server.server_config import LivePlan
 from slotwise.live.server.training_times import MULTIPLE, UNKNOWN_MULTIPLE
 from slotwise.live.transport import Message
 from slotwise.scenario import Scenario
@@ -133,7 +133,7 @@ def test_an_operator_sees_joins_leaves_rounds_and_the_end(tmp_path):
     log = Logging()
     config = CONFIG.with_options(deadline=300)
     outcome = serve_in_memory(tmp_path / "run", config=config, observer=log, meanwhile=leave)
-    rounds = live_plan(config).rounds
+    rounds = LivePlan.of(config).timeline.rounds
     assert {event["device"] for event in log.named("joined")} == set(range(1, 7))
     assert [(event["device"], event["reason"]) for event in log.named("left")] == [(4, "connection lost")]
     assert log.named("round")[-1]["round"] == rounds
@@ -147,7 +147,11 @@ def test_status_json_has_the_state_of_the_run_and_of_every_device(tmp_path):
     status = LiveStatus.read(tmp_path / "run")
     assert status == log.status
     assert (status.phase, status.round, status.rounds) == ("finished", outcome.state.round, status.round)
-    assert status.updates == sum(device.updates for device in status.devices) == len(live_plan(CONFIG))
+    assert (
+        status.updates
+        == sum(device.updates for device in status.devices)
+        == len(LivePlan.of(CONFIG).timeline)
+    )
     assert [device.device for device in status.devices] == list(range(1, 7))
     assert status.evaluation["round"] == status.round
     assert all(device.mean_norm > 0 for device in status.devices)

@@ -17,7 +17,7 @@ from slotwise.learning.engine import evaluation_rounds
 from slotwise.live.device.client import Device
 from slotwise.live.server.events import LiveObserver
 from slotwise.live.server.live_run import run_live
-from slotwise.live.server.server_config import ServerConfig, live_plan
+from slotwise.live.server.server_config import LivePlan, ServerConfig
 from slotwise.live.server.serving import new_live_folder
 from slotwise.live.transport import MemoryBroker
 from slotwise.runs import RunConfig
@@ -72,7 +72,7 @@ def served(folder, observer=None, task=None, config=CONFIG):
             async with broker.connect() as channel:
                 outcome = await run_live(
                     folder,
-                    config,
+                    LivePlan.of(config),
                     task or Arithmetic(),
                     channel,
                     server=SERVER,
@@ -95,11 +95,12 @@ def folder(tmp_path):
     [
         {"schedule": "tasks:make_policy"},
         {"selection": "tasks:latest_first"},
+        {"schedule": "sync", "participation": "tasks:latest_first"},
         {"aggregation": "tasks:half_step"},
         {"aggregation": "fedasync", "schedule": "async"},
         {"radio_link": "rate-adaptive", "radio_bits": 500_000, "radio_broadcast_bits": 800_000},
     ],
-    ids=["policy", "selection", "aggregation rule", "fedasync", "radio"],
+    ids=["policy", "selection", "participation", "aggregation rule", "fedasync", "radio"],
 )
 def test_policies_selections_and_rules_of_the_user_give_the_simulated_model(tmp_path, own):
     config = CONFIG.with_options(compute_slots=3, deadline=60, **own)
@@ -190,7 +191,15 @@ def resumed_before_its_devices(folder, server, ready):
         broker = MemoryBroker()
         async with broker.connect() as channel:
             running = asyncio.create_task(
-                run_live(folder, CONFIG, Arithmetic(), channel, server=server, observer=observer, clock=clock)
+                run_live(
+                    folder,
+                    LivePlan.of(CONFIG),
+                    Arithmetic(),
+                    channel,
+                    server=server,
+                    observer=observer,
+                    clock=clock,
+                )
             )
             while not ready(observer):
                 await clock.sleep(1.0)
@@ -225,7 +234,13 @@ def test_a_run_starts_without_the_devices_that_have_not_come(folder):
         broker = MemoryBroker()
         async with devices_on(broker, clock, count=2), broker.connect() as channel:
             return await run_live(
-                folder, CONFIG, Arithmetic(), channel, server=SERVER, observer=observer, clock=clock
+                folder,
+                LivePlan.of(CONFIG),
+                Arithmetic(),
+                channel,
+                server=SERVER,
+                observer=observer,
+                clock=clock,
             )
 
     assert run_virtual(scenario).status == "finished"
@@ -254,7 +269,15 @@ def killed(folder, config, rounds):
         server = replace(SERVER, checkpoint_every=0)
         async with devices_on(broker, clock), broker.connect() as channel:
             running = asyncio.create_task(
-                run_live(folder, config, Arithmetic(), channel, server=server, observer=observer, clock=clock)
+                run_live(
+                    folder,
+                    LivePlan.of(config),
+                    Arithmetic(),
+                    channel,
+                    server=server,
+                    observer=observer,
+                    clock=clock,
+                )
             )
             await observer.reached.wait()
             running.cancel()
@@ -306,5 +329,5 @@ def test_a_rule_that_fails_leaves_a_run_that_is_resumed_when_it_is_corrected(tmp
 
 def test_a_live_run_with_simulated_attackers_is_refused(tmp_path):
     with pytest.raises(InputError) as caught:
-        live_plan(CONFIG.with_options(attack="sign-flip", attack_share=0.4))
+        LivePlan.of(CONFIG.with_options(attack="sign-flip", attack_share=0.4))
     assert caught.value.parameter == "attack"

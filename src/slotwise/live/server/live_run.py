@@ -25,14 +25,14 @@ from slotwise.live.server.live_view import LiveView
 from slotwise.live.server.monitor import RETURN_TIMEOUT, DeviceMonitor, RunSpec
 from slotwise.live.server.outbox import Superseded
 from slotwise.live.server.rounds import RoundDriver
-from slotwise.live.server.server_config import ServerConfig, live_plan, live_scheduler, options_for_devices
+from slotwise.live.server.server_config import LivePlan, ServerConfig
 from slotwise.live.server.state import LiveState, Snapshot
 from slotwise.live.server.status_writer import StatusWriter
 from slotwise.live.server.timings import Timings
 from slotwise.live.transport import Channel
 from slotwise.observer import BaseObserver
 from slotwise.options import loaded
-from slotwise.runs import RunConfig, RunFolder
+from slotwise.runs import RunFolder
 from slotwise.runs.saved_run import Status
 from slotwise.schedule import Scheduler, case_of
 from slotwise.user_code import describe_error
@@ -56,7 +56,7 @@ class LiveOutcome:
 
 async def run_live(
     folder: RunFolder,
-    config: RunConfig,
+    plan: LivePlan,
     task: Task,
     channel: Channel,
     *,
@@ -66,7 +66,7 @@ async def run_live(
     return_timeout: float = RETURN_TIMEOUT,
 ) -> LiveOutcome:
     """Run with the devices on ``channel``, from the start or from the last checkpoint in ``folder``."""
-    run = _LiveRun(folder, config, task, server, LiveObserver.of(observer), clock or Clock())
+    run = _LiveRun(folder, plan, task, server, LiveObserver.of(observer), clock or Clock())
     with folder.held():
         return await run.play(channel, return_timeout)
 
@@ -77,24 +77,25 @@ class _LiveRun:
     def __init__(
         self,
         folder: RunFolder,
-        config: RunConfig,
+        plan: LivePlan,
         task: Task,
         server: ServerConfig,
         observer: LiveObserver,
         clock: Clock,
     ) -> None:
+        config = plan.config
         self._config, self._task = config, CheckedTask.of(task)
         self._options, self._observer, self._clock = server, observer, clock
         self._files, self._log = LiveFiles(folder, config, server), EventLog(observer)
-        self._plan = live_plan(config)
-        self._due = evaluation_rounds(self._plan, config.slots_between_evaluations)
+        self._plan, self._timeline = plan, plan.timeline
+        self._due = evaluation_rounds(self._timeline, config.slots_between_evaluations)
         self._saved = clock.now()
         self._saving: asyncio.Task[None] | None = None
         self._boundary: Snapshot | None = None  # the end of the last round
         self._trouble: Trouble | None = None
 
     def _scheduler(self, absent: Collection[int] = ()) -> Scheduler:
-        return live_scheduler(self._config, self._options.retransmission, absent)
+        return self._plan.scheduler(self._options.retransmission, absent)
 
     async def play(self, channel: Channel, return_timeout: float) -> LiveOutcome:
         self._files.describe("running")
@@ -107,8 +108,8 @@ class _LiveRun:
             self._task, state, self._due, self._observer.evaluated, rounds.aggregator.note_bad_evaluation
         )
         self._evaluator.note_model()
-        self._observer.run_started(self._plan, None)
-        self._observer.live_started(LiveView(self._plan, state, self._inbox, rounds, self._status))
+        self._observer.run_started(self._timeline, None)
+        self._observer.live_started(LiveView(self._timeline, state, self._inbox, rounds, self._status))
         # Only `playing` ends by itself; if one of the others ends, it has failed.
         listening = asyncio.create_task(devices.listen())
         evaluating = asyncio.create_task(self._evaluator.run())
@@ -155,7 +156,7 @@ class _LiveRun:
         fleet, link = case_of(config.channel, config.make_fleet(), config.make_link())
         spec = RunSpec(
             run=run,
-            rounds=self._plan.rounds,
+            rounds=self._timeline.rounds,
             fleet=fleet,
             link=link,
             aggregation=loaded(config.rule),
@@ -166,7 +167,10 @@ class _LiveRun:
             cool_down=options.cool_down,
             return_timeout=return_timeout,
             part_bytes=1024 * options.packet_kib - HEADER_BYTES,
-            announcement={"devices": str(devices), "parameters": json.dumps(options_for_devices(config))},
+            announcement={
+                "devices": str(devices),
+                "parameters": json.dumps(self._plan.options_for_devices()),
+            },
         )
         updates = UpdateCheck(self._task.size, packing_of(self._task))
         self._inbox = inbox = Inbox(
@@ -181,7 +185,7 @@ class _LiveRun:
 
     async def _gather_and_play(self, devices: DeviceMonitor, rounds: RoundDriver, *, resumed: bool) -> Status:
         state, expected = self._state, self._config.channel.devices
-        fields = {"run": self._files.run_id, "devices": expected, "rounds": self._plan.rounds}
+        fields = {"run": self._files.run_id, "devices": expected, "rounds": self._timeline.rounds}
         self._log.info("resumed" if resumed else "announced", round=state.round, **fields)
         if resumed:
             await devices.gather_again(self._options.wait)
@@ -197,7 +201,7 @@ class _LiveRun:
             await rounds.play(self._observer.wants_stop)
         except NotFinite:
             return "diverged"
-        return "finished" if state.round == self._plan.rounds else "interrupted"
+        return "finished" if state.round == self._timeline.rounds else "interrupted"
 
     # While it runs
 
@@ -269,7 +273,7 @@ class _LiveRun:
         if self._saving is not None:
             # Two saves at once would write and remove the same files.
             await self._saving
-        comparison = self._files.close(state, status, self._task, self._plan, **more)
+        comparison = self._files.close(state, status, self._task, self._timeline, **more)
         self._status.close(state, status)
         self._log.info("ended", status=status, round=state.round, seconds=round(state.seconds, 3))
         return LiveOutcome(status, state, comparison, self._trouble)

@@ -1,52 +1,29 @@
-"""ServerConfig: the options of a live server; and the plan that a configuration gives for a live run."""
+"""ServerConfig: the options of a live server; LivePlan: what a configuration gives for a live run."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from math import inf
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, ClassVar
 
 from slotwise.aggregation.norm_bound import ClipNorm, check_clip_norm
 from slotwise.errors import InputError, NoEffectError
-from slotwise.fleet import Retransmission
+from slotwise.fleet import Fleet, Retransmission
 from slotwise.live.protocol import DEFAULT_NAME, MAX_DEVICES, Topics
 from slotwise.live.transport.broker import DEFAULT_LISTEN, listen_address
-from slotwise.options import names_of
+from slotwise.options import Range, names_of
+from slotwise.options.checks import check_fields
+from slotwise.options.declarations import declarations, mark_of
 from slotwise.runs import RunConfig
-from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS, check_interval
-from slotwise.scenario import checked, whole
+from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.schedule import Scheduler, Timeline, ready_policy, scheduler_for
 
-SIMULATED_FAULTS = (
-    *("jitter", "uplink_loss", "device_uplink_loss", "absences", "mean_present", "mean_away"),
-    *("battery_joules", "device_battery_joules"),
-)
-# Options that a resumed run keeps.
-KEPT = (
-    "name",
-    "timeout",
-    "longest_training",
-    "cool_down",
-    "clip_norm",
-    "slot_ms",
-    "retransmission",
-    "packet_kib",
-)
-# Groups of options that decide what a device trains; and the options that devices of protocol 1 know.
-TRAINED_GROUPS = ("dataset", "model", "training")
-FIRST_OPTIONS = frozenset(
-    (
-        *("devices", "group_size", "compute_slots", "link_slots", "deadline", "bits"),
-        *("data", "partition", "samples_per_device", "sample_skew", "device_samples", "labels_per_device"),
-        *("concentration", "input_scale", "data_seed", "data_folder", "folder_shape", "folder_classes"),
-        *("task", "network", "channels", "hidden", "backend", "model_seed"),
-        *("local_steps", "batch_size", "learning_rate", "update", "optimizer", "momentum", "beta1", "beta2"),
-        *("epsilon", "weight_decay", "gradient_clip", "proximal", "rate_decay", "rate_unit", "rate_period"),
-        *("local_step", "seed"),
-    )
-)
 SMALLEST_PACKET, LARGEST_PACKET = 16, 256 << 10  # KiB; MQTT allows no larger ones
+REAL = "in a live run, {} are real"
+
+
+class Once:
+    """Marks an option that a resumed run does not keep."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,86 +55,95 @@ class ServerConfig:
     """
 
     name: str = DEFAULT_NAME
-    listen: str = DEFAULT_LISTEN
-    slot_ms: float | None = None
-    wait: float = 3600.0
-    timeout: float = 60.0
-    longest_training: float | None = None
-    cool_down: float | None = None
+    listen: Annotated[str, Once()] = DEFAULT_LISTEN
+    slot_ms: Annotated[float | None, Range(above=0, below=1e9)] = None
+    wait: Annotated[float, Range(above=0), Once()] = 3600.0
+    timeout: Annotated[float, Range(above=0)] = 60.0
+    longest_training: Annotated[float | None, Range(above=0)] = None
+    cool_down: Annotated[float | None, Range(above=0)] = None
     clip_norm: ClipNorm = "auto"
     retransmission: Retransmission = "next-turn"
-    checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS
-    packet_kib: int = 1024  # the default of EMQX; mosquitto has no limit of its own
+    checkpoint_every: Annotated[float, Range(least=0), Once()] = SECONDS_BETWEEN_CHECKPOINTS
+    packet_kib: Annotated[int, Range(SMALLEST_PACKET, LARGEST_PACKET)] = 1024  # EMQX; mosquitto has no limit
 
     def __post_init__(self) -> None:
+        check_fields(self)
         Topics(self.name)
         listen_address(self.listen)
-        check_interval(self.checkpoint_every)
         check_clip_norm(self.clip_norm)
-        whole("packet_kib", self.packet_kib, SMALLEST_PACKET, LARGEST_PACKET)
-        checked("retransmission", self.retransmission, Retransmission)
-        if self.slot_ms is not None and not 0 < self.slot_ms < 1e9:
-            raise InputError("slot_ms", self.slot_ms, "a number of milliseconds above 0 and below a billion")
-        for name in ("timeout", "wait", "longest_training", "cool_down"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < inf:
-                raise InputError(name, value, "a finite number above 0")
         if self.longest_training is not None and self.slot_ms is not None:
             reason = "with slot_ms: a device that is late for the timeout is given up"
             raise NoEffectError("longest_training", self.longest_training, reason)
 
     def kept(self) -> dict[str, Any]:
         """Return the options that a resumed run keeps, as run.json has them."""
-        return {name: getattr(self, name) for name in KEPT}
+        kept = [known.name for known in declarations(type(self)) if mark_of(known.marks, Once) is None]
+        return {name: getattr(self, name) for name in kept}
 
 
-def live_plan(config: RunConfig) -> Timeline:
-    """Return the plan of a live run, or raise an InputError if the configuration simulates faults."""
-    options = config.options()
-    for name in SIMULATED_FAULTS:
-        if options[name]:
-            raise InputError(name, options[name], "omitted: in a live run, faults are real")
-    if config.model.not_live:
-        raise InputError(config.model.chosen_by, options[config.model.chosen_by], config.model.not_live)
-    if config.channel.devices > MAX_DEVICES:
-        raise InputError("devices", config.channel.devices, f"at most {MAX_DEVICES:,} in a live run")
-    if config.channel.sub_channels > 1:
-        raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
+@dataclass(frozen=True)
+class LivePlan:
+    """What a live server plays: a configuration without simulated faults, and its timeline."""
+
+    TRAINED: ClassVar = ("dataset", "model", "training")  # parts that decide what a device trains
+
+    config: RunConfig
+    timeline: Timeline
+
+    @classmethod
+    def of(cls, config: RunConfig) -> LivePlan:
+        """Simulate the plan; raise an InputError if the configuration cannot be run on devices."""
+        _refuse_faults(config)
+        if config.model.not_live:
+            chosen = config.model.chosen_by
+            raise InputError(chosen, config.options()[chosen], config.model.not_live)
+        if config.channel.devices > MAX_DEVICES:
+            raise InputError("devices", config.channel.devices, f"at most {MAX_DEVICES:,} in a live run")
+        if config.channel.sub_channels > 1:
+            raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
+        timeline = config.simulate()
+        if len(timeline.lost):
+            allowed = (
+                f"a link without losses (this one loses {len(timeline.lost):,}): {REAL.format('losses')}"
+            )
+            raise InputError("radio_link", config.options()["radio_link"], allowed)
+        return cls(config, timeline)
+
+    def scheduler(
+        self, retransmission: Retransmission = "next-turn", absent: Collection[int] = ()
+    ) -> Scheduler:
+        """Return the Scheduler of the plan; the run may begin without some of the devices."""
+        config = self.config
+        return scheduler_for(
+            config.channel,
+            ready_policy(config.policy, config.seed),
+            fleet=config.make_fleet(),
+            link=config.make_link(),
+            retransmission=retransmission,
+            absent=absent,
+        )
+
+    def options_for_devices(self) -> dict[str, Any]:
+        """Return the options of the run that devices are told: those that decide what they train.
+
+        Of the channel, what differs from the defaults of `Scenario` is among them: a device of an earlier
+        version does not know later options, and need not as long as they are not used. Devices take no code
+        from the network, so ``task`` has no value, and neither has a function's table of parameters.
+        """
+        options, channel = self.config.options(), self.config.channel
+        told = {f.name for f in fields(channel) if getattr(channel, f.name) != f.default}
+        told |= {"bits", *names_of(RunConfig, *self.TRAINED)}
+        kept = {
+            name: value for name, value in options.items() if name in told and not isinstance(value, dict)
+        }
+        return kept | {"task": None}
+
+
+def _refuse_faults(config: RunConfig) -> None:
+    """Refuse what only a simulation has: faults of devices, and attackers."""
+    fleet = config.make_fleet() or Fleet.equal(config.channel)
+    usual = replace(fleet.without_faults(), compute_slots=fleet.compute_slots)  # jitter has changed these
+    for name in (f.name for f in fields(fleet) if getattr(fleet, f.name) != getattr(usual, f.name)):
+        raise InputError(name, getattr(fleet, name), f"omitted: {REAL.format('faults')}")
     if config.attackers():
-        raise InputError("attack", options["attack"], "none: only a simulation has attackers")
-    if config.radio.radio_link == "fixed-rate":
-        raise InputError("radio_link", "fixed-rate", "rate-adaptive: in a live run, losses are real")
-    plan = config.simulate()
-    if config.radio.radio_link is not None and len(plan.lost):
-        given, lost = config.radio.radio_give_up_slots, f"{len(plan.lost):,} uplinks would be given up"
-        raise InputError("radio_give_up_slots", given, f"larger: {lost}, and in a live run losses are real")
-    return plan
-
-
-def live_scheduler(
-    config: RunConfig, retransmission: Retransmission = "next-turn", absent: Collection[int] = ()
-) -> Scheduler:
-    """Return the Scheduler of the plan; the run may begin without some of the devices."""
-    policy, fleet = ready_policy(config.policy, config.seed), config.make_fleet()
-    return scheduler_for(
-        config.channel,
-        policy,
-        fleet=fleet,
-        link=config.make_link(),
-        retransmission=retransmission,
-        absent=absent,
-    )
-
-
-def options_for_devices(config: RunConfig) -> dict[str, Any]:
-    """Return the options of a run that devices are told: those that decide what they train.
-
-    The options of the first protocol are always among them, later ones only if they are not at their
-    defaults: a device of an earlier version does not know them, and need not as long as they are not used.
-    Devices take no code from the network, so ``task`` has no value.
-    """
-    options, changed = config.options(), config.changed_options()
-    concerned = names_of(RunConfig, *TRAINED_GROUPS)
-    told = {*FIRST_OPTIONS, *(name for name in changed if name in concerned)}
-    kept = {name: value for name, value in options.items() if name in told and not isinstance(value, dict)}
-    return kept | {"task": None}
+        raise InputError("attack", config.options()["attack"], "none: only a simulation has attackers")

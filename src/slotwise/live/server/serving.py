@@ -7,16 +7,18 @@ import secrets
 import shlex
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slotwise.errors import ConflictError, UserError
+from slotwise.learning import Task
 from slotwise.live.clock import Clock
 from slotwise.live.protocol import DEFAULT_NAME, Topics
 from slotwise.live.server.events import EventLog
 from slotwise.live.server.live_run import END_TIMEOUT, LiveOutcome, run_live
 from slotwise.live.server.outbox import publish_end_again
-from slotwise.live.server.server_config import KEPT, ServerConfig, live_plan
+from slotwise.live.server.server_config import LivePlan, ServerConfig
 from slotwise.live.transport.broker import (
     PORT,
     Broker,
@@ -49,19 +51,9 @@ def serve(
     receives the progress, and may ask to stop; ``options`` are fields of `ServerConfig`.
     Raises a UserError if an option is out of range or the broker cannot be used; nothing is written then.
     """
-    folder, login, server = check_serve(config, out, broker=broker, **options)
-    _warn(broker, login, server, observer)
-    return _run(folder, config, server, login, BaseObserver.of(observer))
-
-
-def check_serve(
-    config: RunConfig, out: Path | str, *, broker: BrokerOptions | None = None, **options: Any
-) -> tuple[RunFolder, Broker | None, ServerConfig]:
-    """Return folder, login and options of a new run; a UserError for what `serve` would refuse at once."""
-    login, server = _server(options, broker)
-    live_plan(config)
-    check_task(config)
-    return RunFolder.check_new(Path(out)), login, server
+    outcome = prepare_serve(config, out, broker=broker, **options).run(observer)
+    assert outcome is not None  # a new run is not finished already
+    return outcome
 
 
 def resume_live(
@@ -76,21 +68,21 @@ def resume_live(
     The run keeps its configuration and its channel, timeout, clip norm and slot length, unless they are
     given. For a run that is finished already it returns None, after telling devices that may not know it.
     """
-    folder, login, server = check_resume(path, broker=broker, **options)
-    watching = BaseObserver.of(observer)
-    _warn(broker, login, server, observer)
-    if folder.status == "finished":
-        # An embedded broker ended together with its server, so there is nobody left to tell.
-        if login is not None:
-            _end_again(folder, login, server, watching)
-        return None
-    return _run(folder, folder.parameters(), server, login, watching)
+    return prepare_resume(path, broker=broker, **options).run(observer)
 
 
-def check_resume(
-    path: Path | str, *, broker: BrokerOptions | None = None, **options: Any
-) -> tuple[RunFolder, Broker | None, ServerConfig]:
-    """Return folder, login and options of a run; a UserError for what `resume_live` would refuse at once."""
+def prepare_serve(
+    config: RunConfig, out: Path | str, *, broker: BrokerOptions | None = None, **options: Any
+) -> PreparedRun:
+    """Return a new run that is ready to begin, or raise a UserError for what `serve` refuses at once."""
+    login, server = _server(options, broker)
+    plan = LivePlan.of(config)
+    check_task(config)
+    return PreparedRun(RunFolder.check_new(Path(out)), plan, server, broker or BrokerOptions(), login)
+
+
+def prepare_resume(path: Path | str, *, broker: BrokerOptions | None = None, **options: Any) -> PreparedRun:
+    """Return a run that is ready to go on, or raise a UserError for what `resume_live` refuses at once."""
     folder = RunFolder.open(Path(path))
     description = folder.description()
     if "live_run" not in description:
@@ -100,8 +92,12 @@ def check_resume(
     kept = dict(description.get("live_options", {}))
     if "clip_norm" in kept and kept["clip_norm"] is None:  # as earlier builds wrote it
         kept["clip_norm"] = "off"
-    kept = {name: value for name, value in kept.items() if name in KEPT and value is not None}
-    return folder, *_server(options, broker, {"wait": RESUMED_WAIT, **kept})
+    kept = {
+        name: value for name, value in kept.items() if name in ServerConfig().kept() and value is not None
+    }
+    login, server = _server(options, broker, {"wait": RESUMED_WAIT, **kept})
+    plan = None if folder.status == "finished" else LivePlan.of(folder.parameters())
+    return PreparedRun(folder, plan, server, broker or BrokerOptions(), login)
 
 
 def config_like(path: Path, given: Mapping[str, Any]) -> RunConfig:
@@ -110,6 +106,74 @@ def config_like(path: Path, given: Mapping[str, Any]) -> RunConfig:
     options = RunFolder.open(path).parameters().options()
     kept = {name: value for name, value in options.items() if name not in replaced}
     return RunConfig.from_options(given, defaults=kept)
+
+
+def new_live_folder(path: Path, config: RunConfig, server: ServerConfig) -> RunFolder:
+    """Create the folder of a live run, which can be resumed from its first moment on."""
+    return RunFolder.create(path, config, live_run=secrets.token_hex(8), live_options=server.kept())
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A live run whose options are checked; nothing is written or connected before `run`."""
+
+    folder: RunFolder
+    plan: LivePlan | None  # None if the run is finished already
+    server: ServerConfig
+    options: BrokerOptions
+    login: Broker | None  # None: a broker is started in this process
+
+    def run(self, observer: BaseObserver | None = None) -> LiveOutcome | None:
+        """Run to the end, or until ``observer`` asks to stop; None if the run was finished already."""
+        watching = BaseObserver.of(observer)
+        log = EventLog(observer)
+        for warning in self.options.warnings():
+            log.warning("unsafe", reason=warning)
+        if self.login is None and (public := public_address_warning(self.server.listen)) is not None:
+            log.warning("unsafe", reason=public)
+        if self.plan is not None:
+            task = build_task(self.plan.config)  # before a broker is started or a folder is made
+            loaded(self.plan.config.rule)
+            return asyncio.run(self._play(self.plan, task, watching))
+        # An embedded broker ended together with its server, so there is nobody left to tell.
+        if self.login is not None:
+            try:
+                asyncio.run(self._end_again(self.login))
+            except (UserError, TimeoutError) as error:  # the run is finished all the same
+                reason = error or "the broker is lost"
+                watching.notice(f"devices were not told that the run is over: {reason}")
+        return None
+
+    async def _play(self, plan: LivePlan, task: Task, observer: BaseObserver) -> LiveOutcome:
+        from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
+
+        folder, server, used = self.folder, self.server, self.login
+        async with AsyncExitStack() as stack:
+            if used is None:
+                host, port = listen_address(server.listen)
+                used = await stack.enter_async_context(embedded_broker(port, host))
+                command = ["slotwise", "fleet", "--devices", str(plan.config.channel.devices)]
+                command += [] if used.port == PORT else ["--broker", str(used)]
+                command += [] if server.name == DEFAULT_NAME else ["--name", server.name]
+                observer.notice(f"broker at {used}; start devices with: {shlex.join(command)}")
+            channel = await stack.enter_async_context(
+                connected_channel(used, self._client_id(), notice=observer.notice)
+            )
+            if not folder.is_run:  # nothing is written before there is a broker
+                new_live_folder(folder.path, plan.config, server)
+            return await run_live(folder, plan, task, channel, server=server, observer=observer)
+
+    async def _end_again(self, broker: Broker) -> None:
+        """Tell devices that the run is over, in case its server was killed before it did."""
+        from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
+
+        async with asyncio.timeout(END_TIMEOUT), connected_channel(broker, self._client_id()) as channel:
+            run = str(self.folder.description()["live_run"])
+            await publish_end_again(run, channel, Topics(self.server.name), Clock())
+
+    def _client_id(self) -> str:
+        """Return a new identifier: a second server must not disconnect the first before it is superseded."""
+        return Topics(self.server.name).client_id(f"server-{secrets.token_hex(4)}")
 
 
 def _server(
@@ -122,70 +186,3 @@ def _server(
     name = channel_name(options.get("name"), login)
     named = {} if name is None else {"name": name}
     return login, ServerConfig(**{**(kept or {}), **options, **named})
-
-
-def _warn(
-    options: BrokerOptions | None, login: Broker | None, server: ServerConfig, observer: BaseObserver | None
-) -> None:
-    """Log what is unsafe about the way to the broker."""
-    log = EventLog(observer)
-    for warning in (options or BrokerOptions()).warnings():
-        log.warning("unsafe", reason=warning)
-    if login is None and (public := public_address_warning(server.listen)) is not None:
-        log.warning("unsafe", reason=public)
-
-
-def _run(
-    folder: RunFolder, config: RunConfig, server: ServerConfig, broker: Broker | None, observer: BaseObserver
-) -> LiveOutcome:
-    from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
-
-    task = build_task(config)  # errors are reported before a broker is started or a folder is made
-    loaded(config.rule)
-
-    async def run() -> LiveOutcome:
-        async with AsyncExitStack() as stack:
-            used = broker
-            if used is None:
-                host, port = listen_address(server.listen)
-                used = await stack.enter_async_context(embedded_broker(port, host))
-                command = ["slotwise", "fleet", "--devices", str(config.channel.devices)]
-                command += [] if used.port == PORT else ["--broker", str(used)]
-                command += [] if server.name == DEFAULT_NAME else ["--name", server.name]
-                observer.notice(f"broker at {used}; start devices with: {shlex.join(command)}")
-            channel = await stack.enter_async_context(
-                connected_channel(used, _client_id(server), notice=observer.notice)
-            )
-            if not folder.is_run:  # nothing is written before there is a broker
-                new_live_folder(folder.path, config, server)
-            return await run_live(folder, config, task, channel, server=server, observer=observer)
-
-    return asyncio.run(run())
-
-
-def new_live_folder(path: Path, config: RunConfig, server: ServerConfig) -> RunFolder:
-    """Create the folder of a live run, which can be resumed from its first moment on."""
-    return RunFolder.create(path, config, live_run=secrets.token_hex(8), live_options=server.kept())
-
-
-def _client_id(server: ServerConfig) -> str:
-    """Return a new identifier: a second server must not disconnect the first before it is superseded."""
-    return Topics(server.name).client_id(f"server-{secrets.token_hex(4)}")
-
-
-def _end_again(folder: RunFolder, broker: Broker, server: ServerConfig, observer: BaseObserver) -> None:
-    """Tell devices that a run is over, in case its server was killed before it did.
-
-    The run is finished all the same, so a broker that is lost is not an error.
-    """
-    from slotwise.live.transport.mqtt import connected_channel  # noqa: PLC0415
-
-    async def publish() -> None:
-        async with asyncio.timeout(END_TIMEOUT), connected_channel(broker, _client_id(server)) as channel:
-            run = str(folder.description()["live_run"])
-            await publish_end_again(run, channel, Topics(server.name), Clock())
-
-    try:
-        asyncio.run(publish())
-    except (UserError, TimeoutError) as error:
-        observer.notice(f"devices were not told that the run is over: {error or 'the broker is lost'}")

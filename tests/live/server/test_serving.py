@@ -1,0 +1,57 @@
+"""serve and resume_live: what they do before and after the run itself."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+from memory_run import CONFIG
+from tasks import Arithmetic
+
+from live import TOPICS
+from slotwise.live import resume_live, serve
+from slotwise.live.device.client import Device
+from slotwise.live.server.live_run import LiveOutcome
+from slotwise.live.transport import MemoryBroker, mqtt
+from slotwise.live.transport.broker import BrokerOptions
+from slotwise.observer import BaseObserver
+from slotwise.runs import RunConfig
+
+SERVER = {"broker": BrokerOptions("mqtt://broker.example"), "name": TOPICS.name}
+
+
+@asynccontextmanager
+async def with_devices(*_, **__):
+    """Yield the channel of a server whose devices are in memory, in place of one on MQTT."""
+    broker, executor = MemoryBroker(), ThreadPoolExecutor(1)
+
+    async def make(fields):
+        return Arithmetic()
+
+    async def be(number):
+        async with broker.connect() as channel:
+            await Device(number, TOPICS, channel, make, executor).run()
+
+    devices = [asyncio.create_task(be(number)) for number in range(1, CONFIG.channel.devices + 1)]
+    async with broker.connect() as channel:
+        yield channel
+    for device in devices:
+        device.cancel()
+
+
+class StopAtOnce(BaseObserver):
+    def wants_stop(self):
+        return True
+
+
+def test_the_plan_is_simulated_once(tmp_path, monkeypatch):
+    simulated = []
+    simulate = RunConfig.simulate
+    monkeypatch.setattr(RunConfig, "simulate", lambda config: simulated.append(config) or simulate(config))
+    monkeypatch.setattr(mqtt, "connected_channel", with_devices)
+    outcome = serve(CONFIG, tmp_path / "run", observer=StopAtOnce(), **SERVER)
+    assert (outcome.status, len(simulated)) == ("interrupted", 1)
+    outcome = resume_live(tmp_path / "run", **SERVER)
+    assert isinstance(outcome, LiveOutcome)
+    assert (outcome.status, len(simulated)) == ("finished", 2)
+    assert resume_live(tmp_path / "run", **SERVER) is None
+    assert len(simulated) == 2
