@@ -19,7 +19,6 @@ from slotwise.runs.session import SECONDS_BETWEEN_CHECKPOINTS
 from slotwise.schedule import Scheduler, Timeline, ready_policy, scheduler_for
 
 SMALLEST_PACKET, LARGEST_PACKET = 16, 256 << 10  # KiB; MQTT allows no larger ones
-REAL = "in a live run, {} are real"
 
 
 class Once:
@@ -103,9 +102,8 @@ class LivePlan:
             raise InputError("sub_channels", config.channel.sub_channels, "1: a live server has one channel")
         timeline = config.simulate()
         if len(timeline.lost):
-            allowed = (
-                f"a link without losses (this one loses {len(timeline.lost):,}): {REAL.format('losses')}"
-            )
+            lost = f"{len(timeline.lost):,} uplinks would be lost"
+            allowed = f"a link that loses none: {lost}, and in a live run losses are real"
             raise InputError("radio_link", config.options()["radio_link"], allowed)
         return cls(config, timeline)
 
@@ -144,6 +142,6 @@ def _refuse_faults(config: RunConfig) -> None:
     fleet = config.make_fleet() or Fleet.equal(config.channel)
     usual = replace(fleet.without_faults(), compute_slots=fleet.compute_slots)  # jitter has changed these
     for name in (f.name for f in fields(fleet) if getattr(fleet, f.name) != getattr(usual, f.name)):
-        raise InputError(name, getattr(fleet, name), f"omitted: {REAL.format('faults')}")
+        raise InputError(name, getattr(fleet, name), "omitted: in a live run, faults are real")
     if config.attackers():
         raise InputError("attack", config.options()["attack"], "none: only a simulation has attackers")
