@@ -7,7 +7,6 @@ from doc_pages import ROOT
 from slotwise.paper.claims import judge
 from slotwise.paper.evidence import Evidence, Results
 from slotwise.paper.experiments import PAPER, Readings
-from slotwise.paper.result_text import final_loss_text
 
 PAGE = (ROOT / "docs/readings.md").read_text(encoding="utf-8")
 
@@ -26,7 +25,7 @@ def test_the_table_is_what_the_published_runs_say() -> None:
         verdicts = {found.statement.name: found.verdict for found in judge(evidence)}
         for row in rows:
             if run := re.fullmatch(r"(async|idfl), S=(\d+)", row[0]):
-                text = final_loss_text(evidence, run[1], int(run[2]))  # type: ignore[arg-type]
+                text = evidence.final_texts(run[1], int(run[2]), "")[0]  # type: ignore[arg-type]
                 assert row[column] == ("×" if text.startswith(("collapsed", "diverged")) else text)
             else:
                 assert row[column] == verdicts[row[0].partition(":")[0]]

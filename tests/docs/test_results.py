@@ -12,8 +12,7 @@ from slotwise.learning.randomness import Purpose, generator
 from slotwise.paper.claims import judge
 from slotwise.paper.evidence import Evidence, Results
 from slotwise.paper.experiments import BOTH, PAPER, Remedies
-from slotwise.paper.report_remedies import remedies_table
-from slotwise.paper.result_text import final_loss_text
+from slotwise.paper.report_verdicts import remedies_table
 from slotwise.runs.saved_run import final_accuracy, final_loss
 from slotwise.schedule import Schedule
 
@@ -80,7 +79,7 @@ def test_the_variants_of_cifar10_are_those_of_the_published_runs() -> None:
         (experiment,) = [one for one in PAPER if one.study == study]
         base = experiment.config("async", 1)
         evidence = Evidence(base, experiment.group_sizes, (), (0,), Results(RUNS))
-        texts = [final_loss_text(evidence, *run) for run in runs]  # type: ignore[arg-type]
+        texts = [evidence.final_texts(*run, "")[0] for run in runs]  # type: ignore[arg-type]
         cells = ["×" if text.startswith("collapsed") else text for text in texts]
         assert f"| {title} | {' | '.join(cells)} |" in PAGE
 

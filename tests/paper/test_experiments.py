@@ -23,22 +23,11 @@ def names(study: str, seeds: int = 1) -> list[str]:
 
 def test_the_mnist_runs_are_these_and_keep_their_names() -> None:
     assert names("mnist") == [
-        "mnist-async-S1-T50000-seed0",
-        "mnist-async-S5-T50000-seed0",
-        "mnist-async-S10-T50000-seed0",
-        "mnist-async-S25-T50000-seed0",
-        "mnist-async-S50-T50000-seed0",
-        "mnist-async-S100-T50000-seed0",
-        "mnist-idfl-S1-T50000-seed0",
-        "mnist-idfl-S5-T50000-seed0",
-        "mnist-idfl-S10-T50000-seed0",
-        "mnist-idfl-S25-T50000-seed0",
-        "mnist-async-S1-link5-T50000-seed0",
-        "mnist-idfl-S1-link5-T50000-seed0",
-        "mnist-async-S1-compute10-T50000-seed0",
-        "mnist-idfl-S1-compute10-T50000-seed0",
-        "mnist-async-S1-compute10-link5-T50000-seed0",
-        "mnist-idfl-S1-compute10-link5-T50000-seed0",
+        *(f"mnist-async-S{size}-T50000-seed0" for size in (1, 5, 10, 25, 50, 100)),
+        *(f"mnist-idfl-S{size}-T50000-seed0" for size in (1, 5, 10, 25)),
+        *(f"mnist-{schedule}-S1-link5-T50000-seed0" for schedule in ("async", "idfl")),
+        *(f"mnist-{schedule}-S1-compute10-T50000-seed0" for schedule in ("async", "idfl")),
+        *(f"mnist-{schedule}-S1-compute10-link5-T50000-seed0" for schedule in ("async", "idfl")),
     ]
 
 
@@ -55,32 +44,22 @@ def test_a_delay_of_nothing_is_the_asynchronous_run() -> None:
         assert Run.of(idfl) == Run.of(RunConfig.from_options({"schedule": "async", "group_size": size}))
 
 
-def test_the_parameters_are_the_papers() -> None:
-    for run in all_runs(selected(PAPER, ["mnist"]), [0]):
-        config = run.config
-        assert (config.channel.devices, config.deadline, config.training.learning_rate) == (
-            100,
-            50_000,
-            0.01,
-        )
-        assert (
-            config.training.local_steps,
-            config.training.batch_size,
-            config.dataset.samples_per_device,
-        ) == (5, 64, 250)
-        assert (config.training.update, config.dataset.input_scale, config.model.network.channels) == (
-            "sum",
-            "standard",
-            (10, 20),
-        )
-    for run in all_runs(selected(PAPER, ["cifar10"]), [0]):
-        config = run.config
-        assert (config.channel.devices, config.deadline, config.channel.compute_slots) == (
-            20,
-            100_000,
-            4,
-        )
-        assert (config.training.local_steps, config.training.batch_size) == (8, 64)
+PARAMETERS = {
+    "mnist": {
+        **{"devices": 100, "deadline": 50_000, "learning_rate": 0.01, "local_steps": 5, "batch_size": 64},
+        **{"samples_per_device": 250, "update": "sum", "input_scale": "standard", "channels": (10, 20)},
+    },
+    "cifar10": {
+        **{"devices": 20, "deadline": 100_000, "compute_slots": 4, "local_steps": 8, "batch_size": 64},
+    },
+}
+
+
+@pytest.mark.parametrize("study", PARAMETERS)
+def test_the_parameters_are_the_papers(study: str) -> None:
+    for run in all_runs(selected(PAPER, [study]), [0]):
+        options = run.config.options()
+        assert {name: options[name] for name in PARAMETERS[study]} == PARAMETERS[study]
 
 
 def test_seeds_come_one_after_the_other() -> None:
@@ -117,15 +96,9 @@ def test_the_readings_begin_with_the_default_and_are_all_trained() -> None:
     }
     (experiment,) = selected(PAPER, ["readings"])
     assert isinstance(experiment, Readings)
-    trained = {
-        (
-            run.config.training.update,
-            run.config.options()["aggregation"],
-            run.config.dataset.input_scale,
-            run.config.options()["network"],
-        )
-        for run in all_runs([experiment], [0])
-    }
+    chosen = ("update", "aggregation", "input_scale", "network")
+    runs = all_runs([experiment], [0])
+    trained = {tuple(run.config.options()[name] for name in chosen) for run in runs}
     assert len(trained) == len(READINGS)
     # Async at four sizes, idfl where it differs (S=1 and 10), and both with slow links.
     assert len(names("readings")) == len(READINGS) * (4 + 2 + 2)

@@ -2,5 +2,5 @@
 
 `experiments` defines what is trained and `figures` what is drawn. `claims` judges the paper's claims by their
 rules, with the tolerances in `criteria`, on the curves in `evidence`. `reproduction` trains in a folder;
-`report_page` and `report_markdown` write the report.
+`report_page` writes the report.
 """

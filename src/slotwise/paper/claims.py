@@ -1,16 +1,16 @@
-"""The paper's statements in its own words, and the rules by which they are judged: one function for each.
+"""The paper's statements in its own words, and the rules by which they are judged.
 
-The docstring of a rule is its text in the report. Each returns whether the statement holds (None if the
-figures leave it open) and the figures behind it. The definitions of final loss, fluctuation, tie, collapsed
-and verdict are in `criteria`.
+The docstring of a rule, with the parameters of the statement filled in, is its text in the report. A rule
+returns whether the statement holds (None if the figures leave it open) and the figures behind it. The
+definitions of final loss, fluctuation, tie, collapsed and verdict are in `criteria`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isnan, nan
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,35 +31,44 @@ from slotwise.paper.criteria import (
     ties,
     unanimous,
 )
-from slotwise.paper.evidence import Evidence, Missing
+from slotwise.paper.evidence import Evidence, Missing, Statistic, mean_text
 from slotwise.paper.experiments import BOTH
-from slotwise.paper.result_text import mean_text
 from slotwise.schedule import Schedule
 
 Verdict = Literal["held", "not held", "not decided"]
 # Whether a statement holds, and the figures behind that: the first is short enough for a cell of a table.
 Finding = tuple[Truth, Sequence[str]]
-Rule = Callable[[Evidence], Finding]
 BySize = Mapping[int, float]
-Value = TypeVar("Value")
 VERDICTS: dict[Truth, Verdict] = {True: "held", False: "not held", None: "not decided"}
 BELOW = {True: "below", False: "not below", None: "not decided"}
-NO_SLOW_LINKS = "there are no runs with slow links"
 TOO_SHORT = "the deadline is shorter than the paper's, and the statement is about the end"
-
+NO_DELAY = "needs a group size with a delay"
 
 ASYNC, IDFL, COMPARISON = "Performance of asynchronous FL", "Performance of IDFL", "Comparison"
 TRADEOFF = "Tradeoff at S=1"
+# The words of rules for the schedules.
+RUNS: Mapping[str, Schedule] = {"asynchronous runs": "async", "runs with intentional delay": "idfl"}
 
 
-class Statement(NamedTuple):
-    """A statement of the paper."""
+@dataclass(frozen=True)
+class Statement:
+    """A statement of the paper.
 
-    name: str  # the number of the claim it belongs to, and a letter
-    text: str  # the paper's words in quotation marks
-    rule: Rule
-    about_the_end: bool = True  # open if the deadline is shorter than the paper's
-    figure: str = ASYNC  # the paper's figure it is about
+    Attributes:
+        name: The number of the claim it belongs to, and a letter.
+        text: The paper's words in quotation marks.
+        rule: Judges it.
+        figure: The paper's figure it is about.
+        about_the_end: True if it is open where the deadline is shorter than the paper's.
+        parameters: Arguments of the rule beside the evidence.
+    """
+
+    name: str
+    text: str
+    rule: Callable[..., Finding]
+    figure: str = ASYNC
+    about_the_end: bool = True
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,8 @@ class Judgement:
     @property
     def rule(self) -> str:
         """The text of the rule: its docstring, so that the code and the report cannot differ."""
-        return " ".join((self.statement.rule.__doc__ or "").split())
+        text = (self.statement.rule.__doc__ or "").format(**self.statement.parameters)
+        return " ".join(text.split())
 
 
 def judge(evidence: Evidence) -> tuple[Judgement, ...]:
@@ -87,7 +97,7 @@ def judge(evidence: Evidence) -> tuple[Judgement, ...]:
     data, judgements = evidence.base.dataset.data, []
     for statement in STATEMENTS[data]:
         try:
-            truth, figures = statement.rule(evidence)
+            truth, figures = statement.rule(evidence, **statement.parameters)
         except Missing as missing:
             truth, figures = None, ("not trained yet", str(missing))
         if statement.about_the_end and not evidence.reaches_the_end:
@@ -96,18 +106,14 @@ def judge(evidence: Evidence) -> tuple[Judgement, ...]:
     return tuple(judgements)
 
 
-def fastest_at_50(evidence: Evidence) -> Finding:
-    """S=50 has the lowest mean loss of the asynchronous runs that did not collapse."""
-    speeds = _by_seed(
-        evidence, lambda size: evidence.unless_collapsed(evidence.curves("async", size), mean_loss)
-    )
-    truth = unanimous(is_lowest(losses, 50) for losses in speeds)
-    return truth, [f"lowest at S={_best_text(speeds)}", _sizes_text("mean loss, async", speeds)]
-
-
-def lowest_at_50(evidence: Evidence) -> Finding:
-    """S=50 has the lowest final loss of the asynchronous runs that did not collapse."""
-    return _lowest_at(evidence, "async", 50)
+def lowest_loss(evidence: Evidence, size: int, loss: str, runs: str) -> Finding:
+    """S={size} has the lowest {loss} of the {runs} that did not collapse."""
+    schedule = RUNS[runs]
+    is_final = loss == "final loss"
+    tables = evidence.finals(schedule) if is_final else evidence.measured_by_size(schedule, mean_loss)
+    truth = unanimous(is_lowest(losses, size) for losses in tables)
+    name = schedule if is_final else f"{loss}, {schedule}"
+    return truth, [f"lowest at S={_best_text(tables)}", _sizes_text(name, tables)]
 
 
 def highest_at_100(evidence: Evidence) -> Finding:
@@ -120,20 +126,6 @@ def highest_at_100(evidence: Evidence) -> Finding:
     return truth, [f"highest at S={highest}", _sizes_text("async", finals)]
 
 
-def calmer_loss(evidence: Evidence) -> Finding:
-    """The fluctuation of the loss of the asynchronous runs falls with S.
-
-    No S is more than 10 % above the next smaller S, and the largest S is below the smallest. Collapsed runs
-    are left out.
-    """
-    return _calmer(evidence, accuracy=False)
-
-
-def calmer_accuracy(evidence: Evidence) -> Finding:
-    """The fluctuation of the test accuracy of the asynchronous runs falls with S, by the same rule."""
-    return _calmer(evidence, accuracy=True)
-
-
 def faster_by_rounds(evidence: Evidence) -> Finding:
     """The mean loss over the rounds that the largest S completes falls with S, for the asynchronous runs.
 
@@ -143,16 +135,36 @@ def faster_by_rounds(evidence: Evidence) -> Finding:
     """
     # The fewest of all seeds: every curve of the largest S reaches so many.
     rounds = min(curve.points[-1].round for curve in evidence.curves("async", evidence.group_sizes[-1]))
-    tables = _by_seed(
-        evidence,
-        lambda size: evidence.unless_collapsed(
-            evidence.curves("async", size), lambda points: mean_loss_over_rounds(points, rounds)
-        ),
-    )
-    known = [[loss for loss in table.values() if not isnan(loss)] for table in tables]
-    # Two group sizes that did not collapse are no trend.
-    truth = unanimous(falls(losses) if len(losses) > 2 else None for losses in known)
-    return truth, [_ends_text(tables), _sizes_text(f"mean loss over {rounds:,} rounds, async", tables)]
+    title = f"mean loss over {rounds:,} rounds, async"
+    return _trend(evidence, lambda points: mean_loss_over_rounds(points, rounds), title)
+
+
+def calmer_loss(evidence: Evidence) -> Finding:
+    """The fluctuation of the loss of the asynchronous runs falls with S.
+
+    No S is more than 10 % above the next smaller S, and the largest S is below the smallest. Collapsed runs
+    are left out.
+    """
+    deadline = evidence.base.deadline
+    return _trend(evidence, lambda points: fluctuation(points, deadline), "fluctuation of the loss")
+
+
+def calmer_accuracy(evidence: Evidence) -> Finding:
+    """The fluctuation of the test accuracy of the asynchronous runs falls with S, by the same rule."""
+    deadline, title = evidence.base.deadline, "fluctuation of the accuracy"
+    return _trend(evidence, lambda points: fluctuation(points, deadline, accuracy=True), title)
+
+
+def _trend(evidence: Evidence, statistic: Statistic, title: str) -> Finding:
+    """Return whether a statistic of the asynchronous runs falls with S; collapsed runs are left out."""
+    truths, tables = [], []
+    for curves in evidence.by_size("async"):
+        kept = {size: statistic(c.points) for size, c in curves.items() if not c.has_collapsed}
+        # Two group sizes that did not collapse are no trend.
+        enough = len(kept) > 2 and not any(map(isnan, kept.values()))
+        truths.append(falls(list(kept.values())) if enough else None)
+        tables.append({size: kept.get(size, nan) for size in curves})
+    return unanimous(truths), [_ends_text(tables), _sizes_text(title, tables)]
 
 
 def mostly_below_async(evidence: Evidence) -> Finding:
@@ -161,8 +173,9 @@ def mostly_below_async(evidence: Evidence) -> Finding:
     Where the free delay is 0 the two are one run and say nothing.
     """
     delayed = evidence.delayed_sizes()
-    pairs = [(evidence.final("idfl", size), evidence.final("async", size)) for size in delayed]
-    by_seed = [[below(a[i], b[i]) for a, b in pairs] for i in range(len(evidence.seeds))]
+    by_seed = _compared_by_seed([(evidence.final("idfl", s), evidence.final("async", s)) for s in delayed])
+    if not by_seed:
+        return None, [NO_DELAY]
     figures = [f"below at {_counts_text(by_seed)}"]
     figures += [idfl_against_async(evidence, size)[1] for size in delayed]
     same = [str(size) for size in evidence.group_sizes if size not in delayed]
@@ -173,24 +186,22 @@ def mostly_below_async(evidence: Evidence) -> Finding:
 
 def mostly_faster_than_async(evidence: Evidence) -> Finding:
     """At more than half of the S that leave room for a free delay, idfl has a lower mean loss than async."""
-    by_size, figures = [], []
-    for size in evidence.delayed_sizes():
-        speeds = [
-            evidence.unless_collapsed(evidence.curves(schedule, size), mean_loss)
-            for schedule in ("idfl", "async")
-        ]
-        by_size.append([below(a, b) for a, b in zip(*speeds, strict=True)])
-        figures.append(f"mean loss at S={size}: idfl {mean_text(speeds[0])}, async {mean_text(speeds[1])}")
-    by_seed = list(zip(*by_size, strict=True))
+    delayed = evidence.delayed_sizes()
+    pairs = [tuple(evidence.measured(s, size, mean_loss) for s in ("idfl", "async")) for size in delayed]
+    by_seed = _compared_by_seed(pairs)
     if not by_seed:
-        return None, ["needs a group size with a delay"]
+        return None, [NO_DELAY]
+    figures = [
+        f"mean loss at S={size}: idfl {mean_text(idfl)}, async {mean_text(without)}"
+        for size, (idfl, without) in zip(delayed, pairs, strict=True)
+    ]
     return unanimous(map(majority, by_seed)), [f"below at {_counts_text(by_seed)}", *figures]
 
 
 def idfl_against_async(evidence: Evidence, size: int) -> tuple[Truth, str]:
     """Return whether idfl ends below async at one group size, and the figures in a sentence."""
     without, with_delay = evidence.final("async", size), evidence.final("idfl", size)
-    truth = _on_all_seeds(below, with_delay, without)
+    truth = unanimous(map(below, with_delay, without))
     return truth, f"S={size}: idfl {mean_text(with_delay)}, async {mean_text(without)}: {BELOW[truth]}"
 
 
@@ -222,10 +233,8 @@ def same_at_all_devices(evidence: Evidence) -> Finding:
     one, other = (everyone.with_options(schedule=schedule).simulate() for schedule in BOTH)
     columns = ("device", "version", "start", "end", "broadcast_end")
     same = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)
-    return same, [
-        "equal" if same else "different",
-        f"device, model and slots of all {len(one):,} uplinks: {'equal' if same else 'different'}",
-    ]
+    short = "equal" if same else "different"
+    return same, [short, f"device, model and slots of all {len(one):,} uplinks: {short}"]
 
 
 def one_falls_below_hundred(evidence: Evidence) -> Finding:
@@ -237,11 +246,6 @@ def one_falls_below_hundred(evidence: Evidence) -> Finding:
         every((below(h, b), below(a, h))) for b, a, h in zip(before, after, hundred, strict=True)
     )
     return truth, [f"S=100 {mean_text(hundred)}; S=1: async {mean_text(before)}, idfl {mean_text(after)}"]
-
-
-def idfl_lowest_at_10(evidence: Evidence) -> Finding:
-    """S=10 has the lowest final loss of the runs with intentional delay that did not collapse."""
-    return _lowest_at(evidence, "idfl", 10)
 
 
 def best_moves_down(evidence: Evidence) -> Finding:
@@ -259,99 +263,55 @@ def _smaller(some_sizes: Sequence[int], others: Sequence[int]) -> Truth:
     return True if max(some_sizes) < min(others) else False if min(some_sizes) >= max(others) else None
 
 
-def cifar10_async_best_5(evidence: Evidence) -> Finding:
-    """S=5 has the lowest final loss of the asynchronous runs that did not collapse."""
-    return _lowest_at(evidence, "async", 5)
-
-
-def cifar10_async_best_10(evidence: Evidence) -> Finding:
-    """S=10 has the lowest final loss of the asynchronous runs that did not collapse."""
-    return _lowest_at(evidence, "async", 10)
-
-
-def cifar10_idfl_best_5(evidence: Evidence) -> Finding:
-    """S=5 has the lowest final loss of the runs with intentional delay that did not collapse."""
-    return _lowest_at(evidence, "idfl", 5)
-
-
 def slow_links_worse_in_slots(evidence: Evidence) -> Finding:
     """At S=1 the final loss with r=5 is above that with r=1, for every compute time and both schedules."""
-    found, figures = [], []
+    pairs, figures = [], []
     for compute, link in evidence.slow_links:
         for schedule in BOTH:
-            fast = evidence.final(schedule, 1, (compute, 1))
-            slow = evidence.final(schedule, 1, (compute, link))
-            found.append([below(a, b) for a, b in zip(fast, slow, strict=True)])
+            fast, slow = (evidence.final(schedule, 1, (compute, slots)) for slots in (1, link))
+            pairs.append((fast, slow))
             losses = f"r=1 {mean_text(fast)}, r={link} {mean_text(slow)}"
             figures.append(f"{schedule}, {compute} compute slots: {losses}")
-    return _of_slow_links(every, found, figures, "above")
+    return _of_slow_links(every, pairs, figures, "above")
 
 
 def slow_links_better_in_rounds(evidence: Evidence) -> Finding:
     """For at least one compute time, idfl with r=5 has the lower loss over the same rounds."""
-    found, figures = [], []
+    pairs, figures = [], []
     for compute, link in evidence.slow_links:
         fast, slow = (evidence.curves("idfl", 1, (compute, slots)) for slots in (1, link))
-        pairs = [
-            tuple(
-                nan if evidence.has_collapsed(curve) else loss
-                for curve, loss in zip(both, losses_over_same_rounds(*(c.points for c in both)), strict=True)
-            )
-            for both in zip(fast, slow, strict=True)
-        ]
-        found.append([below(b, a) for a, b in pairs])
-        losses = f"r=1 {mean_text([a for a, _ in pairs])}, r={link} {mean_text([b for _, b in pairs])}"
+        losses = [losses_over_same_rounds(a.points, b.points) for a, b in zip(fast, slow, strict=True)]
+        with_fast, with_slow = (
+            [nan if c.has_collapsed else loss for c, loss in zip(curves, own, strict=True)]
+            for curves, own in zip((fast, slow), zip(*losses, strict=True), strict=True)
+        )
+        pairs.append((with_slow, with_fast))
         rounds = max(curve.points[-1].round for curve in slow)
-        figures.append(f"idfl, {compute} compute slots, up to round {rounds:,}: {losses}")
-    return _of_slow_links(some, found, figures, "below")
+        text = f"r=1 {mean_text(with_fast)}, r={link} {mean_text(with_slow)}"
+        figures.append(f"idfl, {compute} compute slots, up to round {rounds:,}: {text}")
+    return _of_slow_links(some, pairs, figures, "below")
 
 
 def _of_slow_links(
     combine: Callable[[Iterable[Truth]], Truth],
-    found: Sequence[Sequence[Truth]],
+    pairs: Sequence[tuple[Sequence[float], ...]],
     figures: Sequence[str],
     where: str,
 ) -> Finding:
-    """Combine the truths about slow links seed by seed; ``found`` has a row for each comparison."""
-    if not found:
-        return None, [NO_SLOW_LINKS]
-    # A statement is judged on each seed by itself, so the table is turned.
-    by_seed = list(zip(*found, strict=True))
+    """Combine whether the first losses of each pair are below the second, seed by seed."""
+    by_seed = _compared_by_seed(pairs)
+    if not by_seed:
+        return None, ["there are no runs with slow links"]
     short = f"r=5 {where} r=1 at {_counts_text(by_seed)}"
     return unanimous(map(combine, by_seed)), [short, *figures]
 
 
-def _calmer(evidence: Evidence, *, accuracy: bool) -> Finding:
-    deadline = evidence.base.deadline
-    truths, columns = [], _by_seed(evidence, lambda size: evidence.curves("async", size))
-    tables: list[dict[int, float]] = []
-    for curves in columns:
-        kept = {size: curve for size, curve in curves.items() if not evidence.has_collapsed(curve)}
-        table = {size: fluctuation(one.points, deadline, accuracy=accuracy) for size, one in kept.items()}
-        tables.append(table)
-        enough = len(table) > 2 and not any(map(isnan, table.values()))
-        truths.append(falls(list(table.values())) if enough else None)
-    # Collapsed sizes are left out of the trend and shown in the figures.
-    whole = [{size: table.get(size, nan) for size in evidence.group_sizes} for table in tables]
-    title = f"fluctuation of the {'accuracy' if accuracy else 'loss'}"
-    figures = [_ends_text(whole), _sizes_text(title, whole)]
-    return unanimous(truths), figures
+def _compared_by_seed(pairs: Iterable[tuple[Sequence[float], ...]]) -> list[tuple[Truth, ...]]:
+    """Return for each seed whether the first of each pair is below the second; a pair has all seeds.
 
-
-def _lowest_at(evidence: Evidence, schedule: Schedule, size: int) -> Finding:
-    finals = evidence.finals(schedule)
-    truth = unanimous(is_lowest(losses, size) for losses in finals)
-    return truth, [f"lowest at S={_best_text(finals)}", _sizes_text(schedule, finals)]
-
-
-def _by_seed(evidence: Evidence, column: Callable[[int], Sequence[Value]]) -> list[dict[int, Value]]:
-    """Return a table by group size for each seed; ``column`` gives the values of one size, seed by seed."""
-    columns = {size: column(size) for size in evidence.group_sizes}
-    return [{size: values[i] for size, values in columns.items()} for i in range(len(evidence.seeds))]
-
-
-def _on_all_seeds(compare: Callable[..., Truth], one: Iterable[float], other: Iterable[float]) -> Truth:
-    return unanimous(compare(a, b) for a, b in zip(one, other, strict=True))
+    A statement is judged on each seed by itself, so the table is turned.
+    """
+    return list(zip(*(map(below, one, other) for one, other in pairs), strict=True))
 
 
 def _best_text(finals: Sequence[BySize]) -> str:
@@ -380,88 +340,55 @@ def _sizes_text(name: str, finals: Sequence[BySize]) -> str:
     return f"{name}: " + ", ".join(parts)
 
 
+def _any_time(name: str, text: str, rule: Callable[..., Finding], figure: str = ASYNC) -> Statement:
+    """Return a statement that is not about the end."""
+    return Statement(name, text, rule, figure, about_the_end=False)
+
+
+def _lowest(
+    name: str, text: str, size: int, schedule: Schedule = "async", loss: str = "final loss"
+) -> Statement:
+    """Return a statement about the group size with the lowest loss."""
+    runs = next(words for words, one in RUNS.items() if one == schedule)
+    parameters = {"size": size, "loss": loss, "runs": runs}
+    figure = ASYNC if schedule == "async" else IDFL
+    return Statement(name, text, lowest_loss, figure, loss == "final loss", parameters)
+
+
+LARGE_S = "with respect to training rounds, it is clearly seen that large S shows rapid decreasing"
 MOVES = '"the optimal S changes from S=10 to S=5 due to the intentional delay"'
-EITHER = (
-    Statement(
-        "1d",
-        'async: "with respect to training rounds, it is clearly seen that large S shows rapid decreasing".',
-        faster_by_rounds,
-        about_the_end=False,
-    ),
-    Statement(
-        "2a",
-        'async: "as S increases, the global loss … is less fluctuated".',
-        calmer_loss,
-        about_the_end=False,
-    ),
-    Statement(
-        "2b",
-        'async: "as S increases, the … test accuracy is less fluctuated".',
-        calmer_accuracy,
-        about_the_end=False,
-    ),
-    Statement(
-        "3a", 'idfl achieves "relatively low global loss" against async.', mostly_below_async, figure=IDFL
-    ),
-    Statement("3b", 'The reduction by idfl "is large for small S".', most_at_small_groups, figure=COMPARISON),
-    Statement(
-        "3c", "At S = N async and idfl are identical.", same_at_all_devices, about_the_end=False, figure=IDFL
-    ),
-    Statement(
-        "3d",
-        'idfl "can rapidly reduce global loss" (abstract).',
-        mostly_faster_than_async,
-        about_the_end=False,
-        figure=COMPARISON,
+ONE_LOWER = "with S=1 becomes lower than that with S=100 after applying intentional delay"
+MINIMUM = "the minimum global loss is achieved with S=10 when intentional delay is applied"
+SMALLER = 'idfl: "we can use a relatively smaller TDMA group size" (10 instead of 50).'
+R5_HIGH = "global loss for r=5 is relatively high compared with that of r=1"
+R5_LOW = "global loss of r=5 with respect to training round can be lower than that of r=1"
+BOTH_DATA_SETS = (
+    _any_time("1d", f'async: "{LARGE_S}".', faster_by_rounds),
+    _any_time("2a", 'async: "as S increases, the global loss … is less fluctuated".', calmer_loss),
+    _any_time("2b", 'async: "as S increases, the … test accuracy is less fluctuated".', calmer_accuracy),
+    Statement("3a", 'idfl achieves "relatively low global loss" against async.', mostly_below_async, IDFL),
+    Statement("3b", 'The reduction by idfl "is large for small S".', most_at_small_groups, COMPARISON),
+    _any_time("3c", "At S = N async and idfl are identical.", same_at_all_devices, IDFL),
+    _any_time(
+        "3d", 'idfl "can rapidly reduce global loss" (abstract).', mostly_faster_than_async, COMPARISON
     ),
 )
 STATEMENTS: dict[str, tuple[Statement, ...]] = {
     "mnist": (
-        Statement(
-            "1a",
-            'async: the loss "is reduced most rapidly with S=50".',
-            fastest_at_50,
-            about_the_end=False,
-        ),
-        Statement("1b", 'async: "S=50 achieves the lowest global loss".', lowest_at_50),
+        _lowest("1a", 'async: the loss "is reduced most rapidly with S=50".', 50, loss="mean loss"),
+        _lowest("1b", 'async: "S=50 achieves the lowest global loss".', 50),
         Statement("1c", 'async: S=100 "is relatively high compared with other S".', highest_at_100),
-        *EITHER,
-        Statement(
-            "4a",
-            'idfl: the loss "with S=1 becomes lower than that with S=100 after applying intentional delay".',
-            one_falls_below_hundred,
-            figure=IDFL,
-        ),
-        Statement(
-            "4b",
-            'idfl: "the minimum global loss is achieved with S=10 when intentional delay is applied".',
-            idfl_lowest_at_10,
-            figure=IDFL,
-        ),
-        Statement(
-            "4c",
-            'idfl: "we can use a relatively smaller TDMA group size" (10 instead of 50).',
-            best_moves_down,
-            figure=IDFL,
-        ),
-        Statement(
-            "6a",
-            'S=1: "global loss for r=5 is relatively high compared with that of r=1".',
-            slow_links_worse_in_slots,
-            figure=TRADEOFF,
-        ),
-        Statement(
-            "6b",
-            'S=1: "global loss of r=5 with respect to training round can be lower than that of r=1".',
-            slow_links_better_in_rounds,
-            about_the_end=False,
-            figure=TRADEOFF,
-        ),
+        *BOTH_DATA_SETS,
+        Statement("4a", f'idfl: the loss "{ONE_LOWER}".', one_falls_below_hundred, IDFL),
+        _lowest("4b", f'idfl: "{MINIMUM}".', 10, "idfl"),
+        Statement("4c", SMALLER, best_moves_down, IDFL),
+        Statement("6a", f'S=1: "{R5_HIGH}".', slow_links_worse_in_slots, TRADEOFF),
+        _any_time("6b", f'S=1: "{R5_LOW}".', slow_links_better_in_rounds, TRADEOFF),
     ),
     "cifar10": (
-        *EITHER,
-        Statement("5a", 'async: "S=5 shows the minimum loss for CIFAR10 dataset".', cifar10_async_best_5),
-        Statement("5b", f"{MOVES}: from S=10 for async.", cifar10_async_best_10),
-        Statement("5c", f"{MOVES}: to S=5 for idfl.", cifar10_idfl_best_5, figure=IDFL),
+        *BOTH_DATA_SETS,
+        _lowest("5a", 'async: "S=5 shows the minimum loss for CIFAR10 dataset".', 5),
+        _lowest("5b", f"{MOVES}: from S=10 for async.", 10),
+        _lowest("5c", f"{MOVES}: to S=5 for idfl.", 5, "idfl"),
     ),
 }

@@ -1,32 +1,66 @@
-"""Evidence: the trained curves that the claims are judged on, read from a folder of runs."""
+"""Evidence: the trained curves that the claims are judged on, and their final figures as texts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from math import nan
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan, nan
 from pathlib import Path
-from typing import Any, Literal
+from statistics import fmean
+from typing import Any, Literal, TypeVar
 
 from slotwise.batch.job import Run, free_delay
 from slotwise.learning import Point
 from slotwise.paper.criteria import COLLAPSED
 from slotwise.paper.experiments import Slots
+from slotwise.report.number_text import counted, loss_text
 from slotwise.runs import RunConfig, SavedRun
 from slotwise.runs.saved_run import Status, final_accuracy, final_loss
 from slotwise.schedule import Schedule
 
-ENDED = frozenset({"finished", "diverged"})
+DIGITS = ".3g"
+Statistic = Callable[[Sequence[Point]], float]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The status of a run and its evaluations so far."""
+    """A run, its evaluations so far, and its run.json; all empty if the run is missing."""
 
     run: Run
     status: Status | Literal["missing"]
     points: Sequence[Point] = ()
+    description: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the run is finished or diverged."""
+        return self.status in ("finished", "diverged")
+
+    @property
+    def has_collapsed(self) -> bool:
+        """True if the run diverged, or its model is little better than guessing at the end."""
+        return self.status == "diverged" or self.final_accuracy < COLLAPSED
+
+    @property
+    def final_accuracy(self) -> float:
+        """The median test accuracy over the last tenth of the slots."""
+        return final_accuracy(self.points, self.run.config.deadline)
+
+    @property
+    def final_loss(self) -> float:
+        """The median training loss over the last tenth of the slots, also of a collapsed run."""
+        return final_loss(self.points, self.run.config.deadline)
+
+    @property
+    def comparable_loss(self) -> float:
+        """The final loss; NaN for a collapsed run, with which nothing is compared."""
+        return nan if self.has_collapsed else self.final_loss
+
+    def measured(self, statistic: Statistic) -> float:
+        """Return a statistic of the points; NaN for a collapsed run."""
+        return nan if self.has_collapsed else statistic(self.points)
 
 
 class Results:
@@ -44,31 +78,16 @@ class Results:
             if saved is None or saved.config != run.config:
                 self._curves[run] = Curve(run, "missing")
             else:
-                self._curves[run] = Curve(run, saved.status, saved.points)
+                self._curves[run] = Curve(run, saved.status, saved.points, saved.description)
         return self._curves[run]
 
-    def description(self, run: Run) -> dict[str, Any]:
-        """Return the run.json of a run; empty if it is missing."""
-        saved = SavedRun.find(self._runs / run.name)
-        return {} if saved is None else dict(saved.description)
+    def of_seeds(self, config: RunConfig, seeds: Sequence[int]) -> list[Curve]:
+        """Return the curve of a run with each of the seeds."""
+        return [self.curve(Run.of(config.with_options(seed=seed))) for seed in seeds]
 
-
-def seed_curves(results: Results, config: RunConfig, seeds: Sequence[int]) -> list[Curve]:
-    """Return the curve of a run with each of the seeds."""
-    return [results.curve(Run.of(config.with_options(seed=seed))) for seed in seeds]
-
-
-def has_collapsed(curve: Curve, deadline: int) -> bool:
-    """Return whether a run diverged, or its model is little better than guessing at the end."""
-    return curve.status == "diverged" or final_accuracy(curve.points, deadline) < COLLAPSED
-
-
-def ended_seeds(
-    results: Results, runs: Callable[[int], Iterable[Run]], seeds: Sequence[int]
-) -> Sequence[int]:
-    """Return the seeds whose runs have all ended, or all of them if there is none."""
-    ended = [seed for seed in seeds if all(results.curve(run).status in ENDED for run in runs(seed))]
-    return ended or seeds
+    def ended_seeds(self, runs: Callable[[int], Iterable[Run]], seeds: Sequence[int]) -> Sequence[int]:
+        """Return the seeds whose runs have all ended, or all of them if there is none."""
+        return [seed for seed in seeds if all(self.curve(run).has_ended for run in runs(seed))] or seeds
 
 
 class Missing(Exception):
@@ -95,9 +114,9 @@ class Evidence:
         config = self.base.with_options(
             schedule=schedule, group_size=group_size, compute_slots=compute, link_slots=link
         )
-        curves = seed_curves(self.results, config, self.seeds)
+        curves = self.results.of_seeds(config, self.seeds)
         for curve in curves:
-            if curve.status not in ENDED:
+            if not curve.has_ended:
                 raise Missing(f"{curve.run.name} is {curve.status}")
         return curves
 
@@ -107,25 +126,28 @@ class Evidence:
         paper = RunConfig.from_options({"data": self.base.dataset.data})
         return self.base.deadline >= paper.deadline
 
-    def has_collapsed(self, curve: Curve) -> bool:
-        """Return whether a run diverged, or its model is little better than guessing at the end."""
-        return has_collapsed(curve, self.base.deadline)
+    def measured(self, schedule: Schedule, group_size: int, statistic: Statistic) -> list[float]:
+        """Return a statistic of the curve of each seed; NaN for a collapsed run."""
+        return [curve.measured(statistic) for curve in self.curves(schedule, group_size)]
 
     def final(self, schedule: Schedule, group_size: int, slots: Slots | None = None) -> list[float]:
-        """Return the final losses, one for each seed; NaN for a collapsed run."""
-        curves = self.curves(schedule, group_size, slots)
-        return self.unless_collapsed(curves, lambda points: final_loss(points, self.base.deadline))
+        """Return the final loss of each seed; NaN for a collapsed run."""
+        return [curve.comparable_loss for curve in self.curves(schedule, group_size, slots)]
 
-    def unless_collapsed(
-        self, curves: Iterable[Curve], statistic: Callable[[Sequence[Point]], float]
-    ) -> list[float]:
-        """Return a statistic of each curve; NaN for a collapsed run."""
-        return [nan if self.has_collapsed(curve) else statistic(curve.points) for curve in curves]
+    def by_size(self, schedule: Schedule) -> list[dict[int, Curve]]:
+        """Return the curves by group size, one table for each seed."""
+        columns = {size: self.curves(schedule, size) for size in self.group_sizes}
+        return [{size: curves[i] for size, curves in columns.items()} for i in range(len(self.seeds))]
+
+    def measured_by_size(self, schedule: Schedule, statistic: Statistic) -> list[dict[int, float]]:
+        """Return a statistic by group size, one table for each seed; NaN for a collapsed run."""
+        tables = self.by_size(schedule)
+        return [{size: curve.measured(statistic) for size, curve in table.items()} for table in tables]
 
     def finals(self, schedule: Schedule) -> list[dict[int, float]]:
         """Return the final losses by group size, one table for each seed."""
-        columns = {size: self.final(schedule, size) for size in self.group_sizes}
-        return [{size: column[i] for size, column in columns.items()} for i in range(len(self.seeds))]
+        tables = self.by_size(schedule)
+        return [{size: curve.comparable_loss for size, curve in table.items()} for table in tables]
 
     @property
     def histories(self) -> str:
@@ -137,3 +159,62 @@ class Evidence:
         """Return the group sizes at which intentional delay changes anything."""
         bases = [self.base.with_options(group_size=size) for size in self.group_sizes]
         return tuple(base.channel.group_size for base in bases if free_delay(base.channel) > 0)
+
+    def final_texts(self, schedule: Schedule, group_size: int, missing: str) -> tuple[str, str, str]:
+        """Return final loss, final accuracy and staleness; ``missing`` stands for what is not known."""
+        age = str(staleness(self.base.with_options(schedule=schedule, group_size=group_size)))
+        try:
+            curves = self.curves(schedule, group_size)
+        except Missing:
+            return missing, missing, age
+        return final_loss_text(curves), final_accuracy_text(curves), age
+
+
+def mean_text(values: Sequence[float]) -> str:
+    """Return the mean over the seeds that did not collapse (NaN) as text, and how many did."""
+    known = [value for value in values if not isnan(value)]
+    if not known:
+        return "collapsed"
+    return _noted(loss_text(fmean(known), DIGITS), _collapsed(len(values) - len(known), len(values)))
+
+
+def final_loss_text(curves: Sequence[Curve]) -> str:
+    """Return the mean final loss of the seeds that did not collapse, with the lowest and the highest.
+
+    If all collapsed, it says so, with the mean loss of those that did not diverge.
+    """
+    known = [curve.final_loss for curve in curves if not curve.has_collapsed]
+    if known:
+        spread = f"{loss_text(min(known), DIGITS)} to {loss_text(max(known), DIGITS)}"
+        collapsed = _collapsed(len(curves) - len(known), len(curves))
+        return _noted(loss_text(fmean(known), DIGITS), spread if len(known) > 1 else "", collapsed)
+    ends = [curve.final_loss for curve in curves if curve.status == "finished"]
+    return f"collapsed, {loss_text(fmean(ends), DIGITS)}" if ends else "diverged"
+
+
+def final_accuracy_text(curves: Sequence[Curve]) -> str:
+    """Return the mean final accuracy of the same seeds as `final_loss_text`, lowest and highest."""
+    learned = [curve for curve in curves if not curve.has_collapsed]
+    shown = learned or [curve for curve in curves if curve.status == "finished"]
+    if not shown:
+        return "diverged"
+    found, left = [curve.final_accuracy for curve in shown], len(curves) - len(shown)
+    without = _collapsed(left, len(curves)) if learned else f"{counted(left, 'seed')} diverged" * bool(left)
+    spread = f"{100 * min(found):.1f} to {100 * max(found):.1f}"
+    return _noted(f"{fmean(found):.1%}", spread if len(found) > 1 else "", without)
+
+
+def staleness(config: RunConfig) -> int:
+    """Return d, the staleness of updates once every device has sent: G−1, less the delay of idfl."""
+    delay = free_delay(config.channel) if config.schedule == "idfl" else 0
+    return config.channel.groups - 1 - delay
+
+
+def _collapsed(collapsed: int, seeds: int) -> str:
+    return f"{collapsed} of {seeds} seeds collapsed" if collapsed else ""
+
+
+def _noted(text: str, *notes: str) -> str:
+    """Return a text followed by the notes that are not empty, in brackets."""
+    given = ", ".join(filter(None, notes))
+    return f"{text} ({given})" if given else text

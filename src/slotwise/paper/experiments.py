@@ -205,64 +205,42 @@ def worked_timelines() -> tuple[Timeline, ...]:
 SCHEDULE = tuple(Experiment(name=name, study="schedule") for name in ("table1", "timeline"))
 
 
+def _comparison(study: str, **options: Any) -> Curves:
+    """Return the curves of both schedules side by side."""
+    return Curves(name=f"comparison-{study}", study=study, **options)
+
+
 def _study(study: str, **options: Any) -> tuple[Experiment, ...]:
     """Return the curves of each schedule, and of both side by side."""
-    return (
-        Curves(name=f"async-{study}", study=study, schedules=("async",), **options),
-        Curves(name=f"idfl-{study}", study=study, schedules=("idfl",), **options),
-        Curves(name=f"comparison-{study}", study=study, **options),
-    )
+    each = (Curves(name=f"{one}-{study}", study=study, schedules=(one,), **options) for one in BOTH)
+    return (*each, _comparison(study, **options))
 
 
+MODEL_AVERAGE: dict[str, Any] = {"reading": MODELS, "extra_slots": 3}
 CIFAR10: dict[str, Any] = {"data": "cifar10", "group_sizes": (1, 2, 5, 10, 20), "extra_slots": 3}
-PART_OF_CIFAR10 = 20_000  # slots of the runs that the paper does not have
+PART_OF_CIFAR10 = CIFAR10 | {"deadline": 20_000}  # the runs that the paper does not have
 PAPER: tuple[Experiment, ...] = (
     *SCHEDULE,
     *_study("mnist"),
     Tradeoff(name="tradeoff", study="mnist"),
-    *_study("mnist-model-average", reading=MODELS, extra_slots=3),
-    Tradeoff(name="tradeoff-model-average", study="mnist-model-average", reading=MODELS, extra_slots=3),
+    *_study("mnist-model-average", **MODEL_AVERAGE),
+    Tradeoff(name="tradeoff-model-average", study="mnist-model-average", **MODEL_AVERAGE),
     *_study("cifar10", deadline=100_000, **CIFAR10),
-    Curves(
-        name="comparison-cifar10-iid",
-        study="cifar10-iid",
-        partition="iid",
-        deadline=PART_OF_CIFAR10,
-        **CIFAR10,
-    ),
-    Curves(
-        name="comparison-cifar10-model-average",
-        study="cifar10-model-average",
-        reading=MODELS,
-        deadline=PART_OF_CIFAR10,
-        **CIFAR10,
-    ),
-    Curves(
-        name="comparison-cifar10-iid-model-average",
-        study="cifar10-iid-model-average",
-        partition="iid",
-        reading=MODELS,
-        deadline=PART_OF_CIFAR10,
-        **CIFAR10,
-    ),
+    _comparison("cifar10-iid", partition="iid", **PART_OF_CIFAR10),
+    _comparison("cifar10-model-average", reading=MODELS, **PART_OF_CIFAR10),
+    _comparison("cifar10-iid-model-average", partition="iid", reading=MODELS, **PART_OF_CIFAR10),
     Readings(name="readings", study="readings", extra_slots=3),
     Remedies(name="remedies", study="remedies"),
 )
 
 # A first look in a couple of minutes on two cores: four group sizes, both ways to average.
 SHORT: dict[str, Any] = {"deadline": 3_000, "evaluate_every": 250}
+SHORT_CURVES = SHORT | {"group_sizes": (1, 10, 50, 100)}
 QUICK: tuple[Experiment, ...] = (
     *SCHEDULE,
-    *_study("mnist", group_sizes=(1, 10, 50, 100), **SHORT),
+    *_study("mnist", **SHORT_CURVES),
     Tradeoff(name="tradeoff", study="mnist", slots=((50, 1), (50, 5)), **SHORT),
-    Curves(
-        name="comparison-mnist-model-average",
-        study="mnist-model-average",
-        reading=MODELS,
-        extra_slots=3,
-        group_sizes=(1, 10, 50, 100),
-        **SHORT,
-    ),
+    _comparison("mnist-model-average", **MODEL_AVERAGE, **SHORT_CURVES),
 )
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from slotwise.batch.job import Run, distinct
 from slotwise.data import TITLES
-from slotwise.paper.evidence import Results, seed_curves
+from slotwise.paper.evidence import Results, staleness
 from slotwise.paper.experiments import BOTH, MODELS, Curves, Experiment, Remedies, Tradeoff
-from slotwise.paper.result_text import staleness
 from slotwise.report.curves import (
     BLACK,
     BLUE,
@@ -135,7 +134,7 @@ def _lines(
     lines = []
     hues = colours or [SIZE_COLOURS.get(config.channel.group_size, BLUE) for config in labels.values()]
     for (label, config), colour in zip(labels.items(), hues, strict=True):
-        started = [curve for curve in seed_curves(results, config, seeds) if curve.points]
+        started = [curve for curve in results.of_seeds(config, seeds) if curve.points]
         # A seed that diverged would cut the mean short, so it is drawn only if there is no other.
         drawn = [curve.points for curve in started if curve.status != "diverged"]
         broken = dashed or (dashes and config.schedule == "async")

@@ -14,7 +14,8 @@ from slotwise.batch.jobs import FETCH_CIFAR10, can_train
 from slotwise.costs import Powers
 from slotwise.data import TITLES
 from slotwise.files import write_atomically, write_document
-from slotwise.paper.evidence import Evidence, Results, ended_seeds
+from slotwise.paper.criteria import COLLAPSED
+from slotwise.paper.evidence import Evidence, Results
 from slotwise.paper.experiments import (
     BOTH,
     PAPER,
@@ -27,10 +28,18 @@ from slotwise.paper.experiments import (
     worked_timelines,
 )
 from slotwise.paper.figures import figures_of
-from slotwise.paper.report_markdown import results_markdown
-from slotwise.paper.report_remedies import remedies_section, remedies_table
 from slotwise.paper.report_runs import costs_section, making_section, runs_section
-from slotwise.paper.report_verdicts import Judged, readings_section, statements_section, summary_section
+from slotwise.paper.report_verdicts import (
+    REMEDIES,
+    Judged,
+    RemediesTable,
+    readings_section,
+    remedies_section,
+    remedies_table,
+    statement_rows,
+    statements_section,
+    summary_section,
+)
 from slotwise.report import page as page_parts
 from slotwise.report import write_gantt
 from slotwise.report.curves import CurveFigure
@@ -44,6 +53,18 @@ if TYPE_CHECKING:
     from slotwise.paper.reproduction import Manifest
 
 TITLE = "Asynchronous federated learning over a slotted channel, with and without intentional delay"
+MARKDOWN = f"""\
+# Results of a reproduction
+
+Written by `slotwise reproduce` from the histories in `runs/`; do not edit. report.html has the same figures
+with curves, rules and definitions.
+
+Losses are training losses, accuracies are test accuracies: medians over the last tenth of the slots, then
+the mean of the seeds that did not collapse, with the lowest and the highest in brackets. d is the staleness
+of the updates, in rounds. A collapsed run has a final accuracy under {COLLAPSED:.0%}, or diverged."""
+SAME_TERMS = """\
+All readings with the same group sizes, slow links and seed, so that they can be compared with each other.
+With fewer group sizes and seeds, (a) and (c) can have other verdicts here than above."""
 
 
 def write_report(
@@ -98,7 +119,7 @@ def _evidence(manifest: Manifest, results: Results, study: str) -> Evidence:
     base, seeds = comparison.config("async", comparison.group_sizes[0]), manifest.seeds(study)
     requested = [experiment for experiment in manifest.experiments() if experiment.study == study]
     # While later seeds are being trained, the verdicts are those of the seeds that are complete.
-    ended = ended_seeds(results, lambda seed: all_runs(requested, [seed]), seeds)
+    ended = results.ended_seeds(lambda seed: all_runs(requested, [seed]), seeds)
     return Evidence(base, comparison.group_sizes, slow, ended, results, len(seeds))
 
 
@@ -213,3 +234,56 @@ def _write_figures(folder: Path, figures: Sequence[CurveFigure]) -> None:
             if not path.is_file():
                 write_gantt(timeline, path)
     write_document(record, now)
+
+
+def results_markdown(
+    judged: Sequence[Judged], readings: Sequence[Judged], remedies: Sequence[RemediesTable]
+) -> str:
+    """Return the tables of every study, of all readings on the same terms, and of the remedies."""
+    lines = [MARKDOWN]
+    for data in dict.fromkeys(one.data for one in judged):
+        own = [one for one in judged if one.data == data]
+        lines += ["", f"## {TITLES[data]}: the paper's statements", "", *_statements(own)]
+        for one in own:
+            lines += ["", f"## {TITLES[data]}, {one.label}: {one.reading.title}", "", *_details(one)]
+    if readings:
+        lines += ["", "## The readings", "", SAME_TERMS, "", *_statements(readings)]
+        for one in readings:
+            lines += ["", f"### {one.label} {one.reading.title}", "", *_details(one)]
+    for found in remedies:
+        lines += ["", "## Remedies", "", REMEDIES, "", _row(found.headings), _rule(len(found.headings))]
+        lines += [*map(_row, found.rows), "", found.verdict]
+    return "\n".join(lines) + "\n"
+
+
+def _details(one: Judged) -> Iterator[str]:
+    """Yield the final losses of a reading, and the figures behind its verdicts."""
+    yield from (f"{one.case}; `runs/{one.evidence.histories}`.", "", *_finals(one.evidence), "")
+    for found in one.judgements:
+        yield f"- {found.statement.name}, {found.verdict}: {'; '.join(found.figures)}"
+
+
+def _statements(judged: Sequence[Judged]) -> Iterator[str]:
+    """Yield a table with a row for each statement and a column for each reading and case."""
+    yield _row(["", "statement", *(one.label for one in judged)])
+    yield _rule(2 + len(judged))
+    yield from map(_row, statement_rows(judged, lambda one: one.verdict))
+
+
+def _finals(evidence: Evidence) -> Iterator[str]:
+    """Yield a table of final losses and accuracies with a column for each group size."""
+    sizes = evidence.group_sizes
+    yield _row(["", *(f"S={size}" for size in sizes)])
+    yield _rule(1 + len(sizes))
+    cells = {schedule: [evidence.final_texts(schedule, s, "not trained") for s in sizes] for schedule in BOTH}
+    for place, title in enumerate(("loss", "accuracy", "d")):
+        for schedule in BOTH:
+            yield _row([f"{schedule}, {title}", *(texts[place] for texts in cells[schedule])])
+
+
+def _row(cells: Sequence[Content]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _rule(columns: int) -> str:
+    return "|" + "---|" * columns

@@ -57,21 +57,21 @@ def runs_section(results: Results, runs: Sequence[Run], failures: Sequence[Failu
 
 
 def _reason(results: Results, run: Run) -> str:
-    status = results.curve(run).status
-    if status == "missing":
+    curve = results.curve(run)
+    if curve.status == "missing":
         return "not trained yet" if can_train(run) else FETCH_CIFAR10
-    if status == "diverged":
-        return f"diverged in round {results.description(run).get('diverged_in_round', '?')}"
-    return f"{status}; the same command resumes it"
+    if curve.status == "diverged":
+        return f"diverged in round {curve.description.get('diverged_in_round', '?')}"
+    return f"{curve.status}; the same command resumes it"
 
 
 def _run_row(results: Results, run: Run) -> Sequence[Content]:
-    curve, description = results.curve(run), results.description(run)
+    curve = results.curve(run)
     figures: tuple[str, ...] = ("–",) * 4
     if curve.points:
         last = curve.points[-1]
         figures = (f"{last.round:,}", f"{last.slot:,}", loss_text(last.loss, ".4g"), f"{last.accuracy:.1%}")
-    seconds, digest = description.get("seconds"), str(description.get("model_sha256", ""))[:12]
+    seconds, digest = curve.description.get("seconds"), str(curve.description.get("model_sha256", ""))[:12]
     time = "–" if seconds is None else f"{seconds:,.0f}"
     return (run.name, curve.status, *figures, time, Html(f"<code>{digest}</code>"))
 
@@ -136,7 +136,7 @@ def _machine(results: Results, runs: Iterable[Run]) -> Iterator[tuple[str, str]]
     versions: dict[str, set[str]] = {}
     seconds = 0.0
     for run in runs:
-        description = results.description(run)
+        description = results.curve(run).description
         seconds += description.get("seconds") or 0
         for name, number in description.get("versions", {}).items():
             versions.setdefault(name, set()).add(number)

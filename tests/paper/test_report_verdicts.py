@@ -7,7 +7,7 @@ from slotwise.batch.job import Run
 from slotwise.paper.evidence import Curve
 from slotwise.paper.experiments import PAPER, Remedies, selected
 from slotwise.paper.figures import figures_of
-from slotwise.paper.report_remedies import remedies_section, remedies_table
+from slotwise.paper.report_verdicts import remedies_section, remedies_table
 from slotwise.report.page import html
 from slotwise.runs import RunConfig
 

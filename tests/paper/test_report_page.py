@@ -7,9 +7,8 @@ import pytest
 from synthetic_curves import SyntheticResults
 
 from slotwise.paper.experiments import UPDATES
-from slotwise.paper.report_markdown import results_markdown
-from slotwise.paper.report_remedies import RemediesTable
-from slotwise.paper.report_verdicts import Judged
+from slotwise.paper.report_page import results_markdown
+from slotwise.paper.report_verdicts import Judged, RemediesTable
 
 SIZES = (10, 50, 100)
 
